@@ -1,0 +1,1 @@
+"""Question-answer data: files become rows, rows become questions, answers and candidates."""

@@ -1,0 +1,101 @@
+"""Questions, the answers they choose from, and which of them are right."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A text that can be ranked.
+
+    Attributes:
+        id: its name in the data.
+        text: what is matched with a question.
+    """
+
+    id: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question and what is known of its answers; answers are positions in `Dataset.answers`.
+
+    Attributes:
+        id: its name in the data.
+        text: as the user typed it.
+        positives: the right answers; none where the data says that there is none.
+        candidates: the answers to rank (a pool or the judged answers); `None` means all answers of the data set.
+    """
+
+    id: str
+    text: str
+    positives: tuple[int, ...]
+    candidates: tuple[int, ...] | None = None
+
+    @property
+    def negatives(self) -> tuple[int, ...]:
+        """The candidates that are not right."""
+        right = set(self.positives)
+        return tuple(row for row in self.candidates or () if row not in right)
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Questions and answers of one file or folder.
+
+    Attributes:
+        name: where it was read from.
+        answers: every answer that a question may be ranked against.
+        questions: in the order of the data.
+        judged: candidates were judged one by one (their negatives are known to be wrong), not drawn into a pool.
+        notes: what was left out or merged, and how often.
+    """
+
+    name: str
+    answers: Sequence[Answer]
+    questions: Sequence[Question]
+    judged: bool = False
+    notes: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def answerable(self) -> list[Question]:
+        """The questions that have a right answer."""
+        return [question for question in self.questions if question.positives]
+
+    @property
+    def pairs(self) -> int:
+        """How many (question, right answer) pairs there are."""
+        return sum(len(question.positives) for question in self.questions)
+
+
+def split_questions(dataset: Dataset, share: float, seed: int) -> tuple[Dataset, Dataset]:
+    """Set a share of the questions aside, so that no question text stands on both sides.
+
+    Args:
+        dataset: has at least two different answerable question texts.
+        share: of the answerable questions, between 0 and 1; at least one question goes to each side.
+        seed: same seed, same split.
+
+    Returns:
+        What remains, and what was set aside (both keep all the answers).
+    """
+    texts = sorted({question.text.casefold() for question in dataset.answerable})
+    random.Random(seed).shuffle(texts)
+    size = min(max(1, round(share * len(texts))), len(texts) - 1)
+    aside = set(texts[:size])
+    kept = [question for question in dataset.questions if question.text.casefold() not in aside]
+    held = [question for question in dataset.questions if question.text.casefold() in aside]
+    return replace(dataset, questions=kept), replace(dataset, questions=held, notes=Counter())
+
+
+def sample_questions(dataset: Dataset, size: int, seed: int) -> Dataset:
+    """At most `size` of the answerable questions, drawn at random."""
+    questions = dataset.answerable
+    if len(questions) <= size:
+        return replace(dataset, questions=questions)
+    return replace(dataset, questions=random.Random(seed).sample(questions, size))

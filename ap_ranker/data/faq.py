@@ -1,0 +1,54 @@
+"""FAQ entries: a stored question and its answer, and which of the two a user's question is matched with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from ap_ranker.data.tables import Row, read_table
+from ap_ranker.errors import InputError
+
+
+class Match(StrEnum):
+    """Which text of an entry is compared with the user's question."""
+
+    both = "both"
+    answer = "answer"
+    question = "question"
+
+
+# Measured on the example FAQ, see "Which text is matched" in the README.
+DEFAULT_MATCH = Match.both
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One FAQ entry; `question` is empty where the file has answers only; `other` holds the file's further columns."""
+
+    question: str
+    answer: str
+    other: dict[str, str]
+    place: str
+
+    @classmethod
+    def of(cls, row: Row) -> Entry:
+        other = {name: value for name, value in row.fields.items() if name not in ("question", "answer")}
+        return cls(row.get("question"), row.need("answer"), other, row.place)
+
+    def text(self, match: Match) -> str:
+        """The text that a question is matched with; the answer alone where the entry has no stored question."""
+        parts = {Match.both: (self.question, self.answer), Match.answer: (self.answer,), Match.question: (self.question,)}
+        return "\n".join(filter(None, parts[match])) or self.answer
+
+
+def read_faq(path: Path) -> list[Entry]:
+    """Read the entries of a file with a column `answer` and, usually, `question`.
+
+    Raises:
+        InputError: the file cannot be read, has no such column or a row without an answer.
+    """
+    table = read_table(path)
+    if "answer" not in table.columns:
+        raise InputError(f"{path}: expected a column 'answer' (and 'question'), found {', '.join(table.columns)}.")
+    return [Entry.of(row) for row in table.rows]

@@ -1,0 +1,182 @@
+"""From files to a `Dataset`, recognised by their columns.
+
+    (a) question, answer                           pairs
+    (b) question, answer, label [, qid]            judged candidates
+    (c) qid, question, answer_ids  with  aid, answer [, question]  and, optionally, pools  qid, candidate_ids
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+from ap_ranker.data.dataset import Answer, Dataset, Question
+from ap_ranker.data.faq import DEFAULT_MATCH, Entry, Match
+from ap_ranker.data.tables import Row, Table, is_table, read_table
+from ap_ranker.errors import InputError
+
+SPLITS = {"train": ("train",), "dev": ("dev", "valid", "validation"), "test": ("test",)}
+"""The file names that a folder uses for each split."""
+
+_LAYOUTS = (
+    "expected the columns (a) question, answer; (b) question, answer, label; "
+    "or (c) qid, question, answer_ids beside a file of answers with aid, answer"
+)
+
+
+def read_dataset(
+    path: str | Path,
+    split: str,
+    *,
+    answers: Path | None = None,
+    pools: Path | None = None,
+    match: Match = DEFAULT_MATCH,
+) -> Dataset:
+    """Read questions and answers.
+
+    Args:
+        path: a file, or a folder that holds one for the split (`train.tsv.gz`, `dev.csv` or `valid.csv`, `test.jsonl`).
+        split: `train`, `dev` or `test`: which file of a folder is meant.
+        answers: the answers of layout (c); by default the file `answers.*` beside the questions.
+        pools: the candidate pools of layout (c); by default `<split>-pools*.*` in the folder. Without, every answer is
+            a candidate of every question.
+        match: which text of an answer that has a stored question is matched.
+
+    Raises:
+        InputError: the data cannot be used as it is; names file, row, what was expected and what was found.
+    """
+    source = Path(path)
+    if source.is_dir():
+        found = find_split(source, split)
+        if found is None:
+            names = ", ".join(f"{name}.*" for name in SPLITS[split])
+            present = ", ".join(sorted(file.name for file in source.iterdir())) or "nothing"
+            raise InputError(f"{source}: expected a file {names} for the {split} questions, found {present}.")
+        pools = pools or next((f for name in SPLITS[split] for f in _tables(source, f"{name}-pools")), None)
+        source = found
+    table = read_table(source)
+    columns = set(table.columns)
+    if {"question", "answer_ids"} <= columns:
+        answers = answers or next(_tables(source.parent, "answers"), None)
+        if answers is None:
+            raise InputError(
+                f"{source}: its answer_ids need a file of answers (aid, answer): found no answers.* in "
+                f"{str(source.parent)!r}, and none was given with --answers."
+            )
+        return _by_id(table, read_table(answers), read_table(pools) if pools else None, match)
+    if {"question", "answer", "label"} <= columns:
+        return _judged(table)
+    if {"question", "answer"} <= columns:
+        return _pairs(table)
+    raise InputError(f"{source}: {_LAYOUTS}; found {', '.join(table.columns)}.")
+
+
+def find_split(folder: Path, split: str) -> Path | None:
+    """The folder's file for a split, if it has one."""
+    files = [file for name in SPLITS[split] for file in _tables(folder, name) if file.name.split(".")[0] == name]
+    return files[0] if files else None
+
+
+def _tables(folder: Path, stem: str) -> Iterable[Path]:
+    """The folder's readable files whose name begins with `stem`; the shortest name first."""
+    files = (file for file in folder.glob(f"{stem}*") if is_table(file))
+    exact = sorted(files, key=lambda file: (len(file.name), file.name))
+    return iter(exact)
+
+
+def _pairs(table: Table) -> Dataset:
+    """(a): the same answer text is one answer; the same question text is one question."""
+    answers: dict[str, int] = {}
+    positives: dict[str, dict[int, None]] = {}
+    notes: Counter[str] = Counter()
+    for row in table.rows:
+        question, answer = row.need("question"), row.need("answer")
+        right = positives.setdefault(question, {})
+        number = answers.setdefault(answer, len(answers))
+        if number in right:
+            notes["repeated question-answer pairs merged"] += 1
+        right[number] = None
+    return Dataset(
+        name=str(table.path),
+        answers=[Answer(str(number), text) for text, number in answers.items()],
+        questions=[Question(str(i), text, tuple(right)) for i, (text, right) in enumerate(positives.items())],
+        notes=notes,
+    )
+
+
+def _judged(table: Table) -> Dataset:
+    """(b): each question is ranked against the candidates judged for it."""
+    has_id = "qid" in table.columns
+    answers: list[Answer] = []
+    judged: dict[str, tuple[str, dict[str, tuple[int, bool]]]] = {}
+    notes: Counter[str] = Counter()
+    for row in table.rows:
+        text, answer, right = row.need("question"), row.need("answer"), _label(row)
+        key = row.need("qid") if has_id else text
+        _, candidates = judged.setdefault(key, (text, {}))
+        known = candidates.get(answer)
+        if known is None:
+            candidates[answer] = (len(answers), right)
+            answers.append(Answer(str(len(answers)), answer))
+        elif known[1] == right:
+            notes["repeated candidates of a question merged"] += 1
+        else:
+            candidates[answer] = (known[0], True)
+            notes["candidates judged both right and wrong, taken as right"] += 1
+    questions = []
+    for number, (key, (text, candidates)) in enumerate(judged.items()):
+        rows = tuple(row for row, _ in candidates.values())
+        right = tuple(row for row, is_right in candidates.values() if is_right)
+        questions.append(Question(key if has_id else str(number), text, right, rows))
+    return Dataset(str(table.path), answers, questions, judged=True, notes=notes)
+
+
+def _label(row: Row) -> bool:
+    value = row.need("label")
+    if value.lower() in ("true", "false"):
+        return value.lower() == "true"
+    try:
+        return float(value) > 0
+    except ValueError:
+        raise InputError(f"{row.place}: expected a label 1 or 0 (or true, false), found {value!r}.") from None
+
+
+def _by_id(questions: Table, answers: Table, pools: Table | None, match: Match) -> Dataset:
+    """(c): answers by id, shared by all questions."""
+    for table, columns in ((answers, ("aid", "answer")), (pools, ("qid", "candidate_ids"))):
+        if table and (missing := [column for column in columns if column not in table.columns]):
+            raise InputError(f"{table.path}: expected a column {missing[0]!r}, found {', '.join(table.columns)}.")
+    position: dict[str, int] = {}
+    texts: list[Answer] = []
+    for row in answers.rows:
+        aid = row.need("aid")
+        if aid in position:
+            raise InputError(f"{row.place}: expected each aid once, found {aid!r} again.")
+        position[aid] = len(texts)
+        texts.append(Answer(aid, Entry.of(row).text(match)))
+    candidates = {row.need("qid"): _positions(row, "candidate_ids", position) for row in pools.rows} if pools else {}
+    notes: Counter[str] = Counter()
+    result = []
+    seen: set[str] = set()
+    for row in questions.rows:
+        qid, text = row.get("qid") or str(len(result)), row.need("question")
+        if qid in seen:
+            raise InputError(f"{row.place}: expected each qid once, found {qid!r} again.")
+        seen.add(qid)
+        if row.get("answerable").lower() in ("0", "no", "false"):
+            right: tuple[int, ...] = ()
+            notes["questions marked as not answerable"] += 1
+        else:
+            right = _positions(row, "answer_ids", position)
+        if pools and qid not in candidates:
+            raise InputError(f"{row.place}: expected a pool for question {qid!r} in {pools.path}, found none.")
+        result.append(Question(qid, text, right, candidates.get(qid)))
+    return Dataset(str(questions.path), texts, result, notes=notes)
+
+
+def _positions(row: Row, column: str, position: dict[str, int]) -> tuple[int, ...]:
+    ids = dict.fromkeys(row.need(column).split())
+    if unknown := [aid for aid in ids if aid not in position]:
+        raise InputError(f"{row.place}: expected ids of known answers in {column!r}, found {unknown[0]!r}.")
+    return tuple(position[aid] for aid in ids)

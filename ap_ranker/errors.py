@@ -1,0 +1,9 @@
+"""The one exception that is the user's to mend: bad data, a bad option, a missing extra."""
+
+
+class InputError(ValueError):
+    """Something the user gave cannot be used.
+
+    Its message names what was expected, what was found, where, and what to do. The command line prints it as it is and
+    exits with 2; a library caller catches it as a `ValueError`.
+    """

@@ -1,0 +1,85 @@
+"""Attentive pooling, AP-CNN and AP-biLSTM: the pair decides which tokens count (dos Santos et al. 2016, section 3).
+
+    Q, A = encoder(E_q), encoder(E_a)                  (M, C), (L, C)
+    G = tanh(Q U A^T)                                  (M, L)   soft alignment
+    g_q = max over answer tokens of G,  g_a = max over question tokens of G
+    σ = softmax(g)                                     over the text's own tokens
+    r_q = σ_q^T Q,  r_a = σ_a^T A                      (C,)
+    s(q, a) = cos(r_q, r_a)
+
+tanh is monotonic, so max(tanh(G)) = tanh(max(G)): it is taken of M + L numbers instead of M x L.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from ap_ranker.models.base import CosineModel, States, masked_softmax, unit
+from ap_ranker.models.encoders import BiLSTM, Convolution, WordEmbedding
+from ap_ranker.text.batch import TokenBatch
+
+
+@dataclass(frozen=True)
+class Attention:
+    """How much each token counts for each pair; the weights of a text sum to 1.
+
+    Attributes:
+        questions: (B, N, M) weights of the question's tokens.
+        answers: (B, N, L) weights of the answer's tokens.
+    """
+
+    questions: Tensor
+    answers: Tensor
+
+
+class AttentivePooling(CosineModel):
+    """The cosine of two texts, each pooled with attention from the other; token states are encoded beforehand."""
+
+    def __init__(self, embedding: WordEmbedding, encoder: Convolution | BiLSTM) -> None:
+        super().__init__()
+        self.embedding = embedding
+        self.encoder = encoder
+        self.U = nn.Parameter(torch.empty(encoder.state_size, encoder.state_size))
+        nn.init.xavier_uniform_(self.U)
+
+    def encode(self, batch: TokenBatch) -> States:
+        return States(tokens=self.encoder(self.embedding(batch), batch.mask), mask=batch.mask)
+
+    def attention(self, questions: States, answers: States) -> Attention:
+        """The attention vectors σ_q and σ_a of every pair."""
+        Q, A, question_mask, answer_mask = *_tokens(questions), *_tokens(answers)  # noqa: N806 - the paper's names
+        (B, M, C), (N, L, _) = Q.shape, A.shape  # noqa: N806
+        # One matrix product for all pairs: (B·M, C) x (C, N·L).
+        G = ((Q @ self.U).view(B * M, C) @ A.reshape(N * L, C).T).view(B, M, N, L)  # noqa: N806
+        real = question_mask.view(B, M, 1, 1) & answer_mask.view(1, 1, N, L)
+        G = G.masked_fill(~real, float("-inf"))  # noqa: N806
+        g_q = torch.tanh(G.amax(dim=3)).transpose(1, 2)  # (B, N, M)
+        g_a = torch.tanh(G.amax(dim=1))  # (B, N, L)
+        return Attention(masked_softmax(g_q, question_mask.unsqueeze(1)), masked_softmax(g_a, answer_mask))
+
+    def match(self, questions: States, answers: States) -> Tensor:
+        (Q, _), (A, _) = _tokens(questions), _tokens(answers)  # noqa: N806
+        attention = self.attention(questions, answers)
+        r_q = attention.questions @ Q  # (B, N, C)
+        r_a = (attention.answers.transpose(0, 1) @ A).transpose(0, 1)  # (B, N, C)
+        return (unit(r_q) * unit(r_a)).sum(dim=2)
+
+
+def _tokens(states: States) -> tuple[Tensor, Tensor]:
+    assert states.tokens is not None and states.mask is not None
+    return states.tokens, states.mask
+
+
+def ap_cnn(vocabulary_size: int, embedding_size: int, *, filters: int, window: int, dropout: float) -> AttentivePooling:
+    """AP-CNN: `filters` convolution filters over `window` words."""
+    embedding = WordEmbedding(vocabulary_size, embedding_size, dropout)
+    return AttentivePooling(embedding, Convolution(embedding_size, filters, window))
+
+
+def ap_bilstm(vocabulary_size: int, embedding_size: int, *, hidden: int, dropout: float) -> AttentivePooling:
+    """AP-biLSTM: `hidden` units in each direction."""
+    embedding = WordEmbedding(vocabulary_size, embedding_size, dropout)
+    return AttentivePooling(embedding, BiLSTM(embedding_size, hidden))

@@ -1,0 +1,60 @@
+"""What models share below their last step: word embeddings, convolution, biLSTM."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from ap_ranker.text.batch import PAD, TokenBatch
+
+
+class WordEmbedding(nn.Module):
+    """Word vectors of token ids, with dropout while training; zero on padding."""
+
+    def __init__(self, vocabulary_size: int, embedding_size: int, dropout: float) -> None:
+        super().__init__()
+        self.vectors = nn.Embedding(vocabulary_size, embedding_size, padding_idx=PAD)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, batch: TokenBatch) -> Tensor:
+        """(N, T, D)."""
+        embedded: Tensor = self.dropout(self.vectors(batch.ids))
+        return embedded
+
+
+class Convolution(nn.Module):
+    """Q = W z + b, where z_m concatenates the `window` embeddings centred on token m (dos Santos 2016, section 2.1).
+
+    As many states as tokens: positions beyond the text count as zero, as padding does. An even window reaches one token
+    further to the right.
+    """
+
+    def __init__(self, embedding_size: int, filters: int, window: int) -> None:
+        super().__init__()
+        self.left, self.right = (window - 1) // 2, window // 2
+        self.linear = nn.Linear(window * embedding_size, filters)
+        self.state_size = filters
+
+    def forward(self, embedded: Tensor, mask: Tensor) -> Tensor:
+        """(N, T, D) -> (N, T, C), zero on padding."""
+        length = embedded.shape[1]
+        padded = nn.functional.pad(embedded, (0, 0, self.left, self.right))
+        windows = torch.cat([padded[:, k : k + length] for k in range(self.left + self.right + 1)], dim=2)
+        states: Tensor = self.linear(windows)  # one matrix product: several times faster than conv1d on CPU
+        return states * mask.unsqueeze(2)
+
+
+class BiLSTM(nn.Module):
+    """States of a forward and a backward LSTM, concatenated (C = 2 x hidden); padding is never read."""
+
+    def __init__(self, embedding_size: int, hidden: int) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(embedding_size, hidden, batch_first=True, bidirectional=True)
+        self.state_size = 2 * hidden
+
+    def forward(self, embedded: Tensor, mask: Tensor) -> Tensor:
+        """(N, T, D) -> (N, T, C), zero on padding."""
+        packed = pack_padded_sequence(embedded, mask.sum(dim=1).cpu(), batch_first=True, enforce_sorted=False)
+        states, _ = pad_packed_sequence(self.lstm(packed)[0], batch_first=True, total_length=mask.shape[1])
+        return states

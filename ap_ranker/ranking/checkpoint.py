@@ -1,0 +1,139 @@
+"""A checkpoint is one folder: config.json, model.safetensors, tokenizer.json, README.md. Nothing in it is pickled."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+from ap_ranker.errors import InputError
+from ap_ranker.models.base import AnswerModel
+from ap_ranker.models.registry import build_model
+from ap_ranker.text.tokenizer import WordTokenizer
+
+FORMAT_VERSION = 1
+CONFIG, WEIGHTS, TOKENIZER, CARD = "config.json", "model.safetensors", "tokenizer.json", "README.md"
+
+
+@dataclass(frozen=True)
+class CheckpointConfig:
+    """What `config.json` holds.
+
+    Attributes:
+        model: the model's registry name.
+        options: its hyper-parameters, all of them.
+        embedding_size: dimensions of the word vectors.
+        max_tokens: longer texts are cut after this many tokens.
+        training: the data and the settings that made the weights, for the reader; nothing depends on it.
+        format_version: of this folder's layout.
+    """
+
+    model: str
+    options: Mapping[str, Any]
+    embedding_size: int
+    max_tokens: int
+    training: Mapping[str, Any]
+    format_version: int = FORMAT_VERSION
+
+
+def save_checkpoint(
+    folder: Path, config: CheckpointConfig, model: AnswerModel, tokenizer: WordTokenizer, card: str
+) -> None:
+    """Write a checkpoint folder, replacing an earlier checkpoint at that place only when the new one is complete."""
+    with _written_aside(folder) as draft:
+        (draft / CONFIG).write_text(json.dumps(asdict(config), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        save_file({name: value.contiguous() for name, value in model.state_dict().items()}, draft / WEIGHTS)
+        tokenizer.save(draft / TOKENIZER)
+        (draft / CARD).write_text(card, encoding="utf-8")
+
+
+def is_checkpoint(folder: Path) -> bool:
+    """Whether the folder holds a checkpoint's files."""
+    return all((folder / name).is_file() for name in (CONFIG, WEIGHTS, TOKENIZER))
+
+
+def find_checkpoint(source: str | Path, token: str | None = None) -> Path:
+    """The folder of a checkpoint: `source` itself, or the local copy of the hub repository of that name.
+
+    Raises:
+        InputError: neither is a checkpoint.
+    """
+    folder = Path(source)
+    if folder.is_dir():
+        if not is_checkpoint(folder):
+            raise InputError(
+                f"{folder}: expected a checkpoint ({CONFIG}, {WEIGHTS}, {TOKENIZER}), found "
+                f"{', '.join(sorted(file.name for file in folder.iterdir())) or 'an empty folder'}."
+            )
+        return folder
+    hint = "Train one with: ap-ranker train DATA --output DIR"
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+
+    try:
+        found = Path(snapshot_download(str(source), allow_patterns=[CONFIG, WEIGHTS, TOKENIZER, CARD], token=token))
+    except HFValidationError:
+        raise InputError(f"No checkpoint folder at {str(source)!r}. {hint}") from None
+    except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
+        raise InputError(
+            f"No checkpoint folder at {str(source)!r}, and no such model could be fetched from the hub "
+            f"({type(error).__name__}). {hint}"
+        ) from error
+    if not is_checkpoint(found):
+        raise InputError(f"The hub's {str(source)!r} is not an ap-ranker checkpoint: it lacks {CONFIG}, {WEIGHTS} or {TOKENIZER}.")
+    return found
+
+
+def load_checkpoint(folder: Path) -> tuple[CheckpointConfig, AnswerModel, WordTokenizer]:
+    """Read a checkpoint folder; the model is on the CPU and in evaluation mode.
+
+    Raises:
+        InputError: a file is damaged or of a later format.
+    """
+    try:
+        fields = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+        version = fields.get("format_version")
+        if version != FORMAT_VERSION:
+            raise InputError(
+                f"{folder / CONFIG}: expected format version {FORMAT_VERSION}, found {version}. Update ap-ranker."
+            )
+        config = CheckpointConfig(**fields)
+    except (UnicodeDecodeError, json.JSONDecodeError, TypeError, AttributeError) as error:
+        raise InputError(f"{folder / CONFIG}: not the configuration of an ap-ranker checkpoint ({error}).") from error
+    try:
+        tokenizer = WordTokenizer.load(folder / TOKENIZER, config.max_tokens)
+    except Exception as error:  # the tokenizers library raises bare Exception
+        raise InputError(f"{folder / TOKENIZER}: not a readable tokenizer ({error}).") from error
+    model = build_model(config.model, len(tokenizer), config.embedding_size, config.options)
+    try:
+        model.load_state_dict(load_file(folder / WEIGHTS))
+    except (SafetensorError, RuntimeError) as error:
+        raise InputError(f"{folder / WEIGHTS}: its weights do not fit {config.model} ({error}).") from error
+    return config, model.eval(), tokenizer
+
+
+@contextmanager
+def _written_aside(folder: Path) -> Iterator[Path]:
+    """A new folder beside `folder` that takes its place when the block ends, and vanishes if it fails."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+    try:
+        yield draft
+        draft.chmod(0o755)  # mkdtemp makes private folders
+        if folder.exists():
+            old = draft.with_name(draft.name + ".old")
+            folder.rename(old)
+            draft.rename(folder)
+            shutil.rmtree(old)
+        else:
+            draft.rename(folder)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)

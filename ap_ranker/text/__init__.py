@@ -1,0 +1,1 @@
+"""Text becomes token ids: words, vocabulary, word vectors, padded batches."""
