@@ -50,7 +50,7 @@ class AttentivePooling(CosineModel):
 
     def attention(self, questions: States, answers: States) -> Attention:
         """The attention vectors σ_q and σ_a of every pair."""
-        Q, A, question_mask, answer_mask = *_tokens(questions), *_tokens(answers)  # noqa: N806 - the paper's names
+        (Q, question_mask), (A, answer_mask) = _tokens(questions), _tokens(answers)  # noqa: N806 - the paper's names
         (B, M, C), (N, L, _) = Q.shape, A.shape  # noqa: N806
         # One matrix product for all pairs: (B·M, C) x (C, N·L).
         G = ((Q @ self.U).view(B * M, C) @ A.reshape(N * L, C).T).view(B, M, N, L)  # noqa: N806

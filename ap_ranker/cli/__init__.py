@@ -1,0 +1,1 @@
+"""The `ap-ranker` command; thin."""

@@ -1,0 +1,114 @@
+"""`ap-ranker ask`: questions to a YAML pipeline over the entries of a FAQ file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from ap_ranker.data.faq import DEFAULT_MATCH, Entry, Match, read_faq
+from ap_ranker.errors import InputError
+
+if TYPE_CHECKING:
+    from haystack import Document, Pipeline
+
+console = Console()
+
+
+def ask(
+    questions: Annotated[list[str], typer.Argument(help="One question, or several.")],
+    documents: Annotated[Path, typer.Option(help="The FAQ: a file with columns question and answer.")],
+    pipeline: Annotated[Path, typer.Option(help="A Haystack pipeline.")] = Path("pipelines/faq_search.yaml"),
+    match: Annotated[
+        Match, typer.Option(help="Which text of an entry is compared with the question.")
+    ] = DEFAULT_MATCH,
+    top_k: Annotated[int | None, typer.Option(help="How many answers to show; by default as the pipeline says.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Put questions to a FAQ and show the best answers."""
+    if top_k is not None and top_k <= 0:
+        raise InputError(f"Expected --top-k above 0, found {top_k}.")
+    entries = read_faq(documents)
+    search, inputs = load_pipeline(pipeline)
+    index(search, [to_document(entry, match) for entry in entries], pipeline)
+    results = []
+    for question in questions:
+        values = {"query": question} | ({"top_k": top_k} if top_k is not None else {})
+        found = search.run(pipeline_inputs(values, inputs, pipeline))
+        ranked = next((output["documents"] for output in found.values() if "documents" in output), [])
+        results.append({"question": question, "answers": [_answer(document) for document in ranked]})
+    if as_json:
+        typer.echo(json.dumps(results[0] if len(results) == 1 else results, ensure_ascii=False, indent=2))
+    else:
+        for result in results:
+            _print(result)
+
+
+def to_document(entry: Entry, match: Match) -> Document:
+    """A document whose content is what is matched, with the whole entry in its meta."""
+    from haystack import Document
+
+    return Document(content=entry.text(match), meta={**entry.other, "question": entry.question, "answer": entry.answer})
+
+
+def load_pipeline(path: Path) -> tuple[Pipeline, dict[str, list[str]]]:
+    """A pipeline and its declared `inputs`: name -> "component.socket" targets.
+
+    Raises:
+        InputError: no such file, not a pipeline, or one that Haystack refuses.
+    """
+    import yaml
+    from haystack import Pipeline
+
+    try:
+        text = path.read_text(encoding="utf-8")
+        declared = (yaml.safe_load(text) or {}).get("inputs") or {}
+        pipeline = Pipeline.loads(text)
+    except FileNotFoundError:
+        raise InputError(f"No pipeline at {str(path)!r}.") from None
+    except Exception as error:  # whatever Haystack or a component's constructor finds wrong with the file
+        raise InputError(f"{path}: expected a Haystack pipeline ({error}).") from error
+    if "query" not in declared:
+        raise InputError(f"{path}: expected 'inputs:' that say where 'query' goes, found {', '.join(declared) or 'none'}.")
+    return pipeline, {name: [to] if isinstance(to, str) else list(to) for name, to in declared.items()}
+
+
+def pipeline_inputs(values: dict[str, Any], inputs: dict[str, list[str]], path: Path) -> dict[str, dict[str, Any]]:
+    """Values by declared name as Haystack wants them: by component and socket."""
+    data: dict[str, dict[str, Any]] = {}
+    for name, value in values.items():
+        if name not in inputs:
+            raise InputError(f"{path}: expected 'inputs:' that say where {name!r} goes, found {', '.join(inputs)}.")
+        for target in inputs[name]:
+            component, socket = target.split(".", 1)
+            data.setdefault(component, {})[socket] = value
+    return data
+
+
+def index(pipeline: Pipeline, documents: list[Document], path: Path) -> None:
+    """Write the documents into every store that the pipeline retrieves from; entries that are equal are one."""
+    from haystack.document_stores.types import DuplicatePolicy
+
+    components = (pipeline.get_component(name) for name in pipeline.graph.nodes)
+    stores = [component.document_store for component in components if hasattr(component, "document_store")]
+    if not stores:
+        raise InputError(f"{path}: expected a retriever with a document store, found none.")
+    for store in stores:
+        store.write_documents(documents, policy=DuplicatePolicy.OVERWRITE)
+
+
+def _answer(document: Document) -> dict[str, Any]:
+    return {"score": document.score, "question": document.meta.get("question"), "answer": document.meta.get("answer")}
+
+
+def _print(result: dict[str, Any]) -> None:
+    console.print(f"\n[bold]{escape(result['question'])}[/]", highlight=False)
+    if not result["answers"]:
+        console.print("  No answer found.")
+    for place, answer in enumerate(result["answers"], start=1):
+        console.print(f"  {place}. {answer['score']:.3f}  [cyan]{escape(answer['question'] or '')}[/]", highlight=False)
+        console.print(f"     {escape(answer['answer'])}", highlight=False)

@@ -1,0 +1,75 @@
+"""`ap-ranker evaluate`: a checkpoint and BM25 on the same candidates."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from ap_ranker.cli.options import Answers, Device, MatchText
+
+if TYPE_CHECKING:
+    from ap_ranker.evaluation.evaluate import Report
+
+console = Console()
+
+
+def evaluate(
+    checkpoint: Annotated[str, typer.Argument(help="A checkpoint folder or a hub name.")],
+    data: Annotated[Path, typer.Argument(help="A file of questions, or a folder with test.*")],
+    answers: Answers = None,
+    pools: Annotated[Path | None, typer.Option(help="Candidate pools (qid, candidate_ids).")] = None,
+    match: MatchText = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the numbers here, too.")] = None,
+    device: Device = "auto",
+) -> None:
+    """Measure a checkpoint and BM25 on the same questions and candidates."""
+    from ap_ranker.data.faq import Match
+    from ap_ranker.data.reader import read_dataset
+    from ap_ranker.evaluation.evaluate import evaluate as run
+    from ap_ranker.ranking.checkpoint import find_checkpoint, load_checkpoint
+    from ap_ranker.ranking.ranker import Ranker, resolve_device
+
+    config, model, tokenizer = load_checkpoint(find_checkpoint(checkpoint))
+    trained_match = Match(config.training.get("match", Match.both))
+    dataset = read_dataset(data, "test", answers=answers, pools=pools, match=match or trained_match)
+    report = run(Ranker(model, tokenizer, resolve_device(device)), dataset)
+    _print(report, f"{config.model} ({checkpoint})", dataset.name)
+    for reason, count in dataset.notes.items():
+        console.print(f"  {count:,} {reason}")
+    if json_file:
+        numbers = {"n_questions": report.n_questions, "model": report.model, "bm25": report.bm25}
+        costs = {"encode_seconds": report.encode_seconds, "seconds_per_question": report.seconds_per_question}
+        _write(json_file, json.dumps(numbers | costs | {"candidates": report.candidates}, indent=2) + "\n")
+
+
+def _print(report: Report, name: str, data: str) -> None:
+    table = Table(title=f"{report.n_questions:,} questions of {escape(data)}")
+    table.add_column("")
+    for measure in report.model:
+        table.add_column(measure, justify="right")
+    table.add_row("BM25", *(f"{value:.3f}" for value in report.bm25.values()))
+    table.add_row(escape(name), *(f"{value:.3f}" for value in report.model.values()))
+    gains = (report.model[measure] - value for measure, value in report.bm25.items())
+    table.add_row("difference", *(f"{gain:+.3f}" for gain in gains), end_section=True)
+    console.print(table)
+    console.print(
+        f"Candidates: {report.candidates}.\n"
+        f"Time: {report.seconds_per_question * 1000:.2f} ms per question, after {report.encode_seconds:.1f} s to encode "
+        f"the answers once.",
+        highlight=False,
+    )
+    if report.unanswerable:
+        console.print(f"Set aside: {report.unanswerable:,} questions without a right answer.", highlight=False)
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a whole file or none."""
+    draft = path.with_name(f".{path.name}.part")
+    draft.write_text(text, encoding="utf-8")
+    draft.replace(path)

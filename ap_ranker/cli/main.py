@@ -1,0 +1,54 @@
+"""`ap-ranker`: every command in its own file, imported when it runs, and one way to report a user's mistake."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+
+import typer
+from rich.console import Console
+from rich.logging import RichHandler
+
+from ap_ranker.cli import ask, evaluate, train
+from ap_ranker.errors import InputError
+
+app = typer.Typer(
+    help="Train and use small neural rankers for FAQ search.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_show_locals=False,
+)
+app.command("train")(train.train)
+app.command("evaluate")(evaluate.evaluate)
+app.command("ask")(ask.ask)
+
+
+def main() -> None:
+    """Run the command line; a user's mistake ends with one message on standard error and exit code 2."""
+    # A command-line tool neither reports usage nor shows the libraries' own progress bars for loading a file.
+    os.environ.setdefault("HAYSTACK_TELEMETRY_ENABLED", "false")
+    errors = Console(stderr=True)
+    logging.basicConfig(
+        level=logging.WARNING,
+        format="%(message)s",
+        handlers=[RichHandler(console=errors, show_time=False, show_path=False)],
+    )
+    try:
+        app()
+    except InputError as error:
+        errors.print(f"[bold red]Error:[/] {_plain(str(error))}", soft_wrap=True, highlight=False)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        errors.print("Stopped.")
+        sys.exit(130)
+
+
+def _plain(text: str) -> str:
+    from rich.markup import escape
+
+    return escape(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,18 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ap_ranker.data.faq import Match
+
+Answers = Annotated[
+    Path | None, typer.Option(help="The file of answers (aid, answer); by default answers.* beside the questions.")
+]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda:0 ...; auto takes the GPU if there is one.")]
+MatchText = Annotated[
+    Match | None, typer.Option(help="Which text of a stored question and its answer is compared with the user's question.")
+]

@@ -1,0 +1,70 @@
+"""Scores of a model for many questions, encoding each answer once and keeping few of them in memory."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from ap_ranker.data.dataset import Dataset, Question
+from ap_ranker.models.base import States
+from ap_ranker.ranking.ranker import BATCH_SIZE, Ranker
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Scores of each question's candidates, and what they cost.
+
+    Attributes:
+        by_question: per question, one score per candidate, in the candidates' order.
+        encode_seconds: to encode all answers, once.
+        question_seconds: to encode all questions and match them with their candidates.
+    """
+
+    by_question: list[list[float]]
+    encode_seconds: float
+    question_seconds: float
+
+
+@torch.inference_mode()
+def score_candidates(
+    ranker: Ranker, dataset: Dataset, questions: Sequence[Question], candidates: Sequence[Sequence[int]]
+) -> Scores:
+    """Score each question's candidates.
+
+    The loop runs over the answers, not over the questions: an answer is encoded, matched with every question that has
+    it as a candidate, and forgotten. So the memory needed does not grow with the number of answers.
+    """
+    started = time.perf_counter()
+    question_states = _encode_questions(ranker, [question.text for question in questions])
+    wanted: dict[int, list[tuple[int, int]]] = defaultdict(list)  # answer -> (question, place among its candidates)
+    for number, rows in enumerate(candidates):
+        for place, row in enumerate(rows):
+            wanted[row].append((number, place))
+    scores = [[0.0] * len(rows) for rows in candidates]
+    setup = time.perf_counter() - started
+
+    started, matching = time.perf_counter(), 0.0
+    texts = [dataset.answers[row].text for row in wanted]
+    for row, state in zip(wanted, _encode_answers(ranker, texts), strict=False):
+        begun = time.perf_counter()
+        numbers, places = zip(*wanted[row], strict=True)
+        column = ranker.model.match(question_states[list(numbers)], state)[:, 0].float().tolist()
+        for number, place, score in zip(numbers, places, column, strict=True):
+            scores[number][place] = score
+        matching += time.perf_counter() - begun
+    return Scores(scores, time.perf_counter() - started - matching, setup + matching)
+
+
+def _encode_questions(ranker: Ranker, texts: Sequence[str]) -> States:
+    return States.stack([ranker.encode_questions(texts[i : i + BATCH_SIZE]) for i in range(0, len(texts), BATCH_SIZE)])
+
+
+def _encode_answers(ranker: Ranker, texts: Sequence[str]) -> Iterator[States]:
+    """The states of each text in turn; `BATCH_SIZE` of them are encoded together."""
+    tokens = ranker.tokenize(texts)
+    for start in range(0, len(tokens), BATCH_SIZE):
+        yield from ranker.encode_answers(tokens[start : start + BATCH_SIZE]).split()

@@ -1,0 +1,1 @@
+"""Learning from question-answer pairs: settings, batches, objectives, the training run."""

@@ -1,0 +1,58 @@
+"""The README.md of a checkpoint: what it was trained on, how good it is, how to use it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ap_ranker.models.registry import model_spec
+from ap_ranker.training.batches import Batches
+from ap_ranker.training.config import TrainingConfig
+
+
+def model_card(
+    config: TrainingConfig,
+    settings: Mapping[str, Any],
+    measures: Mapping[str, float],
+    bm25: Mapping[str, float],
+    n_dev: int,
+    batches: Batches,
+) -> str:
+    """Markdown with the front matter that the hub reads."""
+    rows = "\n".join(f"| {name} | {value:.3f} | {bm25[name]:.3f} |" for name, value in measures.items())
+    return f"""---
+library_name: ap-ranker
+pipeline_tag: text-ranking
+tags: [answer-selection, faq, haystack]
+---
+
+# {config.model}
+
+Answer-selection model, {model_spec(config.model).paper}. Trained by `ap-ranker train` on {settings["pairs"]:,} question-answer
+pairs ({settings["data"]}); the best of its epochs on the dev questions was number {settings["best_epoch"]}.
+
+## Results on the {n_dev} dev questions ({settings["dev"]})
+
+| measure | this model | BM25 |
+|---|---|---|
+{rows}
+
+These questions chose the epoch, so they flatter the model a little. Measure on questions of your own with
+`ap-ranker evaluate`.
+
+## Limits
+
+Texts are cut after {config.max_tokens} tokens: {batches.cut_answers:,} of the {batches.n_answers:,} answers were. Scores order the answers of one question;
+they are not probabilities.
+
+## Use
+
+```python
+from ap_ranker import Ranker
+
+ranker = Ranker.from_pretrained("PATH OR HUB NAME OF THIS FOLDER")
+ranker.rank("question", ["one answer", "another answer"])
+```
+
+In a Haystack pipeline: `from ap_ranker import APRanker`, then `APRanker(model="PATH OR HUB NAME OF THIS FOLDER")`.
+"""

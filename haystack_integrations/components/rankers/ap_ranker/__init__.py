@@ -1,0 +1,5 @@
+"""Haystack components of ap-ranker."""
+
+from .ranker import APRanker
+
+__all__ = ["APRanker"]

@@ -1,0 +1,197 @@
+"""The Haystack component; it is defined here because a stock Haystack loads YAML from `haystack_integrations` only."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from haystack import Document, component, default_from_dict, default_to_dict
+from haystack.utils import ComponentDevice, Secret
+from haystack.utils.misc import _deduplicate_documents
+
+from ap_ranker.ranking.ranker import BATCH_SIZE, Ranker
+
+
+@component
+class APRanker:
+    """Ranks documents with a trained answer-selection model: how well does each answer the query?
+
+    A drop-in for `SentenceTransformersSimilarityRanker`: same arguments, same behaviour, a checkpoint of `ap-ranker
+    train` instead of a cross-encoder. Loading is lazy: the first `run`, or `warm_up`, reads the checkpoint.
+
+    ```python
+    from haystack import Document
+    from haystack_integrations.components.rankers.ap_ranker import APRanker
+
+    ranker = APRanker(model="checkpoints/faq", top_k=3)
+    result = ranker.run(query="Where is my parcel?", documents=[Document(content="Open the tracking link ...")])
+    result["documents"][0].score
+    ```
+    """
+
+    def __init__(
+        self,
+        *,
+        model: str | Path,
+        device: ComponentDevice | None = None,
+        token: Secret | None = Secret.from_env_var(["HF_API_TOKEN", "HF_TOKEN"], strict=False),  # noqa: B008
+        top_k: int = 10,
+        query_prefix: str = "",
+        query_suffix: str = "",
+        document_prefix: str = "",
+        document_suffix: str = "",
+        meta_fields_to_embed: list[str] | None = None,
+        embedding_separator: str = "\n",
+        scale_score: bool = True,
+        score_threshold: float | None = None,
+        batch_size: int = BATCH_SIZE,
+    ) -> None:
+        """Create the component; nothing is loaded yet.
+
+        Args:
+            model: a checkpoint folder, or the hub name of one.
+            device: where the model runs; `None` takes the GPU if there is one.
+            token: for private models of the hub.
+            top_k: how many documents to return at most.
+            query_prefix: put before the query.
+            query_suffix: put after the query.
+            document_prefix: put before each document's text.
+            document_suffix: put after each document's text.
+            meta_fields_to_embed: meta fields whose values are put before the content.
+            embedding_separator: between these values and the content.
+            scale_score: map the scores to 0..1, keeping their order (cosine: (1 + s) / 2). They are not probabilities.
+            score_threshold: leave out documents with a lower score (after scaling, if any).
+            batch_size: documents encoded at once; more need more memory.
+
+        Raises:
+            ValueError: `top_k` is not positive.
+        """
+        _check_top_k(top_k)
+        self.model = str(model)
+        self.device = ComponentDevice.resolve_device(device)
+        self.token = token
+        self.top_k = top_k
+        self.query_prefix = query_prefix
+        self.query_suffix = query_suffix
+        self.document_prefix = document_prefix
+        self.document_suffix = document_suffix
+        self.meta_fields_to_embed = meta_fields_to_embed or []
+        self.embedding_separator = embedding_separator
+        self.scale_score = scale_score
+        self.score_threshold = score_threshold
+        self.batch_size = batch_size
+        self._ranker: Ranker | None = None
+
+    def warm_up(self) -> None:
+        """Load the checkpoint, if that has not been done.
+
+        Raises:
+            InputError: there is none at `model`, or it is damaged.
+        """
+        if self._ranker is None:
+            token = self.token.resolve_value() if self.token else None
+            self._ranker = Ranker.from_pretrained(self.model, self.device.to_torch_str(), token)
+
+    def close(self) -> None:
+        """Free the model; a later `run` loads it again."""
+        self._ranker = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The component as basic types."""
+        return default_to_dict(
+            self,
+            model=self.model,
+            device=self.device,
+            token=self.token,
+            top_k=self.top_k,
+            query_prefix=self.query_prefix,
+            query_suffix=self.query_suffix,
+            document_prefix=self.document_prefix,
+            document_suffix=self.document_suffix,
+            meta_fields_to_embed=self.meta_fields_to_embed,
+            embedding_separator=self.embedding_separator,
+            scale_score=self.scale_score,
+            score_threshold=self.score_threshold,
+            batch_size=self.batch_size,
+        )
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> APRanker:
+        """The component of a dictionary that `to_dict` made, or that YAML holds."""
+        return default_from_dict(cls, data)
+
+    @component.output_types(documents=list[Document])
+    def run(
+        self,
+        *,
+        query: str,
+        documents: list[Document],
+        top_k: int | None = None,
+        scale_score: bool | None = None,
+        score_threshold: float | None = None,
+    ) -> dict[str, list[Document]]:
+        """Rank documents; of several with the same id, the one with the highest score is kept.
+
+        Args:
+            query: what the user asked.
+            documents: the candidates; their content (an absent one counts as empty) is matched with the query.
+            top_k: overrides the value of the component, as do the others.
+            scale_score: see the component.
+            score_threshold: see the component.
+
+        Returns:
+            `documents`: copies with their new scores, best first; equal scores keep the given order.
+
+        Raises:
+            ValueError: `top_k` is not positive.
+            InputError: the checkpoint cannot be loaded.
+        """
+        top_k = self.top_k if top_k is None else top_k
+        scale_score = self.scale_score if scale_score is None else scale_score
+        score_threshold = self.score_threshold if score_threshold is None else score_threshold
+        _check_top_k(top_k)
+        if not documents:
+            return {"documents": []}
+        self.warm_up()
+        assert self._ranker is not None
+        candidates = _deduplicate_documents(documents)
+        question = self.query_prefix + query + self.query_suffix
+        scores = self._ranker.score(question, [self._text(document) for document in candidates], self.batch_size)
+        if scale_score:
+            scores = self._ranker.model.scale(scores)
+        ranked = sorted(zip(candidates, scores.tolist(), strict=True), key=lambda pair: -pair[1])
+        if score_threshold is not None:
+            ranked = [(document, score) for document, score in ranked if score >= score_threshold]
+        return {"documents": [replace(document, score=score) for document, score in ranked[:top_k]]}
+
+    @component.output_types(documents=list[Document])
+    async def run_async(
+        self,
+        *,
+        query: str,
+        documents: list[Document],
+        top_k: int | None = None,
+        scale_score: bool | None = None,
+        score_threshold: float | None = None,
+    ) -> dict[str, list[Document]]:
+        """As `run`, in a thread, so that the event loop stays free."""
+        return await asyncio.to_thread(
+            self.run,
+            query=query,
+            documents=documents,
+            top_k=top_k,
+            scale_score=scale_score,
+            score_threshold=score_threshold,
+        )
+
+    def _text(self, document: Document) -> str:
+        values = [document.meta.get(name) for name in self.meta_fields_to_embed]
+        parts = [*(str(value) for value in values if value is not None), document.content or ""]
+        return self.document_prefix + self.embedding_separator.join(parts) + self.document_suffix
+
+
+def _check_top_k(top_k: int) -> None:
+    if top_k <= 0:
+        raise ValueError(f"top_k must be > 0, but got {top_k}")
