@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ap_ranker.data.dataset import split_questions
+from ap_ranker.data.faq import Match, read_faq
+from ap_ranker.data.reader import read_dataset
+from ap_ranker.errors import InputError
+
+
+def write(folder: Path, **files: str) -> Path:
+    for name, content in files.items():
+        (folder / name.replace("__", "-").replace("_", ".")).write_text(content, encoding="utf-8")
+    return folder
+
+
+def test_pairs(tmp_path: Path) -> None:
+    write(tmp_path, faq_csv="question,answer\nq1,a1\nq2,a1\nq1,a2\nq1,a1\n")
+    data = read_dataset(tmp_path / "faq.csv", "train")
+    assert [answer.text for answer in data.answers] == ["a1", "a2"]
+    assert [(q.text, q.positives, q.candidates) for q in data.questions] == [("q1", (0, 1), None), ("q2", (0,), None)]
+    assert data.notes == {"repeated question-answer pairs merged": 1}
+    assert data.pairs == 3
+
+
+def test_judged(tmp_path: Path) -> None:
+    write(tmp_path, d_csv="qid,question,answer,label\n1,q,a,1\n1,q,b,0\n2,q,a,0\n1,q,b,0\n2,q,c,true\n2,q,a,1\n3,r,d,0\n")
+    data = read_dataset(tmp_path / "d.csv", "train")
+    assert [(q.id, q.positives, q.candidates, q.negatives) for q in data.questions] == [
+        ("1", (0,), (0, 1), (1,)),
+        ("2", (2, 3), (2, 3), ()),
+        ("3", (), (4,), (4,)),
+    ]
+    assert data.judged
+    assert data.notes == {
+        "repeated candidates of a question merged": 1,
+        "candidates judged both right and wrong, taken as right": 1,
+    }
+    assert [q.id for q in data.answerable] == ["1", "2"]
+
+
+def test_judged_without_qid_groups_by_question(tmp_path: Path) -> None:
+    write(tmp_path, d_csv="question,answer,label\nq,a,1\nr,b,1\nq,c,0\n")
+    assert [(q.text, q.candidates) for q in read_dataset(tmp_path / "d.csv", "dev").questions] == [("q", (0, 2)), ("r", (1,))]
+
+
+ANSWERS = "aid\tanswer\nx\tfirst\ny\tsecond\nz\tthird\n"
+
+
+def test_folder_with_pools(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        answers_tsv=ANSWERS,
+        train_tsv="qid\tquestion\tanswer_ids\n1\tq\ty x\n",
+        valid_tsv="qid\tquestion\tanswer_ids\n9\tr\tz\n",
+        valid__pools__2_tsv="qid\tcandidate_ids\n9\tz x\n",
+    )
+    train, dev = read_dataset(tmp_path, "train"), read_dataset(tmp_path, "dev")
+    assert (train.questions[0].positives, train.questions[0].candidates) == ((1, 0), None)
+    assert (dev.questions[0].positives, dev.questions[0].candidates) == ((2,), (2, 0))
+    assert not dev.judged
+    with pytest.raises(InputError, match=r"expected a file test.\* for the test questions, found answers.tsv, train.tsv"):
+        read_dataset(tmp_path, "test")
+
+
+def test_pair_of_files(tmp_path: Path) -> None:
+    write(tmp_path, q_csv="qid,question,answer_ids\n1,q,z\n")
+    (tmp_path / "elsewhere").mkdir()
+    write(tmp_path / "elsewhere", a_tsv=ANSWERS)
+    data = read_dataset(tmp_path / "q.csv", "train", answers=tmp_path / "elsewhere" / "a.tsv")
+    assert data.answers[data.questions[0].positives[0]].text == "third"
+    with pytest.raises(InputError, match=r"need a file of answers .* given with --answers"):
+        read_dataset(tmp_path / "q.csv", "train")
+
+
+def test_questions_marked_as_not_answerable(tmp_path: Path) -> None:
+    write(tmp_path, answers_tsv=ANSWERS, test_csv="qid,question,answer_ids,answerable\n1,q,x,yes\n2,r,,no\n")
+    data = read_dataset(tmp_path, "test")
+    assert [q.positives for q in data.questions] == [(0,), ()]
+    assert data.notes == {"questions marked as not answerable": 1}
+
+
+@pytest.mark.parametrize(
+    ("match", "text"), [(Match.both, "How?\nSo."), (Match.answer, "So."), (Match.question, "How?")]
+)
+def test_matched_text_of_a_stored_question(tmp_path: Path, match: Match, text: str) -> None:
+    write(tmp_path, answers_csv="aid,question,answer\n1,How?,So.\n2,,Just so.\n", train_csv="question,answer_ids\nq,1\n")
+    assert [a.text for a in read_dataset(tmp_path, "train", match=match).answers] == [text, "Just so."]
+    assert read_faq(tmp_path / "answers.csv")[0].text(match) == text
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ({"train_csv": "question,reply\nq,a\n"}, r"expected the columns \(a\).*found question, reply"),
+        ({"train_csv": "question,answer\nq,\n"}, "train.csv, line 2: expected text in column 'answer', found nothing"),
+        ({"train_csv": "question,answer\n ,a\n"}, "line 2: expected text in column 'question'"),
+        ({"train_csv": "question,answer,label\nq,a,good\n"}, "line 2: expected a label 1 or 0 .*found 'good'"),
+        ({"train_csv": "qid,question,answer_ids\n1,q,x w\n"}, "line 2: expected ids of known answers .*found 'w'"),
+        ({"train_csv": "qid,question,answer_ids\n1,q,\n"}, "line 2: expected text in column 'answer_ids', found nothing"),
+        ({"train_csv": "qid,question,answer_ids\n1,q,x\n1,r,x\n"}, "line 3: expected each qid once, found '1' again"),
+        (
+            {"train_csv": "qid,question,answer_ids\n1,q,x\n", "train__pools_csv": "qid,candidate_ids\n2,x\n"},
+            "expected a pool for question '1'",
+        ),
+        (
+            {"train_csv": "qid,question,answer_ids\n1,q,x\n", "train__pools_csv": "qid,candidates\n1,x\n"},
+            "expected a column 'candidate_ids', found qid, candidates",
+        ),
+    ],
+)
+def test_bad_data(tmp_path: Path, files: dict[str, str], message: str) -> None:
+    write(tmp_path, answers_tsv=ANSWERS, **files)
+    with pytest.raises(InputError, match=message) as caught:
+        read_dataset(tmp_path, "train")
+    assert str(tmp_path) in str(caught.value)
+
+
+def test_answers_with_a_repeated_id(tmp_path: Path) -> None:
+    write(tmp_path, answers_csv="aid,answer\nx,a\nx,b\n", train_csv="question,answer_ids\nq,x\n")
+    with pytest.raises(InputError, match=r"answers.csv, line 3: expected each aid once, found 'x' again"):
+        read_dataset(tmp_path, "train")
+
+
+def test_faq_without_answers(tmp_path: Path) -> None:
+    write(tmp_path, faq_csv="question,reply\nq,a\n")
+    with pytest.raises(InputError, match="expected a column 'answer'"):
+        read_faq(tmp_path / "faq.csv")
+
+
+def test_split_is_disjoint_and_complete(tmp_path: Path) -> None:
+    rows = "".join(f"{'Same' if i % 7 == 0 else 'SAME' if i % 7 == 1 else i},a{i}\n" for i in range(70))
+    write(tmp_path, faq_csv="question,answer\n" + rows)
+    data = read_dataset(tmp_path / "faq.csv", "train")
+    kept, held = split_questions(data, 0.2, seed=3)
+    sides = [{q.text.casefold() for q in side.questions} for side in (kept, held)]
+    assert not sides[0] & sides[1]
+    assert len(kept.questions) + len(held.questions) == len(data.questions)
+    assert len(sides[1]) == round(0.2 * len(sides[0] | sides[1]))
+    assert split_questions(data, 0.2, seed=3) == (kept, held)
+    assert split_questions(data, 0.2, seed=4) != (kept, held)
+
+
+@pytest.mark.benchmark_data
+def test_benchmarks_have_the_documented_sizes(benchmarks: Path) -> None:
+    insurance = read_dataset(benchmarks / "insuranceqa", "test")
+    assert (len(insurance.answers), len(insurance.questions)) == (27_413, 2_000)
+    assert {len(q.candidates or ()) for q in insurance.questions} == {500}
+    wiki = read_dataset(benchmarks / "wikiqa", "test")
+    assert len(wiki.answerable) == 243
+    clean = {split: read_dataset(benchmarks / "trecqa", split).answerable for split in ("dev", "test")}
+    assert {split: sum(bool(q.negatives) for q in questions) for split, questions in clean.items()} == {"dev": 65, "test": 68}

@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from ap_ranker.data.tables import read_table
+from ap_ranker.errors import InputError
+
+RECORDS = [{"question": "Why, though?", "answer": "Because."}, {"question": 'A "quoted" one', "answer": "Zwei\nZeilen ü"}]
+CSV = 'question,answer\n"Why, though?",Because.\n"A ""quoted"" one","Zwei\nZeilen ü"\n'
+
+
+@pytest.mark.parametrize("zipped", [False, True])
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+def test_formats_agree(tmp_path: Path, ending: str, zipped: bool) -> None:
+    path = tmp_path / f"data.{ending}"
+    if ending == "csv":
+        path.write_text(CSV, encoding="utf-8")
+    elif ending == "jsonl":
+        path.write_text("\n".join(map(json.dumps, RECORDS)) + "\n\n", encoding="utf-8")
+    else:
+        pq.write_table(pa.Table.from_pylist(RECORDS), path)
+    if zipped:
+        content, path = path.read_bytes(), tmp_path / f"data.{ending}.gz"
+        path.write_bytes(gzip.compress(content))
+    table = read_table(path)
+    assert table.columns == ("question", "answer")
+    assert [row.fields for row in table.rows] == RECORDS
+
+
+def test_tsv_keeps_quotation_marks(tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_text('aid\tanswer\n1\t"Gap" refers to\n2\tx "y\n')
+    assert [row.fields["answer"] for row in read_table(tmp_path / "a.tsv").rows] == ['"Gap" refers to', 'x "y']
+
+
+def test_byte_order_mark_and_windows_line_ends(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(b"\xef\xbb\xbfquestion,answer\r\nq,a\r\n")
+    assert read_table(tmp_path / "a.csv").rows[0].fields == {"question": "q", "answer": "a"}
+
+
+def test_lists_of_ids_in_json(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"qid": 7, "answer_ids": ["a1", 2], "answerable": true, "x": null}\n')
+    fields = read_table(tmp_path / "a.jsonl").rows[0].fields
+    assert fields == {"qid": "7", "answer_ids": "a1 2", "answerable": "1", "x": ""}
+
+
+def test_an_answer_longer_than_the_csv_modules_limit(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("question,answer\nq," + "long " * 50_000 + "\n")
+    assert len(read_table(tmp_path / "a.csv").rows[0].get("answer")) == 249_999
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.csv", b"", "at least one row of data, found none"),
+        ("a.csv", b"question,answer\n", "at least one row of data, found none"),
+        ("a.csv", b"question,answer\nq,a\nq,\xff\xfe\n", "line 3: expected UTF-8 text, found the byte 0xff"),
+        ("a.csv", b"question,answer\nq\n", r"line 2: expected 2 fields \(question, answer\), found 1"),
+        ("a.tsv", b"question\tanswer\nq\ta\tb\n", "line 2: expected 2 fields .* found 3"),
+        ("a.csv", b'question,answer\nq,"open\n', "line 2: not a valid record"),
+        ("a.jsonl", b'{"question": "q"\n', "line 1: expected a JSON object, found invalid JSON"),
+        ("a.jsonl", b'["q"]\n', "line 1: expected a JSON object, found list"),
+        ("a.jsonl", b'{"a": 1, "b": 2}\n{"a": 1}\n', "line 2: .* missing b"),
+        ("a.parquet", b"nonsense", "expected a Parquet file"),
+        ("a.csv.gz", b"nonsense", "expected a complete gzip file"),
+        ("a.csv.gz", gzip.compress(b"question,answer\n" * 99)[:-9], "expected a complete gzip file"),
+        ("a.xlsx", b"PK", "expected a file ending in .csv, .tsv, .jsonl, .parquet"),
+    ],
+)
+def test_bad_files(tmp_path: Path, name: str, content: bytes, message: str) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError, match=message) as caught:
+        read_table(tmp_path / name)
+    assert str(tmp_path / name) in str(caught.value)
+
+
+def test_missing_file() -> None:
+    with pytest.raises(InputError, match=r"No file at 'nowhere.csv'"):
+        read_table(Path("nowhere.csv"))
