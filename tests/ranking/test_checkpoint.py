@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from conftest import TEXTS, write_checkpoint
+
+from ap_ranker.errors import InputError
+from ap_ranker.ranking import checkpoint as module
+from ap_ranker.ranking.checkpoint import find_checkpoint, load_checkpoint
+from ap_ranker.ranking.ranker import Ranker
+
+
+def test_saved_and_loaded_it_scores_the_same(name: str, tmp_path: Path) -> None:
+    first = Ranker.from_pretrained(write_checkpoint(name, tmp_path / "a"), "cpu")
+    second = Ranker.from_pretrained(write_checkpoint(name, tmp_path / "b"), "cpu")
+    moved = tmp_path / "moved"
+    (tmp_path / "a").rename(moved)
+    third = Ranker.from_pretrained(moved, "cpu")
+    scores = first.score("Where is it?", TEXTS)
+    assert torch.equal(scores, second.score("Where is it?", TEXTS))
+    assert torch.equal(scores, third.score("Where is it?", TEXTS))
+
+
+def test_folder_holds_what_it_should_and_nothing_pickled(checkpoint: Path) -> None:
+    assert {file.name for file in checkpoint.iterdir()} == {"config.json", "model.safetensors", "tokenizer.json", "README.md"}
+    config = json.loads((checkpoint / "config.json").read_text())
+    assert (config["model"], config["format_version"]) == ("ap-cnn", 1)
+
+
+def test_a_failed_write_leaves_the_old_checkpoint_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = write_checkpoint("ap-cnn", tmp_path / "c")
+    before = {file.name: file.read_bytes() for file in folder.iterdir()}
+
+    def fail(*_: object) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setattr(module, "save_file", fail)
+    with pytest.raises(OSError, match="disk full"):
+        write_checkpoint("qa-cnn", folder)
+    assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
+    assert [file.name for file in tmp_path.iterdir()] == ["c"]
+
+
+def test_a_new_checkpoint_replaces_the_old_one(tmp_path: Path) -> None:
+    folder = write_checkpoint("ap-cnn", tmp_path / "c")
+    write_checkpoint("qa-bilstm", folder)
+    assert load_checkpoint(folder)[0].model == "qa-bilstm"
+    assert [file.name for file in tmp_path.iterdir()] == ["c"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("config.json", b"{", "config.json: not the configuration"),
+        ("config.json", b'{"format_version": 99}', "expected format version 1, found 99. Update ap-ranker"),
+        ("config.json", b'{"format_version": 1, "model": "ap-cnn"}', "config.json: not the configuration"),
+        ("model.safetensors", b"junk", "its weights do not fit ap-cnn"),
+        ("tokenizer.json", b"junk", "not a readable tokenizer"),
+    ],
+)
+def test_damaged_files_are_named(checkpoint: Path, tmp_path: Path, name: str, content: bytes, message: str) -> None:
+    folder = shutil.copytree(checkpoint, tmp_path / "damaged")
+    (folder / name).write_bytes(content)
+    with pytest.raises(InputError, match=message) as caught:
+        Ranker.from_pretrained(folder, "cpu")
+    assert str(folder / name) in str(caught.value)
+
+
+def test_weights_of_another_shape_are_refused(tmp_path: Path) -> None:
+    folder = write_checkpoint("ap-cnn", tmp_path / "c")
+    config = json.loads((folder / "config.json").read_text())
+    config["options"]["filters"] = 13
+    (folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises(InputError, match="its weights do not fit ap-cnn"):
+        Ranker.from_pretrained(folder, "cpu")
+
+
+def test_not_a_checkpoint(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").touch()
+    with pytest.raises(InputError, match=r"expected a checkpoint \(config.json.*found notes.txt"):
+        find_checkpoint(tmp_path)
+    with pytest.raises(InputError, match=r"No checkpoint folder at 'no/such/place'.*ap-ranker train"):
+        find_checkpoint("no/such/place")
+    with pytest.raises(InputError, match=r"No checkpoint folder at 'somebody/model'"):  # offline: the hub cannot help
+        find_checkpoint("somebody/model")

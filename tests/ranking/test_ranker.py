@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+import torch
+from conftest import TEXTS
+
+from ap_ranker.errors import InputError
+from ap_ranker.ranking.ranker import Ranker, resolve_device
+
+
+@pytest.fixture
+def ranker(checkpoint: Path) -> Ranker:
+    return Ranker.from_pretrained(checkpoint, "cpu")
+
+
+def test_ranking_is_by_score(ranker: Ranker) -> None:
+    scores = ranker.score("Where is my parcel?", TEXTS).tolist()
+    ranked = ranker.rank("Where is my parcel?", TEXTS)
+    assert [r.score for r in ranked] == sorted(scores, reverse=True)
+    assert all(r.text == TEXTS[r.index] and r.score == scores[r.index] for r in ranked)
+    assert ranker.rank("Where is my parcel?", TEXTS, top_k=2) == ranked[:2]
+    assert type(ranked[0].score) is float
+
+
+def test_equal_scores_keep_their_order(ranker: Ranker) -> None:
+    ranked = ranker.rank("Where?", ["same text", "bike", "same text", "same text"])
+    assert [r.index for r in ranked if r.text == "same text"] == [0, 2, 3]
+
+
+def test_batches_do_not_change_scores(ranker: Ranker) -> None:
+    whole = ranker.score("Where is my parcel?", TEXTS * 3)
+    assert torch.allclose(ranker.score("Where is my parcel?", TEXTS * 3, batch_size=4), whole, atol=1e-6)
+
+
+def test_odd_texts(ranker: Ranker) -> None:
+    assert ranker.rank("Where?", []) == []
+    assert len(ranker.rank("", ["", " ", "bike", "?", "\x00", "🚲 保险"])) == 6
+
+
+@pytest.mark.parametrize("top_k", [0, -3])
+def test_top_k_must_be_positive(ranker: Ranker, top_k: int) -> None:
+    with pytest.raises(ValueError, match=f"top_k must be > 0, but got {top_k}"):
+        ranker.rank("q", ["a"], top_k=top_k)
+
+
+def test_cut_texts_are_reported_once(ranker: Ranker, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        ranker.score("Where?", ["bike " * 30, "short"])
+        ranker.score("Where?", ["bike " * 30])
+    assert [r.message for r in caplog.records] == [
+        "1 of 2 texts are longer than 20 tokens and were cut there. Later cuts are not reported."
+    ]
+
+
+def test_devices() -> None:
+    assert resolve_device("cpu") == torch.device("cpu")
+    assert resolve_device(None) == resolve_device("auto")
+    with pytest.raises(InputError, match="Expected a device such as auto, cpu or cuda:0, found 'gpu'"):
+        resolve_device("gpu")
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
+def test_gpu_scores_as_the_cpu(checkpoint: Path, ranker: Ranker) -> None:
+    gpu = Ranker.from_pretrained(checkpoint, "cuda:0")
+    assert torch.allclose(gpu.score("Where?", TEXTS), ranker.score("Where?", TEXTS), atol=1e-4)
