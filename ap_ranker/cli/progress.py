@@ -5,15 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from rich.console import Console
-from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import ProgressCallback, TrainerControl, TrainerState, TrainingArguments
 
 
-class EpochLines(TrainerCallback):
-    """One line per epoch."""
+class EpochLines(ProgressCallback):
+    """The Trainer's progress bar, and one line per epoch instead of its dictionaries."""
 
     def __init__(self, console: Console) -> None:
+        super().__init__()
         self._console = console
-        self._best = 0.0
+
+    def on_log(self, *args: Any, **kwargs: Any) -> None:
+        """Nothing: the epoch's line says it all."""
 
     def on_evaluate(
         self,
@@ -24,8 +27,8 @@ class EpochLines(TrainerCallback):
         **kwargs: Any,
     ) -> None:
         mrr = (metrics or {})["eval_MRR"]
-        losses = [entry["loss"] for entry in state.log_history if "loss" in entry]
-        mark = "  best so far" if mrr > max(self._best, state.best_metric or 0.0) else ""
-        self._best = max(self._best, mrr)
-        loss = f"loss {losses[-1]:7.4f}" if losses else ""
-        self._console.print(f"epoch {state.epoch or 0:3.0f}  {loss}  dev MRR {mrr:.3f}{mark}", highlight=False)
+        loss = next((entry["loss"] for entry in reversed(state.log_history) if "loss" in entry), float("nan"))
+        earlier = [entry["eval_MRR"] for entry in state.log_history if "eval_MRR" in entry][:-1]
+        mark = "  best so far" if mrr > max(earlier, default=0.0) else ""
+        line = f"epoch {round(state.epoch or 0):3d}   loss {loss:.4f}   dev MRR {mrr:.3f}{mark}"
+        self._console.print(line, highlight=False)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from ap_ranker.data.dataset import Answer, Dataset, Question
@@ -64,7 +65,8 @@ def read_dataset(
                 f"{source}: its answer_ids need a file of answers (aid, answer): found no answers.* in "
                 f"{str(source.parent)!r}, and none was given with --answers."
             )
-        return _by_id(table, read_table(answers), read_table(pools) if pools else None, match)
+        data = _by_id(table, read_table(answers), read_table(pools) if pools else None, match)
+        return _with_stored_questions(data, answers) if split == "train" else data
     if {"question", "answer", "label"} <= columns:
         return _judged(table)
     if {"question", "answer"} <= columns:
@@ -173,6 +175,19 @@ def _by_id(questions: Table, answers: Table, pools: Table | None, match: Match) 
             raise InputError(f"{row.place}: expected a pool for question {qid!r} in {pools.path}, found none.")
         result.append(Question(qid, text, right, candidates.get(qid)))
     return Dataset(str(questions.path), texts, result, notes=notes)
+
+
+def _with_stored_questions(data: Dataset, answers: Path) -> Dataset:
+    """The stored question of each answer is one more wording to learn from."""
+    stored = [
+        Question(f"stored-{row.get('aid')}", text, (place,))
+        for place, row in enumerate(read_table(answers).rows)
+        if (text := row.get("question"))
+    ]
+    if not stored:
+        return data
+    notes = data.notes + Counter({"stored questions added to learn from": len(stored)})
+    return replace(data, questions=[*data.questions, *stored], notes=notes)
 
 
 def _positions(row: Row, column: str, position: dict[str, int]) -> tuple[int, ...]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
 import bm25s
 import numpy as np
 
 from ap_ranker.text.tokenizer import split_words
+
+logging.getLogger("bm25s").setLevel(logging.WARNING)  # it sets itself to DEBUG
 
 # What Lucene and Elasticsearch ship with (and the benchmark numbers we compare with use).
 K1, B = 1.2, 0.75

@@ -42,8 +42,9 @@ class AttentivePooling(CosineModel):
         super().__init__()
         self.embedding = embedding
         self.encoder = encoder
-        self.U = nn.Parameter(torch.empty(encoder.state_size, encoder.state_size))
-        nn.init.xavier_uniform_(self.U)
+        # A small identity: training starts from the plain dot product of token states, in the range where tanh is not
+        # saturated. A random U of the usual size starts with every g near 1, which is no attention at all.
+        self.U = nn.Parameter(0.1 * torch.eye(encoder.state_size))
 
     def encode(self, batch: TokenBatch) -> States:
         return States(tokens=self.encoder(self.embedding(batch), batch.mask), mask=batch.mask)

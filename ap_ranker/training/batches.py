@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.data import Dataset as TorchDataset
+from torch.utils.data import Sampler
 
 from ap_ranker.data.dataset import Dataset
 from ap_ranker.text.batch import TokenBatch
@@ -32,6 +33,46 @@ class Pairs(TorchDataset[tuple[int, int]]):
         return self._pairs[index]
 
 
+class LengthBuckets(Sampler[int]):
+    """A new random order of the pairs each epoch in which neighbours have answers of similar length.
+
+    Every run of `BUCKET` batches is sorted by length and its batches shuffled again: a batch then needs little padding,
+    and is still a random draw. The order depends on the seed and the epoch only, which a resumed run relies on.
+    """
+
+    BUCKET = 30
+
+    def __init__(self, lengths: Sequence[int], batch_size: int, seed: int) -> None:
+        self._lengths = np.asarray(lengths)
+        self._batch_size = batch_size
+        self._seed = seed
+        self._epoch = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        """Called by the Trainer before each epoch."""
+        self._epoch = epoch
+
+    def __len__(self) -> int:
+        return len(self._lengths)
+
+    def __iter__(self) -> Iterator[int]:
+        rng = np.random.default_rng([self._seed, self._epoch])
+        order = rng.permutation(len(self._lengths))
+        size = self.BUCKET * self._batch_size
+        batches = []
+        for start in range(0, len(order), size):
+            bucket = order[start : start + size]
+            bucket = bucket[np.argsort(self._lengths[bucket], kind="stable")]
+            batches += [bucket[i : i + self._batch_size] for i in range(0, len(bucket), self._batch_size)]
+        # A short batch stays last: elsewhere it would shift the cut between all later batches.
+        full = [batch for batch in batches if len(batch) == self._batch_size]
+        rest = [batch for batch in batches if len(batch) < self._batch_size]
+        for number in [*rng.permutation(len(full))]:
+            yield from full[number].tolist()
+        for batch in rest:
+            yield from batch.tolist()
+
+
 class Batches:
     """Makes a batch of tensors from B pairs; all questions of a batch share all its N answers.
 
@@ -50,6 +91,10 @@ class Batches:
         self._texts = [answer.text for answer in dataset.answers]
         self._negatives = min(negatives, len(dataset.answers))
         self._seed = seed
+
+    def answer_length(self, pair: tuple[int, int]) -> int:
+        """Tokens of a pair's answer."""
+        return len(self._answers[pair[1]])
 
     def __call__(self, pairs: Sequence[tuple[int, int]]) -> dict[str, Tensor]:
         """The arguments of the model's scores and of the objective.

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from transformers import EarlyStoppingCallback, Trainer, TrainerCallback, TrainingArguments
-from transformers.trainer_callback import PrinterCallback
+from transformers.trainer_callback import PrinterCallback, ProgressCallback
 from transformers.trainer_utils import get_last_checkpoint, set_seed
 
 from ap_ranker.data.dataset import Dataset, sample_questions
@@ -27,7 +27,7 @@ from ap_ranker.ranking.ranker import Ranker, resolve_device
 from ap_ranker.text.batch import TokenBatch
 from ap_ranker.text.tokenizer import WordTokenizer
 from ap_ranker.text.vectors import WordVectors
-from ap_ranker.training.batches import Batches, Pairs
+from ap_ranker.training.batches import Batches, LengthBuckets, Pairs
 from ap_ranker.training.card import model_card
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.objectives import hinge, in_batch_softmax
@@ -104,9 +104,12 @@ def train(
         args=_arguments(work, config, ranker.device),
         train_dataset=Pairs(data),
         data_collator=batches,
-        callbacks=[EarlyStoppingCallback(config.patience), *callbacks],
+        callbacks=[EarlyStoppingCallback(config.patience)],
     )
-    trainer.remove_callback(PrinterCallback)  # it prints raw dictionaries
+    for shown_by_default in (PrinterCallback, ProgressCallback):
+        trainer.remove_callback(shown_by_default)  # they print raw dictionaries; `callbacks` decides what is shown
+    for callback in callbacks:
+        trainer.add_callback(callback)
     started = time.perf_counter()
     with _quiet():
         trainer.train(resume_from_checkpoint=last)
@@ -148,6 +151,10 @@ class _AnswerTrainer(Trainer):
     def __init__(self, config: TrainingConfig, ranker: Ranker, dev: DevSet, **kwargs: Any) -> None:
         super().__init__(eval_dataset=dev.questions, **kwargs)
         self.config, self.ranker, self.dev = config, ranker, dev
+
+    def _get_train_sampler(self, train_dataset: Any = None) -> LengthBuckets:
+        lengths = [self.data_collator.answer_length(pair) for pair in self.train_dataset]
+        return LengthBuckets(lengths, self.args.train_batch_size, self.config.seed)
 
     @property
     def steps_per_epoch(self) -> int:

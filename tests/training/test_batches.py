@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ap_ranker.data.dataset import Answer, Dataset, Question
+from ap_ranker.text.tokenizer import WordTokenizer
+from ap_ranker.training.batches import JUDGED_NEGATIVES, Batches, LengthBuckets, Pairs
+from ap_ranker.training.objectives import IGNORE, NEGATIVE, POSITIVE
+
+WORDS = [f"w{i}" for i in range(40)]
+ANSWERS = [Answer(str(i), word) for i, word in enumerate(WORDS[:19])] + [Answer("copy", WORDS[0])]
+QUESTIONS = [Question("1", "a b", (0, 3)), Question("2", "c", (5,)), Question("3", "d", (7,))]
+TOKENIZER = WordTokenizer.build([*WORDS, "a b c d"], max_tokens=9)
+
+
+def answers_of(batch: dict[str, torch.Tensor]) -> list[str]:
+    return [TOKENIZER.words[int(row[0])] for row in batch["answer_ids"]]
+
+
+def test_pairs_are_all_right_answers() -> None:
+    assert list(Pairs(Dataset("d", ANSWERS, QUESTIONS))) == [(0, 0), (0, 3), (1, 5), (2, 7)]
+
+
+def test_in_batch() -> None:
+    batch = Batches(Dataset("d", ANSWERS, QUESTIONS), TOKENIZER, negatives=0, seed=1)([(0, 0), (1, 5), (0, 3)])
+    assert answers_of(batch) == ["w0", "w5", "w3"]
+    P, N = POSITIVE, NEGATIVE  # noqa: N806
+    assert batch["relevance"].tolist() == [[P, N, P], [N, P, N], [P, N, P]]
+    assert batch["target"].tolist() == [0, 1, 2]
+    assert batch["question_mask"].sum(dim=1).tolist() == [2, 1, 2]
+
+
+def test_drawn_answers_and_false_negatives() -> None:
+    batches = Batches(Dataset("d", ANSWERS, QUESTIONS), TOKENIZER, negatives=20, seed=1)
+    batch = batches([(0, 0), (1, 5)])
+    assert len(batch["answer_ids"]) == 20  # all of them, each once
+    column = {answer: i for i, answer in enumerate(answers_of(batch)[:2])}
+    assert column == {"w0": 0, "w5": 1}
+    first = batch["relevance"][0].tolist()
+    # right: answers 0 and 3; the copy of answer 0 under another id counts neither way
+    assert sorted(first) == [IGNORE] + [NEGATIVE] * 17 + [POSITIVE] * 2
+    assert sorted(batch["relevance"][1].tolist()) == [NEGATIVE] * 19 + [POSITIVE]
+
+
+def test_judged_negatives_join_the_batch() -> None:
+    question = Question("1", "a", (0,), tuple(range(12)))
+    data = Dataset("d", ANSWERS, [question], judged=True)
+    batch = Batches(data, TOKENIZER, negatives=0, seed=1)([(0, 0)])
+    assert len(batch["answer_ids"]) == 1 + JUDGED_NEGATIVES
+    assert set(answers_of(batch)) <= set(WORDS[:12])
+    pool = Dataset("d", ANSWERS, [question], judged=False)  # a pool's other answers were never judged
+    assert len(Batches(pool, TOKENIZER, negatives=0, seed=1)([(0, 0)])["answer_ids"]) == 1
+
+
+def test_a_batch_depends_on_its_pairs_and_the_seed_only() -> None:
+    data = Dataset("d", ANSWERS, QUESTIONS)
+    pairs = [(0, 0), (2, 7)]
+    first, again, other = (Batches(data, TOKENIZER, negatives=5, seed=seed) for seed in (1, 1, 2))
+    again([(1, 5)])
+    assert torch.equal(first(pairs)["answer_ids"], again(pairs)["answer_ids"])
+    assert not torch.equal(first(pairs)["answer_ids"], other(pairs)["answer_ids"])
+
+
+@given(st.lists(st.integers(1, 300), min_size=1, max_size=400), st.integers(1, 9), st.integers(0, 3))
+def test_an_epoch_visits_every_pair_once(lengths: list[int], batch_size: int, epoch: int) -> None:
+    sampler = LengthBuckets(lengths, batch_size, seed=5)
+    sampler.set_epoch(epoch)
+    order = list(sampler)
+    assert sorted(order) == list(range(len(lengths)))
+    assert order == list(sampler)
+    assert len(sampler) == len(lengths)
+
+
+def test_batches_have_similar_lengths_in_a_new_order_each_epoch() -> None:
+    lengths = [(i * 37) % 200 for i in range(1200)]
+    sampler = LengthBuckets(lengths, 20, seed=5)
+    first = list(sampler)
+    sampler.set_epoch(1)
+    assert first != list(sampler)
+    spreads = [max(x) - min(x) for x in ([lengths[i] for i in first[k : k + 20]] for k in range(0, 1200, 20))]
+    assert sum(spreads) / len(spreads) < 20  # a random batch of 20 spreads over about 180
+    means = [sum(lengths[i] for i in first[k : k + 20]) for k in range(0, 1200, 20)]
+    assert means != sorted(means)

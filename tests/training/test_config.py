@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ap_ranker.data.faq import Match
+from ap_ranker.errors import InputError
+from ap_ranker.training.config import TrainingConfig, read_config
+
+
+def test_command_line_over_file_over_defaults(tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text("model: qa-cnn\noptions: {filters: 7}\nepochs: 3\nmatch: answer\nmargin: 1\n")
+    config = read_config(tmp_path / "c.yaml", {"epochs": 5, "seed": None})
+    assert (config.model, config.options, config.epochs, config.seed) == ("qa-cnn", {"filters": 7}, 5, TrainingConfig.seed)
+    assert (config.match, config.hinge_margin) == (Match.answer, 1)
+
+
+def test_papers_margin_and_negatives() -> None:
+    assert TrainingConfig("ap-bilstm").hinge_margin == 0.2
+    assert TrainingConfig(objective="hinge").sampled_negatives == 50
+    assert TrainingConfig(objective="softmax").sampled_negatives == 0
+    assert TrainingConfig(objective="hinge", negatives=0).sampled_negatives == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("epoch: 3", "unknown setting 'epoch': expected one of model, options"),
+        ("epochs: many", "expected epochs to be of type int, found 'many'"),
+        ("epochs: true", "expected epochs to be of type int, found True"),
+        ("freeze_embeddings: 1", "expected freeze_embeddings to be of type bool, found 1"),
+        ("match: title", "expected match to be one of both, answer, question, found 'title'"),
+        ("objective: triplet", "Expected the objective softmax or hinge, found 'triplet'"),
+        ("learning_rate: 0", "Expected learning_rate above 0, found 0"),
+        ("dev_share: 1.5", "Expected dev_share between 0 and 1"),
+        ("options: [1]", "expected options to be of type"),
+        ("options: {filter: 3}", "ap-cnn has no option 'filter'"),
+        ("model: ap", "Unknown model 'ap'"),
+        ("- a", "expected 'name: value' lines, found list"),
+        ("a: [", "expected a YAML file of settings"),
+    ],
+)
+def test_bad_settings(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "c.yaml").write_text(text)
+    with pytest.raises(InputError, match=message.replace("[", r"\[")):
+        read_config(tmp_path / "c.yaml", {})
+
+
+def test_missing_file() -> None:
+    with pytest.raises(InputError, match="expected a YAML file of settings"):
+        read_config(Path("nowhere.yaml"), {})
