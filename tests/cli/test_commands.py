@@ -1,0 +1,118 @@
+"""The command line as a user runs it, in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from conftest import ROOT
+
+PAIRS = "question,answer\n" + "".join(
+    f"{pattern.format(topic)},All about your {topic} [and more].\n"
+    for topic in ("parcel", "refund", "battery", "helmet")
+    for pattern in ("where is my {}", "the {} is gone", "help with a {}")
+)
+SETTINGS = "options: {filters: 8}\nembedding_size: 8\nepochs: 2\n"
+
+
+def run(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "ap_ranker.cli.main", *map(str, arguments)],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+        env={**os.environ, "COLUMNS": "200", "HF_HUB_OFFLINE": "1"},
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with data and a checkpoint trained on it by the command."""
+    place = tmp_path_factory.mktemp("cli")
+    (place / "faq.csv").write_text(PAIRS)
+    (place / "settings.yaml").write_text(SETTINGS)
+    pipeline = yaml.safe_load((ROOT / "pipelines" / "faq_search.yaml").read_text())
+    pipeline["components"]["ranker"]["init_parameters"]["model"] = "ranker"
+    (place / "search.yaml").write_text(yaml.safe_dump(pipeline))
+    result = run("train", "faq.csv", "--config", "settings.yaml", "--output", "ranker", "--device", "cpu", cwd=place)
+    assert result.returncode == 0, result.stderr
+    assert "Training data: 11 questions, 11 right answers among 4" in result.stdout
+    assert "Dev data: 1 questions" in result.stdout
+    assert result.stdout.count("dev MRR") == 3  # two epochs and the summary
+    assert "Wrote ranker: ap-cnn, epoch" in result.stdout
+    return place
+
+
+def test_evaluate(folder: Path) -> None:
+    result = run("evaluate", "ranker", "faq.csv", "--json", "report.json", cwd=folder)
+    assert result.returncode == 0, result.stderr
+    report = json.loads((folder / "report.json").read_text())
+    assert report["n_questions"] == 12
+    for side in ("model", "bm25"):
+        assert list(report[side]) == ["P@1", "MRR", "MAP", "nDCG@10"]
+        for value in report[side].values():
+            assert f"{value:.3f}" in result.stdout
+    assert not list(folder.glob(".report*"))
+
+
+def test_ask(folder: Path) -> None:
+    common = ("--pipeline", "search.yaml", "--documents", "faq.csv")
+    result = run("ask", "where did my parcel go?", *common, "--top-k", 1, "--json", cwd=folder)
+    assert result.returncode == 0, result.stderr
+    found = json.loads(result.stdout)
+    assert found["question"] == "where did my parcel go?"
+    assert len(found["answers"]) == 1
+    assert set(found["answers"][0]) == {"score", "question", "answer"}
+    shown = run("ask", "where did my parcel go?", "help with a helmet", *common, "--match", "answer", cwd=folder)
+    assert shown.returncode == 0, shown.stderr
+    assert "[and more]" in shown.stdout  # a user's text is not markup
+    assert "help with a helmet" in shown.stdout
+
+
+def test_an_existing_checkpoint_is_not_replaced_unasked(folder: Path) -> None:
+    before = (folder / "ranker" / "model.safetensors").read_bytes()
+    result = run("train", "faq.csv", "--output", "ranker", cwd=folder)
+    assert (result.returncode, "--overwrite" in result.stderr) == (2, True)
+    assert (folder / "ranker" / "model.safetensors").read_bytes() == before
+    (folder / "mine").mkdir(exist_ok=True)
+    other = run("train", "faq.csv", "--output", "mine", "--overwrite", cwd=folder)
+    assert (other.returncode, "holds something else" in other.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train", "nowhere.csv", "--output", "x"], "No file at 'nowhere.csv'"),
+        (["train", "bad.csv", "--output", "x"], "bad.csv, line 3: expected text in column 'answer', found nothing"),
+        (["train", "one.csv", "--output", "x"], "expected at least two different questions"),
+        (["train", "faq.csv", "--output", "x", "--model", "bert"], "Unknown model 'bert'"),
+        (["train", "faq.csv", "--output", "x", "--embeddings", "no.txt"], "No word vectors at 'no.txt'"),
+        (["train", "faq.csv", "--output", "x", "--device", "cuda:99"], "Expected a device such as auto, cpu or cuda:0"),
+        (["train", "faq.csv", "--output", "x", "--resume"], "Nothing to resume"),
+        (["evaluate", "nowhere", "faq.csv"], "No checkpoint folder at 'nowhere'"),
+        (["ask", "q", "--documents", "faq.csv", "--pipeline", "no.yaml"], "No pipeline at 'no.yaml'"),
+        (["ask", "q", "--documents", "faq.csv", "--pipeline", "settings.yaml"], "settings.yaml: expected"),
+        (["ask", "q", "--documents", "faq.csv", "--pipeline", "search.yaml", "--top-k", "0"], "--top-k above 0, found 0"),
+    ],
+)
+def test_a_users_mistake_is_one_message(folder: Path, arguments: list[str], message: str) -> None:
+    (folder / "bad.csv").write_text("question,answer\nq,a\nr,\n")
+    (folder / "one.csv").write_text("question,answer\nq,a\nQ,b\n")
+    result = run(*arguments, cwd=folder)
+    assert result.returncode == 2
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr + result.stdout
+    assert not (folder / "x").exists()
+
+
+def test_help_needs_no_torch(tmp_path: Path) -> None:
+    program = "import sys, ap_ranker.cli.main as m\nassert 'torch' not in sys.modules and 'haystack' not in sys.modules"
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert result.returncode == 0, result.stderr

@@ -1,0 +1,51 @@
+"""The shape of the house: rooms import one way, and the packaging says what the code needs."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+
+ROOMS = ["errors", "text", "models", "data", "ranking", "evaluation", "training", "cli"]
+"""Lowest floor first; a room imports from itself and from those before it."""
+
+FILES = sorted((ROOT / "ap_ranker").rglob("*.py"))
+
+
+def imported_rooms(path: Path) -> set[str]:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    modules = [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module]
+    return {module.split(".")[1] for module in modules if module.startswith("ap_ranker.")}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_imports_run_one_way(path: Path) -> None:
+    place = path.relative_to(ROOT / "ap_ranker")
+    if place.name == "__init__.py" and len(place.parts) == 1:
+        return  # the front door re-exports lazily
+    room = place.parts[0].removesuffix(".py")
+    assert imported_rooms(path) <= set(ROOMS[: ROOMS.index(room) + 1])
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if p.parent.name == "models"], ids=lambda path: path.stem)
+def test_no_model_imports_another_family(path: Path) -> None:
+    if path.stem == "registry":
+        return
+    modules = [n.module or "" for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.ImportFrom)]
+    inside = {module.removeprefix("ap_ranker.models.") for module in modules if module.startswith("ap_ranker.models.")}
+    assert inside <= {"base", "encoders"}
+
+
+def test_nothing_pickled_is_loaded() -> None:
+    for path in FILES:
+        text = path.read_text(encoding="utf-8")
+        assert "torch.load" not in text, path
+        assert "import pickle" not in text, path
+        assert "allow_pickle=True" not in text, path
+
+
+def test_components_live_in_a_namespace_package() -> None:
+    for folder in ("haystack_integrations", "haystack_integrations/components", "haystack_integrations/components/rankers"):
+        assert not (ROOT / folder / "__init__.py").exists()
