@@ -1,7 +1,7 @@
 """ap-ranker: small neural answer-selection rankers that put the right FAQ answer on top.
 
-    from ap_ranker import Ranker      # without Haystack
-    from ap_ranker import APRanker    # the Haystack component
+from ap_ranker import Ranker      # without Haystack
+from ap_ranker import APRanker    # the Haystack component
 """
 
 from __future__ import annotations

@@ -47,5 +47,9 @@ def test_nothing_pickled_is_loaded() -> None:
 
 
 def test_components_live_in_a_namespace_package() -> None:
-    for folder in ("haystack_integrations", "haystack_integrations/components", "haystack_integrations/components/rankers"):
+    for folder in (
+        "haystack_integrations",
+        "haystack_integrations/components",
+        "haystack_integrations/components/rankers",
+    ):
         assert not (ROOT / folder / "__init__.py").exists()

@@ -23,10 +23,10 @@ def ask(
     questions: Annotated[list[str], typer.Argument(help="One question, or several.")],
     documents: Annotated[Path, typer.Option(help="The FAQ: a file with columns question and answer.")],
     pipeline: Annotated[Path, typer.Option(help="A Haystack pipeline.")] = Path("pipelines/faq_search.yaml"),
-    match: Annotated[
-        Match, typer.Option(help="Which text of an entry is compared with the question.")
-    ] = DEFAULT_MATCH,
-    top_k: Annotated[int | None, typer.Option(help="How many answers to show; by default as the pipeline says.")] = None,
+    match: Annotated[Match, typer.Option(help="Which text of an entry is compared with the question.")] = DEFAULT_MATCH,
+    top_k: Annotated[
+        int | None, typer.Option(help="How many answers to show; by default as the pipeline says.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Put questions to a FAQ and show the best answers."""
@@ -39,7 +39,7 @@ def ask(
     for question in questions:
         values = {"query": question} | ({"top_k": top_k} if top_k is not None else {})
         found = search.run(pipeline_inputs(values, inputs, pipeline))
-        ranked = next((output["documents"] for output in found.values() if "documents" in output), [])
+        ranked: list[Document] = next((output["documents"] for output in found.values() if "documents" in output), [])
         results.append({"question": question, "answers": [_answer(document) for document in ranked]})
     if as_json:
         typer.echo(json.dumps(results[0] if len(results) == 1 else results, ensure_ascii=False, indent=2))
@@ -73,7 +73,9 @@ def load_pipeline(path: Path) -> tuple[Pipeline, dict[str, list[str]]]:
     except Exception as error:  # whatever Haystack or a component's constructor finds wrong with the file
         raise InputError(f"{path}: expected a Haystack pipeline ({error}).") from error
     if "query" not in declared:
-        raise InputError(f"{path}: expected 'inputs:' that say where 'query' goes, found {', '.join(declared) or 'none'}.")
+        raise InputError(
+            f"{path}: expected 'inputs:' that say where 'query' goes, found {', '.join(declared) or 'none'}."
+        )
     return pipeline, {name: [to] if isinstance(to, str) else list(to) for name, to in declared.items()}
 
 

@@ -60,8 +60,8 @@ def _print(report: Report, name: str, data: str) -> None:
     console.print(table)
     console.print(
         f"Candidates: {report.candidates}.\n"
-        f"Time: {report.seconds_per_question * 1000:.2f} ms per question, after {report.encode_seconds:.1f} s to encode "
-        f"the answers once.",
+        f"Time: {report.seconds_per_question * 1000:.2f} ms per question, "
+        f"after {report.encode_seconds:.1f} s to encode the answers once.",
         highlight=False,
     )
     if report.unanswerable:

@@ -14,5 +14,6 @@ Answers = Annotated[
 ]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda:0 ...; auto takes the GPU if there is one.")]
 MatchText = Annotated[
-    Match | None, typer.Option(help="Which text of a stored question and its answer is compared with the user's question.")
+    Match | None,
+    typer.Option(help="Which text of a stored question and its answer is compared with the user's question."),
 ]

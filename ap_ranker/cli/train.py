@@ -20,10 +20,14 @@ console = Console()
 
 
 def train(
-    data: Annotated[Path, typer.Argument(help="A file of pairs or judged candidates, or a folder with train.*, dev.* ...")],
+    data: Annotated[
+        Path, typer.Argument(help="A file of pairs or judged candidates, or a folder with train.*, dev.* ...")
+    ],
     output: Annotated[Path, typer.Option(help="The checkpoint folder to write.")],
     model: Annotated[str | None, typer.Option(help="qa-cnn, qa-bilstm, ap-cnn or ap-bilstm.")] = None,
-    dev: Annotated[Path | None, typer.Option(help="Questions that choose the best epoch; by default some are set aside.")] = None,
+    dev: Annotated[
+        Path | None, typer.Option(help="Questions that choose the best epoch; by default some are set aside.")
+    ] = None,
     answers: Answers = None,
     embeddings: Annotated[
         str | None, typer.Option(help="Word vectors: a GloVe, word2vec or fastText file, or glove-50d.")
@@ -42,10 +46,14 @@ def train(
 
     settings = read_config(config, {"model": model, "epochs": epochs, "seed": seed, "match": match})
     if output.exists() and not (overwrite and is_checkpoint(output)):
-        advice = "add --overwrite to replace it" if is_checkpoint(output) else "it holds something else: name another folder"
+        advice = (
+            "add --overwrite to replace it" if is_checkpoint(output) else "it holds something else: name another folder"
+        )
         raise InputError(f"{output}: expected a folder that does not exist yet; {advice}.")
     if Path(f"{output}.training").exists() and not (resume or overwrite):
-        raise InputError(f"{output}.training holds an unfinished run: add --resume to go on, or --overwrite to start anew.")
+        raise InputError(
+            f"{output}.training holds an unfinished run: add --resume to go on, or --overwrite to start anew."
+        )
     training, development = _read(data, dev, answers, settings)
 
     # Heavy imports only now, when the input is known to be good.
@@ -81,7 +89,9 @@ def _read(data: Path, dev: Path | None, answers: Path | None, settings: Training
     if dev is not None or (data.is_dir() and find_split(data, "dev")):
         return training, read_dataset(dev or data, "dev", answers=answers, match=settings.match)
     if len({question.text.casefold() for question in training.answerable}) < 2:
-        raise InputError(f"{data}: expected at least two different questions, so that one can be set aside to choose the epoch.")
+        raise InputError(
+            f"{data}: expected at least two different questions, so that one can be set aside to choose the epoch."
+        )
     return split_questions(training, settings.dev_share, settings.seed)
 
 

@@ -38,7 +38,11 @@ class Entry:
 
     def text(self, match: Match) -> str:
         """The text that a question is matched with; the answer alone where the entry has no stored question."""
-        parts = {Match.both: (self.question, self.answer), Match.answer: (self.answer,), Match.question: (self.question,)}
+        parts = {
+            Match.both: (self.question, self.answer),
+            Match.answer: (self.answer,),
+            Match.question: (self.question,),
+        }
         return "\n".join(filter(None, parts[match])) or self.answer
 
 

@@ -1,14 +1,14 @@
 """From files to a `Dataset`, recognised by their columns.
 
-    (a) question, answer                           pairs
-    (b) question, answer, label [, qid]            judged candidates
-    (c) qid, question, answer_ids  with  aid, answer [, question]  and, optionally, pools  qid, candidate_ids
+(a) question, answer                           pairs
+(b) question, answer, label [, qid]            judged candidates
+(c) qid, question, answer_ids  with  aid, answer [, question]  and, optionally, pools  qid, candidate_ids
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -80,7 +80,7 @@ def find_split(folder: Path, split: str) -> Path | None:
     return files[0] if files else None
 
 
-def _tables(folder: Path, stem: str) -> Iterable[Path]:
+def _tables(folder: Path, stem: str) -> Iterator[Path]:
     """The folder's readable files whose name begins with `stem`; the shortest name first."""
     files = (file for file in folder.glob(f"{stem}*") if is_table(file))
     exact = sorted(files, key=lambda file: (len(file.name), file.name))
@@ -129,8 +129,8 @@ def _judged(table: Table) -> Dataset:
     questions = []
     for number, (key, (text, candidates)) in enumerate(judged.items()):
         rows = tuple(row for row, _ in candidates.values())
-        right = tuple(row for row, is_right in candidates.values() if is_right)
-        questions.append(Question(key if has_id else str(number), text, right, rows))
+        positives = tuple(row for row, is_right in candidates.values() if is_right)
+        questions.append(Question(key if has_id else str(number), text, positives, rows))
     return Dataset(str(table.path), answers, questions, judged=True, notes=notes)
 
 
@@ -159,7 +159,7 @@ def _by_id(questions: Table, answers: Table, pools: Table | None, match: Match) 
         texts.append(Answer(aid, Entry.of(row).text(match)))
     candidates = {row.need("qid"): _positions(row, "candidate_ids", position) for row in pools.rows} if pools else {}
     notes: Counter[str] = Counter()
-    result = []
+    result: list[Question] = []
     seen: set[str] = set()
     for row in questions.rows:
         qid, text = row.get("qid") or str(len(result)), row.need("question")

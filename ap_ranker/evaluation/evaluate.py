@@ -16,7 +16,7 @@ from ap_ranker.evaluation.scoring import score_candidates
 from ap_ranker.ranking.ranker import Ranker
 
 CANDIDATES = 100
-"""How many answers BM25 fetches for a question where the data names no candidates and has more answers than `RANK_ALL`."""
+"""How many answers BM25 fetches where the data names no candidates and has more answers than `RANK_ALL`."""
 
 RANK_ALL = 1000
 """Up to this many answers, all of them are candidates: no first stage is needed, so none should cost recall."""
@@ -52,7 +52,7 @@ def evaluate(ranker: Ranker, dataset: Dataset) -> Report:
         InputError: no question has a right answer.
     """
     questions = answerable(dataset)
-    bm25_scores = cache(_bm25(dataset).__call__)
+    bm25_scores = cache(_bm25(dataset))
     pools, description = _candidates(dataset, questions, bm25_scores)
     scores = score_candidates(ranker, dataset, questions, pools)
     return Report(
@@ -93,7 +93,9 @@ def answerable(dataset: Dataset) -> list[Question]:
     """
     questions = dataset.answerable
     if not questions:
-        raise InputError(f"{dataset.name}: expected questions with a right answer, found none among {len(dataset.questions)}.")
+        raise InputError(
+            f"{dataset.name}: expected questions with a right answer, found none among {len(dataset.questions)}."
+        )
     return questions
 
 

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
+from ap_ranker.models.encoders import WordEmbedding
 from ap_ranker.text.batch import TokenBatch
 
 
@@ -20,7 +21,7 @@ from ap_ranker.text.batch import TokenBatch
 class States:
     """What `encode` keeps of N texts: all that `match` needs of them, and nothing about the other side.
 
-    A model fills the fields it needs. `states[rows]` selects texts, and `States.stack` joins texts of different lengths.
+    A model fills the fields it needs. `states[rows]` selects texts, `States.stack` joins texts of different lengths.
 
     Attributes:
         tokens: (N, T, C) one state per token; zero on padding.
@@ -66,7 +67,12 @@ class AnswerModel(nn.Module, ABC):
     """A scorer of question-answer pairs that splits into `encode` and `match`.
 
     B questions, N answers, M question tokens, L answer tokens, C state size.
+
+    Attributes:
+        embedding: turns token ids into word vectors; training loads pre-trained ones into it.
     """
+
+    embedding: WordEmbedding
 
     @abstractmethod
     def encode(self, batch: TokenBatch) -> States:

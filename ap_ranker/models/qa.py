@@ -1,8 +1,8 @@
 """QA-CNN and QA-biLSTM: each text becomes one vector on its own (dos Santos et al. 2016, section 2).
 
-    Q = encoder(E)            (M, C)   convolution or biLSTM over the word embeddings
-    r = tanh(max over tokens) (C,)     eq. 1
-    s(q, a) = cos(r_q, r_a)            eq. 2
+Q = encoder(E)            (M, C)   convolution or biLSTM over the word embeddings
+r = tanh(max over tokens) (C,)     eq. 1
+s(q, a) = cos(r_q, r_a)            eq. 2
 """
 
 from __future__ import annotations

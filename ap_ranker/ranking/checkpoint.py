@@ -88,7 +88,9 @@ def find_checkpoint(source: str | Path, token: str | None = None) -> Path:
             f"({type(error).__name__}). {hint}"
         ) from error
     if not is_checkpoint(found):
-        raise InputError(f"The hub's {str(source)!r} is not an ap-ranker checkpoint: it lacks {CONFIG}, {WEIGHTS} or {TOKENIZER}.")
+        raise InputError(
+            f"The hub's {str(source)!r} is not an ap-ranker checkpoint: it lacks {CONFIG}, {WEIGHTS} or {TOKENIZER}."
+        )
     return found
 
 

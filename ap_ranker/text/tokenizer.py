@@ -14,7 +14,9 @@ UNKNOWN_TOKEN = "[UNK]"
 
 # Lower case, because the vectors and the papers are; accents stay, because they tell words apart in most languages;
 # every CJK character is a token, because no space separates their words.
-_normalizer = normalizers.BertNormalizer(clean_text=True, handle_chinese_chars=True, strip_accents=False, lowercase=True)
+_normalizer = normalizers.BertNormalizer(
+    clean_text=True, handle_chinese_chars=True, strip_accents=False, lowercase=True
+)
 _pre_tokenizer = pre_tokenizers.BertPreTokenizer()
 
 
@@ -33,7 +35,7 @@ class WordTokenizer:
     def __init__(self, tokenizer: Tokenizer, max_tokens: int) -> None:
         self._tokenizer = tokenizer
         self.max_tokens = max_tokens
-        self._unknown = tokenizer.token_to_id(UNKNOWN_TOKEN)
+        self._unknown = int(tokenizer.token_to_id(UNKNOWN_TOKEN) or PAD)
 
     @classmethod
     def build(

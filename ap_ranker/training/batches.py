@@ -125,6 +125,4 @@ class Batches:
     def _relevance(self, question: int, rows: Sequence[int]) -> list[int]:
         right = self._positives[question]
         right_texts = {self._texts[row] for row in right}
-        return [
-            POSITIVE if row in right else IGNORE if self._texts[row] in right_texts else NEGATIVE for row in rows
-        ]
+        return [POSITIVE if row in right else IGNORE if self._texts[row] in right_texts else NEGATIVE for row in rows]

@@ -11,6 +11,7 @@ from ap_ranker.training.config import TrainingConfig
 
 
 def model_card(
+    *,
     config: TrainingConfig,
     settings: Mapping[str, Any],
     measures: Mapping[str, float],
@@ -28,8 +29,9 @@ tags: [answer-selection, faq, haystack]
 
 # {config.model}
 
-Answer-selection model, {model_spec(config.model).paper}. Trained by `ap-ranker train` on {settings["pairs"]:,} question-answer
-pairs ({settings["data"]}); the best of its epochs on the dev questions was number {settings["best_epoch"]}.
+Answer-selection model, {model_spec(config.model).paper}.
+Trained by `ap-ranker train` on {settings["pairs"]:,} question-answer pairs ({settings["data"]}); the best of its epochs
+on the dev questions was number {settings["best_epoch"]}.
 
 ## Results on the {n_dev} dev questions ({settings["dev"]})
 
@@ -42,8 +44,8 @@ These questions chose the epoch, so they flatter the model a little. Measure on 
 
 ## Limits
 
-Texts are cut after {config.max_tokens} tokens: {batches.cut_answers:,} of the {batches.n_answers:,} answers were. Scores order the answers of one question;
-they are not probabilities.
+Texts are cut after {config.max_tokens} tokens: {batches.cut_answers:,} of the {batches.n_answers:,} answers were.
+Scores order the answers of one question; they are not probabilities.
 
 ## Use
 

@@ -81,7 +81,16 @@ class TrainingConfig:
         complete_options(self.model, self.options)
         if self.objective not in ("softmax", "hinge"):
             raise InputError(f"Expected the objective softmax or hinge, found {self.objective!r}.")
-        for name in ("temperature", "epochs", "patience", "batch_size", "learning_rate", "embedding_size", "max_tokens", "dev_questions"):
+        for name in (
+            "temperature",
+            "epochs",
+            "patience",
+            "batch_size",
+            "learning_rate",
+            "embedding_size",
+            "max_tokens",
+            "dev_questions",
+        ):
             if not getattr(self, name) > 0:
                 raise InputError(f"Expected {name} above 0, found {getattr(self, name)}.")
         if not 0 < self.dev_share < 1:
@@ -134,6 +143,8 @@ def _checked(name: str, value: Any, default: Any, annotation: str, path: Path | 
         return Match(value)
     kinds: dict[str, type | tuple[type, ...]] = {"int": int, "float": (int, float), "bool": bool, "str": str}
     kind = kinds.get(annotation.removesuffix(" | None"), object if name == "objective" else Mapping)
-    if (value is None and default is None) or (isinstance(value, kind) and (kind is bool or not isinstance(value, bool))):
+    if (value is None and default is None) or (
+        isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
+    ):
         return value
     raise InputError(f"{path}: expected {name} to be of type {annotation}, found {value!r}.")

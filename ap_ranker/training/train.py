@@ -95,14 +95,16 @@ def train(
 
     # 2. The run itself: the Trainer of transformers steps, saves, resumes and uses several devices if there are any.
     ranker = Ranker(model, tokenizer, resolve_device(device))
+    pairs = Pairs(data)
     batches = Batches(data, tokenizer, negatives=config.sampled_negatives, seed=config.seed)
     trainer = _AnswerTrainer(
         config,
         ranker,
         DevSet(sample_questions(dev, config.dev_questions, config.seed)),
+        [batches.answer_length(pairs[number]) for number in range(len(pairs))],
         model=_Scorer(model),
         args=_arguments(work, config, ranker.device),
-        train_dataset=Pairs(data),
+        train_dataset=pairs,
         data_collator=batches,
         callbacks=[EarlyStoppingCallback(config.patience)],
     )
@@ -125,7 +127,14 @@ def train(
             CheckpointConfig(config.model, options, embedding_size, config.max_tokens, settings),
             model,
             tokenizer,
-            model_card(config, settings, measures, bm25, len(trainer.dev.questions), batches),
+            model_card(
+                config=config,
+                settings=settings,
+                measures=measures,
+                bm25=bm25,
+                n_dev=len(trainer.dev.questions),
+                batches=batches,
+            ),
         )
         shutil.rmtree(work, ignore_errors=True)
     return TrainingResult(ranker, measures, bm25, best_epoch, seconds)
@@ -138,9 +147,7 @@ class _Scorer(nn.Module):
         super().__init__()
         self.model = model
 
-    def forward(
-        self, question_ids: Tensor, question_mask: Tensor, answer_ids: Tensor, answer_mask: Tensor
-    ) -> Tensor:
+    def forward(self, question_ids: Tensor, question_mask: Tensor, answer_ids: Tensor, answer_mask: Tensor) -> Tensor:
         scores: Tensor = self.model(TokenBatch(question_ids, question_mask), TokenBatch(answer_ids, answer_mask))
         return scores
 
@@ -148,13 +155,15 @@ class _Scorer(nn.Module):
 class _AnswerTrainer(Trainer):
     """Steps on our objectives, and judges an epoch by the dev questions' ranking."""
 
-    def __init__(self, config: TrainingConfig, ranker: Ranker, dev: DevSet, **kwargs: Any) -> None:
+    def __init__(
+        self, config: TrainingConfig, ranker: Ranker, dev: DevSet, answer_lengths: list[int], **kwargs: Any
+    ) -> None:
         super().__init__(eval_dataset=dev.questions, **kwargs)
         self.config, self.ranker, self.dev = config, ranker, dev
+        self.answer_lengths = answer_lengths
 
     def _get_train_sampler(self, train_dataset: Any = None) -> LengthBuckets:
-        lengths = [self.data_collator.answer_length(pair) for pair in self.train_dataset]
-        return LengthBuckets(lengths, self.args.train_batch_size, self.config.seed)
+        return LengthBuckets(self.answer_lengths, self.args.train_batch_size, self.config.seed)
 
     @property
     def steps_per_epoch(self) -> int:
@@ -211,16 +220,16 @@ def _tokenizer(data: Dataset, config: TrainingConfig, vectors: WordVectors | Non
 
 def _load_vectors(model: AnswerModel, vectors: WordVectors, tokenizer: WordTokenizer, config: TrainingConfig) -> None:
     table = torch.from_numpy(vectors.table(tokenizer.words, np.random.default_rng(config.seed)))
-    weight = model.embedding.vectors.weight
-    with torch.no_grad():
-        weight.copy_(table)
-    weight.requires_grad_(not config.freeze_embeddings)
+    model.embedding.vectors.weight.data.copy_(table)
+    model.embedding.vectors.requires_grad_(not config.freeze_embeddings)
 
 
 def _last_state(work: Path) -> str:
     last = get_last_checkpoint(str(work)) if work.is_dir() else None
     if last is None:
-        raise InputError(f"Nothing to resume: expected the state of an unfinished run in {str(work)!r}. Leave out --resume.")
+        raise InputError(
+            f"Nothing to resume: expected the state of an unfinished run in {str(work)!r}. Leave out --resume."
+        )
     return last
 
 

@@ -99,7 +99,10 @@ def test_an_existing_checkpoint_is_not_replaced_unasked(folder: Path) -> None:
         (["evaluate", "nowhere", "faq.csv"], "No checkpoint folder at 'nowhere'"),
         (["ask", "q", "--documents", "faq.csv", "--pipeline", "no.yaml"], "No pipeline at 'no.yaml'"),
         (["ask", "q", "--documents", "faq.csv", "--pipeline", "settings.yaml"], "settings.yaml: expected"),
-        (["ask", "q", "--documents", "faq.csv", "--pipeline", "search.yaml", "--top-k", "0"], "--top-k above 0, found 0"),
+        (
+            ["ask", "q", "--documents", "faq.csv", "--pipeline", "search.yaml", "--top-k", "0"],
+            "--top-k above 0, found 0",
+        ),
     ],
 )
 def test_a_users_mistake_is_one_message(folder: Path, arguments: list[str], message: str) -> None:

@@ -261,7 +261,10 @@ def test_prefix_and_suffix(checkpoint: Path) -> None:
         document_suffix=" .",
         batch_size=2,
     )
-    assert texts_seen(component, [Document(content="a"), Document(content="b")]) == ("ask: query !", ["doc: a .", "doc: b ."])
+    assert texts_seen(component, [Document(content="a"), Document(content="b")]) == (
+        "ask: query !",
+        ["doc: a .", "doc: b ."],
+    )
 
 
 def test_stable_order_of_equal_scores(ranker: APRanker) -> None:

@@ -26,7 +26,9 @@ def test_pairs(tmp_path: Path) -> None:
 
 
 def test_judged(tmp_path: Path) -> None:
-    write(tmp_path, d_csv="qid,question,answer,label\n1,q,a,1\n1,q,b,0\n2,q,a,0\n1,q,b,0\n2,q,c,true\n2,q,a,1\n3,r,d,0\n")
+    write(
+        tmp_path, d_csv="qid,question,answer,label\n1,q,a,1\n1,q,b,0\n2,q,a,0\n1,q,b,0\n2,q,c,true\n2,q,a,1\n3,r,d,0\n"
+    )
     data = read_dataset(tmp_path / "d.csv", "train")
     assert [(q.id, q.positives, q.candidates, q.negatives) for q in data.questions] == [
         ("1", (0,), (0, 1), (1,)),
@@ -43,7 +45,10 @@ def test_judged(tmp_path: Path) -> None:
 
 def test_judged_without_qid_groups_by_question(tmp_path: Path) -> None:
     write(tmp_path, d_csv="question,answer,label\nq,a,1\nr,b,1\nq,c,0\n")
-    assert [(q.text, q.candidates) for q in read_dataset(tmp_path / "d.csv", "dev").questions] == [("q", (0, 2)), ("r", (1,))]
+    assert [(q.text, q.candidates) for q in read_dataset(tmp_path / "d.csv", "dev").questions] == [
+        ("q", (0, 2)),
+        ("r", (1,)),
+    ]
 
 
 ANSWERS = "aid\tanswer\nx\tfirst\ny\tsecond\nz\tthird\n"
@@ -61,7 +66,9 @@ def test_folder_with_pools(tmp_path: Path) -> None:
     assert (train.questions[0].positives, train.questions[0].candidates) == ((1, 0), None)
     assert (dev.questions[0].positives, dev.questions[0].candidates) == ((2,), (2, 0))
     assert not dev.judged
-    with pytest.raises(InputError, match=r"expected a file test.\* for the test questions, found answers.tsv, train.tsv"):
+    with pytest.raises(
+        InputError, match=r"expected a file test.\* for the test questions, found answers.tsv, train.tsv"
+    ):
         read_dataset(tmp_path, "test")
 
 
@@ -86,7 +93,9 @@ def test_questions_marked_as_not_answerable(tmp_path: Path) -> None:
     ("match", "text"), [(Match.both, "How?\nSo."), (Match.answer, "So."), (Match.question, "How?")]
 )
 def test_matched_text_of_a_stored_question(tmp_path: Path, match: Match, text: str) -> None:
-    write(tmp_path, answers_csv="aid,question,answer\n1,How?,So.\n2,,Just so.\n", train_csv="question,answer_ids\nq,1\n")
+    write(
+        tmp_path, answers_csv="aid,question,answer\n1,How?,So.\n2,,Just so.\n", train_csv="question,answer_ids\nq,1\n"
+    )
     assert [a.text for a in read_dataset(tmp_path, "train", match=match).answers] == [text, "Just so."]
     assert read_faq(tmp_path / "answers.csv")[0].text(match) == text
 
@@ -99,7 +108,10 @@ def test_matched_text_of_a_stored_question(tmp_path: Path, match: Match, text: s
         ({"train_csv": "question,answer\n ,a\n"}, "line 2: expected text in column 'question'"),
         ({"train_csv": "question,answer,label\nq,a,good\n"}, "line 2: expected a label 1 or 0 .*found 'good'"),
         ({"train_csv": "qid,question,answer_ids\n1,q,x w\n"}, "line 2: expected ids of known answers .*found 'w'"),
-        ({"train_csv": "qid,question,answer_ids\n1,q,\n"}, "line 2: expected text in column 'answer_ids', found nothing"),
+        (
+            {"train_csv": "qid,question,answer_ids\n1,q,\n"},
+            "line 2: expected text in column 'answer_ids', found nothing",
+        ),
         ({"train_csv": "qid,question,answer_ids\n1,q,x\n1,r,x\n"}, "line 3: expected each qid once, found '1' again"),
         (
             {"train_csv": "qid,question,answer_ids\n1,q,x\n", "train__pools_csv": "qid,candidate_ids\n2,x\n"},
@@ -151,4 +163,7 @@ def test_benchmarks_have_the_documented_sizes(benchmarks: Path) -> None:
     wiki = read_dataset(benchmarks / "wikiqa", "test")
     assert len(wiki.answerable) == 243
     clean = {split: read_dataset(benchmarks / "trecqa", split).answerable for split in ("dev", "test")}
-    assert {split: sum(bool(q.negatives) for q in questions) for split, questions in clean.items()} == {"dev": 65, "test": 68}
+    assert {split: sum(bool(q.negatives) for q in questions) for split, questions in clean.items()} == {
+        "dev": 65,
+        "test": 68,
+    }

@@ -11,7 +11,10 @@ import pytest
 from ap_ranker.data.tables import read_table
 from ap_ranker.errors import InputError
 
-RECORDS = [{"question": "Why, though?", "answer": "Because."}, {"question": 'A "quoted" one', "answer": "Zwei\nZeilen ü"}]
+RECORDS = [
+    {"question": "Why, though?", "answer": "Because."},
+    {"question": 'A "quoted" one', "answer": "Zwei\nZeilen ü"},
+]
 CSV = 'question,answer\n"Why, though?",Because.\n"A ""quoted"" one","Zwei\nZeilen ü"\n'
 
 

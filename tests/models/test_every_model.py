@@ -12,6 +12,7 @@ from torch import Tensor
 
 from ap_ranker.models.base import AnswerModel, States
 from ap_ranker.text.batch import TokenBatch
+from ap_ranker.training.objectives import NEGATIVE, POSITIVE, hinge, in_batch_softmax
 
 QUESTIONS = [[3, 5, 2, 9], [7], [4, 4, 8, 1, 6, 2]]
 ANSWERS = [[2, 3, 11, 5, 9, 12, 4], [6, 1], [10], [5, 2, 3, 9, 9], [8, 7, 6, 5, 4, 3, 2, 1, 11, 12]]
@@ -21,7 +22,7 @@ Vector = list[float]
 Matrix = list[Vector]
 
 
-# --- the papers' equations, one number at a time, in Python floats (float64) -------------------------------------------
+# --- the papers' equations, one number at a time, in Python floats (float64) ---
 
 
 def embed(model: AnswerModel, ids: list[int]) -> Matrix:
@@ -29,7 +30,10 @@ def embed(model: AnswerModel, ids: list[int]) -> Matrix:
 
 
 def affine(weight: Tensor, bias: Tensor, x: Vector) -> Vector:
-    return [sum(w * v for w, v in zip(row, x, strict=True)) + b for row, b in zip(weight.tolist(), bias.tolist(), strict=True)]
+    return [
+        sum(w * v for w, v in zip(row, x, strict=True)) + b
+        for row, b in zip(weight.tolist(), bias.tolist(), strict=True)
+    ]
 
 
 def convolve(model: AnswerModel, ids: list[int], window: int) -> Matrix:
@@ -150,6 +154,20 @@ def test_every_parameter_learns(model: AnswerModel) -> None:
         assert parameter.grad is not None, parameter_name
         assert torch.isfinite(parameter.grad).all(), parameter_name
         assert parameter.grad.abs().sum() > 0, parameter_name
+
+
+@pytest.mark.parametrize("objective", [hinge, in_batch_softmax])
+def test_learns_a_tiny_set_by_heart(model: AnswerModel, objective: Callable[..., Tensor]) -> None:
+    """Three questions with five answers: every question's own answer comes first in the end."""
+    target = torch.tensor([4, 0, 2])
+    relevance = torch.full((3, 5), NEGATIVE).scatter(1, target.unsqueeze(1), POSITIVE)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
+    for _ in range(100):
+        optimizer.zero_grad()
+        found = model(TokenBatch.from_lists(QUESTIONS), TokenBatch.from_lists(ANSWERS))
+        objective(found, relevance, target, 0.3).backward()
+        optimizer.step()
+    assert torch.equal(scores(model, QUESTIONS, ANSWERS).argmax(dim=1), target)
 
 
 def test_scaled_scores_lie_between_0_and_1_in_the_same_order(model: AnswerModel) -> None:

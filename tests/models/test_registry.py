@@ -17,7 +17,10 @@ def test_the_papers_sizes_are_the_defaults() -> None:
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"filter": 3}, "no option 'filter': expected one of filters"), ({"filters": "many"}, "must be int, found 'many'")],
+    [
+        ({"filter": 3}, "no option 'filter': expected one of filters"),
+        ({"filters": "many"}, "must be int, found 'many'"),
+    ],
 )
 def test_bad_options_are_refused(options: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message):

@@ -26,7 +26,12 @@ def test_saved_and_loaded_it_scores_the_same(name: str, tmp_path: Path) -> None:
 
 
 def test_folder_holds_what_it_should_and_nothing_pickled(checkpoint: Path) -> None:
-    assert {file.name for file in checkpoint.iterdir()} == {"config.json", "model.safetensors", "tokenizer.json", "README.md"}
+    assert {file.name for file in checkpoint.iterdir()} == {
+        "config.json",
+        "model.safetensors",
+        "tokenizer.json",
+        "README.md",
+    }
     config = json.loads((checkpoint / "config.json").read_text())
     assert (config["model"], config["format_version"]) == ("ap-cnn", 1)
 

@@ -12,7 +12,12 @@ from ap_ranker.training.config import TrainingConfig, read_config
 def test_command_line_over_file_over_defaults(tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text("model: qa-cnn\noptions: {filters: 7}\nepochs: 3\nmatch: answer\nmargin: 1\n")
     config = read_config(tmp_path / "c.yaml", {"epochs": 5, "seed": None})
-    assert (config.model, config.options, config.epochs, config.seed) == ("qa-cnn", {"filters": 7}, 5, TrainingConfig.seed)
+    assert (config.model, config.options, config.epochs, config.seed) == (
+        "qa-cnn",
+        {"filters": 7},
+        5,
+        TrainingConfig.seed,
+    )
     assert (config.match, config.hinge_margin) == (Match.answer, 1)
 
 

@@ -1,0 +1,46 @@
+# From a bare clone with Python 3.11 or later:  make demo   and   make test
+
+PYTHON ?= python3
+# The build of torch to install. Where there is no GPU, choose the CPU build: the plain one brings gigabytes of CUDA.
+TORCH ?= torch==2.13.0
+
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/installed
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check
+RANKER := $(BIN)/ap-ranker
+CHECKPOINT := checkpoints/faq
+
+.PHONY: install demo test test-slow lint clean
+
+install: $(INSTALLED)
+
+$(INSTALLED): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) "$(TORCH)"
+	$(PIP) --editable ".[glove,dev]"
+	touch $@
+
+demo: $(INSTALLED)  ## train on the example FAQ, evaluate, ask five questions
+	$(RANKER) train examples/faq --config examples/faq/settings.yaml --embeddings glove-50d --output $(CHECKPOINT) --overwrite
+	$(RANKER) evaluate $(CHECKPOINT) examples/faq
+	$(RANKER) ask --documents examples/faq/answers.csv --top-k 2 \
+	  "the courier came while I was at work" \
+	  "how long until I get my money back?" \
+	  "my bike got stolen last night, what now" \
+	  "can I stop paying while I'm abroad for two months" \
+	  "what air pressure for the tyres"
+
+test: $(INSTALLED)  ## all tests but the slow ones
+	$(BIN)/python -m pytest -m "not slow"
+
+test-slow: $(INSTALLED)  ## the slow ones: real training on the example FAQ
+	$(BIN)/python -m pytest -m slow
+
+lint: $(INSTALLED)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+clean:
+	rm -rf $(VENV) checkpoints
