@@ -101,7 +101,8 @@ def train(
         config,
         ranker,
         DevSet(sample_questions(dev, config.dev_questions, config.seed)),
-        [batches.answer_length(pairs[number]) for number in range(len(pairs))],
+        [batches.answer_length(pair) for pair in pairs],
+        len({row for _, row in pairs}),
         model=_Scorer(model),
         args=_arguments(work, config, ranker.device),
         train_dataset=pairs,
@@ -156,14 +157,20 @@ class _AnswerTrainer(Trainer):
     """Steps on our objectives, and judges an epoch by the dev questions' ranking."""
 
     def __init__(
-        self, config: TrainingConfig, ranker: Ranker, dev: DevSet, answer_lengths: list[int], **kwargs: Any
+        self,
+        config: TrainingConfig,
+        ranker: Ranker,
+        dev: DevSet,
+        answer_lengths: list[int],
+        n_answers: int,
+        **kwargs: Any,
     ) -> None:
         super().__init__(eval_dataset=dev.questions, **kwargs)
         self.config, self.ranker, self.dev = config, ranker, dev
-        self.answer_lengths = answer_lengths
+        self.answer_lengths, self.n_answers = answer_lengths, n_answers
 
     def _get_train_sampler(self, train_dataset: Any = None) -> LengthBuckets:
-        return LengthBuckets(self.answer_lengths, self.args.train_batch_size, self.config.seed)
+        return LengthBuckets(self.answer_lengths, self.n_answers, self.args.train_batch_size, self.config.seed)
 
     @property
     def steps_per_epoch(self) -> int:
