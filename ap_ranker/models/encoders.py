@@ -10,16 +10,23 @@ from ap_ranker.text.batch import PAD, TokenBatch
 
 
 class WordEmbedding(nn.Module):
-    """Word vectors of token ids, with dropout while training; zero on padding."""
+    """Word vectors of token ids; zero on padding, and, while training, on a share `dropout` of the words.
+
+    Dropping whole words (word dropout, Iyyer et al. 2015, section 3.1) makes a text known by any of its words. Dropping
+    single numbers of the vectors instead only blurs them.
+    """
 
     def __init__(self, vocabulary_size: int, embedding_size: int, dropout: float) -> None:
         super().__init__()
         self.vectors = nn.Embedding(vocabulary_size, embedding_size, padding_idx=PAD)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = dropout
 
     def forward(self, batch: TokenBatch) -> Tensor:
         """(N, T, D)."""
-        embedded: Tensor = self.dropout(self.vectors(batch.ids))
+        embedded: Tensor = self.vectors(batch.ids)
+        if self.training and self.dropout:
+            kept = torch.rand(batch.ids.shape, device=embedded.device) >= self.dropout
+            embedded = embedded * kept.unsqueeze(2)
         return embedded
 
 

@@ -13,6 +13,9 @@ from ap_ranker.data.faq import DEFAULT_MATCH, Match
 from ap_ranker.errors import InputError
 from ap_ranker.models.registry import complete_options, model_spec
 
+FEW_PAIRS = 5_000
+"""Below this, answer sentences are learnt from unless the settings say otherwise."""
+
 
 @dataclass(frozen=True)
 class TrainingConfig:
@@ -39,6 +42,10 @@ class TrainingConfig:
     negatives: int | None = None
     """Answers drawn from the whole answer set for each batch, beside the batch's own; 50 for hinge, as in the papers,
     none for softmax, which has enough."""
+
+    answer_sentences: bool | None = None
+    """Learn from each sentence of an answer as if it were a question for that answer, too: it teaches words that no
+    question used. If not given: where there are fewer than 5,000 pairs; with more, it costs time and adds little."""
 
     epochs: int = 20
     """An upper bound: early stopping ends most runs sooner."""
@@ -100,6 +107,10 @@ class TrainingConfig:
     def hinge_margin(self) -> float:
         """The margin in force."""
         return model_spec(self.model).margin if self.margin is None else self.margin
+
+    def learns_from_sentences(self, pairs: int) -> bool:
+        """Whether answer sentences are in force for so many question-answer pairs."""
+        return pairs < FEW_PAIRS if self.answer_sentences is None else self.answer_sentences
 
     @property
     def sampled_negatives(self) -> int:

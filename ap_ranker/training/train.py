@@ -31,6 +31,7 @@ from ap_ranker.training.batches import Batches, LengthBuckets, Pairs
 from ap_ranker.training.card import model_card
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.objectives import hinge, in_batch_softmax
+from ap_ranker.training.sentences import with_answer_sentences
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,9 @@ def train(
         InputError: nothing to learn from, or nothing to resume.
     """
     data = replace(data, questions=answerable(data))
+    n_pairs = data.pairs
+    if config.learns_from_sentences(n_pairs):
+        data = with_answer_sentences(data)
     work = output.with_name(output.name + ".training")
     last = _last_state(work) if resume else None
     if not resume:
@@ -121,7 +125,7 @@ def train(
     # 3. The best epoch's weights are loaded again by now; write them as a checkpoint.
     measures, bm25 = trainer.dev.measure(ranker), trainer.dev.measure_bm25()
     best_epoch = round((trainer.state.best_global_step or trainer.state.global_step) / trainer.steps_per_epoch)
-    settings = asdict(config) | {"data": data.name, "dev": dev.name, "pairs": data.pairs, "best_epoch": best_epoch}
+    settings = asdict(config) | {"data": data.name, "dev": dev.name, "pairs": n_pairs, "best_epoch": best_epoch}
     if trainer.is_world_process_zero():
         save_checkpoint(
             output,

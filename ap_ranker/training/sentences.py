@@ -1,0 +1,28 @@
+"""Each sentence of an answer as a question for that answer: training pairs that cost nothing."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from ap_ranker.data.dataset import Dataset, Question
+
+_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
+
+
+def with_answer_sentences(data: Dataset) -> Dataset:
+    """The data set with a question more for each sentence of each right answer of more than one sentence."""
+    right = dict.fromkeys(row for question in data.questions for row in question.positives)
+    known = {question.text.casefold() for question in data.questions}
+    added = [
+        Question(f"sentence-{row}-{number}", sentence, (row,))
+        for row in right
+        for number, sentence in enumerate(_sentences(data.answers[row].text))
+        if sentence.casefold() not in known
+    ]
+    return replace(data, questions=[*data.questions, *added])
+
+
+def _sentences(text: str) -> list[str]:
+    sentences = [sentence.strip() for sentence in _END.split(text) if sentence.strip()]
+    return sentences if len(sentences) > 1 else []
