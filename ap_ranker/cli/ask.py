@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -33,14 +34,12 @@ def ask(
     if top_k is not None and top_k <= 0:
         raise InputError(f"Expected --top-k above 0, found {top_k}.")
     entries = read_faq(documents)
-    search, inputs = load_pipeline(pipeline)
-    index(search, [to_document(entry, match) for entry in entries], pipeline)
+    search = FAQSearch.load(pipeline)
+    search.index([to_document(entry, match) for entry in entries])
     results = []
     for question in questions:
-        values = {"query": question} | ({"top_k": top_k} if top_k is not None else {})
-        found = search.run(pipeline_inputs(values, inputs, pipeline))
-        ranked: list[Document] = next((output["documents"] for output in found.values() if "documents" in output), [])
-        results.append({"question": question, "answers": [_answer(document) for document in ranked]})
+        found = search.run(question, top_k)
+        results.append({"question": question, "answers": [_answer(document) for document in found]})
     if as_json:
         typer.echo(json.dumps(results[0] if len(results) == 1 else results, ensure_ascii=False, indent=2))
     else:
@@ -55,52 +54,68 @@ def to_document(entry: Entry, match: Match) -> Document:
     return Document(content=entry.text(match), meta={**entry.other, "question": entry.question, "answer": entry.answer})
 
 
-def load_pipeline(path: Path) -> tuple[Pipeline, dict[str, list[str]]]:
-    """A pipeline and its declared `inputs`: name -> "component.socket" targets.
+@dataclass(frozen=True)
+class FAQSearch:
+    """A YAML pipeline that declares where a query goes in and where documents come out, as Hayhooks reads it, too.
 
-    Raises:
-        InputError: no such file, not a pipeline, or one that Haystack refuses.
+    Attributes:
+        path: its file, for messages.
+        pipeline: loaded by Haystack.
+        query: the "component.socket" targets of the query.
+        last: the component whose documents are the result.
     """
-    import yaml
-    from haystack import Pipeline
 
-    try:
-        text = path.read_text(encoding="utf-8")
-        declared = (yaml.safe_load(text) or {}).get("inputs") or {}
-        pipeline = Pipeline.loads(text)
-    except FileNotFoundError:
-        raise InputError(f"No pipeline at {str(path)!r}.") from None
-    except Exception as error:  # whatever Haystack or a component's constructor finds wrong with the file
-        raise InputError(f"{path}: expected a Haystack pipeline ({error}).") from error
-    if "query" not in declared:
-        raise InputError(
-            f"{path}: expected 'inputs:' that say where 'query' goes, found {', '.join(declared) or 'none'}."
-        )
-    return pipeline, {name: [to] if isinstance(to, str) else list(to) for name, to in declared.items()}
+    path: Path
+    pipeline: Pipeline
+    query: list[str]
+    last: str
 
+    @classmethod
+    def load(cls, path: Path) -> FAQSearch:
+        """Read the file.
 
-def pipeline_inputs(values: dict[str, Any], inputs: dict[str, list[str]], path: Path) -> dict[str, dict[str, Any]]:
-    """Values by declared name as Haystack wants them: by component and socket."""
-    data: dict[str, dict[str, Any]] = {}
-    for name, value in values.items():
-        if name not in inputs:
-            raise InputError(f"{path}: expected 'inputs:' that say where {name!r} goes, found {', '.join(inputs)}.")
-        for target in inputs[name]:
+        Raises:
+            InputError: no such file, not a pipeline, one that Haystack refuses, or no such declarations.
+        """
+        import yaml
+        from haystack import Pipeline
+
+        try:
+            text = path.read_text(encoding="utf-8")
+            declared = yaml.safe_load(text)
+            pipeline = Pipeline.loads(text)
+        except FileNotFoundError:
+            raise InputError(f"No pipeline at {str(path)!r}.") from None
+        except Exception as error:  # whatever Haystack or a component's constructor finds wrong with the file
+            raise InputError(f"{path}: expected a Haystack pipeline ({error}).") from error
+        query = (declared.get("inputs") or {}).get("query")
+        documents = (declared.get("outputs") or {}).get("documents")
+        if not query or not isinstance(documents, str):
+            raise InputError(
+                f"{path}: expected 'inputs: query: component.socket' and 'outputs: documents: component.documents', "
+                f"found inputs {declared.get('inputs')} and outputs {declared.get('outputs')}."
+            )
+        return cls(path, pipeline, [query] if isinstance(query, str) else list(query), documents.split(".")[0])
+
+    def index(self, documents: list[Document]) -> None:
+        """Write the documents into every store that the pipeline retrieves from; entries that are equal are one."""
+        from haystack.document_stores.types import DuplicatePolicy
+
+        components = (self.pipeline.get_component(name) for name in self.pipeline.graph.nodes)
+        stores = [component.document_store for component in components if hasattr(component, "document_store")]
+        if not stores:
+            raise InputError(f"{self.path}: expected a retriever with a document store, found none.")
+        for store in stores:
+            store.write_documents(documents, policy=DuplicatePolicy.OVERWRITE)
+
+    def run(self, question: str, top_k: int | None) -> list[Document]:
+        """The documents for a question, best first; `None` leaves their number to the pipeline."""
+        data: dict[str, dict[str, Any]] = {self.last: {} if top_k is None else {"top_k": top_k}}
+        for target in self.query:
             component, socket = target.split(".", 1)
-            data.setdefault(component, {})[socket] = value
-    return data
-
-
-def index(pipeline: Pipeline, documents: list[Document], path: Path) -> None:
-    """Write the documents into every store that the pipeline retrieves from; entries that are equal are one."""
-    from haystack.document_stores.types import DuplicatePolicy
-
-    components = (pipeline.get_component(name) for name in pipeline.graph.nodes)
-    stores = [component.document_store for component in components if hasattr(component, "document_store")]
-    if not stores:
-        raise InputError(f"{path}: expected a retriever with a document store, found none.")
-    for store in stores:
-        store.write_documents(documents, policy=DuplicatePolicy.OVERWRITE)
+            data.setdefault(component, {})[socket] = question
+        documents: list[Document] = self.pipeline.run(data)[self.last]["documents"]
+        return documents
 
 
 def _answer(document: Document) -> dict[str, Any]:

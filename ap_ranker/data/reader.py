@@ -158,7 +158,6 @@ def _by_id(questions: Table, answers: Table, pools: Table | None, match: Match) 
         position[aid] = len(texts)
         texts.append(Answer(aid, Entry.of(row).text(match)))
     candidates = {row.need("qid"): _positions(row, "candidate_ids", position) for row in pools.rows} if pools else {}
-    notes: Counter[str] = Counter()
     result: list[Question] = []
     seen: set[str] = set()
     for row in questions.rows:
@@ -168,13 +167,12 @@ def _by_id(questions: Table, answers: Table, pools: Table | None, match: Match) 
         seen.add(qid)
         if row.get("answerable").lower() in ("0", "no", "false"):
             right: tuple[int, ...] = ()
-            notes["questions marked as not answerable"] += 1
         else:
             right = _positions(row, "answer_ids", position)
         if pools and qid not in candidates:
             raise InputError(f"{row.place}: expected a pool for question {qid!r} in {pools.path}, found none.")
         result.append(Question(qid, text, right, candidates.get(qid)))
-    return Dataset(str(questions.path), texts, result, notes=notes)
+    return Dataset(str(questions.path), texts, result)
 
 
 def _with_stored_questions(data: Dataset, answers: Path) -> Dataset:

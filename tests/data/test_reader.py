@@ -86,7 +86,7 @@ def test_questions_marked_as_not_answerable(tmp_path: Path) -> None:
     write(tmp_path, answers_tsv=ANSWERS, test_csv="qid,question,answer_ids,answerable\n1,q,x,yes\n2,r,,no\n")
     data = read_dataset(tmp_path, "test")
     assert [q.positives for q in data.questions] == [(0,), ()]
-    assert data.notes == {"questions marked as not answerable": 1}
+    assert [q.id for q in data.answerable] == ["1"]
 
 
 @pytest.mark.parametrize(
