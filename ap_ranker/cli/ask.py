@@ -17,7 +17,7 @@ from ap_ranker.errors import InputError
 if TYPE_CHECKING:
     from haystack import Document, Pipeline
 
-console = Console()
+console = Console(soft_wrap=True)
 
 
 def ask(

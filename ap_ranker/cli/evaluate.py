@@ -16,7 +16,7 @@ from ap_ranker.cli.options import Answers, Device, MatchText
 if TYPE_CHECKING:
     from ap_ranker.evaluation.evaluate import Report
 
-console = Console()
+console = Console(soft_wrap=True)
 
 
 def evaluate(

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ap_ranker.data.dataset import Dataset
     from ap_ranker.training.config import TrainingConfig
 
-console = Console()
+console = Console(soft_wrap=True)
 
 
 def train(
