@@ -46,7 +46,7 @@ class LengthBuckets(Sampler[int]):
     # Sorting longer runs saves hardly any more padding.
     MOST_BATCHES = 30
     # With fewer different answers than this for each batch of a run, neighbours in length are mostly wordings of the
-    # same answer, and a batch is left with few negatives. On the example FAQ that cost 0.1 MRR: there, no sorting.
+    # same answer, and a batch is left with few negatives: then nothing is sorted.
     ANSWERS_PER_PLACE = 8
 
     def __init__(self, lengths: Sequence[int], n_answers: int, batch_size: int, seed: int) -> None:
