@@ -1,4 +1,4 @@
-"""`ap-ranker`: every command in its own file, imported when it runs, and one way to report a user's mistake."""
+"""`ap-ranker`: a file per command, heavy imports made when one runs, and one way to report a mistake."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import sys
 import typer
 from rich.console import Console
 from rich.logging import RichHandler
+from rich.markup import escape
 
 from ap_ranker.cli import ask, evaluate, train
 from ap_ranker.errors import InputError
@@ -37,17 +38,11 @@ def main() -> None:
     try:
         app()
     except InputError as error:
-        errors.print(f"[bold red]Error:[/] {_plain(str(error))}", soft_wrap=True, highlight=False)
+        errors.print(f"[bold red]Error:[/] {escape(str(error))}", soft_wrap=True, highlight=False)
         sys.exit(2)
     except KeyboardInterrupt:
         errors.print("Stopped.")
         sys.exit(130)
-
-
-def _plain(text: str) -> str:
-    from rich.markup import escape
-
-    return escape(text)
 
 
 if __name__ == "__main__":

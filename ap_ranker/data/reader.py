@@ -65,8 +65,9 @@ def read_dataset(
                 f"{source}: its answer_ids need a file of answers (aid, answer): found no answers.* in "
                 f"{str(source.parent)!r}, and none was given with --answers."
             )
-        data = _by_id(table, read_table(answers), read_table(pools) if pools else None, match)
-        return _with_stored_questions(data, answers) if split == "train" else data
+        stored = read_table(answers)
+        data = _by_id(table, stored, read_table(pools) if pools else None, match)
+        return _with_stored_questions(data, stored) if split == "train" else data
     if {"question", "answer", "label"} <= columns:
         return _judged(table)
     if {"question", "answer"} <= columns:
@@ -175,11 +176,11 @@ def _by_id(questions: Table, answers: Table, pools: Table | None, match: Match) 
     return Dataset(str(questions.path), texts, result)
 
 
-def _with_stored_questions(data: Dataset, answers: Path) -> Dataset:
+def _with_stored_questions(data: Dataset, answers: Table) -> Dataset:
     """The stored question of each answer is one more wording to learn from."""
     stored = [
         Question(f"stored-{row.get('aid')}", text, (place,))
-        for place, row in enumerate(read_table(answers).rows)
+        for place, row in enumerate(answers.rows)
         if (text := row.get("question"))
     ]
     if not stored:

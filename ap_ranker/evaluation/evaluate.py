@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
 
@@ -51,16 +50,15 @@ def evaluate(ranker: Ranker, dataset: Dataset) -> Report:
     Raises:
         InputError: no question has a right answer.
     """
-    questions = answerable(dataset)
-    bm25_scores = cache(_bm25(dataset))
-    pools, description = _candidates(dataset, questions, bm25_scores)
+    judged = DevSet(dataset)
+    questions, pools = judged.questions, judged.pools
     scores = score_candidates(ranker, dataset, questions, pools)
     return Report(
         n_questions=len(questions),
         unanswerable=len(dataset.questions) - len(questions),
-        candidates=description,
+        candidates=judged.candidates,
         model=_measure(dataset, questions, pools, scores.by_question),
-        bm25=_measure_bm25(dataset, questions, pools, bm25_scores),
+        bm25=judged.measure_bm25(),
         encode_seconds=scores.encode_seconds,
         seconds_per_question=scores.question_seconds / len(questions),
     )
@@ -73,7 +71,7 @@ class DevSet:
         self.dataset = dataset
         self.questions = answerable(dataset)
         self._bm25 = _bm25(dataset)
-        self.pools, _ = _candidates(dataset, self.questions, self._bm25)
+        self.pools, self.candidates = _candidates(dataset, self.questions, self._bm25)
 
     def measure(self, ranker: Ranker) -> dict[str, float]:
         """The measures of the model as it is now."""
@@ -82,7 +80,9 @@ class DevSet:
 
     def measure_bm25(self) -> dict[str, float]:
         """BM25's measures on the same candidates."""
-        return _measure_bm25(self.dataset, self.questions, self.pools, self._bm25)
+        pairs = zip(self.questions, self.pools, strict=True)
+        scores = [self._bm25(question.text)[list(rows)].tolist() for question, rows in pairs]
+        return _measure(self.dataset, self.questions, self.pools, scores)
 
 
 def answerable(dataset: Dataset) -> list[Question]:
@@ -136,13 +136,3 @@ def _measure(
         for question, rows, values in zip(questions, pools, scores, strict=True)
     }
     return measure(relevant, run)
-
-
-def _measure_bm25(
-    dataset: Dataset,
-    questions: Sequence[Question],
-    pools: Sequence[Sequence[int]],
-    bm25: Callable[[str], np.ndarray],
-) -> dict[str, float]:
-    scores = [bm25(question.text)[list(rows)].tolist() for question, rows in zip(questions, pools, strict=True)]
-    return _measure(dataset, questions, pools, scores)
