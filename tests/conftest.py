@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 os.environ["HAYSTACK_TELEMETRY_ENABLED"] = "false"
 os.environ["HF_HUB_OFFLINE"] = "1"  # no test may reach for a model hub
 
 import pytest
 import torch
+from naive import SMALL
 
 from ap_ranker.data.dataset import Answer, Dataset, Question
-from ap_ranker.models.registry import MODELS, build_model
+from ap_ranker.models.base import AnswerModel
+from ap_ranker.models.registry import MODELS, build_model, complete_options
+from ap_ranker.models.spec import Inputs
 from ap_ranker.ranking.checkpoint import CheckpointConfig, save_checkpoint
 from ap_ranker.text.tokenizer import WordTokenizer
 
 ROOT = Path(__file__).parent.parent
 BENCHMARKS = ROOT.parent / "shared" / "data"
-
-SMALL: dict[str, dict[str, int | float]] = {
-    "qa-cnn": {"filters": 12, "window": 2},
-    "qa-bilstm": {"hidden": 6},
-    "ap-cnn": {"filters": 12, "window": 3},
-    "ap-bilstm": {"hidden": 6},
-}
-"""Options that make each model small enough for a test."""
 
 TEXTS = [
     "Where is my parcel?",
@@ -48,9 +45,24 @@ def tokenizer() -> WordTokenizer:
     return WordTokenizer.build(TEXTS, max_tokens=20)
 
 
-def make_model(name: str, vocabulary_size: int, seed: int = 0, dropout: float = 0.0) -> torch.nn.Module:
+def make_model(
+    name: str,
+    words: Sequence[str],
+    options: Mapping[str, Any] | None = None,
+    *,
+    max_tokens: int = 20,
+    seed: int = 0,
+    dropout: float = 0.0,
+) -> AnswerModel:
+    """A small model with random weights; by default with the options of its first naive case."""
     torch.manual_seed(seed)
-    return build_model(name, vocabulary_size, 8, {**SMALL[name], "dropout": dropout}).eval()
+    chosen = dict(SMALL[name] if options is None else options)
+    if "dropout" in MODELS[name].options:
+        chosen["dropout"] = dropout
+    model = build_model(name, Inputs(words, 8, max_tokens), chosen).eval()
+    if model.statistics is not None:
+        model.statistics.count([[2, 3, 4, 3], [4, 5, 6], [7, 2, 8, 9, 9], [4, 1], [3, 4, 10]])
+    return model
 
 
 @pytest.fixture(scope="session")
@@ -59,11 +71,11 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_checkpoint("ap-cnn", tmp_path_factory.mktemp("checkpoints") / "tiny")
 
 
-def write_checkpoint(name: str, folder: Path) -> Path:
+def write_checkpoint(name: str, folder: Path, options: Mapping[str, Any] | None = None) -> Path:
     tokenizer = WordTokenizer.build(TEXTS, max_tokens=20)
-    options = {**SMALL[name], "dropout": 0.0}
-    model = make_model(name, len(tokenizer))
-    save_checkpoint(folder, CheckpointConfig(name, options, 8, 20, {}), model, tokenizer, "# card\n")
+    model = make_model(name, tokenizer.words, options)
+    chosen = complete_options(name, SMALL[name] if options is None else options)
+    save_checkpoint(folder, CheckpointConfig(name, chosen, 8, 20, {}), model, tokenizer, "# card\n")
     return folder
 
 

@@ -17,8 +17,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from ap_ranker.models.base import CosineModel, States, masked_softmax, unit
+from ap_ranker.models.base import CosineModel, States
 from ap_ranker.models.encoders import BiLSTM, Convolution, WordEmbedding
+from ap_ranker.models.pooling import masked_softmax
+from ap_ranker.models.similarity import unit
+from ap_ranker.models.spec import DROPOUT, Inputs, ModelSpec, Option, Recipe
 from ap_ranker.text.batch import TokenBatch
 
 
@@ -74,13 +77,44 @@ def _tokens(states: States) -> tuple[Tensor, Tensor]:
     return states.tokens, states.mask
 
 
-def ap_cnn(vocabulary_size: int, embedding_size: int, *, filters: int, window: int, dropout: float) -> AttentivePooling:
-    """AP-CNN: `filters` convolution filters over `window` words."""
-    embedding = WordEmbedding(vocabulary_size, embedding_size, dropout)
-    return AttentivePooling(embedding, Convolution(embedding_size, filters, window))
+def ap_cnn(inputs: Inputs, *, filters: int, window: int, dropout: float) -> AttentivePooling:
+    """AP-CNN."""
+    embedding = WordEmbedding(len(inputs.words), inputs.embedding_size, dropout)
+    return AttentivePooling(embedding, Convolution(inputs.embedding_size, filters, window))
 
 
-def ap_bilstm(vocabulary_size: int, embedding_size: int, *, hidden: int, dropout: float) -> AttentivePooling:
-    """AP-biLSTM: `hidden` units in each direction."""
-    embedding = WordEmbedding(vocabulary_size, embedding_size, dropout)
-    return AttentivePooling(embedding, BiLSTM(embedding_size, hidden))
+def ap_bilstm(inputs: Inputs, *, hidden: int, dropout: float) -> AttentivePooling:
+    """AP-biLSTM."""
+    embedding = WordEmbedding(len(inputs.words), inputs.embedding_size, dropout)
+    return AttentivePooling(embedding, BiLSTM(inputs.embedding_size, hidden))
+
+
+_PAPER = "dos Santos, Tan, Xiang & Zhou, Attentive Pooling Networks"
+
+# Sizes and recipes: the paper's table of hyper-parameters for InsuranceQA.
+SPECS = [
+    ModelSpec(
+        name="ap-cnn",
+        paper=_PAPER,
+        year=2016,
+        family="attentive-pooling",
+        cached="token states",
+        build=ap_cnn,
+        options={
+            "filters": Option(400, "convolution filters, so also the size of a token's state"),
+            "window": Option(3, "words that a filter sees at once"),
+            "dropout": DROPOUT,
+        },
+        recipe=Recipe("hinge", "sgd", 1.1, "inverse", batch_size=20, margin=0.5),
+    ),
+    ModelSpec(
+        name="ap-bilstm",
+        paper=_PAPER,
+        year=2016,
+        family="attentive-pooling",
+        cached="token states",
+        build=ap_bilstm,
+        options={"hidden": Option(141, "units of the LSTM in each direction"), "dropout": DROPOUT},
+        recipe=Recipe("hinge", "sgd", 1.1, "inverse", batch_size=20, margin=0.2),
+    ),
+]

@@ -14,7 +14,11 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
 from ap_ranker.models.encoders import WordEmbedding
+from ap_ranker.models.statistics import CorpusStatistics
 from ap_ranker.text.batch import TokenBatch
+
+PAIRS_AT_ONCE = 1024
+"""Pairs that a `PairModel` compares in one go: more need memory for their token-by-token matrices and gain no speed."""
 
 
 @dataclass(frozen=True)
@@ -24,13 +28,17 @@ class States:
     A model fills the fields it needs. `states[rows]` selects texts, `States.stack` joins texts of different lengths.
 
     Attributes:
-        tokens: (N, T, C) one state per token; zero on padding.
         mask: (N, T) bool; True on real tokens.
+        ids: (N, T) token ids, for models that look at shared words.
+        tokens: (N, T, C) one state per token; zero on padding.
+        features: (N, T, F) a second state per token, where a model needs two; zero on padding.
         vector: (N, C) one state per text.
     """
 
-    tokens: Tensor | None = None
     mask: Tensor | None = None
+    ids: Tensor | None = None
+    tokens: Tensor | None = None
+    features: Tensor | None = None
     vector: Tensor | None = None
 
     def _items(self) -> dict[str, Tensor]:
@@ -66,13 +74,23 @@ class States:
 class AnswerModel(nn.Module, ABC):
     """A scorer of question-answer pairs that splits into `encode` and `match`.
 
-    B questions, N answers, M question tokens, L answer tokens, C state size.
+    B questions, N answers, P pairs, M question tokens, L answer tokens, C state size.
 
     Attributes:
-        embedding: turns token ids into word vectors; training loads pre-trained ones into it.
+        embedding: turns token ids into word vectors; training loads pre-trained ones into it. `None` where a model
+            needs no vectors.
+        statistics: how often the words occur in the answers; training counts them. `None` where a model needs none.
+        temperature: what in-batch softmax divides the scores by unless told otherwise; 1 for log-odds.
     """
 
-    embedding: WordEmbedding
+    embedding: WordEmbedding | None
+    statistics: CorpusStatistics | None
+    temperature: float = 1.0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = None
+        self.statistics = None
 
     @abstractmethod
     def encode(self, batch: TokenBatch) -> States:
@@ -94,6 +112,17 @@ class AnswerModel(nn.Module, ABC):
         """As `encode`."""
         return self.encode(batch)
 
+    def match_pairs(self, questions: States, answers: States, rows: Tensor, columns: Tensor) -> Tensor:
+        """(P,) scores of question `rows[p]` with answer `columns[p]`, where few of all B x N pairs are wanted.
+
+        One `match` per answer: its states are not copied for each of its questions.
+        """
+        order = columns.argsort()
+        found, counts = columns[order].unique_consecutive(return_counts=True)
+        groups = zip(found.tolist(), order.split(counts.tolist()), strict=True)
+        scores = [self.match(questions[rows[places]], answers[c : c + 1])[:, 0] for c, places in groups]
+        return torch.cat(scores)[order.argsort()]
+
     def forward(self, questions: TokenBatch, answers: TokenBatch) -> Tensor:
         """(B, N) scores of B questions with N answers, encoded here and now."""
         return self.match(self.encode_questions(questions), self.encode_answers(answers))
@@ -102,15 +131,30 @@ class AnswerModel(nn.Module, ABC):
 class CosineModel(AnswerModel):
     """A model whose score is the cosine of two vectors, between -1 and 1."""
 
+    temperature = 0.05  # cosines must be spread out before a softmax over them can become sure
+
     def scale(self, scores: Tensor) -> Tensor:
         return (1 + scores) / 2
 
 
-def unit(vectors: Tensor) -> Tensor:
-    """Vectors (..., C) divided by their length, so that a dot product is a cosine; a zero vector stays zero."""
-    return nn.functional.normalize(vectors, dim=-1)
+class PairModel(AnswerModel):
+    """A model whose last step has no shape but the pair's own: P questions beside P answers.
 
+    Scores are log-odds.
+    """
 
-def masked_softmax(scores: Tensor, mask: Tensor) -> Tensor:
-    """Softmax over the last dimension that gives masked-out positions no weight; `mask` broadcasts."""
-    return torch.softmax(scores.masked_fill(~mask, float("-inf")), dim=-1)
+    @abstractmethod
+    def compare(self, questions: States, answers: States) -> Tensor:
+        """(P,) score of each question with the answer in the same place."""
+
+    def match(self, questions: States, answers: States) -> Tensor:
+        rows = torch.arange(len(questions)).repeat_interleave(len(answers))
+        columns = torch.arange(len(answers)).repeat(len(questions))
+        return self.match_pairs(questions, answers, rows, columns).view(len(questions), len(answers))
+
+    def match_pairs(self, questions: States, answers: States, rows: Tensor, columns: Tensor) -> Tensor:
+        parts = zip(rows.split(PAIRS_AT_ONCE), columns.split(PAIRS_AT_ONCE), strict=True)
+        return torch.cat([self.compare(questions[part], answers[others]) for part, others in parts])
+
+    def scale(self, scores: Tensor) -> Tensor:
+        return torch.sigmoid(scores)

@@ -1,4 +1,4 @@
-"""What models share below their last step: word embeddings, convolution, biLSTM."""
+"""What reads one text: word embeddings, convolution, LSTM. Sizes: N texts, T tokens, D embedding, C state."""
 
 from __future__ import annotations
 
@@ -31,37 +31,44 @@ class WordEmbedding(nn.Module):
 
 
 class Convolution(nn.Module):
-    """Q = W z + b, where z_m concatenates the `window` embeddings centred on token m (dos Santos 2016, section 2.1).
+    """Q = W z + b, where z_m concatenates the `window` states centred on token m (dos Santos 2016, section 2.1).
 
     As many states as tokens: positions beyond the text count as zero, as padding does. An even window reaches one token
     further to the right.
     """
 
-    def __init__(self, embedding_size: int, filters: int, window: int) -> None:
+    def __init__(self, input_size: int, filters: int, window: int) -> None:
         super().__init__()
         self.left, self.right = (window - 1) // 2, window // 2
-        self.linear = nn.Linear(window * embedding_size, filters)
+        self.linear = nn.Linear(window * input_size, filters)
         self.state_size = filters
 
-    def forward(self, embedded: Tensor, mask: Tensor) -> Tensor:
+    def forward(self, states: Tensor, mask: Tensor) -> Tensor:
         """(N, T, D) -> (N, T, C), zero on padding."""
-        length = embedded.shape[1]
-        padded = nn.functional.pad(embedded, (0, 0, self.left, self.right))
+        length = states.shape[1]
+        padded = nn.functional.pad(states, (0, 0, self.left, self.right))
         windows = torch.cat([padded[:, k : k + length] for k in range(self.left + self.right + 1)], dim=2)
-        states: Tensor = self.linear(windows)  # one matrix product: several times faster than conv1d on CPU
-        return states * mask.unsqueeze(2)
+        convolved: Tensor = self.linear(windows)  # one matrix product: several times faster than conv1d on CPU
+        return convolved * mask.unsqueeze(2)
 
 
-class BiLSTM(nn.Module):
-    """States of a forward and a backward LSTM, concatenated (C = 2 x hidden); padding is never read."""
+class LSTM(nn.Module):
+    """States of an LSTM; padding is never read."""
 
-    def __init__(self, embedding_size: int, hidden: int) -> None:
+    def __init__(self, input_size: int, hidden: int, *, layers: int = 1, bidirectional: bool = False) -> None:
         super().__init__()
-        self.lstm = nn.LSTM(embedding_size, hidden, batch_first=True, bidirectional=True)
-        self.state_size = 2 * hidden
+        self.lstm = nn.LSTM(input_size, hidden, num_layers=layers, batch_first=True, bidirectional=bidirectional)
+        self.state_size = hidden * (2 if bidirectional else 1)
 
-    def forward(self, embedded: Tensor, mask: Tensor) -> Tensor:
+    def forward(self, states: Tensor, mask: Tensor) -> Tensor:
         """(N, T, D) -> (N, T, C), zero on padding."""
-        packed = pack_padded_sequence(embedded, mask.sum(dim=1).cpu(), batch_first=True, enforce_sorted=False)
-        states, _ = pad_packed_sequence(self.lstm(packed)[0], batch_first=True, total_length=mask.shape[1])
-        return states
+        packed = pack_padded_sequence(states, mask.sum(dim=1).cpu(), batch_first=True, enforce_sorted=False)
+        outputs, _ = pad_packed_sequence(self.lstm(packed)[0], batch_first=True, total_length=mask.shape[1])
+        return outputs
+
+
+class BiLSTM(LSTM):
+    """States of a forward and a backward LSTM, concatenated (C = 2 x hidden)."""
+
+    def __init__(self, input_size: int, hidden: int) -> None:
+        super().__init__(input_size, hidden, bidirectional=True)

@@ -10,36 +10,69 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ap_ranker.models.base import CosineModel, States, unit
 from ap_ranker.models.encoders import BiLSTM, Convolution, WordEmbedding
+from ap_ranker.models.pooling import max_pool
+from ap_ranker.models.siamese import SIMILARITY, Siamese
+from ap_ranker.models.spec import DROPOUT, Inputs, ModelSpec, Option, Recipe
 from ap_ranker.text.batch import TokenBatch
 
 
-class MaxPooled(CosineModel):
-    """The cosine of two max-pooled texts; the answer's whole computation is done before the question is known."""
+class MaxPooled(Siamese):
+    """A text's vector is the strongest response of each filter or unit."""
 
-    def __init__(self, embedding: WordEmbedding, encoder: Convolution | BiLSTM) -> None:
-        super().__init__()
+    def __init__(self, embedding: WordEmbedding, encoder: Convolution | BiLSTM, similarity: str) -> None:
+        super().__init__(similarity)
         self.embedding = embedding
         self.encoder = encoder
 
-    def encode(self, batch: TokenBatch) -> States:
+    def represent(self, batch: TokenBatch) -> Tensor:
         states = self.encoder(self.embedding(batch), batch.mask)
-        strongest = states.masked_fill(~batch.mask.unsqueeze(2), float("-inf")).amax(dim=1)
-        return States(vector=unit(torch.tanh(strongest)))
-
-    def match(self, questions: States, answers: States) -> Tensor:
-        assert questions.vector is not None and answers.vector is not None
-        return questions.vector @ answers.vector.T
+        return torch.tanh(max_pool(states, batch.mask))
 
 
-def qa_cnn(vocabulary_size: int, embedding_size: int, *, filters: int, window: int, dropout: float) -> MaxPooled:
-    """QA-CNN: `filters` convolution filters over `window` words."""
-    embedding = WordEmbedding(vocabulary_size, embedding_size, dropout)
-    return MaxPooled(embedding, Convolution(embedding_size, filters, window))
+def qa_cnn(inputs: Inputs, *, filters: int, window: int, similarity: str, dropout: float) -> MaxPooled:
+    """QA-CNN; with `similarity: gesd` it is Arch-II + GESD of Feng et al. 2015."""
+    embedding = WordEmbedding(len(inputs.words), inputs.embedding_size, dropout)
+    return MaxPooled(embedding, Convolution(inputs.embedding_size, filters, window), similarity)
 
 
-def qa_bilstm(vocabulary_size: int, embedding_size: int, *, hidden: int, dropout: float) -> MaxPooled:
-    """QA-biLSTM: `hidden` units in each direction."""
-    embedding = WordEmbedding(vocabulary_size, embedding_size, dropout)
-    return MaxPooled(embedding, BiLSTM(embedding_size, hidden))
+def qa_bilstm(inputs: Inputs, *, hidden: int, similarity: str, dropout: float) -> MaxPooled:
+    """QA-biLSTM."""
+    embedding = WordEmbedding(len(inputs.words), inputs.embedding_size, dropout)
+    return MaxPooled(embedding, BiLSTM(inputs.embedding_size, hidden), similarity)
+
+
+_PAPER = "dos Santos, Tan, Xiang & Zhou, Attentive Pooling Networks"
+
+# Sizes and recipes: the paper's table of hyper-parameters for InsuranceQA.
+SPECS = [
+    ModelSpec(
+        name="qa-cnn",
+        paper=_PAPER,
+        year=2016,
+        family="attentive-pooling",
+        cached="one vector",
+        build=qa_cnn,
+        options={
+            "filters": Option(4000, "convolution filters, so also the size of a text's vector"),
+            "window": Option(2, "words that a filter sees at once"),
+            "similarity": SIMILARITY,
+            "dropout": DROPOUT,
+        },
+        recipe=Recipe("hinge", "sgd", 0.05, "inverse", batch_size=1, margin=0.009),
+    ),
+    ModelSpec(
+        name="qa-bilstm",
+        paper=_PAPER,
+        year=2016,
+        family="attentive-pooling",
+        cached="one vector",
+        build=qa_bilstm,
+        options={
+            "hidden": Option(141, "units of the LSTM in each direction"),
+            "similarity": SIMILARITY,
+            "dropout": DROPOUT,
+        },
+        recipe=Recipe("hinge", "sgd", 1.1, "inverse", batch_size=20, margin=0.1),
+    ),
+]

@@ -17,6 +17,7 @@ from safetensors.torch import load_file, save_file
 from ap_ranker.errors import InputError
 from ap_ranker.models.base import AnswerModel
 from ap_ranker.models.registry import build_model
+from ap_ranker.models.spec import Inputs
 from ap_ranker.text.tokenizer import WordTokenizer
 
 FORMAT_VERSION = 1
@@ -114,7 +115,8 @@ def load_checkpoint(folder: Path) -> tuple[CheckpointConfig, AnswerModel, WordTo
         tokenizer = WordTokenizer.load(folder / TOKENIZER, config.max_tokens)
     except Exception as error:  # the tokenizers library raises bare Exception
         raise InputError(f"{folder / TOKENIZER}: not a readable tokenizer ({error}).") from error
-    model = build_model(config.model, len(tokenizer), config.embedding_size, config.options)
+    inputs = Inputs(tokenizer.words, config.embedding_size, config.max_tokens)
+    model = build_model(config.model, inputs, config.options)
     try:
         model.load_state_dict(load_file(folder / WEIGHTS))
     except (SafetensorError, RuntimeError) as error:

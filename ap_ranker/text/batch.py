@@ -11,6 +11,9 @@ from torch import Tensor
 PAD = 0
 """The id of the padding token in every vocabulary; its vector is zero."""
 
+UNKNOWN = 1
+"""The id of `[UNK]` in every vocabulary: a word that was not known when it was built."""
+
 
 @dataclass(frozen=True)
 class TokenBatch:

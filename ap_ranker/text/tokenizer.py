@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 
-from ap_ranker.text.batch import PAD
+from ap_ranker.text.batch import PAD, UNKNOWN
 
 PAD_TOKEN = "[PAD]"
 UNKNOWN_TOKEN = "[UNK]"
@@ -35,7 +35,6 @@ class WordTokenizer:
     def __init__(self, tokenizer: Tokenizer, max_tokens: int) -> None:
         self._tokenizer = tokenizer
         self.max_tokens = max_tokens
-        self._unknown = int(tokenizer.token_to_id(UNKNOWN_TOKEN) or PAD)
 
     @classmethod
     def build(
@@ -50,7 +49,7 @@ class WordTokenizer:
             extra_words: words to know although the training data may not hold them (they have pre-trained vectors).
         """
         special = [PAD_TOKEN, UNKNOWN_TOKEN]
-        counter = _word_level({PAD_TOKEN: PAD, UNKNOWN_TOKEN: 1})
+        counter = _word_level({PAD_TOKEN: PAD, UNKNOWN_TOKEN: UNKNOWN})
         counter.train_from_iterator(
             texts, trainers.WordLevelTrainer(vocab_size=2**31, min_frequency=min_count, special_tokens=special)
         )
@@ -74,7 +73,7 @@ class WordTokenizer:
         """
         encoded = [encoding.ids for encoding in self._tokenizer.encode_batch_fast(list(texts))]
         cut = sum(len(ids) > self.max_tokens for ids in encoded)
-        return [ids[: self.max_tokens] or [self._unknown] for ids in encoded], cut
+        return [ids[: self.max_tokens] or [UNKNOWN] for ids in encoded], cut
 
     def save(self, path: Path) -> None:
         """Write `tokenizer.json`."""

@@ -106,7 +106,7 @@ class TrainingConfig:
     @property
     def hinge_margin(self) -> float:
         """The margin in force."""
-        return model_spec(self.model).margin if self.margin is None else self.margin
+        return model_spec(self.model).recipe.margin if self.margin is None else self.margin
 
     def learns_from_sentences(self, pairs: int) -> bool:
         """Whether answer sentences are in force for so many question-answer pairs."""

@@ -22,6 +22,7 @@ from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluate import DevSet, answerable
 from ap_ranker.models.base import AnswerModel
 from ap_ranker.models.registry import build_model, complete_options
+from ap_ranker.models.spec import Inputs
 from ap_ranker.ranking.checkpoint import CheckpointConfig, save_checkpoint
 from ap_ranker.ranking.ranker import Ranker, resolve_device
 from ap_ranker.text.batch import TokenBatch
@@ -93,7 +94,7 @@ def train(
     tokenizer = _tokenizer(data, config, vectors)
     options = complete_options(config.model, config.options)
     embedding_size = vectors.dimensions if vectors else config.embedding_size
-    model = build_model(config.model, len(tokenizer), embedding_size, options)
+    model = build_model(config.model, Inputs(tokenizer.words, embedding_size, config.max_tokens), options)
     if vectors:
         _load_vectors(model, vectors, tokenizer, config)
 

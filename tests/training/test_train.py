@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import SMALL
+from naive import SMALL
 from transformers import TrainerCallback
 
 from ap_ranker.data.dataset import Answer, Dataset, Question

@@ -1,0 +1,42 @@
+"""Models that put a pair into one of K classes; they rank by the odds of the best class."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+import torch
+from torch import Tensor, nn
+
+from ap_ranker.models.base import PairModel, States
+from ap_ranker.models.spec import Option
+
+CLASSES = Option(2, "how many classes the answers are labelled with; `train` takes it from the data")
+
+
+class Classifier(PairModel):
+    """A softmax over K classes, ordered from worst to best; the score is the log-odds of the last one.
+
+    log P(best) / (1 - P(best)) orders answers as P(best) does, and does not saturate.
+    """
+
+    @abstractmethod
+    def classify(self, questions: States, answers: States) -> Tensor:
+        """(P, K) logits of each question with the answer in the same place."""
+
+    def compare(self, questions: States, answers: States) -> Tensor:
+        return log_odds(self.classify(questions, answers))
+
+
+def log_odds(logits: Tensor) -> Tensor:
+    """(P, K) -> (P,): the last class against all others."""
+    return logits[:, -1] - logits[:, :-1].logsumexp(dim=1)
+
+
+def hidden_layer(inputs: int, hidden: int, classes: int, activation: type[nn.Module] = nn.ReLU) -> nn.Sequential:
+    """One hidden layer, then one logit per class."""
+    return nn.Sequential(nn.Linear(inputs, hidden), activation(), nn.Linear(hidden, classes))
+
+
+def both_ways(first: Tensor, second: Tensor) -> Tensor:
+    """[x ; y ; x·y ; x-y] of two vectors (P, C) -> (P, 4C)."""
+    return torch.cat([first, second, first * second, first - second], dim=1)

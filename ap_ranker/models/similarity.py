@@ -1,0 +1,49 @@
+"""How near two vectors, or two bags of words, are. Shapes: B questions, N answers."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from ap_ranker.text.batch import UNKNOWN
+
+
+def unit(vectors: Tensor) -> Tensor:
+    """Vectors (..., C) divided by their length, so that a dot product is a cosine; a zero vector stays zero."""
+    return nn.functional.normalize(vectors, dim=-1)
+
+
+def gesd(questions: Tensor, answers: Tensor) -> Tensor:
+    """1 / (1 + |x - y|) · 1 / (1 + exp(-γ (x·y + c))) with γ = c = 1, between 0 and 1 (Feng et al. 2015, section 3).
+
+    (B, C), (N, C) -> (B, N).
+    """
+    distance = torch.cdist(questions, answers, compute_mode="donot_use_mm_for_euclid_dist")
+    return torch.sigmoid(questions @ answers.T + 1) / (1 + distance)
+
+
+def term_frequency(question_ids: Tensor, answer_ids: Tensor) -> Tensor:
+    """How often each question token occurs in each answer; unknown words never do.
+
+    (B, M), (N, L) -> (B, N, M).
+    """
+    same = question_ids[:, None, :, None] == answer_ids[None, :, None, :]
+    return (same & (question_ids > UNKNOWN)[:, None, :, None]).sum(dim=3)
+
+
+def first_occurrence(ids: Tensor) -> Tensor:
+    """(N, T) True on the first token of each known word of a text, so that a word counts once."""
+    earlier = torch.ones(ids.shape[1], ids.shape[1], dtype=torch.bool, device=ids.device).tril(-1)
+    repeated = ((ids[:, :, None] == ids[:, None, :]) & earlier).any(dim=2)
+    return ~repeated & (ids > UNKNOWN)
+
+
+def bag_cosine(question_ids: Tensor, answer_ids: Tensor) -> Tensor:
+    """The cosine of two 0/1 bag-of-words vectors: |shared words| / sqrt(|words of q| · |words of a|).
+
+    (B, M), (N, L) -> (B, N); 0 where a text has no known word. No vocabulary-sized vector is made.
+    """
+    first_q, first_a = first_occurrence(question_ids), first_occurrence(answer_ids)
+    shared = ((term_frequency(question_ids, answer_ids) > 0) & first_q[:, None, :]).sum(dim=2)
+    sizes = first_q.sum(dim=1)[:, None] * first_a.sum(dim=1)[None, :]
+    return shared / sizes.clamp(min=1).sqrt()
