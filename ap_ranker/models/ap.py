@@ -41,6 +41,8 @@ class Attention:
 class AttentivePooling(CosineModel):
     """The cosine of two texts, each pooled with attention from the other; token states are encoded beforehand."""
 
+    embedding: WordEmbedding
+
     def __init__(self, embedding: WordEmbedding, encoder: Convolution | BiLSTM) -> None:
         super().__init__()
         self.embedding = embedding

@@ -20,6 +20,8 @@ from ap_ranker.text.batch import TokenBatch
 class MaxPooled(Siamese):
     """A text's vector is the strongest response of each filter or unit."""
 
+    embedding: WordEmbedding
+
     def __init__(self, embedding: WordEmbedding, encoder: Convolution | BiLSTM, similarity: str) -> None:
         super().__init__(similarity)
         self.embedding = embedding

@@ -231,6 +231,8 @@ def _tokenizer(data: Dataset, config: TrainingConfig, vectors: WordVectors | Non
 
 
 def _load_vectors(model: AnswerModel, vectors: WordVectors, tokenizer: WordTokenizer, config: TrainingConfig) -> None:
+    if model.embedding is None:
+        return
     table = torch.from_numpy(vectors.table(tokenizer.words, np.random.default_rng(config.seed)))
     model.embedding.vectors.weight.data.copy_(table)
     model.embedding.vectors.requires_grad_(not config.freeze_embeddings)
