@@ -1,7 +1,7 @@
 """ap-ranker: small neural answer-selection rankers that put the right FAQ answer on top.
 
-from ap_ranker import Ranker      # without Haystack
-from ap_ranker import APRanker    # the Haystack component
+from ap_ranker import Ranker          # without Haystack
+from ap_ranker import AnswerRanker    # the Haystack component for any checkpoint; APRanker and others for one family
 """
 
 from __future__ import annotations
@@ -12,12 +12,21 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ap_ranker.errors import InputError
     from ap_ranker.ranking.ranker import RankedAnswer, Ranker
-    from haystack_integrations.components.rankers.ap_ranker.ranker import APRanker
+    from haystack_integrations.components.rankers.ap_ranker.ranker import (
+        ABCNNRanker,
+        AnswerRanker,
+        APRanker,
+        GlobalLocalRanker,
+    )
 
-__all__ = ["APRanker", "InputError", "RankedAnswer", "Ranker"]
+__all__ = ["ABCNNRanker", "APRanker", "AnswerRanker", "GlobalLocalRanker", "InputError", "RankedAnswer", "Ranker"]
 
+_COMPONENTS = "haystack_integrations.components.rankers.ap_ranker.ranker"
 _HOMES = {
-    "APRanker": "haystack_integrations.components.rankers.ap_ranker.ranker",
+    "ABCNNRanker": _COMPONENTS,
+    "APRanker": _COMPONENTS,
+    "AnswerRanker": _COMPONENTS,
+    "GlobalLocalRanker": _COMPONENTS,
     "InputError": "ap_ranker.errors",
     "RankedAnswer": "ap_ranker.ranking.ranker",
     "Ranker": "ap_ranker.ranking.ranker",

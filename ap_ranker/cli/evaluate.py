@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from ap_ranker.cli.files import write_whole
 from ap_ranker.cli.options import Answers, Device, MatchText
 
 if TYPE_CHECKING:
@@ -32,20 +33,20 @@ def evaluate(
     from ap_ranker.data.faq import Match
     from ap_ranker.data.reader import read_dataset
     from ap_ranker.evaluation.evaluate import evaluate as run
-    from ap_ranker.ranking.checkpoint import find_checkpoint, load_checkpoint
-    from ap_ranker.ranking.ranker import Ranker, resolve_device
+    from ap_ranker.ranking.ranker import Ranker
 
-    config, model, tokenizer = load_checkpoint(find_checkpoint(checkpoint))
-    trained_match = Match(config.training.get("match", Match.both))
+    ranker = Ranker.from_pretrained(checkpoint, device)
+    assert ranker.config is not None
+    trained_match = Match(ranker.config.training.get("match", Match.both))
     dataset = read_dataset(data, "test", answers=answers, pools=pools, match=match or trained_match)
-    report = run(Ranker(model, tokenizer, resolve_device(device)), dataset)
-    _print(report, f"{config.model} ({checkpoint})", dataset.name)
+    report = run(ranker, dataset)
+    _print(report, f"{ranker.config.model} ({checkpoint})", dataset.name)
     for reason, count in dataset.notes.items():
         console.print(f"  {count:,} {reason}")
     if json_file:
         numbers = {"n_questions": report.n_questions, "model": report.model, "bm25": report.bm25}
         costs = {"encode_seconds": report.encode_seconds, "seconds_per_question": report.seconds_per_question}
-        _write(json_file, json.dumps(numbers | costs | {"candidates": report.candidates}, indent=2) + "\n")
+        write_whole(json_file, json.dumps(numbers | costs | {"candidates": report.candidates}, indent=2) + "\n")
 
 
 def _print(report: Report, name: str, data: str) -> None:
@@ -66,10 +67,3 @@ def _print(report: Report, name: str, data: str) -> None:
     )
     if report.unanswerable:
         console.print(f"Set aside: {report.unanswerable:,} questions without a right answer.", highlight=False)
-
-
-def _write(path: Path, text: str) -> None:
-    """Write a whole file or none."""
-    draft = path.with_name(f".{path.name}.part")
-    draft.write_text(text, encoding="utf-8")
-    draft.replace(path)

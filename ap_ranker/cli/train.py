@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
+from ap_ranker.cli.files import describe, read_training_data
 from ap_ranker.cli.options import Answers, Device, MatchText
 from ap_ranker.errors import InputError
-
-if TYPE_CHECKING:
-    from ap_ranker.data.dataset import Dataset
-    from ap_ranker.training.config import TrainingConfig
 
 console = Console(soft_wrap=True)
 
@@ -24,7 +21,7 @@ def train(
         Path, typer.Argument(help="A file of pairs or judged candidates, or a folder with train.*, dev.* ...")
     ],
     output: Annotated[Path, typer.Option(help="The checkpoint folder to write.")],
-    model: Annotated[str | None, typer.Option(help="qa-cnn, qa-bilstm, ap-cnn or ap-bilstm.")] = None,
+    model: Annotated[str | None, typer.Option(help="A name that `ap-ranker models` lists.")] = None,
     dev: Annotated[
         Path | None, typer.Option(help="Questions that choose the best epoch; by default some are set aside.")
     ] = None,
@@ -54,7 +51,7 @@ def train(
         raise InputError(
             f"{output}.training holds an unfinished run: add --resume to go on, or --overwrite to start anew."
         )
-    training, development = _read(data, dev, answers, settings)
+    training, development = read_training_data(data, dev, answers, settings)
 
     # Heavy imports only now, when the input is known to be good.
     from ap_ranker.cli.progress import EpochLines
@@ -62,8 +59,8 @@ def train(
     from ap_ranker.training.train import train as run
 
     vectors = read_vectors(embeddings) if embeddings else None
-    _describe("Training data", training)
-    _describe("Dev data", development)
+    describe(console, "Training data", training)
+    describe(console, "Dev data", development)
     result = run(
         training,
         development,
@@ -78,29 +75,3 @@ def train(
         f"Wrote {escape(str(output))}: {settings.model}, epoch {result.best_epoch}, dev MRR {result.dev['MRR']:.3f} "
         f"(BM25 {result.bm25['MRR']:.3f}), {result.seconds:.0f} s of training."
     )
-
-
-def _read(data: Path, dev: Path | None, answers: Path | None, settings: TrainingConfig) -> tuple[Dataset, Dataset]:
-    """The training and dev data; without a dev file, a question-disjoint part of the training data."""
-    from ap_ranker.data.dataset import split_questions
-    from ap_ranker.data.reader import find_split, read_dataset
-
-    training = read_dataset(data, "train", answers=answers, match=settings.match)
-    if dev is not None or (data.is_dir() and find_split(data, "dev")):
-        return training, read_dataset(dev or data, "dev", answers=answers, match=settings.match)
-    if len({question.text.casefold() for question in training.answerable}) < 2:
-        raise InputError(
-            f"{data}: expected at least two different questions, so that one can be set aside to choose the epoch."
-        )
-    return split_questions(training, settings.dev_share, settings.seed)
-
-
-def _describe(title: str, data: Dataset) -> None:
-    console.print(
-        f"{title}: {len(data.answerable):,} questions, {data.pairs:,} right answers among {len(data.answers):,} "
-        f"({escape(data.name)})"
-    )
-    for reason, count in data.notes.items():
-        console.print(f"  {count:,} {reason}")
-    if without := len(data.questions) - len(data.answerable):
-        console.print(f"  {without:,} questions without a right answer set aside")

@@ -30,12 +30,14 @@ class Question:
         text: as the user typed it.
         positives: the right answers; none where the data says that there is none.
         candidates: the answers to rank (a pool or the judged answers); `None` means all answers of the data set.
+        labels: the class of each candidate, a position in `Dataset.classes`; empty where candidates were not judged.
     """
 
     id: str
     text: str
     positives: tuple[int, ...]
     candidates: tuple[int, ...] | None = None
+    labels: tuple[int, ...] = ()
 
     @property
     def negatives(self) -> tuple[int, ...]:
@@ -53,6 +55,7 @@ class Dataset:
         answers: every answer that a question may be ranked against.
         questions: in the order of the data.
         judged: candidates were judged one by one (their negatives are known to be wrong), not drawn into a pool.
+        classes: what candidates were judged to be, from worst to best; only the best counts as a right answer.
         notes: what was left out or merged, and how often.
     """
 
@@ -60,6 +63,7 @@ class Dataset:
     answers: Sequence[Answer]
     questions: Sequence[Question]
     judged: bool = False
+    classes: tuple[str, ...] = ("wrong", "right")
     notes: Counter[str] = field(default_factory=Counter)
 
     @property

@@ -1,7 +1,7 @@
 """From files to a `Dataset`, recognised by their columns.
 
 (a) question, answer                           pairs
-(b) question, answer, label [, qid]            judged candidates
+(b) question, answer, label [, qid]            judged candidates: 1 or 0; or Good, PotentiallyUseful, Bad
 (c) qid, question, answer_ids  with  aid, answer [, question]  and, optionally, pools  qid, candidate_ids
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +20,9 @@ from ap_ranker.errors import InputError
 
 SPLITS = {"train": ("train",), "dev": ("dev", "valid", "validation"), "test": ("test",)}
 """The file names that a folder uses for each split."""
+
+GRADES = {"bad": "Bad", "potentiallyuseful": "PotentiallyUseful", "good": "Good"}
+"""The labels of SemEval's community question answering, from worst to best; only Good is a right answer."""
 
 _LAYOUTS = (
     "expected the columns (a) question, answer; (b) question, answer, label; "
@@ -111,38 +115,51 @@ def _pairs(table: Table) -> Dataset:
 def _judged(table: Table) -> Dataset:
     """(b): each question is ranked against the candidates judged for it."""
     has_id = "qid" in table.columns
+    classes = _classes(table)
     answers: list[Answer] = []
-    judged: dict[str, tuple[str, dict[str, tuple[int, bool]]]] = {}
+    judged: dict[str, tuple[str, dict[str, tuple[int, int]]]] = {}
     notes: Counter[str] = Counter()
     for row in table.rows:
-        text, answer, right = row.need("question"), row.need("answer"), _label(row)
+        text, answer, label = row.need("question"), row.need("answer"), _label(row, classes)
         key = row.need("qid") if has_id else text
         _, candidates = judged.setdefault(key, (text, {}))
         known = candidates.get(answer)
         if known is None:
-            candidates[answer] = (len(answers), right)
+            candidates[answer] = (len(answers), label)
             answers.append(Answer(str(len(answers)), answer))
-        elif known[1] == right:
+        elif known[1] == label:
             notes["repeated candidates of a question merged"] += 1
         else:
-            candidates[answer] = (known[0], True)
-            notes["candidates judged both right and wrong, taken as right"] += 1
+            candidates[answer] = (known[0], max(known[1], label))
+            notes["candidates judged twice, differently; the better label taken"] += 1
     questions = []
     for number, (key, (text, candidates)) in enumerate(judged.items()):
-        rows = tuple(row for row, _ in candidates.values())
-        positives = tuple(row for row, is_right in candidates.values() if is_right)
-        questions.append(Question(key if has_id else str(number), text, positives, rows))
-    return Dataset(str(table.path), answers, questions, judged=True, notes=notes)
+        rows, labels = zip(*candidates.values(), strict=True)
+        positives = tuple(row for row, label in candidates.values() if label == len(classes) - 1)
+        questions.append(Question(key if has_id else str(number), text, positives, rows, labels))
+    return Dataset(str(table.path), answers, questions, judged=True, classes=classes, notes=notes)
 
 
-def _label(row: Row) -> bool:
-    value = row.need("label")
-    if value.lower() in ("true", "false"):
-        return value.lower() == "true"
-    try:
-        return float(value) > 0
-    except ValueError:
-        raise InputError(f"{row.place}: expected a label 1 or 0 (or true, false), found {value!r}.") from None
+def _classes(table: Table) -> tuple[str, ...]:
+    """Which of the two sets of labels the table uses: the first row says it."""
+    first = next(iter(table.rows), None)
+    graded = first is not None and first.get("label").casefold() in GRADES
+    return tuple(GRADES.values()) if graded else ("wrong", "right")
+
+
+def _label(row: Row, classes: tuple[str, ...]) -> int:
+    value = row.need("label").casefold()
+    if len(classes) > 2:
+        if value in GRADES:
+            return list(GRADES).index(value)
+    elif value in ("true", "false"):
+        return int(value == "true")
+    else:
+        with suppress(ValueError):
+            return int(float(value) > 0)
+    graded = ", ".join(reversed(GRADES.values()))
+    expected = f"{graded}, as in the first row" if len(classes) > 2 else f"1 or 0 (or true, false; or {graded})"
+    raise InputError(f"{row.place}: expected a label {expected}, found {row.get('label')!r}.")
 
 
 def _by_id(questions: Table, answers: Table, pools: Table | None, match: Match) -> Dataset:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from ap_ranker.data.dataset import Dataset, Question
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.bm25 import BM25
-from ap_ranker.evaluation.metrics import measure
+from ap_ranker.evaluation.metrics import means, measure_each
 from ap_ranker.evaluation.scoring import score_candidates
 from ap_ranker.ranking.ranker import Ranker
 
@@ -26,11 +27,13 @@ class Report:
     """The result of an evaluation.
 
     Attributes:
-        n_questions: how many questions the means are over.
+        n_questions: Q, how many questions the means are over.
         unanswerable: questions set aside because the data has no right answer for them.
         candidates: what was ranked, in words.
-        model: measure -> value.
+        model: measure -> mean.
         bm25: the same for BM25.
+        model_each: measure -> (Q,) values of the single questions.
+        bm25_each: the same for BM25.
         encode_seconds: to encode all answers once.
         seconds_per_question: to encode a question and match it with its encoded candidates.
     """
@@ -40,6 +43,8 @@ class Report:
     candidates: str
     model: dict[str, float]
     bm25: dict[str, float]
+    model_each: dict[str, np.ndarray]
+    bm25_each: dict[str, np.ndarray]
     encode_seconds: float
     seconds_per_question: float
 
@@ -50,22 +55,17 @@ def evaluate(ranker: Ranker, dataset: Dataset) -> Report:
     Raises:
         InputError: no question has a right answer.
     """
-    judged = DevSet(dataset)
-    questions, pools = judged.questions, judged.pools
-    scores = score_candidates(ranker, dataset, questions, pools)
-    return Report(
-        n_questions=len(questions),
-        unanswerable=len(dataset.questions) - len(questions),
-        candidates=judged.candidates,
-        model=_measure(dataset, questions, pools, scores.by_question),
-        bm25=judged.measure_bm25(),
-        encode_seconds=scores.encode_seconds,
-        seconds_per_question=scores.question_seconds / len(questions),
-    )
+    return EvaluationSet(dataset).report(ranker)
 
 
-class DevSet:
-    """Questions whose candidates are chosen once, to be ranked again and again while a model learns."""
+class EvaluationSet:
+    """Questions whose candidates are chosen once, to be ranked again and again: by a model that learns, by many models.
+
+    Attributes:
+        questions: the answerable ones.
+        pools: the candidates of each.
+        candidates: how they were chosen, in words.
+    """
 
     def __init__(self, dataset: Dataset) -> None:
         self.dataset = dataset
@@ -75,14 +75,51 @@ class DevSet:
 
     def measure(self, ranker: Ranker) -> dict[str, float]:
         """The measures of the model as it is now."""
-        scores = score_candidates(ranker, self.dataset, self.questions, self.pools)
-        return _measure(self.dataset, self.questions, self.pools, scores.by_question)
+        return means(self._measure_each(score_candidates(ranker, self.dataset, self.questions, self.pools).by_question))
 
-    def measure_bm25(self) -> dict[str, float]:
-        """BM25's measures on the same candidates."""
+    @cached_property
+    def bm25_each(self) -> dict[str, np.ndarray]:
+        """BM25's measures on the same candidates, question by question."""
         pairs = zip(self.questions, self.pools, strict=True)
-        scores = [self._bm25(question.text)[list(rows)].tolist() for question, rows in pairs]
-        return _measure(self.dataset, self.questions, self.pools, scores)
+        return self._measure_each([self._bm25(question.text)[list(rows)].tolist() for question, rows in pairs])
+
+    @property
+    def bm25(self) -> dict[str, float]:
+        """BM25's measures on the same candidates."""
+        return means(self.bm25_each)
+
+    def random(self, orders: int = 20) -> dict[str, float]:
+        """The mean measures of random orders of the candidates: what knowing nothing is worth."""
+        rng = np.random.default_rng(1)
+        found = [
+            means(self._measure_each([rng.random(len(rows)).tolist() for rows in self.pools])) for _ in range(orders)
+        ]
+        return {name: float(np.mean([each[name] for each in found])) for name in found[0]}
+
+    def report(self, ranker: Ranker) -> Report:
+        """The model and BM25 side by side."""
+        scores = score_candidates(ranker, self.dataset, self.questions, self.pools)
+        each = self._measure_each(scores.by_question)
+        return Report(
+            n_questions=len(self.questions),
+            unanswerable=len(self.dataset.questions) - len(self.questions),
+            candidates=self.candidates,
+            model=means(each),
+            bm25=self.bm25,
+            model_each=each,
+            bm25_each=self.bm25_each,
+            encode_seconds=scores.encode_seconds,
+            seconds_per_question=scores.question_seconds / len(self.questions),
+        )
+
+    def _measure_each(self, scores: Sequence[Sequence[float]]) -> dict[str, np.ndarray]:
+        ids = [answer.id for answer in self.dataset.answers]
+        relevant = {question.id: {ids[row]: 1 for row in question.positives} for question in self.questions}
+        run = {
+            question.id: {ids[row]: score for row, score in zip(rows, values, strict=True)}
+            for question, rows, values in zip(self.questions, self.pools, scores, strict=True)
+        }
+        return measure_each(relevant, run)
 
 
 def answerable(dataset: Dataset) -> list[Question]:
@@ -124,15 +161,3 @@ def _candidates(
     pools = [tuple(np.argsort(-bm25(question.text), kind="stable")[:CANDIDATES].tolist()) for question in questions]
     found = sum(bool(set(rows) & set(q.positives)) for rows, q in zip(pools, questions, strict=True)) / len(questions)
     return pools, f"BM25's {CANDIDATES} best of {total} answers, with a right one for {found:.1%} of the questions"
-
-
-def _measure(
-    dataset: Dataset, questions: Sequence[Question], pools: Sequence[Sequence[int]], scores: Sequence[Sequence[float]]
-) -> dict[str, float]:
-    ids = [answer.id for answer in dataset.answers]
-    relevant = {question.id: {ids[row]: 1 for row in question.positives} for question in questions}
-    run = {
-        question.id: {ids[row]: score for row, score in zip(rows, values, strict=True)}
-        for question, rows, values in zip(questions, pools, scores, strict=True)
-    }
-    return measure(relevant, run)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import ir_measures
+import numpy as np
 from ir_measures import AP, RR, P, nDCG
 
 MEASURES = {"P@1": P @ 1, "MRR": RR, "MAP": AP, "nDCG@10": nDCG @ 10}
@@ -13,12 +14,26 @@ Run = Mapping[str, Mapping[str, float]]
 """Question id -> answer id -> score."""
 
 
-def measure(relevant: Mapping[str, Mapping[str, int]], run: Run) -> dict[str, float]:
-    """Means over all questions of `relevant`; one whose answers are not in the run counts as zero.
+def measure_each(relevant: Mapping[str, Mapping[str, int]], run: Run) -> dict[str, np.ndarray]:
+    """Each measure's (Q,) values, in the order of the questions of `relevant`; 0 for one that is not in the run.
 
     Args:
         relevant: question id -> answer id -> 1 for right answers.
         run: the scores to rank by; equal scores are ordered by answer id, as trec_eval does.
     """
-    results = ir_measures.pytrec_eval.calc_aggregate(MEASURES.values(), relevant, run)
-    return {name: float(results[m]) for name, m in MEASURES.items()}
+    names = {m: name for name, m in MEASURES.items()}
+    place = {question: number for number, question in enumerate(relevant)}
+    values = {name: np.zeros(len(relevant)) for name in MEASURES}
+    for found in ir_measures.pytrec_eval.iter_calc(MEASURES.values(), relevant, run):
+        values[names[found.measure]][place[found.query_id]] = found.value
+    return values
+
+
+def means(values: Mapping[str, np.ndarray]) -> dict[str, float]:
+    """The mean of each measure over the questions."""
+    return {name: float(each.mean()) for name, each in values.items()}
+
+
+def measure(relevant: Mapping[str, Mapping[str, int]], run: Run) -> dict[str, float]:
+    """Means over all questions of `relevant`; see `measure_each`."""
+    return means(measure_each(relevant, run))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -35,8 +35,8 @@ def score_candidates(
 ) -> Scores:
     """Score each question's candidates.
 
-    The loop runs over the answers, not over the questions: an answer is encoded, matched with every question that has
-    it as a candidate, and forgotten. So the memory needed does not grow with the number of answers.
+    The loop runs over batches of answers, not over the questions: answers are encoded, matched with every question that
+    has them as candidates, and forgotten. So the memory needed does not grow with the number of answers.
     """
     started = time.perf_counter()
     question_states = _encode_questions(ranker, [question.text for question in questions])
@@ -45,26 +45,23 @@ def score_candidates(
         for place, row in enumerate(rows):
             wanted[row].append((number, place))
     scores = [[0.0] * len(rows) for rows in candidates]
-    setup = time.perf_counter() - started
+    question_seconds = time.perf_counter() - started
 
     started, matching = time.perf_counter(), 0.0
-    texts = [dataset.answers[row].text for row in wanted]
-    for row, state in zip(wanted, _encode_answers(ranker, texts), strict=False):
+    tokens = dict(zip(wanted, ranker.tokenize([dataset.answers[row].text for row in wanted]), strict=True))
+    order = sorted(wanted, key=lambda row: len(tokens[row]))  # answers of similar length need little padding
+    for start in range(0, len(order), BATCH_SIZE):
+        batch = order[start : start + BATCH_SIZE]
+        states = ranker.encode_answers([tokens[row] for row in batch])
         begun = time.perf_counter()
-        numbers, places = zip(*wanted[row], strict=True)
-        column = ranker.model.match(question_states[list(numbers)], state)[:, 0].float().tolist()
-        for number, place, score in zip(numbers, places, column, strict=True):
+        pairs = [(number, column, place) for column, row in enumerate(batch) for number, place in wanted[row]]
+        numbers, columns, places = zip(*pairs, strict=True)
+        found = ranker.model.match_pairs(question_states, states, torch.tensor(numbers), torch.tensor(columns))
+        for number, place, score in zip(numbers, places, found.float().tolist(), strict=True):
             scores[number][place] = score
         matching += time.perf_counter() - begun
-    return Scores(scores, time.perf_counter() - started - matching, setup + matching)
+    return Scores(scores, time.perf_counter() - started - matching, question_seconds + matching)
 
 
 def _encode_questions(ranker: Ranker, texts: Sequence[str]) -> States:
     return States.stack([ranker.encode_questions(texts[i : i + BATCH_SIZE]) for i in range(0, len(texts), BATCH_SIZE)])
-
-
-def _encode_answers(ranker: Ranker, texts: Sequence[str]) -> Iterator[States]:
-    """The states of each text in turn; `BATCH_SIZE` of them are encoded together."""
-    tokens = ranker.tokenize(texts)
-    for start in range(0, len(tokens), BATCH_SIZE):
-        yield from ranker.encode_answers(tokens[start : start + BATCH_SIZE]).split()

@@ -6,7 +6,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from ap_ranker.errors import InputError
-from ap_ranker.models import ap, qa
+from ap_ranker.models import (
+    abcnn,
+    anmm,
+    ap,
+    baselines,
+    global_local,
+    hyperqa,
+    lw_bilstm,
+    metzler_bendersky,
+    qa,
+    qa_lstm,
+)
 from ap_ranker.models.base import AnswerModel
 from ap_ranker.models.spec import Inputs, ModelSpec, Option
 
@@ -15,6 +26,14 @@ MODELS: dict[str, ModelSpec] = {
     for module in (
         qa,
         ap,
+        qa_lstm,
+        global_local,
+        lw_bilstm,
+        hyperqa,
+        abcnn,
+        anmm,
+        baselines,
+        metzler_bendersky,
     )
     for spec in module.SPECS
 }
@@ -51,3 +70,9 @@ def _fits(option: Option, value: Any) -> bool:
 def build_model(name: str, inputs: Inputs, options: Mapping[str, Any]) -> AnswerModel:
     """A freshly initialised model."""
     return model_spec(name).build(inputs, **complete_options(name, options))
+
+
+def count_parameters(model: AnswerModel) -> int:
+    """Learnt numbers without the word vectors, whose number depends on the data."""
+    vectors = set() if model.embedding is None else {id(model.embedding.vectors.weight)}
+    return sum(parameter.numel() for parameter in model.parameters() if id(parameter) not in vectors)

@@ -16,10 +16,10 @@ def unit(vectors: Tensor) -> Tensor:
 def gesd(questions: Tensor, answers: Tensor) -> Tensor:
     """1 / (1 + |x - y|) · 1 / (1 + exp(-γ (x·y + c))) with γ = c = 1, between 0 and 1 (Feng et al. 2015, section 3).
 
-    (B, C), (N, C) -> (B, N).
+    (B, C), (N, C) -> (B, N); leading dimensions, as in (P, 1, C), are aligned pairs.
     """
     distance = torch.cdist(questions, answers, compute_mode="donot_use_mm_for_euclid_dist")
-    return torch.sigmoid(questions @ answers.T + 1) / (1 + distance)
+    return torch.sigmoid(questions @ answers.mT + 1) / (1 + distance)
 
 
 def term_frequency(question_ids: Tensor, answer_ids: Tensor) -> Tensor:
@@ -38,7 +38,7 @@ def first_occurrence(ids: Tensor) -> Tensor:
     return ~repeated & (ids > UNKNOWN)
 
 
-def bag_cosine(question_ids: Tensor, answer_ids: Tensor) -> Tensor:
+def bag_cosine(question_ids: Tensor, answer_ids: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
     """The cosine of two 0/1 bag-of-words vectors: |shared words| / sqrt(|words of q| · |words of a|).
 
     (B, M), (N, L) -> (B, N); 0 where a text has no known word. No vocabulary-sized vector is made.
@@ -46,4 +46,4 @@ def bag_cosine(question_ids: Tensor, answer_ids: Tensor) -> Tensor:
     first_q, first_a = first_occurrence(question_ids), first_occurrence(answer_ids)
     shared = ((term_frequency(question_ids, answer_ids) > 0) & first_q[:, None, :]).sum(dim=2)
     sizes = first_q.sum(dim=1)[:, None] * first_a.sum(dim=1)[None, :]
-    return shared / sizes.clamp(min=1).sqrt()
+    return shared / sizes.clamp(min=1).to(dtype).sqrt()

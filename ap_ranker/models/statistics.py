@@ -51,3 +51,8 @@ class CorpusStatistics(nn.Module):
         frequency = self.document_frequency[ids]
         idf = torch.log1p((self.documents - frequency + 0.5) / (frequency + 0.5))
         return idf.masked_fill(ids <= UNKNOWN, 0.0)
+
+
+def punctuation(words: Sequence[str]) -> Tensor:
+    """(V,) True on the tokens of a vocabulary without any letter or digit."""
+    return torch.tensor([not any(map(str.isalnum, word)) for word in words])

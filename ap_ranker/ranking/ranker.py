@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ap_ranker.errors import InputError
 from ap_ranker.models.base import AnswerModel, States
-from ap_ranker.ranking.checkpoint import find_checkpoint, load_checkpoint
+from ap_ranker.ranking.checkpoint import CheckpointConfig, find_checkpoint, load_checkpoint
 from ap_ranker.text.batch import TokenBatch
 from ap_ranker.text.tokenizer import WordTokenizer
 
@@ -44,12 +44,22 @@ class Ranker:
         >>> ranker = Ranker.from_pretrained("checkpoints/faq")
         >>> ranker.rank("Where is my parcel?", ["We ship daily.", "Open the tracking link."], top_k=1)
         [RankedAnswer(index=1, text='Open the tracking link.', score=0.71)]
+
+    Attributes:
+        config: what the checkpoint says of the model; `None` for a model that is still being trained.
     """
 
-    def __init__(self, model: AnswerModel, tokenizer: WordTokenizer, device: torch.device | str = "cpu") -> None:
+    def __init__(
+        self,
+        model: AnswerModel,
+        tokenizer: WordTokenizer,
+        device: torch.device | str = "cpu",
+        config: CheckpointConfig | None = None,
+    ) -> None:
         self.model = model.to(device)
         self.tokenizer = tokenizer
         self.device = torch.device(device)
+        self.config = config
         self._warned_of_cuts = False
 
     @classmethod
@@ -67,8 +77,8 @@ class Ranker:
             InputError: no such checkpoint, a damaged one, no such device.
         """
         chosen = resolve_device(device)
-        _, model, tokenizer = load_checkpoint(find_checkpoint(source, token))
-        return cls(model, tokenizer, chosen)
+        config, model, tokenizer = load_checkpoint(find_checkpoint(source, token))
+        return cls(model, tokenizer, chosen, config)
 
     def rank(self, question: str, answers: Sequence[str], top_k: int | None = None) -> list[RankedAnswer]:
         """The answers from best to worst; equal scores keep the given order.

@@ -13,7 +13,7 @@ from torch.utils.data import Sampler
 from ap_ranker.data.dataset import Dataset
 from ap_ranker.text.batch import TokenBatch
 from ap_ranker.text.tokenizer import WordTokenizer
-from ap_ranker.training.objectives import IGNORE, NEGATIVE, POSITIVE
+from ap_ranker.training.objectives import IGNORE, NEGATIVE
 
 JUDGED_NEGATIVES = 4
 """Of the answers judged wrong for a question, so many join each batch: they are the hardest ones there are, but all of
@@ -21,10 +21,14 @@ them would crowd out the other questions' answers."""
 
 
 class Pairs(TorchDataset[tuple[int, int]]):
-    """The (question, right answer) pairs of a data set, as positions; what an epoch goes through."""
+    """The (question, right answer) pairs of a data set, as positions; what an epoch goes through.
 
-    def __init__(self, dataset: Dataset) -> None:
-        self._pairs = [(number, row) for number, q in enumerate(dataset.questions) for row in q.positives]
+    With `own_candidates` a question comes once, with its first right answer: its batch holds the others, too.
+    """
+
+    def __init__(self, dataset: Dataset, *, own_candidates: bool) -> None:
+        most = 1 if own_candidates else None
+        self._pairs = [(number, row) for number, q in enumerate(dataset.questions) for row in q.positives[:most]]
 
     def __len__(self) -> int:
         return len(self._pairs)
@@ -81,55 +85,92 @@ class LengthBuckets(Sampler[int]):
 
 
 class Batches:
-    """Makes a batch of tensors from B pairs; all questions of a batch share all its N answers.
+    """Makes a batch of tensors from B pairs.
 
-    The answers are the pairs' own, some of those judged wrong for the questions, and `negatives` drawn from the whole
-    answer set. Each question so meets at least as many random answers as if it drew its own, at a B-th of the encoding.
+    Either all questions of a batch share all its N answers: the pairs' own, some of those judged wrong for the
+    questions, and `negatives` drawn from the whole answer set. Each question so meets at least as many random answers
+    as if it drew its own, at a B-th of the encoding.
+
+    Or, with `own_candidates`, each question has its right answers and up to `negatives` wrong ones (the judged ones;
+    without any, drawn ones) to itself, and what the other questions brought is ignored: B x N comparisons by a network
+    would cost too much.
+
     A batch depends on its pairs and the seed only, so that a resumed run sees what an unbroken one would.
     """
 
-    def __init__(self, dataset: Dataset, tokenizer: WordTokenizer, *, negatives: int, seed: int) -> None:
+    def __init__(
+        self, dataset: Dataset, tokenizer: WordTokenizer, *, negatives: int, own_candidates: bool, seed: int
+    ) -> None:
         self._questions = tokenizer.encode([question.text for question in dataset.questions])[0]
-        self._answers, self.cut_answers = tokenizer.encode([answer.text for answer in dataset.answers])
-        self.n_answers = len(dataset.answers)
-        self._positives = [frozenset(question.positives) for question in dataset.questions]
+        self.answers, self.cut_answers = tokenizer.encode([answer.text for answer in dataset.answers])
+        self._right = [frozenset(question.positives) for question in dataset.questions]
         self._judged = [question.negatives if dataset.judged else () for question in dataset.questions]
+        self._classes = [dict(zip(q.candidates or (), q.labels, strict=False)) for q in dataset.questions]
+        self.classes = len(dataset.classes)
         # The same text under another id is not a wrong answer.
         self._texts = [answer.text for answer in dataset.answers]
         self._negatives = min(negatives, len(dataset.answers))
+        self._own_candidates = own_candidates
         self._seed = seed
 
     def answer_length(self, pair: tuple[int, int]) -> int:
         """Tokens of a pair's answer."""
-        return len(self._answers[pair[1]])
+        return len(self.answers[pair[1]])
 
     def __call__(self, pairs: Sequence[tuple[int, int]]) -> dict[str, Tensor]:
         """The arguments of the model's scores and of the objective.
 
         Returns:
-            question_ids, question_mask: (B, M); answer_ids, answer_mask: (N, L); relevance: (B, N); target: (B,).
+            question_ids, question_mask: (B, M); answer_ids, answer_mask: (N, L); target: (B,) the place of the pair's
+            answer; labels: (B, N) the class of each answer for each question, or `IGNORE`. With two classes they are
+            `NEGATIVE` and `POSITIVE`.
         """
         rng = np.random.default_rng([self._seed, *(number for pair in pairs for number in pair)])
-        rows = [row for _, row in pairs]
-        for question, _ in pairs:
-            judged = self._judged[question]
-            rows += rng.permutation(judged)[:JUDGED_NEGATIVES].tolist() if judged else []
-        if self._negatives:
-            rows += rng.choice(len(self._answers), self._negatives, replace=False).tolist()
+        if self._own_candidates:
+            own = [self._candidates(question, rng) for question, _ in pairs]
+            rows = [row for candidates in own for row in candidates]
+        else:
+            rows = [row for _, row in pairs]
+            for question, _ in pairs:
+                rows += _draw(self._judged[question], JUDGED_NEGATIVES, rng)
+            rows += rng.choice(len(self.answers), self._negatives, replace=False).tolist()
+            own = []
         rows = list(dict.fromkeys(rows))
         column = {row: place for place, row in enumerate(rows)}
+        labels = torch.tensor([self._labels(question, rows) for question, _ in pairs])
+        for place, candidates in enumerate(own):
+            others = sorted(set(column.values()) - {column[row] for row in candidates})
+            labels[place, others] = IGNORE
         questions = TokenBatch.from_lists([self._questions[question] for question, _ in pairs])
-        answers = TokenBatch.from_lists([self._answers[row] for row in rows])
+        answers = TokenBatch.from_lists([self.answers[row] for row in rows])
         return {
             "question_ids": questions.ids,
             "question_mask": questions.mask,
             "answer_ids": answers.ids,
             "answer_mask": answers.mask,
-            "relevance": torch.tensor([self._relevance(question, rows) for question, _ in pairs]),
+            "labels": labels,
             "target": torch.tensor([column[row] for _, row in pairs]),
         }
 
-    def _relevance(self, question: int, rows: Sequence[int]) -> list[int]:
-        right = self._positives[question]
+    def _candidates(self, question: int, rng: np.random.Generator) -> list[int]:
+        """A question's right answers and its wrong ones."""
+        wrong = _draw(self._judged[question], self._negatives, rng)
+        if not wrong:
+            wrong = rng.choice(len(self.answers), self._negatives, replace=False).tolist()
+        return [*sorted(self._right[question]), *wrong]
+
+    def _labels(self, question: int, rows: Sequence[int]) -> list[int]:
+        right, classes = self._right[question], self._classes[question]
         right_texts = {self._texts[row] for row in right}
-        return [POSITIVE if row in right else IGNORE if self._texts[row] in right_texts else NEGATIVE for row in rows]
+        return [
+            self.classes - 1
+            if row in right
+            else IGNORE
+            if self._texts[row] in right_texts
+            else classes.get(row, NEGATIVE)
+            for row in rows
+        ]
+
+
+def _draw(rows: Sequence[int], most: int, rng: np.random.Generator) -> list[int]:
+    return rng.permutation(rows)[:most].tolist() if rows else []

@@ -29,7 +29,7 @@ tags: [answer-selection, faq, haystack]
 
 # {config.model}
 
-Answer-selection model, {model_spec(config.model).paper}.
+Answer-selection model, {model_spec(config.model).paper} ({model_spec(config.model).year}).
 Trained by `ap-ranker train` on {settings["pairs"]:,} question-answer pairs ({settings["data"]}); the best of its epochs
 on the dev questions was number {settings["best_epoch"]}.
 
@@ -44,7 +44,7 @@ These questions chose the epoch, so they flatter the model a little. Measure on 
 
 ## Limits
 
-Texts are cut after {config.max_tokens} tokens: {batches.cut_answers:,} of the {batches.n_answers:,} answers were.
+Texts are cut after {config.max_tokens} tokens: {batches.cut_answers:,} of the {len(batches.answers):,} answers were.
 Scores order the answers of one question; they are not probabilities.
 
 ## Use
@@ -56,5 +56,5 @@ ranker = Ranker.from_pretrained("PATH OR HUB NAME OF THIS FOLDER")
 ranker.rank("question", ["one answer", "another answer"])
 ```
 
-In a Haystack pipeline: `from ap_ranker import APRanker`, then `APRanker(model="PATH OR HUB NAME OF THIS FOLDER")`.
+In a Haystack pipeline: `from ap_ranker import AnswerRanker`, then `AnswerRanker(model="PATH OR HUB NAME OF THIS FOLDER")`.
 """

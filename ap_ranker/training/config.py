@@ -3,18 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import yaml
 
 from ap_ranker.data.faq import DEFAULT_MATCH, Match
 from ap_ranker.errors import InputError
 from ap_ranker.models.registry import complete_options, model_spec
+from ap_ranker.models.spec import Objective, Optimizer, Recipe, Schedule
 
 FEW_PAIRS = 5_000
 """Below this, answer sentences are learnt from unless the settings say otherwise."""
+
+
+OWN_CANDIDATES = ("pointwise", "listwise")
+"""Objectives that look at one question's candidates; the others share all answers of a batch."""
+
+WITHOUT_GRADIENT = ("counts", "coordinate-ascent")
+"""Objectives of the untrained baselines."""
+
+
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "recipe": ("ours", "paper"),
+    "objective": tuple(name for name in get_args(Objective) if name not in WITHOUT_GRADIENT),
+    "optimizer": get_args(Optimizer),
+    "schedule": get_args(Schedule),
+}
 
 
 @dataclass(frozen=True)
@@ -30,18 +46,40 @@ class TrainingConfig:
     options: Mapping[str, Any] = field(default_factory=dict)
     """The model's own hyper-parameters; its paper's where not given."""
 
-    objective: Literal["softmax", "hinge"] = "softmax"
-    """In-batch softmax: every other answer of the batch is a negative at no extra cost. `hinge` is the papers'."""
+    recipe: Literal["ours", "paper"] = "ours"
+    """Where the settings down to `weight_decay` come from that are not given: `ours` are the defaults below, `paper`
+    trains as the model's paper did (`ap-ranker models NAME` shows how)."""
 
-    temperature: float = 0.05
-    """Softmax: cosines lie in -1..1, so they are divided by this before the softmax can become sure."""
+    objective: Objective | None = None
+    """`softmax` (in-batch: every other answer of the batch is a negative at no extra cost; ours, where matching is
+    cheap), `hinge`, `pointwise` cross-entropy, `listwise` softmax over a question's own candidates."""
 
     margin: float | None = None
-    """Hinge: how far a right answer must lead; the model's paper's value if not given."""
+    """Hinge: how far a right answer must lead; always the paper's value if not given."""
+
+    optimizer: Optimizer | None = None
+    """`adam`, `sgd` or `adadelta`."""
+
+    learning_rate: float | None = None
+    """Ours is 0.002, twice Adam's usual step: word vectors must move far from a few hundred pairs."""
+
+    schedule: Schedule | None = None
+    """The learning rate falls linearly to zero (ours), stays `constant`, or is lr / t in epoch t (`inverse`)."""
+
+    batch_size: int | None = None
+    """Questions per step, each with one right answer; ours is 64, so 63 in-batch negatives, or 16 where each question
+    has its own candidates (pointwise, listwise)."""
+
+    weight_decay: float | None = None
+    """L2 regularisation; ours is none: word dropout does more."""
+
+    temperature: float | None = None
+    """Divides the scores in all objectives but hinge; 0.05 for cosines, which lie in -1..1 and must be spread before a
+    softmax can become sure, 1 for log-odds."""
 
     negatives: int | None = None
-    """Answers drawn from the whole answer set for each batch, beside the batch's own; 50 for hinge, as in the papers,
-    none for softmax, which has enough."""
+    """Pointwise and listwise: wrong answers per question, 15. Otherwise: answers drawn from the whole answer set for
+    each batch, beside the batch's own: 50 for hinge, as in the papers, none for softmax, which has enough."""
 
     answer_sentences: bool | None = None
     """Learn from each sentence of an answer as if it were a question for that answer, too: it teaches words that no
@@ -53,12 +91,6 @@ class TrainingConfig:
     patience: int = 4
     """Epochs without a better dev MRR after which training stops; one bad epoch is noise, four are not."""
 
-    batch_size: int = 64
-    """Questions per step, each with one right answer; so also the number of in-batch negatives plus one."""
-
-    learning_rate: float = 2e-3
-    """Twice Adam's usual step: word vectors must move far from a few hundred pairs. It falls linearly to zero."""
-
     embedding_size: int = 100
     """Dimensions of word vectors learnt from nothing; with `--embeddings` the file decides."""
 
@@ -68,6 +100,12 @@ class TrainingConfig:
 
     freeze_embeddings: bool = False
     """Keep pre-trained word vectors as they are."""
+
+    phrases: bool = False
+    """Join frequent pairs and triples of words into one token ("new_york"), as word2phrase does."""
+
+    segmenter: str | None = None
+    """Split Chinese into words with this library (`jieba`); without, each character is a token."""
 
     max_tokens: int = 200
     """Longer texts are cut, and counted; 200 words hold nearly every FAQ answer whole."""
@@ -86,8 +124,10 @@ class TrainingConfig:
 
     def __post_init__(self) -> None:
         complete_options(self.model, self.options)
-        if self.objective not in ("softmax", "hinge"):
-            raise InputError(f"Expected the objective softmax or hinge, found {self.objective!r}.")
+        for name, allowed in _CHOICES.items():
+            value = getattr(self, name)
+            if value not in allowed and not (value is None and name != "recipe"):
+                raise InputError(f"Expected {name} to be one of {', '.join(allowed)}, found {value!r}.")
         for name in (
             "temperature",
             "epochs",
@@ -98,15 +138,26 @@ class TrainingConfig:
             "max_tokens",
             "dev_questions",
         ):
-            if not getattr(self, name) > 0:
-                raise InputError(f"Expected {name} above 0, found {getattr(self, name)}.")
+            if (value := getattr(self, name)) is not None and not value > 0:
+                raise InputError(f"Expected {name} above 0, found {value}.")
         if not 0 < self.dev_share < 1:
             raise InputError(f"Expected dev_share between 0 and 1, found {self.dev_share}.")
 
     @property
-    def hinge_margin(self) -> float:
-        """The margin in force."""
-        return model_spec(self.model).recipe.margin if self.margin is None else self.margin
+    def training_recipe(self) -> Recipe:
+        """Objective, optimiser and so on in force: what is given, and the rest as `recipe` says."""
+        spec = model_spec(self.model)
+        objective = self.objective or (spec.recipe.objective if self.recipe == "paper" else spec.objective)
+        if spec.objective in WITHOUT_GRADIENT:
+            objective = spec.objective
+        if self.recipe == "paper":
+            base = spec.recipe
+        else:
+            base = Recipe(
+                objective, "adam", 2e-3, "linear", 16 if objective in OWN_CANDIDATES else 64, spec.recipe.margin
+            )
+        given = {f.name: getattr(self, f.name) for f in fields(Recipe)} | {"objective": objective}
+        return replace(base, **{name: value for name, value in given.items() if value is not None})
 
     def learns_from_sentences(self, pairs: int) -> bool:
         """Whether answer sentences are in force for so many question-answer pairs."""
@@ -117,7 +168,7 @@ class TrainingConfig:
         """The number of drawn answers in force."""
         if self.negatives is not None:
             return self.negatives
-        return 50 if self.objective == "hinge" else 0
+        return {"hinge": 50, "pointwise": 15, "listwise": 15}.get(self.training_recipe.objective, 0)
 
 
 def read_config(path: Path | None, given: Mapping[str, Any]) -> TrainingConfig:
@@ -153,7 +204,7 @@ def _checked(name: str, value: Any, default: Any, annotation: str, path: Path | 
             raise InputError(f"{path}: expected match to be one of {', '.join(Match)}, found {value!r}.")
         return Match(value)
     kinds: dict[str, type | tuple[type, ...]] = {"int": int, "float": (int, float), "bool": bool, "str": str}
-    kind = kinds.get(annotation.removesuffix(" | None"), object if name == "objective" else Mapping)
+    kind = kinds.get(annotation.removesuffix(" | None"), object if name in _CHOICES else Mapping)
     if (value is None and default is None) or (
         isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
     ):

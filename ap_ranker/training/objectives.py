@@ -46,3 +46,38 @@ def in_batch_softmax(scores: Tensor, relevance: Tensor, target: Tensor, temperat
     competes = (relevance == NEGATIVE).scatter(1, target.unsqueeze(1), True)
     logits = (scores / temperature).masked_fill(~competes, float("-inf"))
     return torch.nn.functional.cross_entropy(logits, target)
+
+
+def pointwise(scores: Tensor, relevance: Tensor, temperature: float) -> Tensor:
+    """Cross-entropy of each (question, answer, label) on its own; a score over the temperature is a log-odds.
+
+    Args:
+        scores: (B, N).
+        relevance: (B, N).
+        temperature: divides the scores.
+
+    Returns:
+        The mean over all pairs that are not ignored.
+    """
+    judged = relevance != IGNORE
+    labels = (relevance[judged] == POSITIVE).to(scores.dtype)
+    return torch.nn.functional.binary_cross_entropy_with_logits(scores[judged] / temperature, labels)
+
+
+def listwise(scores: Tensor, relevance: Tensor, temperature: float) -> Tensor:
+    """-log of the softmax over a question's own candidates, averaged over its right answers (Wang & Jiang 2017).
+
+    As the Kullback-Leibler divergence of Bian et al. 2017 (section 3), whose other term is a constant.
+
+    Args:
+        scores: (B, N).
+        relevance: (B, N); each question has at least one right answer, and only its own candidates are not ignored.
+        temperature: divides the scores.
+
+    Returns:
+        The mean over the questions.
+    """
+    logits = (scores / temperature).masked_fill(relevance == IGNORE, float("-inf"))
+    right = relevance == POSITIVE
+    losses = -logits.log_softmax(dim=1).masked_fill(~right, 0.0).sum(dim=1) / right.sum(dim=1)
+    return losses.mean()

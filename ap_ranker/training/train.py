@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import shutil
 import time
 from dataclasses import asdict, dataclass, replace
@@ -19,8 +20,9 @@ from transformers.trainer_utils import get_last_checkpoint, set_seed
 
 from ap_ranker.data.dataset import Dataset, sample_questions
 from ap_ranker.errors import InputError
-from ap_ranker.evaluation.evaluate import DevSet, answerable
-from ap_ranker.models.base import AnswerModel
+from ap_ranker.evaluation.evaluate import EvaluationSet, answerable
+from ap_ranker.models.base import AnswerModel, PairModel
+from ap_ranker.models.classifier import Classifier
 from ap_ranker.models.registry import build_model, complete_options
 from ap_ranker.models.spec import Inputs
 from ap_ranker.ranking.checkpoint import CheckpointConfig, save_checkpoint
@@ -30,8 +32,8 @@ from ap_ranker.text.tokenizer import WordTokenizer
 from ap_ranker.text.vectors import WordVectors
 from ap_ranker.training.batches import Batches, LengthBuckets, Pairs
 from ap_ranker.training.card import model_card
-from ap_ranker.training.config import TrainingConfig
-from ap_ranker.training.objectives import hinge, in_batch_softmax
+from ap_ranker.training.config import OWN_CANDIDATES, WITHOUT_GRADIENT, TrainingConfig
+from ap_ranker.training.objectives import IGNORE, NEGATIVE, hinge, in_batch_softmax, listwise, pointwise
 from ap_ranker.training.sentences import with_answer_sentences
 
 
@@ -82,33 +84,104 @@ def train(
     """
     data = replace(data, questions=answerable(data))
     n_pairs = data.pairs
-    if config.learns_from_sentences(n_pairs):
+    recipe = config.training_recipe
+    if config.learns_from_sentences(n_pairs) and recipe.objective not in WITHOUT_GRADIENT:
         data = with_answer_sentences(data)
     work = output.with_name(output.name + ".training")
     last = _last_state(work) if resume else None
     if not resume:
         shutil.rmtree(work, ignore_errors=True)
 
-    # 1. Vocabulary and word vectors.
+    # 1. Vocabulary, word vectors, word counts.
     set_seed(config.seed)
     tokenizer = _tokenizer(data, config, vectors)
     options = complete_options(config.model, config.options)
+    if "classes" in options:
+        options["classes"] = len(data.classes) if recipe.objective == "pointwise" else 2
     embedding_size = vectors.dimensions if vectors else config.embedding_size
     model = build_model(config.model, Inputs(tokenizer.words, embedding_size, config.max_tokens), options)
     if vectors:
         _load_vectors(model, vectors, tokenizer, config)
-
-    # 2. The run itself: the Trainer of transformers steps, saves, resumes and uses several devices if there are any.
+    own_candidates = recipe.objective in OWN_CANDIDATES
+    batches = Batches(
+        data, tokenizer, negatives=config.sampled_negatives, own_candidates=own_candidates, seed=config.seed
+    )
+    if model.statistics is not None:
+        model.statistics.count(batches.answers)
     ranker = Ranker(model, tokenizer, resolve_device(device))
-    pairs = Pairs(data)
-    batches = Batches(data, tokenizer, negatives=config.sampled_negatives, seed=config.seed)
+
+    # 2. Learning.
+    dev_set = EvaluationSet(sample_questions(dev, config.dev_questions, config.seed))
+    started = time.perf_counter()
+    if recipe.objective in WITHOUT_GRADIENT:
+        if recipe.objective == "coordinate-ascent":
+            _fit_weights(ranker, sample_questions(data, config.dev_questions, config.seed))
+        best_epoch = 0
+    else:
+        pairs = Pairs(data, own_candidates=own_candidates)
+        best_epoch = _learn(ranker, pairs, batches, dev_set, config, work, last, callbacks)
+    seconds = time.perf_counter() - started
+
+    # 3. The best epoch's weights are loaded again by now; write them as a checkpoint.
+    measures, bm25 = dev_set.measure(ranker), dev_set.bm25
+    settings = (
+        asdict(config)
+        | asdict(recipe)
+        | {"data": data.name, "dev": dev.name, "pairs": n_pairs, "best_epoch": best_epoch, "seconds": round(seconds, 1)}
+    )
+    ranker.config = CheckpointConfig(config.model, options, embedding_size, config.max_tokens, settings)
+    if int(os.environ.get("RANK", "0")) == 0:  # of several processes, the first writes
+        card = model_card(
+            config=config,
+            settings=settings,
+            measures=measures,
+            bm25=bm25,
+            n_dev=len(dev_set.questions),
+            batches=batches,
+        )
+        save_checkpoint(output, ranker.config, model, tokenizer, card)
+        shutil.rmtree(work, ignore_errors=True)
+    return TrainingResult(ranker, measures, bm25, best_epoch, seconds)
+
+
+def _fit_weights(ranker: Ranker, data: Dataset) -> None:
+    """Give a linear model the weights that rank the questions of `data` best."""
+    from ap_ranker.training.coordinate_ascent import coordinate_ascent
+
+    model = ranker.model
+    judged = EvaluationSet(data)
+    features, relevant = [], []
+    for question, rows in zip(judged.questions, judged.pools, strict=True):
+        texts = [data.answers[row].text for row in rows]
+        with torch.inference_mode():
+            states = ranker.encode_answers(ranker.tokenize(texts))
+            features.append(model.features(ranker.encode_questions([question.text]), states)[0].cpu().numpy())
+        relevant.append(np.isin(rows, question.positives))
+    weights = coordinate_ascent(features, relevant, model.weights.detach().cpu().numpy())
+    model.weights.data.copy_(torch.from_numpy(weights))
+
+
+def _learn(
+    ranker: Ranker,
+    pairs: Pairs,
+    batches: Batches,
+    dev: EvaluationSet,
+    config: TrainingConfig,
+    work: Path,
+    last: str | None,
+    callbacks: tuple[TrainerCallback, ...],
+) -> int:
+    """Train by gradient; the Trainer of transformers steps, saves, resumes and uses several devices if there are any.
+
+    Returns:
+        The best epoch, whose weights the model has now.
+    """
     trainer = _AnswerTrainer(
         config,
         ranker,
-        DevSet(sample_questions(dev, config.dev_questions, config.seed)),
-        [batches.answer_length(pair) for pair in pairs],
-        len({row for _, row in pairs}),
-        model=_Scorer(model),
+        dev,
+        batches,
+        model=_Scorer(ranker.model),
         args=_arguments(work, config, ranker.device),
         train_dataset=pairs,
         data_collator=batches,
@@ -118,32 +191,9 @@ def train(
         trainer.remove_callback(shown_by_default)  # they print raw dictionaries; `callbacks` decides what is shown
     for callback in callbacks:
         trainer.add_callback(callback)
-    started = time.perf_counter()
     with _quiet():
         trainer.train(resume_from_checkpoint=last)
-    seconds = time.perf_counter() - started
-
-    # 3. The best epoch's weights are loaded again by now; write them as a checkpoint.
-    measures, bm25 = trainer.dev.measure(ranker), trainer.dev.measure_bm25()
-    best_epoch = round((trainer.state.best_global_step or trainer.state.global_step) / trainer.steps_per_epoch)
-    settings = asdict(config) | {"data": data.name, "dev": dev.name, "pairs": n_pairs, "best_epoch": best_epoch}
-    if trainer.is_world_process_zero():
-        save_checkpoint(
-            output,
-            CheckpointConfig(config.model, options, embedding_size, config.max_tokens, settings),
-            model,
-            tokenizer,
-            model_card(
-                config=config,
-                settings=settings,
-                measures=measures,
-                bm25=bm25,
-                n_dev=len(trainer.dev.questions),
-                batches=batches,
-            ),
-        )
-        shutil.rmtree(work, ignore_errors=True)
-    return TrainingResult(ranker, measures, bm25, best_epoch, seconds)
+    return round((trainer.state.best_global_step or trainer.state.global_step) / trainer.steps_per_epoch)
 
 
 class _Scorer(nn.Module):
@@ -153,26 +203,39 @@ class _Scorer(nn.Module):
         super().__init__()
         self.model = model
 
-    def forward(self, question_ids: Tensor, question_mask: Tensor, answer_ids: Tensor, answer_mask: Tensor) -> Tensor:
-        scores: Tensor = self.model(TokenBatch(question_ids, question_mask), TokenBatch(answer_ids, answer_mask))
-        return scores
+    def forward(
+        self,
+        question_ids: Tensor,
+        question_mask: Tensor,
+        answer_ids: Tensor,
+        answer_mask: Tensor,
+        wanted: Tensor,
+        classes: int,
+    ) -> Tensor:
+        """(B, N) scores, of a `PairModel` only where wanted; or, with more than two classes, (P, K) logits of these."""
+        model = self.model
+        questions = model.encode_questions(TokenBatch(question_ids, question_mask))
+        answers = model.encode_answers(TokenBatch(answer_ids, answer_mask))
+        rows, columns = wanted.nonzero(as_tuple=True)
+        if isinstance(model, Classifier) and classes > 2:
+            return model.classify(questions[rows], answers[columns])
+        if not isinstance(model, PairModel):
+            return model.match(questions, answers)
+        scores = model.match_pairs(questions, answers, rows, columns)
+        return scores.new_zeros(wanted.shape).index_put((rows, columns), scores)
 
 
 class _AnswerTrainer(Trainer):
     """Steps on our objectives, and judges an epoch by the dev questions' ranking."""
 
     def __init__(
-        self,
-        config: TrainingConfig,
-        ranker: Ranker,
-        dev: DevSet,
-        answer_lengths: list[int],
-        n_answers: int,
-        **kwargs: Any,
+        self, config: TrainingConfig, ranker: Ranker, dev: EvaluationSet, batches: Batches, **kwargs: Any
     ) -> None:
         super().__init__(eval_dataset=dev.questions, **kwargs)
-        self.config, self.ranker, self.dev = config, ranker, dev
-        self.answer_lengths, self.n_answers = answer_lengths, n_answers
+        self.config, self.recipe, self.ranker, self.dev = config, config.training_recipe, ranker, dev
+        self.classes = batches.classes
+        self.answer_lengths = [batches.answer_length(pair) for pair in kwargs["train_dataset"]]
+        self.n_answers = len({row for _, row in kwargs["train_dataset"]})
 
     def _get_train_sampler(self, train_dataset: Any = None) -> LengthBuckets:
         return LengthBuckets(self.answer_lengths, self.n_answers, self.args.train_batch_size, self.config.seed)
@@ -181,14 +244,39 @@ class _AnswerTrainer(Trainer):
     def steps_per_epoch(self) -> int:
         return len(self.get_train_dataloader())
 
+    def create_optimizer(self, *args: Any, **kwargs: Any) -> torch.optim.Optimizer:
+        parameters = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
+        optimizers = {"adam": torch.optim.Adam, "sgd": torch.optim.SGD, "adadelta": torch.optim.Adadelta}
+        self.optimizer = optimizers[self.recipe.optimizer](
+            parameters, lr=self.recipe.learning_rate, weight_decay=self.recipe.weight_decay
+        )
+        return self.optimizer
+
+    def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
+        if self.recipe.schedule != "inverse":
+            return super().create_scheduler(num_training_steps, optimizer)
+        epoch = self.steps_per_epoch
+        self.lr_scheduler = torch.optim.lr_scheduler.LambdaLR(
+            optimizer or self.optimizer, lambda step: 1 / (1 + step // epoch)
+        )
+        return self.lr_scheduler
+
     def compute_loss(
         self, model: nn.Module, inputs: dict[str, Tensor], return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Tensor:
-        relevance, target = inputs.pop("relevance"), inputs.pop("target")
-        scores = model(**inputs)
-        if self.config.objective == "hinge":
-            return hinge(scores, relevance, target, self.config.hinge_margin)
-        return in_batch_softmax(scores, relevance, target, self.config.temperature)
+        labels, target = inputs.pop("labels"), inputs.pop("target")
+        objective = self.recipe.objective
+        classes = self.classes if objective == "pointwise" else 2
+        scores = model(**inputs, wanted=labels != IGNORE, classes=classes)
+        if scores.shape != labels.shape:
+            return nn.functional.cross_entropy(scores, labels[labels != IGNORE])
+        relevance = torch.where(labels > NEGATIVE, (labels == self.classes - 1).long(), labels)
+        temperature = self.ranker.model.temperature if self.config.temperature is None else self.config.temperature
+        if objective == "hinge":
+            return hinge(scores, relevance, target, self.recipe.margin)
+        if objective == "softmax":
+            return in_batch_softmax(scores, relevance, target, temperature)
+        return (pointwise if objective == "pointwise" else listwise)(scores, relevance, temperature)
 
     def evaluate(self, *args: Any, metric_key_prefix: str = "eval", **kwargs: Any) -> dict[str, float]:
         measures = {f"{metric_key_prefix}_{name}": value for name, value in self.dev.measure(self.ranker).items()}
@@ -198,12 +286,13 @@ class _AnswerTrainer(Trainer):
 
 
 def _arguments(work: Path, config: TrainingConfig, device: torch.device) -> TrainingArguments:
+    recipe = config.training_recipe
     return TrainingArguments(
         output_dir=str(work),
         num_train_epochs=config.epochs,
-        per_device_train_batch_size=config.batch_size,
-        learning_rate=config.learning_rate,
-        lr_scheduler_type="linear",
+        per_device_train_batch_size=recipe.batch_size,
+        learning_rate=recipe.learning_rate,
+        lr_scheduler_type="linear" if recipe.schedule == "linear" else "constant",
         max_grad_norm=5.0,  # biLSTMs explode now and then
         eval_strategy="epoch",
         save_strategy="epoch",
@@ -227,7 +316,12 @@ def _tokenizer(data: Dataset, config: TrainingConfig, vectors: WordVectors | Non
     """All words of the training data, and the vectors' most frequent ones."""
     texts = [question.text for question in data.questions] + [answer.text for answer in data.answers]
     known = list(vectors.words[: config.vocabulary_from_vectors]) if vectors else []
-    return WordTokenizer.build(texts, max_tokens=config.max_tokens, extra_words=[word.lower() for word in known])
+    return WordTokenizer.build(
+        texts,
+        max_tokens=config.max_tokens,
+        extra_words=[word.lower() for word in known],
+        **({"phrases": True} if config.phrases else {}),
+    )
 
 
 def _load_vectors(model: AnswerModel, vectors: WordVectors, tokenizer: WordTokenizer, config: TrainingConfig) -> None:

@@ -38,9 +38,19 @@ def test_judged(tmp_path: Path) -> None:
     assert data.judged
     assert data.notes == {
         "repeated candidates of a question merged": 1,
-        "candidates judged both right and wrong, taken as right": 1,
+        "candidates judged twice, differently; the better label taken": 1,
     }
     assert [q.id for q in data.answerable] == ["1", "2"]
+
+
+def test_graded_labels(tmp_path: Path) -> None:
+    """Only Good is right; the class of each candidate is kept for the classifiers."""
+    rows = "q,a,PotentiallyUseful\nq,b,Good\nq,c,bad\nr,d,Bad\nr,d,PotentiallyUseful\n"
+    write(tmp_path, d_csv="question,answer,label\n" + rows)
+    data = read_dataset(tmp_path / "d.csv", "train")
+    assert data.classes == ("Bad", "PotentiallyUseful", "Good")
+    assert [(q.positives, q.labels) for q in data.questions] == [((1,), (1, 2, 0)), ((), (1,))]
+    assert data.notes == {"candidates judged twice, differently; the better label taken": 1}
 
 
 def test_judged_without_qid_groups_by_question(tmp_path: Path) -> None:
@@ -106,7 +116,11 @@ def test_matched_text_of_a_stored_question(tmp_path: Path, match: Match, text: s
         ({"train_csv": "question,reply\nq,a\n"}, r"expected the columns \(a\).*found question, reply"),
         ({"train_csv": "question,answer\nq,\n"}, "train.csv, line 2: expected text in column 'answer', found nothing"),
         ({"train_csv": "question,answer\n ,a\n"}, "line 2: expected text in column 'question'"),
-        ({"train_csv": "question,answer,label\nq,a,good\n"}, "line 2: expected a label 1 or 0 .*found 'good'"),
+        ({"train_csv": "question,answer,label\nq,a,fine\n"}, "line 2: expected a label 1 or 0 .*found 'fine'"),
+        (
+            {"train_csv": "question,answer,label\nq,a,Good\nq,b,1\n"},
+            "line 3: expected a label Good, PotentiallyUseful, Bad, as in the first row, found '1'",
+        ),
         ({"train_csv": "qid,question,answer_ids\n1,q,x w\n"}, "line 2: expected ids of known answers .*found 'w'"),
         (
             {"train_csv": "qid,question,answer_ids\n1,q,\n"},

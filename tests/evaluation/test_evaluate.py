@@ -12,7 +12,7 @@ from ap_ranker.data.reader import read_dataset
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation import evaluate as module
 from ap_ranker.evaluation.bm25 import BM25
-from ap_ranker.evaluation.evaluate import DevSet, evaluate
+from ap_ranker.evaluation.evaluate import EvaluationSet, evaluate
 from ap_ranker.evaluation.scoring import score_candidates
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.tokenizer import split_words
@@ -63,8 +63,8 @@ def test_report_by_hand(checkpoint: Path, pairs: Dataset) -> None:
     assert report.model["MRR"] == pytest.approx(sum(1 / rank for rank in ranks) / 3)
     assert report.model["P@1"] == pytest.approx(ranks.count(1) / 3)
     assert (report.n_questions, report.unanswerable, report.candidates) == (3, 1, "all 3 answers")
-    assert DevSet(dataset).measure(ranker) == report.model
-    assert DevSet(dataset).measure_bm25() == report.bm25
+    assert EvaluationSet(dataset).measure(ranker) == report.model
+    assert EvaluationSet(dataset).bm25 == report.bm25
 
 
 def test_many_answers_without_pools_are_fetched_by_bm25(
@@ -92,6 +92,6 @@ def test_sample_of_questions(pairs: Dataset) -> None:
 @pytest.mark.benchmark_data
 def test_bm25_on_the_published_pools(benchmarks: Path) -> None:
     """A Lucene BM25 measured elsewhere on these files has MAP .602, MRR .610."""
-    measures = DevSet(read_dataset(benchmarks / "wikiqa", "test")).measure_bm25()
+    measures = EvaluationSet(read_dataset(benchmarks / "wikiqa", "test")).bm25
     assert measures["MAP"] == pytest.approx(0.602, abs=0.01)
     assert measures["MRR"] == pytest.approx(0.610, abs=0.01)

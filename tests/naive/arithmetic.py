@@ -33,6 +33,10 @@ def distance(x: Vector, y: Vector) -> float:
     return sqrt(sum((a - b) ** 2 for a, b in zip(x, y, strict=True)))
 
 
+def gesd(x: Vector, y: Vector) -> float:
+    return 1 / (1 + distance(x, y)) / (1 + exp(-(dot(x, y) + 1)))
+
+
 def sigmoid(x: float) -> float:
     return 1 / (1 + exp(-x))
 

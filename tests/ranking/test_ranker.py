@@ -16,6 +16,12 @@ def ranker(checkpoint: Path) -> Ranker:
     return Ranker.from_pretrained(checkpoint, "cpu")
 
 
+def test_the_checkpoints_config_is_kept(ranker: Ranker) -> None:
+    assert ranker.config is not None
+    assert (ranker.config.model, ranker.config.max_tokens) == ("ap-cnn", 20)
+    assert Ranker(ranker.model, ranker.tokenizer).config is None
+
+
 def test_ranking_is_by_score(ranker: Ranker) -> None:
     scores = ranker.score("Where is my parcel?", TEXTS).tolist()
     ranked = ranker.rank("Where is my parcel?", TEXTS)

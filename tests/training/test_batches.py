@@ -20,44 +20,80 @@ def answers_of(batch: dict[str, torch.Tensor]) -> list[str]:
 
 
 def test_pairs_are_all_right_answers() -> None:
-    assert list(Pairs(Dataset("d", ANSWERS, QUESTIONS))) == [(0, 0), (0, 3), (1, 5), (2, 7)]
+    assert list(Pairs(Dataset("d", ANSWERS, QUESTIONS), own_candidates=False)) == [(0, 0), (0, 3), (1, 5), (2, 7)]
 
 
 def test_in_batch() -> None:
-    batch = Batches(Dataset("d", ANSWERS, QUESTIONS), TOKENIZER, negatives=0, seed=1)([(0, 0), (1, 5), (0, 3)])
+    batch = Batches(Dataset("d", ANSWERS, QUESTIONS), TOKENIZER, negatives=0, own_candidates=False, seed=1)(
+        [(0, 0), (1, 5), (0, 3)]
+    )
     assert answers_of(batch) == ["w0", "w5", "w3"]
     P, N = POSITIVE, NEGATIVE  # noqa: N806
-    assert batch["relevance"].tolist() == [[P, N, P], [N, P, N], [P, N, P]]
+    assert batch["labels"].tolist() == [[P, N, P], [N, P, N], [P, N, P]]
     assert batch["target"].tolist() == [0, 1, 2]
     assert batch["question_mask"].sum(dim=1).tolist() == [2, 1, 2]
 
 
 def test_drawn_answers_and_false_negatives() -> None:
-    batches = Batches(Dataset("d", ANSWERS, QUESTIONS), TOKENIZER, negatives=20, seed=1)
+    batches = Batches(Dataset("d", ANSWERS, QUESTIONS), TOKENIZER, negatives=20, own_candidates=False, seed=1)
     batch = batches([(0, 0), (1, 5)])
     assert len(batch["answer_ids"]) == 20  # all of them, each once
     column = {answer: i for i, answer in enumerate(answers_of(batch)[:2])}
     assert column == {"w0": 0, "w5": 1}
-    first = batch["relevance"][0].tolist()
+    first = batch["labels"][0].tolist()
     # right: answers 0 and 3; the copy of answer 0 under another id counts neither way
     assert sorted(first) == [IGNORE] + [NEGATIVE] * 17 + [POSITIVE] * 2
-    assert sorted(batch["relevance"][1].tolist()) == [NEGATIVE] * 19 + [POSITIVE]
+    assert sorted(batch["labels"][1].tolist()) == [NEGATIVE] * 19 + [POSITIVE]
 
 
 def test_judged_negatives_join_the_batch() -> None:
     question = Question("1", "a", (0,), tuple(range(12)))
     data = Dataset("d", ANSWERS, [question], judged=True)
-    batch = Batches(data, TOKENIZER, negatives=0, seed=1)([(0, 0)])
+    batch = Batches(data, TOKENIZER, negatives=0, own_candidates=False, seed=1)([(0, 0)])
     assert len(batch["answer_ids"]) == 1 + JUDGED_NEGATIVES
     assert set(answers_of(batch)) <= set(WORDS[:12])
     pool = Dataset("d", ANSWERS, [question], judged=False)  # a pool's other answers were never judged
-    assert len(Batches(pool, TOKENIZER, negatives=0, seed=1)([(0, 0)])["answer_ids"]) == 1
+    assert len(Batches(pool, TOKENIZER, negatives=0, own_candidates=False, seed=1)([(0, 0)])["answer_ids"]) == 1
+
+
+def test_own_candidates_are_ignored_by_the_others() -> None:
+    questions = [Question("1", "a", (0, 3), tuple(range(12))), Question("2", "c", (5,), (5, 1, 13))]
+    data = Dataset("d", ANSWERS, questions, judged=True)
+    assert list(Pairs(data, own_candidates=True)) == [(0, 0), (1, 5)]
+    batch = Batches(data, TOKENIZER, negatives=4, own_candidates=True, seed=1)([(0, 0), (1, 5)])
+    names = answers_of(batch)
+    judged = [
+        {name for name, label in zip(names, row, strict=True) if label != IGNORE} for row in batch["labels"].tolist()
+    ]
+    assert {"w0", "w3"} < judged[0] <= set(WORDS[:12])
+    assert len(judged[0]) == 2 + 4
+    assert judged[1] == {"w5", "w1", "w13"}
+    right = [
+        {name for name, label in zip(names, row, strict=True) if label == POSITIVE} for row in batch["labels"].tolist()
+    ]
+    assert right == [{"w0", "w3"}, {"w5"}]
+
+
+def test_without_judged_answers_own_candidates_are_drawn() -> None:
+    data = Dataset("d", ANSWERS, QUESTIONS)
+    batch = Batches(data, TOKENIZER, negatives=6, own_candidates=True, seed=1)([(1, 5), (2, 7)])
+    for row, right in zip(batch["labels"].tolist(), ("w5", "w7"), strict=True):
+        assert answers_of(batch)[row.index(POSITIVE)] == right
+        assert row.count(POSITIVE) == 1
+        assert 5 <= row.count(NEGATIVE) <= 6  # the right answer may be among the drawn ones
+
+
+def test_classes_of_graded_candidates() -> None:
+    question = Question("1", "a", (2,), (0, 1, 2), (0, 1, 2))
+    data = Dataset("d", ANSWERS, [question], judged=True, classes=("Bad", "PotentiallyUseful", "Good"))
+    batch = Batches(data, TOKENIZER, negatives=9, own_candidates=True, seed=1)([(0, 2)])
+    assert dict(zip(answers_of(batch), batch["labels"][0].tolist(), strict=True)) == {"w2": 2, "w0": 0, "w1": 1}
 
 
 def test_a_batch_depends_on_its_pairs_and_the_seed_only() -> None:
     data = Dataset("d", ANSWERS, QUESTIONS)
     pairs = [(0, 0), (2, 7)]
-    first, again, other = (Batches(data, TOKENIZER, negatives=5, seed=seed) for seed in (1, 1, 2))
+    first, again, other = (Batches(data, TOKENIZER, negatives=5, own_candidates=False, seed=seed) for seed in (1, 1, 2))
     again([(1, 5)])
     assert torch.equal(first(pairs)["answer_ids"], again(pairs)["answer_ids"])
     assert not torch.equal(first(pairs)["answer_ids"], other(pairs)["answer_ids"])

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from ap_ranker.data.faq import Match
 from ap_ranker.errors import InputError
+from ap_ranker.models.registry import model_spec
 from ap_ranker.training.config import TrainingConfig, read_config
 
 
@@ -18,14 +20,25 @@ def test_command_line_over_file_over_defaults(tmp_path: Path) -> None:
         5,
         TrainingConfig.seed,
     )
-    assert (config.match, config.hinge_margin) == (Match.answer, 1)
+    assert (config.match, config.training_recipe.margin) == (Match.answer, 1)
 
 
 def test_papers_margin_and_negatives() -> None:
-    assert TrainingConfig("ap-bilstm").hinge_margin == 0.2
+    assert TrainingConfig("ap-bilstm").training_recipe.margin == 0.2
     assert TrainingConfig(objective="hinge").sampled_negatives == 50
     assert TrainingConfig(objective="softmax").sampled_negatives == 0
     assert TrainingConfig(objective="hinge", negatives=0).sampled_negatives == 0
+
+
+def test_the_papers_recipe_and_ours() -> None:
+    ours = TrainingConfig("ap-cnn").training_recipe
+    assert (ours.objective, ours.optimizer, ours.schedule, ours.batch_size) == ("softmax", "adam", "linear", 64)
+    paper = TrainingConfig("ap-cnn", recipe="paper").training_recipe
+    assert paper == model_spec("ap-cnn").recipe
+    assert (paper.objective, paper.optimizer, paper.learning_rate, paper.schedule) == ("hinge", "sgd", 1.1, "inverse")
+    mixed = TrainingConfig("ap-cnn", recipe="paper", optimizer="adadelta", learning_rate=0.5).training_recipe
+    assert mixed == replace(paper, optimizer="adadelta", learning_rate=0.5)
+    assert TrainingConfig("ap-cnn", objective="listwise").training_recipe.batch_size == 16
 
 
 @pytest.mark.parametrize(
@@ -36,7 +49,11 @@ def test_papers_margin_and_negatives() -> None:
         ("epochs: true", "expected epochs to be of type int, found True"),
         ("freeze_embeddings: 1", "expected freeze_embeddings to be of type bool, found 1"),
         ("match: title", "expected match to be one of both, answer, question, found 'title'"),
-        ("objective: triplet", "Expected the objective softmax or hinge, found 'triplet'"),
+        ("objective: triplet", "Expected objective to be one of softmax, hinge, pointwise, listwise, found 'triplet'"),
+        ("objective: counts", "Expected objective to be one of softmax, hinge, pointwise, listwise, found 'counts'"),
+        ("optimizer: lion", "Expected optimizer to be one of adam, sgd, adadelta, found 'lion'"),
+        ("schedule: cosine", "Expected schedule to be one of linear, constant, inverse, found 'cosine'"),
+        ("recipe: theirs", "Expected recipe to be one of ours, paper, found 'theirs'"),
         ("learning_rate: 0", "Expected learning_rate above 0, found 0"),
         ("dev_share: 1.5", "Expected dev_share between 0 and 1"),
         ("options: [1]", "expected options to be of type"),

@@ -5,7 +5,7 @@ from math import exp, log
 import pytest
 import torch
 
-from ap_ranker.training.objectives import IGNORE, NEGATIVE, POSITIVE, hinge, in_batch_softmax
+from ap_ranker.training.objectives import IGNORE, NEGATIVE, POSITIVE, hinge, in_batch_softmax, listwise, pointwise
 
 SCORES = torch.tensor([[0.9, 0.2, 0.5, 0.8], [0.1, 0.3, -0.2, 0.7]], dtype=torch.double, requires_grad=True)
 RELEVANCE = torch.tensor([[POSITIVE, NEGATIVE, NEGATIVE, IGNORE], [NEGATIVE, POSITIVE, NEGATIVE, POSITIVE]])
@@ -44,3 +44,26 @@ def test_ignored_and_other_right_answers_get_no_gradient(objective: object) -> N
     assert scores.grad[0, 3] == 0
     assert scores.grad[1, 3] == 0
     assert (scores.grad[[0, 1], TARGET] < 0).all()
+
+
+def test_pointwise_is_the_cross_entropy_of_each_judged_pair() -> None:
+    pairs = [(0.9, 1), (0.2, 0), (0.5, 0), (0.1, 0), (0.3, 1), (-0.2, 0), (0.7, 1)]  # all but the ignored one
+    losses = [-log(1 / (1 + exp(-s / 0.5))) if label else -log(1 / (1 + exp(s / 0.5))) for s, label in pairs]
+    assert pointwise(SCORES, RELEVANCE, 0.5).item() == pytest.approx(sum(losses) / len(losses))
+
+
+def test_listwise_is_the_mean_over_a_questions_right_answers() -> None:
+    t = 0.5
+    first = -log(exp(0.9 / t) / sum(exp(s / t) for s in (0.9, 0.2, 0.5)))
+    everything = sum(exp(s / t) for s in (0.1, 0.3, -0.2, 0.7))
+    second = (-log(exp(0.3 / t) / everything) - log(exp(0.7 / t) / everything)) / 2
+    assert listwise(SCORES, RELEVANCE, t).item() == pytest.approx((first + second) / 2)
+
+
+@pytest.mark.parametrize("objective", [pointwise, listwise])
+def test_ignored_pairs_get_no_gradient(objective: object) -> None:
+    scores = SCORES.detach().clone().requires_grad_()
+    objective(scores, RELEVANCE, 0.5).backward()  # type: ignore[operator]
+    assert scores.grad is not None
+    assert (scores.grad[RELEVANCE == IGNORE] == 0).all()
+    assert (scores.grad[RELEVANCE == NEGATIVE] > 0).all()

@@ -1,5 +1,5 @@
 """Haystack components of ap-ranker."""
 
-from .ranker import APRanker
+from .ranker import ABCNNRanker, AnswerRanker, APRanker, GlobalLocalRanker
 
-__all__ = ["APRanker"]
+__all__ = ["ABCNNRanker", "APRanker", "AnswerRanker", "GlobalLocalRanker"]

@@ -1,35 +1,47 @@
-"""The Haystack component; it is defined here because a stock Haystack loads YAML from `haystack_integrations` only."""
+"""The Haystack components; they are defined here because a stock Haystack loads YAML from `haystack_integrations` only.
+
+`AnswerRanker` does the work for any checkpoint; the others are the same, each for the checkpoints of one family.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
 
 from haystack import Document, component, default_from_dict, default_to_dict
 from haystack.utils import ComponentDevice, Secret
 from haystack.utils.misc import _deduplicate_documents
 
+from ap_ranker.errors import InputError
+from ap_ranker.models.registry import MODELS
+from ap_ranker.models.spec import Family
 from ap_ranker.ranking.ranker import BATCH_SIZE, Ranker
 
 
 @component
-class APRanker:
+class AnswerRanker:
     """Ranks documents with a trained answer-selection model: how well does each answer the query?
 
     A drop-in for `SentenceTransformersSimilarityRanker`: same arguments, same behaviour, a checkpoint of `ap-ranker
-    train` instead of a cross-encoder. Loading is lazy: the first `run`, or `warm_up`, reads the checkpoint.
+    train`, whichever its model, instead of a cross-encoder. Loading is lazy: the first `run`, or `warm_up`, reads the
+    checkpoint.
 
     ```python
     from haystack import Document
-    from haystack_integrations.components.rankers.ap_ranker import APRanker
+    from haystack_integrations.components.rankers.ap_ranker import AnswerRanker
 
-    ranker = APRanker(model="checkpoints/faq", top_k=3)
+    ranker = AnswerRanker(model="checkpoints/faq", top_k=3)
     result = ranker.run(query="Where is my parcel?", documents=[Document(content="Open the tracking link ...")])
     result["documents"][0].score
     ```
+
+    Attributes:
+        family: the models whose checkpoints this class loads; `None` for all.
     """
+
+    family: ClassVar[Family | None] = None
 
     def __init__(
         self,
@@ -88,11 +100,14 @@ class APRanker:
         """Load the checkpoint, if that has not been done.
 
         Raises:
-            InputError: there is none at `model`, or it is damaged.
+            InputError: there is none at `model`, it is damaged, or its model is of another family.
         """
         if self._ranker is None:
             token = self.token.resolve_value() if self.token else None
-            self._ranker = Ranker.from_pretrained(self.model, self.device.to_torch_str(), token)
+            ranker = Ranker.from_pretrained(self.model, self.device.to_torch_str(), token)
+            assert ranker.config is not None
+            self._check_family(ranker.config.model)
+            self._ranker = ranker
 
     def close(self) -> None:
         """Free the model; a later `run` loads it again."""
@@ -118,7 +133,7 @@ class APRanker:
         )
 
     @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> APRanker:
+    def from_dict(cls, data: dict[str, Any]) -> Self:
         """The component of a dictionary that `to_dict` made, or that YAML holds."""
         return default_from_dict(cls, data)
 
@@ -186,10 +201,67 @@ class APRanker:
             score_threshold=score_threshold,
         )
 
+    def _check_family(self, found: str) -> None:
+        family = MODELS[found].family
+        if self.family in (None, family):
+            return
+        expected = ", ".join(spec.name for spec in MODELS.values() if spec.family == self.family)
+        components = {component.family: component.__name__ for component in AnswerRanker.__subclasses__()}
+        fitting = f"{components[family]}, or AnswerRanker" if family in components else "AnswerRanker"
+        raise InputError(
+            f"{self.model}: expected a checkpoint of the {self.family} family ({expected}), found {found} of the "
+            f"{family} family. Use {fitting}, which loads any."
+        )
+
     def _text(self, document: Document) -> str:
         values = [document.meta.get(name) for name in self.meta_fields_to_embed]
         parts = [*(str(value) for value in values if value is not None), document.content or ""]
         return self.document_prefix + self.embedding_separator.join(parts) + self.document_suffix
+
+
+@component
+class APRanker(AnswerRanker):
+    """Ranks documents with a model of the attentive-pooling family (dos Santos, Tan, Xiang & Zhou 2016).
+
+    The question and the answer decide together which words of either count. Otherwise an `AnswerRanker`, except that a
+    checkpoint of another family is refused.
+
+    ```python
+    APRanker(model="checkpoints/faq", top_k=3).run(query="Where is my parcel?", documents=documents)
+    ```
+    """
+
+    family = "attentive-pooling"
+
+
+@component
+class GlobalLocalRanker(AnswerRanker):
+    """Ranks documents with a model of the global-local family (Tan et al. 2016, Bachrach et al. 2017).
+
+    The question decides which words of the answer count, in the full model with a view of the answer as a whole.
+    Otherwise an `AnswerRanker`, except that a checkpoint of another family is refused.
+
+    ```python
+    GlobalLocalRanker(model="checkpoints/faq", top_k=3).run(query="Where is my parcel?", documents=documents)
+    ```
+    """
+
+    family = "global-local"
+
+
+@component
+class ABCNNRanker(AnswerRanker):
+    """Ranks documents with a model of the ABCNN family (Yin, Schütze, Xiang & Zhou 2016).
+
+    Convolutions over both texts that see how near each word of one is to each of the other. Otherwise an
+    `AnswerRanker`, except that a checkpoint of another family is refused.
+
+    ```python
+    ABCNNRanker(model="checkpoints/faq", top_k=3).run(query="Where is my parcel?", documents=documents)
+    ```
+    """
+
+    family = "abcnn"
 
 
 def _check_top_k(top_k: int) -> None:

@@ -1,5 +1,5 @@
-"""APRanker does what Haystack's similarity ranker does: each of that component's tests has its counterpart here, on a
-real checkpoint instead of a mock."""
+"""The components do what Haystack's similarity ranker does: each of that component's tests has its counterpart here, on
+a real checkpoint instead of a mock, for each of our components."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 from unittest.mock import patch
 
 import pytest
+import torch
+from conftest import write_checkpoint
 from haystack import Document, Pipeline
 from haystack.components.retrievers.in_memory import InMemoryBM25Retriever
 from haystack.document_stores.in_memory import InMemoryDocumentStore
@@ -19,18 +22,51 @@ from haystack.utils import ComponentDevice, Secret
 
 import ap_ranker
 from ap_ranker.errors import InputError
+from ap_ranker.models.registry import MODELS
+from ap_ranker.models.spec import Family
 from ap_ranker.ranking.ranker import Ranker
-from haystack_integrations.components.rankers.ap_ranker import APRanker
+from haystack_integrations.components.rankers.ap_ranker import ABCNNRanker, AnswerRanker, APRanker, GlobalLocalRanker
 
-TYPE = "haystack_integrations.components.rankers.ap_ranker.ranker.APRanker"
+Component = type[AnswerRanker]
+COMPONENTS = [APRanker, GlobalLocalRanker, ABCNNRanker, AnswerRanker]
+FAMILIES = get_args(Family)
+
 CPU = ComponentDevice.from_str("cpu")
 QUERY = "Where is my parcel?"
 DOCUMENTS = [Document(content=text) for text in ("only the original battery", "open the tracking link", "the refund")]
 
 
+def type_of(component: Component) -> str:
+    """What users' YAML says."""
+    return f"haystack_integrations.components.rankers.ap_ranker.ranker.{component.__name__}"
+
+
+def models_of(family: str) -> list[str]:
+    return [name for name, spec in MODELS.items() if spec.family == family]
+
+
+def first_model(family: str) -> str:
+    """One model stands for its family."""
+    if not models_of(family):
+        pytest.skip(f"no model of the {family} family is registered")
+    return models_of(family)[0]
+
+
+@pytest.fixture(scope="module", params=COMPONENTS)
+def component(request: pytest.FixtureRequest) -> Component:
+    """Each component in turn."""
+    return request.param  # type: ignore[no-any-return]
+
+
+@pytest.fixture(scope="module")
+def checkpoint(component: Component, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An untrained checkpoint that the component loads."""
+    return write_checkpoint(first_model(component.family or "survey"), tmp_path_factory.mktemp("checkpoints") / "tiny")
+
+
 @pytest.fixture
-def ranker(checkpoint: Path) -> APRanker:
-    return APRanker(model=str(checkpoint), device=CPU)
+def ranker(component: Component, checkpoint: Path) -> AnswerRanker:
+    return component(model=str(checkpoint), device=CPU)
 
 
 def raw_scores(checkpoint: Path, query: str, texts: list[str]) -> list[float]:
@@ -41,19 +77,19 @@ def raw_scores(checkpoint: Path, query: str, texts: list[str]) -> list[float]:
 
 
 @pytest.mark.parametrize("top_k", [0, -1])
-def test_init_invalid_top_k(top_k: int) -> None:
+def test_init_invalid_top_k(component: Component, top_k: int) -> None:
     with pytest.raises(ValueError, match=f"top_k must be > 0, but got {top_k}"):
-        APRanker(model="m", top_k=top_k)
+        component(model="m", top_k=top_k)
 
 
-def test_arguments_are_keyword_only() -> None:
+def test_arguments_are_keyword_only(component: Component) -> None:
     with pytest.raises(TypeError):
-        APRanker("model")  # type: ignore[misc]
+        component("model")  # type: ignore[misc]
 
 
-def test_light_init_and_lazy_idempotent_warm_up(checkpoint: Path) -> None:
+def test_light_init_and_lazy_idempotent_warm_up(component: Component, checkpoint: Path) -> None:
     with patch.object(Ranker, "from_pretrained", wraps=Ranker.from_pretrained) as load:
-        ranker = APRanker(model=checkpoint, device=CPU, token=Secret.from_token("t"))
+        ranker = component(model=checkpoint, device=CPU, token=Secret.from_token("t"))
         load.assert_not_called()
         ranker.warm_up()
         ranker.warm_up()
@@ -61,9 +97,9 @@ def test_light_init_and_lazy_idempotent_warm_up(checkpoint: Path) -> None:
         load.assert_called_once_with(str(checkpoint), "cpu", "t")
 
 
-def test_to_dict() -> None:
-    assert APRanker(model="m").to_dict() == {
-        "type": TYPE,
+def test_to_dict(component: Component) -> None:
+    assert component(model="m").to_dict() == {
+        "type": type_of(component),
         "init_parameters": {
             "model": "m",
             "device": ComponentDevice.resolve_device(None).to_dict(),
@@ -99,8 +135,8 @@ CUSTOM = {
 }
 
 
-def test_to_dict_with_custom_init_parameters() -> None:
-    component = APRanker(
+def test_to_dict_with_custom_init_parameters(component: Component) -> None:
+    ranker = component(
         model=Path("m"),
         device=ComponentDevice.from_str("cuda:0"),
         token=Secret.from_env_var("ENV_VAR", strict=False),
@@ -115,42 +151,42 @@ def test_to_dict_with_custom_init_parameters() -> None:
         score_threshold=0.01,
         batch_size=32,
     )
-    assert component.to_dict() == {"type": TYPE, "init_parameters": CUSTOM}
+    assert ranker.to_dict() == {"type": type_of(component), "init_parameters": CUSTOM}
 
 
-def test_from_dict() -> None:
-    component = APRanker.from_dict({"type": TYPE, "init_parameters": copy.deepcopy(CUSTOM)})
-    assert component.device == ComponentDevice.from_str("cuda:0")
-    assert component.token == Secret.from_env_var("ENV_VAR", strict=False)
+def test_from_dict(component: Component) -> None:
+    ranker = component.from_dict({"type": type_of(component), "init_parameters": copy.deepcopy(CUSTOM)})
+    assert ranker.device == ComponentDevice.from_str("cuda:0")
+    assert ranker.token == Secret.from_env_var("ENV_VAR", strict=False)
     for name in CUSTOM.keys() - {"device", "token"}:
-        assert getattr(component, name) == CUSTOM[name]
+        assert getattr(ranker, name) == CUSTOM[name]
 
 
-def test_from_dict_no_default_parameters() -> None:
-    component = APRanker.from_dict({"type": TYPE, "init_parameters": {"model": "m", "device": None}})
-    assert component.device == ComponentDevice.resolve_device(None)
-    assert component.to_dict() == APRanker(model="m").to_dict()
+def test_from_dict_no_default_parameters(component: Component) -> None:
+    ranker = component.from_dict({"type": type_of(component), "init_parameters": {"model": "m", "device": None}})
+    assert ranker.device == ComponentDevice.resolve_device(None)
+    assert ranker.to_dict() == component(model="m").to_dict()
 
 
-def test_a_missing_checkpoint_is_named_when_it_is_loaded() -> None:
+def test_a_missing_checkpoint_is_named_when_it_is_loaded(component: Component) -> None:
     with pytest.raises(InputError, match=r"No checkpoint folder at 'no/such/place'"):
-        APRanker(model="no/such/place").warm_up()
+        component(model="no/such/place").warm_up()
 
 
-def test_re_export_is_the_same_class() -> None:
-    assert ap_ranker.APRanker is APRanker
+def test_re_export_is_the_same_class(component: Component) -> None:
+    assert getattr(ap_ranker, component.__name__) is component
 
 
 # --- run --------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("top_k", [0, -1])
-def test_run_invalid_top_k(ranker: APRanker, top_k: int) -> None:
+def test_run_invalid_top_k(ranker: AnswerRanker, top_k: int) -> None:
     with pytest.raises(ValueError, match=f"top_k must be > 0, but got {top_k}"):
         ranker.run(query=QUERY, documents=DOCUMENTS, top_k=top_k)
 
 
-def test_run_ranks_by_the_models_scores(ranker: APRanker, checkpoint: Path) -> None:
+def test_run_ranks_by_the_models_scores(ranker: AnswerRanker, checkpoint: Path) -> None:
     scores = raw_scores(checkpoint, QUERY, [str(d.content) for d in DOCUMENTS])
     ranked = ranker.run(query=QUERY, documents=DOCUMENTS, scale_score=False)["documents"]
     expected = sorted(zip(scores, DOCUMENTS, strict=True), key=lambda pair: -pair[0])
@@ -159,59 +195,62 @@ def test_run_ranks_by_the_models_scores(ranker: APRanker, checkpoint: Path) -> N
     assert all(type(d.score) is float for d in ranked)
 
 
-def test_scale_score(ranker: APRanker) -> None:
+def test_scale_score(ranker: AnswerRanker) -> None:
     raw = ranker.run(query=QUERY, documents=DOCUMENTS, scale_score=False)["documents"]
     scaled = ranker.run(query=QUERY, documents=DOCUMENTS)["documents"]
     assert [d.id for d in scaled] == [d.id for d in raw]
-    assert [d.score for d in scaled] == pytest.approx([(1 + d.score) / 2 for d in raw])
+    assert ranker._ranker is not None
+    expected = ranker._ranker.model.scale(torch.tensor([d.score for d in raw]))
+    assert [d.score for d in scaled] == pytest.approx(expected.tolist())
+    assert all(0 <= d.score <= 1 for d in scaled)
 
 
-def test_run_time_false_overrides_scale_score(checkpoint: Path) -> None:
-    on, off = (APRanker(model=checkpoint, device=CPU, scale_score=value) for value in (True, False))
+def test_run_time_false_overrides_scale_score(component: Component, checkpoint: Path) -> None:
+    on, off = (component(model=checkpoint, device=CPU, scale_score=value) for value in (True, False))
     assert on.run(query=QUERY, documents=DOCUMENTS, scale_score=False) == off.run(query=QUERY, documents=DOCUMENTS)
     assert off.run(query=QUERY, documents=DOCUMENTS, scale_score=True) == on.run(query=QUERY, documents=DOCUMENTS)
 
 
-def test_score_threshold_keeps_scores_at_or_above_it(checkpoint: Path) -> None:
-    everything = APRanker(model=checkpoint, device=CPU).run(query=QUERY, documents=DOCUMENTS)["documents"]
+def test_score_threshold_keeps_scores_at_or_above_it(component: Component, checkpoint: Path) -> None:
+    everything = component(model=checkpoint, device=CPU).run(query=QUERY, documents=DOCUMENTS)["documents"]
     middle = everything[1].score
-    kept = APRanker(model=checkpoint, device=CPU, score_threshold=middle).run(query=QUERY, documents=DOCUMENTS)
+    kept = component(model=checkpoint, device=CPU, score_threshold=middle).run(query=QUERY, documents=DOCUMENTS)
     assert kept["documents"] == everything[:2]
 
 
-def test_run_time_zero_overrides_the_threshold(checkpoint: Path) -> None:
-    ranker = APRanker(model=checkpoint, device=CPU, score_threshold=1.1)
+def test_run_time_zero_overrides_the_threshold(component: Component, checkpoint: Path) -> None:
+    ranker = component(model=checkpoint, device=CPU, score_threshold=1.1)
     assert ranker.run(query=QUERY, documents=DOCUMENTS) == {"documents": []}
     assert len(ranker.run(query=QUERY, documents=DOCUMENTS, score_threshold=0.0)["documents"]) == 3
 
 
-def test_threshold_before_top_k(ranker: APRanker) -> None:
+def test_threshold_before_top_k(ranker: AnswerRanker) -> None:
     best = ranker.run(query=QUERY, documents=DOCUMENTS)["documents"]
     kept = ranker.run(query=QUERY, documents=DOCUMENTS, top_k=1, score_threshold=best[2].score)["documents"]
     assert kept == best[:1]
     assert ranker.run(query=QUERY, documents=DOCUMENTS, top_k=3, score_threshold=best[0].score)["documents"] == best[:1]
 
 
-def test_run_top_k(checkpoint: Path) -> None:
-    ranker = APRanker(model=checkpoint, device=CPU, top_k=2)
+def test_run_top_k(component: Component, checkpoint: Path) -> None:
+    ranker = component(model=checkpoint, device=CPU, top_k=2)
     assert len(ranker.run(query=QUERY, documents=DOCUMENTS)["documents"]) == 2
     assert len(ranker.run(query=QUERY, documents=DOCUMENTS, top_k=1)["documents"]) == 1
     assert len(ranker.run(query=QUERY, documents=DOCUMENTS, top_k=9)["documents"]) == 3
 
 
 @pytest.mark.parametrize("documents", [[], None])
-def test_no_documents(documents: list[Document] | None) -> None:
-    ranker = APRanker(model="never/loaded")
+def test_no_documents(component: Component, documents: list[Document] | None) -> None:
+    ranker = component(model="never/loaded")
     assert ranker.run(query=QUERY, documents=documents) == {"documents": []}  # type: ignore[arg-type]
 
 
-def test_run_single_document(ranker: APRanker) -> None:
+def test_run_single_document(ranker: AnswerRanker) -> None:
     ranked = ranker.run(query=QUERY, documents=DOCUMENTS[:1])["documents"]
     assert [d.content for d in ranked] == [DOCUMENTS[0].content]
     assert isinstance(ranked[0].score, float)
 
 
-def test_run_deduplicates_documents(ranker: APRanker) -> None:
+def test_run_deduplicates_documents(ranker: AnswerRanker) -> None:
     documents = [
         Document(id="duplicate", content="drop me", score=0.1),
         Document(id="duplicate", content="keep me", score=0.9),
@@ -222,37 +261,37 @@ def test_run_deduplicates_documents(ranker: APRanker) -> None:
     assert {d.content for d in ranked} == {"keep me", "unique"}
 
 
-def test_absent_content_is_empty_text(ranker: APRanker, checkpoint: Path) -> None:
+def test_absent_content_is_empty_text(ranker: AnswerRanker, checkpoint: Path) -> None:
     ranked = ranker.run(query=QUERY, documents=[Document(content=None)], scale_score=False)["documents"]
     assert ranked[0].content is None
     assert ranked[0].score == pytest.approx(raw_scores(checkpoint, QUERY, [""])[0])
 
 
-def texts_seen(component: APRanker, documents: list[Document]) -> tuple[str, list[str]]:
-    component.warm_up()
-    assert component._ranker is not None
-    with patch.object(component._ranker, "score", wraps=component._ranker.score) as score:
-        component.run(query="query", documents=documents)
+def texts_seen(ranker: AnswerRanker, documents: list[Document]) -> tuple[str, list[str]]:
+    ranker.warm_up()
+    assert ranker._ranker is not None
+    with patch.object(ranker._ranker, "score", wraps=ranker._ranker.score) as score:
+        ranker.run(query="query", documents=documents)
     question, texts, batch_size = score.call_args.args
-    assert batch_size == component.batch_size
+    assert batch_size == ranker.batch_size
     return question, texts
 
 
-def test_embed_meta(checkpoint: Path) -> None:
-    component = APRanker(model=checkpoint, device=CPU, meta_fields_to_embed=["field"], embedding_separator="\n")
+def test_embed_meta(component: Component, checkpoint: Path) -> None:
+    ranker = component(model=checkpoint, device=CPU, meta_fields_to_embed=["field"], embedding_separator="\n")
     documents = [Document(content=f"document {i}", meta={"field": f"value {i}"}) for i in range(3)]
-    assert texts_seen(component, documents)[1] == [f"value {i}\ndocument {i}" for i in range(3)]
+    assert texts_seen(ranker, documents)[1] == [f"value {i}\ndocument {i}" for i in range(3)]
 
 
-def test_embed_meta_preserves_falsy_values(checkpoint: Path) -> None:
+def test_embed_meta_preserves_falsy_values(component: Component, checkpoint: Path) -> None:
     fields = ["rating", "is_available", "missing", "none_value"]
-    component = APRanker(model=checkpoint, device=CPU, meta_fields_to_embed=fields)
+    ranker = component(model=checkpoint, device=CPU, meta_fields_to_embed=fields)
     document = Document(content="document", meta={"rating": 0, "is_available": False, "none_value": None})
-    assert texts_seen(component, [document])[1] == ["0\nFalse\ndocument"]
+    assert texts_seen(ranker, [document])[1] == ["0\nFalse\ndocument"]
 
 
-def test_prefix_and_suffix(checkpoint: Path) -> None:
-    component = APRanker(
+def test_prefix_and_suffix(component: Component, checkpoint: Path) -> None:
+    ranker = component(
         model=checkpoint,
         device=CPU,
         query_prefix="ask: ",
@@ -261,18 +300,18 @@ def test_prefix_and_suffix(checkpoint: Path) -> None:
         document_suffix=" .",
         batch_size=2,
     )
-    assert texts_seen(component, [Document(content="a"), Document(content="b")]) == (
+    assert texts_seen(ranker, [Document(content="a"), Document(content="b")]) == (
         "ask: query !",
         ["doc: a .", "doc: b ."],
     )
 
 
-def test_stable_order_of_equal_scores(ranker: APRanker) -> None:
+def test_stable_order_of_equal_scores(ranker: AnswerRanker) -> None:
     documents = [Document(id=str(i), content="the same") for i in range(5)]
     assert [d.id for d in ranker.run(query=QUERY, documents=documents)["documents"]] == list("01234")
 
 
-def test_inputs_are_never_modified(ranker: APRanker) -> None:
+def test_inputs_are_never_modified(ranker: AnswerRanker) -> None:
     documents = [Document(content="a", meta={"k": 1}, score=0.3), Document(content="b", score=None)]
     before = copy.deepcopy(documents)
     ranker.run(query=QUERY, documents=documents)
@@ -280,12 +319,12 @@ def test_inputs_are_never_modified(ranker: APRanker) -> None:
     assert [d.score for d in documents] == [0.3, None]
 
 
-async def test_run_async_is_run(ranker: APRanker) -> None:
+async def test_run_async_is_run(ranker: AnswerRanker) -> None:
     found = await asyncio.gather(*(ranker.run_async(query=QUERY, documents=DOCUMENTS, top_k=2) for _ in range(4)))
     assert all(result == ranker.run(query=QUERY, documents=DOCUMENTS, top_k=2) for result in found)
 
 
-def test_close_frees_the_model_and_run_loads_it_again(ranker: APRanker) -> None:
+def test_close_frees_the_model_and_run_loads_it_again(ranker: AnswerRanker) -> None:
     first = ranker.run(query=QUERY, documents=DOCUMENTS)
     ranker.close()
     assert ranker._ranker is None
@@ -295,16 +334,16 @@ def test_close_frees_the_model_and_run_loads_it_again(ranker: APRanker) -> None:
 # --- in pipelines -----------------------------------------------------------------------------------------------------
 
 
-def build(model: Path | str) -> Pipeline:
+def build(component: Component, model: Path | str) -> Pipeline:
     pipeline = Pipeline()
     pipeline.add_component("retriever", InMemoryBM25Retriever(InMemoryDocumentStore()))
-    pipeline.add_component("ranker", APRanker(model=model, device=CPU))
+    pipeline.add_component("ranker", component(model=model, device=CPU))
     pipeline.connect("retriever.documents", "ranker.documents")
     return pipeline
 
 
-def test_pipeline_round_trip(checkpoint: Path) -> None:
-    text = build(checkpoint).dumps()
+def test_pipeline_round_trip(component: Component, checkpoint: Path) -> None:
+    text = build(component, checkpoint).dumps()
     again = Pipeline.loads(text)
     assert again.dumps() == text
     store = again.get_component("retriever").document_store
@@ -313,9 +352,9 @@ def test_pipeline_round_trip(checkpoint: Path) -> None:
     assert found["ranker"]["documents"]
 
 
-def test_yaml_loads_in_a_fresh_stock_haystack(checkpoint: Path, tmp_path: Path) -> None:
+def test_yaml_loads_in_a_fresh_stock_haystack(component: Component, checkpoint: Path, tmp_path: Path) -> None:
     """Another process, another folder, no allow-list: only the installed package."""
-    (tmp_path / "p.yaml").write_text(build(checkpoint).dumps().replace("device:\n", "device:\n", 1))
+    (tmp_path / "p.yaml").write_text(build(component, checkpoint).dumps())
     program = (
         "from haystack import Document, Pipeline\n"
         "pipeline = Pipeline.load(open('p.yaml'))\n"
@@ -334,3 +373,53 @@ def test_yaml_loads_in_a_fresh_stock_haystack(checkpoint: Path, tmp_path: Path) 
         check=False,
     )
     assert (result.returncode, result.stdout) == (0, "a parcel\n"), result.stderr
+
+
+# --- families ---------------------------------------------------------------------------------------------------------
+
+RIGHT_COMPONENT = {
+    "attentive-pooling": "Use APRanker, or AnswerRanker, which loads any.",
+    "global-local": "Use GlobalLocalRanker, or AnswerRanker, which loads any.",
+    "abcnn": "Use ABCNNRanker, or AnswerRanker, which loads any.",
+    "survey": "Use AnswerRanker, which loads any.",
+    "baseline": "Use AnswerRanker, which loads any.",
+}
+
+
+def test_scaled_cosines(tmp_path: Path) -> None:
+    ranker = APRanker(model=write_checkpoint("ap-cnn", tmp_path / "c"), device=CPU)
+    raw = ranker.run(query=QUERY, documents=DOCUMENTS, scale_score=False)["documents"]
+    scaled = ranker.run(query=QUERY, documents=DOCUMENTS)["documents"]
+    assert [d.score for d in scaled] == pytest.approx([(1 + d.score) / 2 for d in raw])
+
+
+def test_each_component_documents_itself(component: Component) -> None:
+    assert f"{component.__name__}(model=" in (component.__doc__ or "")
+
+
+def test_answer_ranker_loads_every_model(name: str, tmp_path: Path) -> None:
+    ranker = AnswerRanker(model=write_checkpoint(name, tmp_path / "c"), device=CPU)
+    assert len(ranker.run(query=QUERY, documents=DOCUMENTS)["documents"]) == 3
+
+
+@pytest.mark.parametrize(
+    ("component", "family"),
+    [(c, f) for c in COMPONENTS if c.family for f in FAMILIES if f != c.family],
+)
+def test_a_checkpoint_of_another_family_is_refused(component: Component, family: str, tmp_path: Path) -> None:
+    found = first_model(family)
+    folder = write_checkpoint(found, tmp_path / "c")
+    ranker = component(model=folder, device=CPU)
+    loads = (
+        ranker.warm_up,
+        lambda: ranker.run(query=QUERY, documents=DOCUMENTS),
+        lambda: build(component, folder).run({"retriever": {"query": QUERY}, "ranker": {"query": QUERY}}),
+    )
+    for load in loads:
+        with pytest.raises(InputError) as error:
+            load()
+        assert str(error.value) == (
+            f"{folder}: expected a checkpoint of the {component.family} family "
+            f"({', '.join(models_of(component.family))}), found {found} of the {family} family. "
+            f"{RIGHT_COMPONENT[family]}"
+        )

@@ -1,0 +1,155 @@
+"""`ap-ranker compare`: several models trained on the same data, in one table with BM25."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from ap_ranker.cli.files import describe, read_training_data, write_whole
+from ap_ranker.cli.options import Answers, Device, MatchText
+from ap_ranker.errors import InputError
+
+if TYPE_CHECKING:
+    from ap_ranker.evaluation.evaluate import Report
+    from ap_ranker.training.compare import Comparison, Contender
+
+console = Console(soft_wrap=True)
+
+
+def compare(
+    data: Annotated[Path, typer.Argument(help="A folder with train.*, test.* and, if there is one, dev.*; or a file.")],
+    models: Annotated[
+        str, typer.Option(help="Names separated by commas, each with options if need be: ap-cnn:filters=200; or all.")
+    ],
+    output: Annotated[
+        Path, typer.Option(help="A folder for the checkpoints; finished ones found there are not trained again.")
+    ],
+    seeds: Annotated[int, typer.Option(min=1, help="Runs of each model, with seeds 1, 2 ...")] = 1,
+    dev: Annotated[Path | None, typer.Option(help="Questions that choose the best epochs.")] = None,
+    test: Annotated[Path | None, typer.Option(help="Questions that the table is about.")] = None,
+    answers: Answers = None,
+    pools: Annotated[Path | None, typer.Option(help="Candidate pools of the test questions.")] = None,
+    embeddings: Annotated[str | None, typer.Option(help="Word vectors, as for train.")] = None,
+    match: MatchText = None,
+    config: Annotated[Path | None, typer.Option(help="A YAML file with settings of all runs.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="At most so many passes over the data.")] = None,
+    device: Device = "auto",
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the numbers here, too.")] = None,
+    table_file: Annotated[Path | None, typer.Option("--table", help="Write the table here as Markdown, too.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw the comparison into this PNG file.")] = None,
+) -> None:
+    """Train several models on your data and compare them with BM25."""
+    from ap_ranker.data.reader import find_split, read_dataset
+    from ap_ranker.training.compare import Contender
+    from ap_ranker.training.config import read_config
+
+    contenders = Contender.parse_all(models)
+    settings = read_config(config, {"epochs": epochs, "match": match})
+    if settings.options:
+        raise InputError(f"{config}: expected no options, which are one model's own: write --models NAME:option=value.")
+    if plot is not None:
+        from ap_ranker.cli.plot import check_plotting
+
+        check_plotting()
+    if test is None and not (data.is_dir() and find_split(data, "test")):
+        raise InputError(f"{data}: expected a folder with a file test.*; or name the test questions with --test.")
+    training, development = read_training_data(data, dev, answers, settings)
+    judged = read_dataset(test or data, "test", answers=answers, pools=pools, match=settings.match)
+
+    from ap_ranker.cli.progress import EpochLines
+    from ap_ranker.text.vectors import read_vectors
+    from ap_ranker.training.compare import compare as run
+
+    for title, part in (("Training data", training), ("Dev data", development), ("Test data", judged)):
+        describe(console, title, part)
+    result = run(
+        contenders,
+        training,
+        development,
+        judged,
+        output,
+        settings,
+        seeds=range(1, seeds + 1),
+        vectors=read_vectors(embeddings) if embeddings else None,
+        device=device,
+        callbacks=(EpochLines(console),),
+        on_run=_report,
+    )
+    _print(result)
+    if json_file:
+        write_whole(json_file, result.to_json())
+    if table_file:
+        write_whole(table_file, markdown(result))
+    if plot:
+        from ap_ranker.cli.plot import plot_comparison
+
+        plot_comparison(result, plot)
+
+
+def _report(contender: Contender, seed: int, report: Report) -> None:
+    console.print(
+        f"[bold]{escape(contender.label)}[/], seed {seed}: test MRR {report.model['MRR']:.3f} "
+        f"(BM25 {report.bm25['MRR']:.3f})",
+        highlight=False,
+    )
+
+
+def _rows(comparison: Comparison) -> list[list[str]]:
+    """The table's cells: one row per model, BM25 among them by its MRR, and random order last."""
+    several = len(comparison.seeds) > 1
+    rows = []
+    for result in comparison.results:
+        cells = [
+            f"{result.mean(name):.3f}" + (f" ± {result.deviation(name):.3f}" if several else "")
+            for name in result.measures
+        ]
+        rows.append(
+            [
+                result.label,
+                *cells,
+                f"{result.p_value:.4f}",
+                f"{result.parameters:,}",
+                f"{result.training_seconds:,.0f} s",
+                f"{result.seconds_per_question * 1000:.2f} ms",
+            ]
+        )
+    ahead = sum(result.mean("MRR") > comparison.bm25["MRR"] for result in comparison.results)
+    rows.insert(ahead, ["BM25", *(f"{value:.3f}" for value in comparison.bm25.values()), "", "", "", ""])
+    rows.append(["random order", *(f"{value:.3f}" for value in comparison.random.values()), "", "", "", ""])
+    return rows
+
+
+def _header(comparison: Comparison) -> list[str]:
+    return ["model", *comparison.bm25, "p against BM25", "parameters", "training", "per question"]
+
+
+def _notes(comparison: Comparison) -> str:
+    runs = f"mean ± standard deviation of {len(comparison.seeds)} seeds" if len(comparison.seeds) > 1 else "one seed"
+    return (
+        f"{comparison.n_questions:,} questions of {comparison.data}; {runs}. p: paired randomisation test on the "
+        "questions' MRR, two-sided, Holm-corrected. Parameters beside the word vectors; time per question with the "
+        "answers encoded beforehand."
+    )
+
+
+def _print(comparison: Comparison) -> None:
+    table = Table()
+    for number, title in enumerate(_header(comparison)):
+        table.add_column(title, justify="right" if number else "left", no_wrap=True)
+    for row in _rows(comparison):
+        table.add_row(*map(escape, row), style="bold" if row[0] == "BM25" else None)
+    console.print(table)
+    console.print(_notes(comparison), highlight=False)
+
+
+def markdown(comparison: Comparison) -> str:
+    """The table for a README."""
+    header = _header(comparison)
+    lines = [header, ["---", *["---:"] * (len(header) - 1)], *_rows(comparison)]
+    table = "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
+    return f"{table}\n\n{_notes(comparison)}\n"

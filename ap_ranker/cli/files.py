@@ -1,0 +1,63 @@
+"""Files that several commands read and write."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.markup import escape
+
+from ap_ranker.errors import InputError
+
+if TYPE_CHECKING:
+    from ap_ranker.data.dataset import Dataset
+    from ap_ranker.training.config import TrainingConfig
+
+
+def read_training_data(
+    data: Path, dev: Path | None, answers: Path | None, settings: TrainingConfig
+) -> tuple[Dataset, Dataset]:
+    """The training and dev data; without a dev file, a question-disjoint part of the training data."""
+    from ap_ranker.data.dataset import split_questions
+    from ap_ranker.data.reader import find_split, read_dataset
+
+    training = read_dataset(data, "train", answers=answers, match=settings.match)
+    if dev is not None or (data.is_dir() and find_split(data, "dev")):
+        return training, read_dataset(dev or data, "dev", answers=answers, match=settings.match)
+    if len({question.text.casefold() for question in training.answerable}) < 2:
+        raise InputError(
+            f"{data}: expected at least two different questions, so that one can be set aside to choose the epoch."
+        )
+    return split_questions(training, settings.dev_share, settings.seed)
+
+
+def describe(console: Console, title: str, data: Dataset) -> None:
+    """What a data set holds, and what was left out or merged."""
+    console.print(
+        f"{title}: {len(data.answerable):,} questions, {data.pairs:,} right answers among {len(data.answers):,} "
+        f"({escape(data.name)})"
+    )
+    for reason, count in data.notes.items():
+        console.print(f"  {count:,} {reason}")
+    if without := len(data.questions) - len(data.answerable):
+        console.print(f"  {without:,} questions without a right answer set aside")
+
+
+@contextmanager
+def written_whole(path: Path) -> Iterator[Path]:
+    """A file beside `path` that takes its place when the block ends: a whole file is written, or none."""
+    draft = path.with_name(f".{path.name}.part")
+    try:
+        yield draft
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a text file whole or not at all."""
+    with written_whole(path) as draft:
+        draft.write_text(text, encoding="utf-8")

@@ -1,0 +1,93 @@
+"""`ap-ranker models`: what there is to train, and what each model can be told."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from ap_ranker.models.spec import ModelSpec
+
+console = Console(soft_wrap=True)
+
+
+def models(name: Annotated[str | None, typer.Argument(help="One model; without, a table of all.")] = None) -> None:
+    """List the models, or the options of one."""
+    from ap_ranker.models.registry import MODELS, model_spec
+
+    if name is not None:
+        _print_one(model_spec(name))
+        return
+    table = Table(title=f"{len(MODELS)} models")
+    for column in ("name", "paper", "cached", "parameters", "objective"):
+        table.add_column(column, justify="right" if column == "parameters" else "left", no_wrap=column != "cached")
+    families = list(dict.fromkeys(spec.family for spec in MODELS.values()))
+    for family in families:
+        for spec in sorted((spec for spec in MODELS.values() if spec.family == family), key=lambda spec: spec.name):
+            table.add_row(
+                spec.name,
+                escape(f"{_authors(spec)} {spec.year}"),
+                spec.cached,
+                f"{_parameters(spec):,}",
+                spec.objective,
+            )
+        table.add_section()
+    console.print(table)
+    console.print(
+        "Cached: what is computed once per answer. Parameters: at default size, beside the word vectors.\n"
+        "Objective: what `ap-ranker train` uses unless told otherwise.\n"
+        "A model's options and its paper's recipe: ap-ranker models NAME",
+        highlight=False,
+    )
+
+
+def _print_one(spec: ModelSpec) -> None:
+    recipe = spec.recipe
+    facts = {
+        "paper": f"{spec.paper} ({spec.year})",
+        "family": spec.family,
+        "cached per answer": spec.cached,
+        "parameters": f"{_parameters(spec):,} at default size, beside the word vectors",
+        "objective": spec.objective,
+    }
+    if recipe.objective == spec.objective and spec.family == "baseline":
+        facts["training"] = "none: it counts words" if spec.objective == "counts" else "its weights are fitted to MAP"
+    else:
+        facts["paper's recipe"] = (
+            f"{recipe.objective}, {recipe.optimizer}, learning rate {recipe.learning_rate:g} ({recipe.schedule}), "
+            f"batches of {recipe.batch_size}, margin {recipe.margin:g}, weight decay {recipe.weight_decay:g}"
+        )
+    console.print(f"[bold]{spec.name}[/]")
+    for title, text in facts.items():
+        console.print(f"  {title:18} {escape(text)}", highlight=False)
+    if not spec.options:
+        return
+    table = Table()
+    for column in ("option", "default", "values", "meaning"):
+        table.add_column(column)
+    for name, option in spec.options.items():
+        values = ", ".join(option.choices) or type(option.default).__name__
+        table.add_row(name, str(option.default), values, escape(option.meaning))
+    console.print(table)
+    console.print("Give them in the file of --config:", highlight=False)
+    first = next(iter(spec.options))
+    console.print(f"  model: {spec.name}\n  options: {{{first}: {spec.options[first].default}}}", highlight=False)
+
+
+def _authors(spec: ModelSpec) -> str:
+    """The first author, and that there are others."""
+    names = spec.paper.split(", ")
+    first = names[0].split(" & ")[0]
+    return f"{first} et al." if len(names) > 2 else " & ".join(names[0].split(" & "))
+
+
+def _parameters(spec: ModelSpec) -> int:
+    from ap_ranker.models.registry import build_model, count_parameters
+    from ap_ranker.models.spec import Inputs
+
+    vocabulary = ["[PAD]", "[UNK]", *(f"word{number}" for number in range(9_998))]
+    return count_parameters(build_model(spec.name, Inputs(vocabulary, 100, 200), {}))

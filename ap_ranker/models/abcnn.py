@@ -1,0 +1,243 @@
+"""ABCNN: a siamese convolution with attention before it, after it, or both (Yin et al. 2015; SwissAlps 2017).
+
+Sections and symbols: SwissAlps at SemEval-2017. S is a text's word vectors, T tokens; h window, m filters.
+
+    C = relu(conv(S)) + wide: h - 1 zero vectors at both ends    (T + h - 1, m)   "Convolution Layer", "Zero Padding"
+    c = max over positions of C                                  (m,)             "Pooling Layer"
+    x_h = relu(W [c_q ; c_a] + b);  P = softmax over classes                      "Hidden Layer", "Softmax", eq. 2
+
+scnn is this. The attention matrix is A_ij = 1 / (1 + |S_qi - S_aj|)   (M, L), a row per question token.
+
+    abcnn-1   F_q = A W_q, F_a = A^T W_a, stacked on S_q and S_a as a second input channel ("Convolution Modification")
+    abcnn-2   C^w_i = sum of C_i ... C_{i+h-1}, one per token; times the token's attention a_q = row sums of A,
+              a_a = column sums; then max-pooling ("Attention Based Pooling")
+    abcnn-3   both
+
+`attention_from: convolution` is Yin's pooling (section 4.2): A compares the states of C_q and C_a instead of the words,
+and weights them before they are summed: C^w_i = sum of a_k C_k for k = i ... i + h - 1.
+
+A convolution is linear, so that of two channels is the sum of one over S, done once per text, and one over F.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+
+from ap_ranker.models.base import States
+from ap_ranker.models.classifier import CLASSES, Classifier, hidden_layer
+from ap_ranker.models.encoders import Convolution, WordEmbedding
+from ap_ranker.models.pooling import max_pool
+from ap_ranker.models.spec import DROPOUT, Inputs, ModelSpec, Option, Recipe
+from ap_ranker.text.batch import TokenBatch
+
+
+class WideConvolution(Convolution):
+    """As many states as windows that touch the text: T + h - 1; state i sees the tokens i - h + 1 ... i."""
+
+    @property
+    def extra(self) -> int:
+        """h - 1."""
+        return self.left + self.right
+
+    def positions(self, mask: Tensor) -> Tensor:
+        """(N, T) real tokens -> (N, T + h - 1) real positions. Its last T columns are the tokens' mask again."""
+        return nn.functional.pad(mask, (self.extra, 0), value=True)
+
+    def forward(self, states: Tensor, mask: Tensor) -> Tensor:
+        """(N, T, D), (N, T) -> (N, T + h - 1, m), zero on padding."""
+        # The centred windows of the text with h - 1 empty tokens around it.
+        return super().forward(nn.functional.pad(states, (0, 0, self.right, self.left)), self.positions(mask))
+
+
+class SCNN(Classifier):
+    """The siamese base: a text's vector is the strongest response of each filter."""
+
+    embedding: WordEmbedding
+
+    def __init__(self, inputs: Inputs, filters: int, window: int, dropout: float, classes: int) -> None:
+        super().__init__()
+        self.embedding = WordEmbedding(len(inputs.words), inputs.embedding_size, dropout)
+        self.convolution = WideConvolution(inputs.embedding_size, filters, window)
+        self.head = hidden_layer(2 * filters, 2 * filters, classes)
+
+    def encode(self, batch: TokenBatch) -> States:
+        convolved = self.convolution(self.embedding(batch), batch.mask)
+        return States(vector=torch.relu(max_pool(convolved, self.convolution.positions(batch.mask))))
+
+    def classify(self, questions: States, answers: States) -> Tensor:
+        assert questions.vector is not None and answers.vector is not None
+        logits: Tensor = self.head(torch.cat([questions.vector, answers.vector], dim=1))
+        return logits
+
+
+class AttentionChannel(nn.Module):
+    """What the second input channel F = A W adds to a convolution over the word vectors; filters serve both sides."""
+
+    def __init__(self, inputs: Inputs, filters: int, window: int) -> None:
+        super().__init__()
+        size = (inputs.max_tokens, inputs.embedding_size)
+        self.W_q = nn.Parameter(nn.init.xavier_uniform_(torch.empty(size)))
+        self.W_a = nn.Parameter(nn.init.xavier_uniform_(torch.empty(size)))
+        self.convolution = WideConvolution(inputs.embedding_size, filters, window)
+        self.convolution.linear.register_parameter("bias", None)  # the first channel's is enough
+
+    def forward(self, A: Tensor, W: Tensor, mask: Tensor) -> Tensor:  # noqa: N803
+        """(P, T, other T), W_q or W_a, (P, T) -> (P, T + h - 1, m)."""
+        states: Tensor = self.convolution(A[:, :, : len(W)] @ W[: A.shape[2]], mask)
+        return states
+
+
+class ABCNN(SCNN):
+    """Attention as a second channel of the convolution (`channel`), in the pooling (`pooling`), or both."""
+
+    def __init__(
+        self, inputs: Inputs, filters: int, window: int, dropout: float, classes: int, *, channel: bool, pooling: str
+    ) -> None:
+        """`pooling`: where its attention comes from, "embeddings" or "convolution"; "" for plain max-pooling."""
+        super().__init__(inputs, filters, window, dropout, classes)
+        self.channel = AttentionChannel(inputs, filters, window) if channel else None
+        self.pooling = pooling
+        self.compares_words = channel or pooling == "embeddings"
+
+    def encode(self, batch: TokenBatch) -> States:
+        """Word vectors, and their convolution; h - 1 empty tokens at the end make both equally long."""
+        embedded = self.embedding(batch)
+        return States(
+            tokens=nn.functional.pad(embedded, (0, 0, 0, self.convolution.extra)) if self.compares_words else None,
+            features=self.convolution(embedded, batch.mask),
+            mask=self.convolution.positions(batch.mask),
+        )
+
+    def classify(self, questions: States, answers: States) -> Tensor:
+        (S_q, C_q, wide_q), (S_a, C_a, wide_a) = _states(questions), _states(answers)  # noqa: N806 - the paper's names
+        extra = self.convolution.extra
+        mask_q, mask_a = wide_q[:, extra:], wide_a[:, extra:]
+        if S_q is not None and S_a is not None:
+            A = similarity(S_q[:, : mask_q.shape[1]], S_a[:, : mask_a.shape[1]], mask_q, mask_a)  # noqa: N806
+        if self.channel is not None:
+            C_q = C_q + self.channel(A, self.channel.W_q, mask_q)  # noqa: N806
+            C_a = C_a + self.channel(A.transpose(1, 2), self.channel.W_a, mask_a)  # noqa: N806
+        C_q, C_a = torch.relu(C_q), torch.relu(C_a)  # noqa: N806
+        if self.pooling == "convolution":
+            A = similarity(C_q, C_a, wide_q, wide_a)  # noqa: N806
+        c_q = self._pool(C_q, A.sum(dim=2), wide_q)
+        c_a = self._pool(C_a, A.sum(dim=1), wide_a)
+        logits: Tensor = self.head(torch.cat([c_q, c_a], dim=1))
+        return logits
+
+    def _pool(self, C: Tensor, attention: Tensor, wide: Tensor) -> Tensor:  # noqa: N803
+        """(P, T + h - 1, m), (P, T), or (P, T + h - 1) with the attention of `convolution`, -> (P, m)."""
+        extra, weights = self.convolution.extra, attention.unsqueeze(2)
+        if not self.pooling:
+            return max_pool(C, wide)
+        if self.pooling == "convolution":
+            return max_pool(window_sums(weights * C, extra), wide[:, extra:])
+        return max_pool(weights * window_sums(C, extra), wide[:, extra:])
+
+
+def similarity(first: Tensor, second: Tensor, first_mask: Tensor, second_mask: Tensor) -> Tensor:
+    """A_ij = 1 / (1 + |x_i - y_j|), zero on padding: (P, M, D), (P, L, D) -> (P, M, L)."""
+    # Not by the faster |x|² - 2xy + |y|²: its rounding would tell a word from itself.
+    distance = torch.cdist(first, second, compute_mode="donot_use_mm_for_euclid_dist")
+    return (first_mask.unsqueeze(2) & second_mask.unsqueeze(1)) / (1 + distance)
+
+
+def window_sums(states: Tensor, extra: int) -> Tensor:
+    """Sums of extra + 1 neighbours: (P, T + extra, C) -> (P, T, C)."""
+    length = states.shape[1] - extra
+    return torch.stack([states[:, k : k + length] for k in range(extra + 1)]).sum(dim=0)
+
+
+def _states(states: States) -> tuple[Tensor | None, Tensor, Tensor]:
+    assert states.features is not None and states.mask is not None
+    return states.tokens, states.features, states.mask
+
+
+def scnn(inputs: Inputs, *, filters: int, window: int, dropout: float, classes: int) -> SCNN:
+    """The siamese base."""
+    return SCNN(inputs, filters, window, dropout, classes)
+
+
+def abcnn_1(inputs: Inputs, *, filters: int, window: int, dropout: float, classes: int) -> ABCNN:
+    """ABCNN-1."""
+    return ABCNN(inputs, filters, window, dropout, classes, channel=True, pooling="")
+
+
+def abcnn_2(inputs: Inputs, *, filters: int, window: int, attention_from: str, dropout: float, classes: int) -> ABCNN:
+    """ABCNN-2."""
+    return ABCNN(inputs, filters, window, dropout, classes, channel=False, pooling=attention_from)
+
+
+def abcnn_3(inputs: Inputs, *, filters: int, window: int, attention_from: str, dropout: float, classes: int) -> ABCNN:
+    """ABCNN-3."""
+    return ABCNN(inputs, filters, window, dropout, classes, channel=True, pooling=attention_from)
+
+
+_SIZES = {
+    "filters": Option(50, "convolution filters, so also the size of a text's vector (Yin's; SwissAlps names none)"),
+    "window": Option(4, "words that a filter sees at once (Yin's; SwissAlps names none)"),
+}
+_POOLING = {
+    "attention_from": Option(
+        "embeddings",
+        "what the attention of the pooling compares: word vectors (SwissAlps) or convolved ones (Yin)",
+        ("embeddings", "convolution"),
+    )
+}
+_TRAINING = {"dropout": replace(DROPOUT, default=0.1), "classes": CLASSES}
+
+_SWISSALPS = "Deriu & Cieliebak, SwissAlps at SemEval-2017 Task 3: Attention-based CNN for Community Question Answering"
+_YIN = "Yin, Schütze, Xiang & Zhou, ABCNN: Attention-Based Convolutional Neural Network for Modeling Sentence Pairs"
+
+# AdaDelta with L2 regularisation is SwissAlps'; its strength is Yin's for answer selection.
+_RECIPE = Recipe("pointwise", "adadelta", 1.0, weight_decay=4e-4)
+
+SPECS = [
+    ModelSpec(
+        name="scnn",
+        paper=_SWISSALPS,
+        year=2017,
+        family="abcnn",
+        cached="one vector",
+        build=scnn,
+        options=_SIZES | _TRAINING,
+        recipe=_RECIPE,
+        objective="pointwise",
+    ),
+    ModelSpec(
+        name="abcnn-1",
+        paper=_SWISSALPS,
+        year=2017,
+        family="abcnn",
+        cached="word vectors and their convolution",
+        build=abcnn_1,
+        options=_SIZES | _TRAINING,
+        recipe=_RECIPE,
+        objective="pointwise",
+    ),
+    ModelSpec(
+        name="abcnn-2",
+        paper=_SWISSALPS,
+        year=2017,
+        family="abcnn",
+        cached="word vectors and their convolution",
+        build=abcnn_2,
+        options=_SIZES | _POOLING | _TRAINING,
+        recipe=_RECIPE,
+        objective="pointwise",
+    ),
+    ModelSpec(
+        name="abcnn-3",
+        paper=_YIN,
+        year=2015,
+        family="abcnn",
+        cached="word vectors and their convolution",
+        build=abcnn_3,
+        options=_SIZES | _POOLING | _TRAINING,
+        recipe=_RECIPE,
+        objective="pointwise",
+    ),
+]

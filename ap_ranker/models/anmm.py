@@ -1,0 +1,113 @@
+"""aNMM: weights shared by the value of a matching signal, not by its place (Yang et al. 2016).
+
+    P_ij = cos(q_i, a_j)                      between every two words                      (section 3.2)
+    x_jk = sum of the signals of question word j with a value in bin k                     (section 3.3)
+           bins of width 0.1 from -1 up to 1, and one for 1 itself, an exact match: 21 in all
+    τ_j  = exp(v · q_j) / sum over question words l of exp(v · q_l)                        (section 3.4)
+
+    aNMM-1    s = sum_j τ_j δ(sum_k w_k x_jk)                        δ is the logistic sigmoid
+    aNMM-2    s = sum_j τ_j δ(sum_t r_t δ(sum_k w_kt x_jk))          several sets of weights
+
+No derivative exists of a signal's bin, but of its value: the words' vectors learn from x.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from ap_ranker.models.base import AnswerModel, States
+from ap_ranker.models.encoders import WordEmbedding
+from ap_ranker.models.pooling import masked_softmax
+from ap_ranker.models.similarity import unit
+from ap_ranker.models.spec import DROPOUT, Inputs, ModelSpec, Option, Recipe
+from ap_ranker.text.batch import TokenBatch
+
+PER_UNIT = 10
+"""Bins between 0 and 1."""
+BINS = 2 * PER_UNIT + 1
+
+ROUNDING = 1e-5
+"""A word's cosine with itself may come out this much below 1."""
+
+
+class ANMM(AnswerModel):
+    """The weighted mean, over the question's words, of how well each is matched: a score between 0 and 1.
+
+    Attributes:
+        network: (..., 21) bins of one question word -> (..., 1) how well it is matched.
+    """
+
+    embedding: WordEmbedding
+    temperature = 0.05  # the scores lie between 0 and 1
+
+    def __init__(self, embedding: WordEmbedding, network: nn.Sequential) -> None:
+        super().__init__()
+        self.embedding = embedding
+        self.network = network
+        self.v = nn.Linear(embedding.vectors.embedding_dim, 1, bias=False)
+
+    def encode(self, batch: TokenBatch) -> States:
+        return States(tokens=unit(self.embedding(batch)), mask=batch.mask)
+
+    def encode_questions(self, batch: TokenBatch) -> States:
+        """Also the attention to each word."""
+        embedded = self.embedding(batch)
+        attention = masked_softmax(self.v(embedded).squeeze(2), batch.mask)
+        return States(tokens=unit(embedded), features=attention.unsqueeze(2), mask=batch.mask)
+
+    def match(self, questions: States, answers: States) -> Tensor:
+        Q, A, attention = questions.tokens, answers.tokens, questions.features  # noqa: N806
+        assert Q is not None and A is not None and attention is not None
+        (B, M, D), (N, L, _) = Q.shape, A.shape  # noqa: N806
+        # The vectors' own precision, also where matrix products are done in a lower one. Padding's signals are zero:
+        # they add nothing to their bin.
+        P = (Q.reshape(B * M, D) @ A.reshape(N * L, D).T).to(Q.dtype).view(B, M, N, L)  # noqa: N806
+        bins = ((P.detach() + (1 + ROUNDING)) * PER_UNIT).long().clamp(0, BINS - 1)
+        x = P.new_zeros(B, M, N, BINS).scatter_add(3, bins, P)
+        scores: Tensor = (attention.unsqueeze(2) * self.network(x)).sum(dim=(1, 3))
+        return scores
+
+    def scale(self, scores: Tensor) -> Tensor:
+        return scores
+
+
+def anmm_1(inputs: Inputs, *, dropout: float) -> ANMM:
+    """One set of weights for the bins."""
+    network = nn.Sequential(nn.Linear(BINS, 1, bias=False), nn.Sigmoid())
+    return ANMM(WordEmbedding(len(inputs.words), inputs.embedding_size, dropout), network)
+
+
+def anmm_2(inputs: Inputs, *, weights: int, dropout: float) -> ANMM:
+    """Several sets of weights for the bins, whose verdicts are weighted in turn."""
+    network = nn.Sequential(
+        nn.Linear(BINS, weights, bias=False), nn.Sigmoid(), nn.Linear(weights, 1, bias=False), nn.Sigmoid()
+    )
+    return ANMM(WordEmbedding(len(inputs.words), inputs.embedding_size, dropout), network)
+
+
+_PAPER = "Yang, Ai, Guo & Croft, aNMM: Ranking Short Answer Texts with Attention-Based Neural Matching Model"
+
+_RECIPE = Recipe("hinge", "sgd", margin=1.0)  # section 3.5; the rest of it is ours
+
+SPECS = [
+    ModelSpec(
+        name="anmm-1",
+        paper=_PAPER,
+        year=2016,
+        family="survey",
+        cached="word vectors",
+        build=anmm_1,
+        options={"dropout": DROPOUT},
+        recipe=_RECIPE,
+    ),
+    ModelSpec(
+        name="anmm-2",
+        paper=_PAPER,
+        year=2016,
+        family="survey",
+        cached="word vectors",
+        build=anmm_2,
+        options={"weights": Option(5, "sets of weights for the bins (the paper tunes it)"), "dropout": DROPOUT},
+        recipe=_RECIPE,
+    ),
+]

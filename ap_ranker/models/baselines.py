@@ -1,0 +1,111 @@
+"""Untrained baselines, which need no more than word counts: BM25, and IDF-weighted bags of word vectors.
+
+BM25 (Robertson et al. 1994, as Lucene computes it), tf and |a| without punctuation marks:
+
+    s(q, a) = Σ over the words w of q, each as often as it occurs, of  idf(w) · tf / (tf + k1 (1 - b + b |a| / mean |a|))
+    idf(w) = ln(1 + (N - df + 0.5) / (df + 0.5))
+
+Bag of words (the first baseline of Feng et al. 2015, section 4), e the word vectors:
+
+    r = Σ over the words w of a text of  idf(w) · e(w)
+    s(q, a) = cos(r_q, r_a)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import Tensor, nn
+
+from ap_ranker.models.base import AnswerModel, States
+from ap_ranker.models.encoders import WordEmbedding
+from ap_ranker.models.siamese import Siamese
+from ap_ranker.models.similarity import term_frequency
+from ap_ranker.models.spec import Inputs, ModelSpec, Option, Recipe
+from ap_ranker.models.statistics import CorpusStatistics, punctuation
+from ap_ranker.text.batch import PAD, TokenBatch
+
+
+class BM25(AnswerModel):
+    """The word overlap that search engines rank by; nothing is learnt."""
+
+    statistics: CorpusStatistics
+    punctuation: Tensor
+
+    def __init__(self, words: Sequence[str], k1: float, b: float) -> None:
+        super().__init__()
+        self.statistics = CorpusStatistics(len(words))
+        self.register_buffer("punctuation", punctuation(words), persistent=False)
+        self.k1, self.b = k1, b
+
+    def encode(self, batch: TokenBatch) -> States:
+        return States(ids=batch.ids.masked_fill(self.punctuation[batch.ids], PAD), mask=batch.mask)
+
+    def match(self, questions: States, answers: States) -> Tensor:
+        assert questions.ids is not None and answers.ids is not None
+        counted = self.statistics
+        mean = (counted.collection_frequency[~self.punctuation].sum() / counted.documents.clamp(min=1)).clamp(min=1)
+        length = (answers.ids != PAD).sum(dim=1) / mean  # (N,)
+        norm = self.k1 * (1 - self.b + self.b * length)
+        tf = term_frequency(questions.ids, answers.ids)  # (B, N, M)
+        saturated = tf / (tf + norm.clamp(min=1e-9).unsqueeze(1))
+        return (counted.idf(questions.ids).unsqueeze(1) * saturated).sum(dim=2)
+
+    def scale(self, scores: Tensor) -> Tensor:
+        return nn.functional.softsign(scores)  # s / (1 + s): scores are never negative
+
+
+class BagOfWords(Siamese):
+    """A text is the sum of its words' vectors, rare words counting more."""
+
+    embedding: WordEmbedding
+    statistics: CorpusStatistics
+    punctuation: Tensor
+
+    def __init__(self, words: Sequence[str], embedding: WordEmbedding) -> None:
+        super().__init__()
+        self.embedding = embedding
+        self.statistics = CorpusStatistics(len(words))
+        self.register_buffer("punctuation", punctuation(words), persistent=False)
+
+    def represent(self, batch: TokenBatch) -> Tensor:
+        weights = self.statistics.idf(batch.ids).masked_fill(self.punctuation[batch.ids], 0.0)
+        return (weights.unsqueeze(2) * self.embedding(batch)).sum(dim=1)
+
+
+def bm25(inputs: Inputs, *, k1: float, b: float) -> BM25:
+    """BM25."""
+    return BM25(inputs.words, k1, b)
+
+
+def bow_idf(inputs: Inputs) -> BagOfWords:
+    """IDF-weighted bag of words."""
+    return BagOfWords(inputs.words, WordEmbedding(len(inputs.words), inputs.embedding_size, dropout=0.0))
+
+
+SPECS = [
+    ModelSpec(
+        name="bm25",
+        paper="Robertson, Walker, Jones, Hancock-Beaulieu & Gatford, Okapi at TREC-3",
+        year=1994,
+        family="baseline",
+        cached="token ids",
+        build=bm25,
+        options={
+            "k1": Option(1.2, "how soon a word's repetitions stop to count (Lucene's value)"),
+            "b": Option(0.75, "how much long answers are marked down, 0 to 1 (Lucene's value)"),
+        },
+        recipe=Recipe("counts"),
+        objective="counts",
+    ),
+    ModelSpec(
+        name="bow-idf",
+        paper="Feng, Xiang, Glass, Wang & Zhou, Applying Deep Learning to Answer Selection",
+        year=2015,
+        family="baseline",
+        cached="one vector",
+        build=bow_idf,
+        recipe=Recipe("counts"),
+        objective="counts",
+    ),
+]

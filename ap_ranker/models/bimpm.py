@@ -1,0 +1,139 @@
+"""BiMPM: bilateral multi-perspective matching (Wang, Hamza & Florian 2017).
+
+    p = words (+ letters by an LSTM)                                    word representation layer
+    h = biLSTM(p), forward and backward states apart                    context representation layer, eq. 1-2
+    m_k = cos(W_k ∘ v1, W_k ∘ v2), k = 1 ... K perspectives             m = f_m(v1, v2; W), eq. 3-4
+
+Each token of one text is matched with the other text, in both directions of the LSTM and both ways (matching layer):
+
+    full             f_m(h_i, the other's last state; W1, W2)           eq. 5
+    max-pooling      max over j of f_m(h_i, h_j; W3, W4)                eq. 6
+    attentive        f_m(h_i, mean of h_j weighted by α_ij; W5, W6),    α_ij = cos(h_i, h_j), eq. 7-9
+    max-attentive    f_m(h_i, the h_j with the greatest α_ij; W7, W8)   eq. 10
+
+    aggregation: a second biLSTM over the 8 K matches of each token; its two last states of both texts
+    prediction: hidden layer, softmax over classes
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from ap_ranker.models.base import States
+from ap_ranker.models.classifier import CLASSES, Classifier, hidden_layer
+from ap_ranker.models.encoders import LSTM, BiLSTM, WordEmbedding
+from ap_ranker.models.pooling import ends_pool, last_pool
+from ap_ranker.models.similarity import unit
+from ap_ranker.models.spec import DROPOUT, Inputs, ModelSpec, Option, Recipe
+from ap_ranker.text.batch import TokenBatch
+
+LETTER_SIZE, SPELLING_SIZE = 20, 50
+"""Dimensions of a letter's vector and of a word's, made of its letters (section 4.1)."""
+
+LONGEST_WORD = 20
+"""Letters of a word that are read."""
+
+
+class Spelling(nn.Module):
+    """A word's vector from its letters, by an LSTM: words that were never trained on get one, too."""
+
+    letters: Tensor
+
+    def __init__(self, words: Sequence[str]) -> None:
+        super().__init__()
+        alphabet = {letter: row for row, letter in enumerate(sorted(set("".join(words))), start=1)}
+        table = torch.zeros(len(words), LONGEST_WORD, dtype=torch.long)
+        for row, word in enumerate(words):
+            ids = [alphabet[letter] for letter in word[:LONGEST_WORD]]
+            table[row, : len(ids)] = torch.tensor(ids)
+        self.register_buffer("letters", table, persistent=False)  # follows from the vocabulary
+        self.embedding = nn.Embedding(len(alphabet) + 1, LETTER_SIZE, padding_idx=0)
+        self.lstm = LSTM(LETTER_SIZE, SPELLING_SIZE)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """(N, T) -> (N, T, 50); each word of the batch is read once."""
+        distinct, places = ids.unique(return_inverse=True)
+        letters = self.letters[distinct]
+        mask = letters > 0
+        return last_pool(self.lstm(self.embedding(letters), mask), mask)[places]
+
+
+class Matching(nn.Module):
+    """The four strategies for the states of one direction of the LSTM; texts are matched both ways.
+
+    W is (4, K, C): the K perspectives of each strategy. Both texts' states are zero on padding; so are all matches.
+    """
+
+    def __init__(self, size: int, perspectives: int) -> None:
+        super().__init__()
+        self.W = nn.Parameter(torch.empty(4, perspectives, size).uniform_(-1, 1))
+
+    def forward(
+        self, first: Tensor, second: Tensor, first_end: Tensor, second_end: Tensor, real: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Matches of the first text's tokens and of the second's.
+
+        Args:
+            first: (P, M, C).
+            second: (P, L, C).
+            first_end: (P, C) the state in which the LSTM ends.
+            second_end: (P, C).
+            real: (P, M, L) True where both tokens are real.
+
+        Returns:
+            (P, M, 4K), (P, L, 4K).
+        """
+        alpha = unit(first) @ unit(second).transpose(1, 2)
+        # One perspective at a time, and again when gradients are computed: K matrices of M x L at once are too many.
+        strongest = [checkpoint(_strongest, first, second, w, real, use_reentrant=False) for w in self.W[1]]
+        strongest_first, strongest_second = (torch.stack(side, dim=2) for side in zip(*strongest, strict=True))
+        return (
+            self._one_way(first, second, second_end, strongest_first, alpha, real),
+            self._one_way(second, first, first_end, strongest_second, alpha.transpose(1, 2), real.transpose(1, 2)),
+        )
+
+    def _one_way(
+        self, states: Tensor, others: Tensor, end: Tensor, strongest: Tensor, alpha: Tensor, real: Tensor
+    ) -> Tensor:
+        # Eq. 8 divides by the sum of the weights; of that a cosine sees the sign only.
+        mean = (alpha @ others) * alpha.sum(dim=2, keepdim=True).sign()
+        nearest = alpha.masked_fill(~real, -2).argmax(dim=2, keepdim=True)  # below any cosine
+        best = others.gather(1, nearest.expand(-1, -1, others.shape[2]))
+        full, _, attentive, max_attentive = self.W
+        return torch.cat(
+            [
+                perspectives(states, end.unsqueeze(1), full),
+                strongest,
+                perspectives(states, mean, attentive),
+                perspectives(states, best, max_attentive),
+            ],
+            dim=2,
+        )
+
+
+def perspectives(first: Tensor, second: Tensor, W: Tensor) -> Tensor:  # noqa: N803
+    """f_m: cos(W_k ∘ v1, W_k ∘ v2) for all k: (P, M, C), (P, M or 1, C), (K, C) -> (P, M, K).
+
+    By matrix products with W²: a tensor of P x M x K x C is never made.
+    """
+    squares = W.square().T
+    lengths = [(v.square() @ squares).clamp_min(_TINY).sqrt() for v in (first, second)]
+    return (first * second) @ squares / (lengths[0] * lengths[1])
+
+
+_TINY = 1e-24  # keeps the cosine of a zero vector, padding's, at zero, and its gradient finite
+
+
+def _strongest(first: Tensor, second: Tensor, w: Tensor, real: Tensor) -> tuple[Tensor, Tensor]:
+    """One perspective's greatest cosine of each token with the other text's tokens: (P, M), (P, L)."""
+    cosines = unit(first * w) @ unit(second * w).transpose(1, 2)
+    return _greatest(cosines, real, 2), _greatest(cosines, real, 1)
+
+
+def _greatest(cosines: Tensor, real: Tensor, dim: int) -> Tensor:
+    return cosines.masked_fill(~real, -2).amax(dim).clamp_min(-1) * real.any(dim)

@@ -1,0 +1,162 @@
+"""Compare-aggregate: each answer word beside the part of the question that it speaks to (Wang & Jiang 2017, section 2).
+
+    Q̄ = σ(W^i Q + b^i) ⊙ tanh(W^u Q + b^u),  Ā likewise      eq. 1   a gate without memory; (M, C), (L, C)
+    G = softmax((W^g Q̄)^T Ā),  h_j = Σ_i G_ij q̄_i            eq. 2   over the question's words
+    t_j = f(ā_j, h_j)                                         eq. 3-8 the comparison:
+        nn          ReLU(W [ā ; h] + b)
+        ntn         ReLU(ā^T T^[1..C] h + b)
+        euccos      [|ā - h|₂ ; cos(ā, h)]
+        sub         (ā - h) ⊙ (ā - h)
+        mult        ā ⊙ h
+        submult-nn  ReLU(W [(ā - h) ⊙ (ā - h) ; ā ⊙ h] + b)
+    r = CNN([t_1 ... t_L])                                    eq. 9   windows of 1 to 5 words, relu, maximum over words
+    s(q, a) = w^T tanh(W^s r + b^s) + b                       under a softmax over the question's answers
+
+The paper's b^g adds the same to all of an answer word's scores, so the softmax of eq. 2 cancels it: left out.
+
+`clip` is dynamic-clip attention (Bian et al. 2017): of each answer word's weights over the question, `k-max`
+keeps the k greatest and `k-threshold` those above the threshold, and what is kept is made to sum to 1 again; a word
+that keeps nothing has h = 0. Bian et al. attend and compare in both directions; here it is Wang and Jiang's one
+direction, with or without clip.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+
+from ap_ranker.models.alignment import dot_products
+from ap_ranker.models.base import PairModel, States
+from ap_ranker.models.classifier import hidden_layer
+from ap_ranker.models.encoders import Convolution, WordEmbedding
+from ap_ranker.models.pooling import masked_softmax, max_pool
+from ap_ranker.models.similarity import unit
+from ap_ranker.models.spec import DROPOUT, Inputs, ModelSpec, Option, Recipe
+from ap_ranker.text.batch import TokenBatch
+
+WINDOWS = range(1, 6)
+
+
+class Comparison(nn.Module):
+    """t = f(a, h), one of the six functions of eq. 3 to 8."""
+
+    def __init__(self, kind: str, hidden: int) -> None:
+        super().__init__()
+        self.kind = kind
+        self.state_size = 2 if kind == "euccos" else hidden
+        if kind in ("nn", "submult-nn"):
+            self.layer: nn.Module = nn.Linear(2 * hidden, hidden)
+        elif kind == "ntn":
+            self.layer = nn.Bilinear(hidden, hidden, hidden)
+
+    def forward(self, a: Tensor, h: Tensor) -> Tensor:
+        """(P, L, C), (P, L, C) -> (P, L, state_size)."""
+        match self.kind:
+            case "nn":
+                return torch.relu(self.layer(torch.cat([a, h], dim=2)))
+            case "ntn":
+                return torch.relu(self.layer(a, h))
+            case "euccos":
+                return torch.stack([torch.linalg.vector_norm(a - h, dim=2), (unit(a) * unit(h)).sum(dim=2)], dim=2)
+            case "sub":
+                return (a - h).square()
+            case "mult":
+                return a * h
+            case _:
+                return torch.relu(self.layer(torch.cat([(a - h).square(), a * h], dim=2)))
+
+
+class Clip(nn.Module):
+    """Keeps the attention weights that matter, and makes them sum to 1 again."""
+
+    def __init__(self, kind: str, k: int, threshold: float) -> None:
+        super().__init__()
+        self.kind, self.k, self.threshold = kind, k, threshold
+
+    def forward(self, weights: Tensor) -> Tensor:
+        """(P, L, M) weights over the question's tokens, before and after."""
+        if self.kind == "none":
+            return weights
+        if self.kind == "k-max":
+            values, places = weights.topk(min(self.k, weights.shape[2]), dim=2)
+            kept = torch.zeros_like(weights).scatter(2, places, values)
+        else:
+            kept = weights * (weights > self.threshold)
+        return kept / kept.sum(dim=2, keepdim=True).clamp(min=1e-5)  # far below any weight worth keeping
+
+
+class CompareAggregate(PairModel):
+    """Compares every answer word with what the question says of it; a CNN sums the comparisons up."""
+
+    embedding: WordEmbedding
+
+    def __init__(self, embedding: WordEmbedding, size: int, hidden: int, comparison: str, clip: Clip) -> None:
+        super().__init__()
+        self.embedding = embedding
+        self.input_gate = nn.Linear(size, hidden)  # W^i
+        self.update = nn.Linear(size, hidden)  # W^u
+        self.attention = nn.Linear(hidden, hidden, bias=False)  # W^g
+        self.clip = clip
+        self.comparison = Comparison(comparison, hidden)
+        self.convolutions = nn.ModuleList([Convolution(self.comparison.state_size, hidden, w) for w in WINDOWS])
+        self.head = hidden_layer(len(WINDOWS) * hidden, hidden, 1, nn.Tanh)
+
+    def encode(self, batch: TokenBatch) -> States:
+        words = self.embedding(batch)
+        states = torch.sigmoid(self.input_gate(words)) * torch.tanh(self.update(words))
+        return States(tokens=states * batch.mask.unsqueeze(2), mask=batch.mask)
+
+    def encode_questions(self, batch: TokenBatch) -> States:
+        states = self.encode(batch)
+        return replace(states, features=self.attention(states.tokens))
+
+    def compare(self, questions: States, answers: States) -> Tensor:
+        Q, WQ, question_mask = questions.tokens, questions.features, questions.mask  # noqa: N806 - the paper's names
+        A, answer_mask = answers.tokens, answers.mask  # noqa: N806
+        assert Q is not None and WQ is not None and question_mask is not None
+        assert A is not None and answer_mask is not None
+        G = self.clip(masked_softmax(dot_products(A, WQ), question_mask.unsqueeze(1)))  # noqa: N806 - (P, L, M)
+        T = self.comparison(A, G @ Q) * answer_mask.unsqueeze(2)  # noqa: N806
+        # relu is monotonic: max(relu(x)) = relu(max(x)).
+        r = [torch.relu(max_pool(convolution(T, answer_mask), answer_mask)) for convolution in self.convolutions]
+        scores: Tensor = self.head(torch.cat(r, dim=1))
+        return scores.squeeze(1)
+
+
+def compare_aggregate(
+    inputs: Inputs, *, hidden: int, comparison: str, clip: str, k: int, threshold: float, dropout: float
+) -> CompareAggregate:
+    """Wang & Jiang's model; with `clip` its attention is Bian et al.'s."""
+    embedding = WordEmbedding(len(inputs.words), inputs.embedding_size, dropout)
+    return CompareAggregate(embedding, inputs.embedding_size, hidden, comparison, Clip(clip, k, threshold))
+
+
+# Sizes and recipe: the paper's for WikiQA; k and the threshold: Bian et al.'s own code, for WikiQA.
+SPECS = [
+    ModelSpec(
+        name="compare-aggregate",
+        paper="Wang & Jiang, A Compare-Aggregate Model for Matching Text Sequences",
+        year=2017,
+        family="survey",
+        cached="token states",
+        build=compare_aggregate,
+        options={
+            "hidden": Option(150, "size of a token's state, filters of each window, units of the last layer"),
+            "comparison": Option(
+                "mult",
+                "how an answer word is compared with its part of the question",
+                ("nn", "ntn", "euccos", "sub", "mult", "submult-nn"),
+            ),
+            "clip": Option(
+                "none", "which attention weights count (Bian et al. 2017)", ("none", "k-max", "k-threshold")
+            ),
+            "k": Option(5, "weights that `clip: k-max` keeps"),
+            "threshold": Option(0.08, "what a weight must exceed for `clip: k-threshold`"),
+            "dropout": replace(DROPOUT, default=0.1),
+        },
+        recipe=Recipe("listwise", "adam", 0.002, batch_size=30),
+        objective="listwise",
+    ),
+]

@@ -1,0 +1,156 @@
+"""TF-LSTM and global-local attention: all words of an answer have a say in each token's weight (Bachrach et al. 2017).
+
+    x_tf = the 0/1 vector of the words in text x                          (V,)    section III-A
+    a_i, q_i = biLSTM(E_a), biLSTM(E_q)                                   (C,)    one per token
+    joint(t, r) = [0.5 t/|t| ; 1.0 r/|r|]                                         section IV-B
+    f(q) = the mean of the q_i
+    b_tf = tanh(W1 a_tf),  b_i = W2 a_i                                           global and local view of the answer
+    h_i = joint(b_tf, b_i)
+    α = softmax over i of cos(W3 h_i, W4 f(q))
+    â = Σ α_i a_i                                                                 section IV-C
+    s(q, a) = cos(joint(q_tf, f(q)), joint(a_tf, â))                              section IV-D
+
+The halves of a joint vector have the lengths 0.5 and 1, so s = (0.25 cos(q_tf, a_tf) + cos(f(q), â)) / 1.25, and no
+vector as long as the vocabulary is made. Likewise W1 a_tf is a sum of columns of W1, one for each word of the answer.
+
+TF-LSTM, the baseline of section V-B, has no attention: s(q, a) = cos(joint(tanh(W1 q_tf), f(q)), joint(tanh(W1 a_tf),
+f(a))).
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from ap_ranker.models.base import CosineModel, States
+from ap_ranker.models.encoders import BiLSTM, WordEmbedding
+from ap_ranker.models.pooling import masked_softmax, mean_pool
+from ap_ranker.models.siamese import Siamese
+from ap_ranker.models.similarity import bag_cosine, first_occurrence, unit
+from ap_ranker.models.spec import DROPOUT, Inputs, ModelSpec, Option, Recipe
+from ap_ranker.text.batch import TokenBatch
+
+GLOBAL = 0.5
+"""α of section IV-B, the length of the global half of a joint vector; the local half has length β = 1."""
+
+
+def joint(t: Tensor, r: Tensor) -> Tensor:
+    """Two vectors (..., F), (..., C) side by side, each with its share -> (..., F + C)."""
+    return torch.cat([GLOBAL * unit(t), unit(r)], dim=-1)
+
+
+class GlobalView(nn.Module):
+    """tanh(W1 x_tf), with W1 transposed: a row for each word."""
+
+    def __init__(self, vocabulary_size: int, size: int) -> None:
+        super().__init__()
+        self.W1 = nn.EmbeddingBag(vocabulary_size, size, mode="sum")
+        nn.init.normal_(self.W1.weight, std=0.1)  # small: the sum over a hundred words must not saturate tanh
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """(N, T) -> (N, F)."""
+        return torch.tanh(self.W1(ids, per_sample_weights=first_occurrence(ids).to(self.W1.weight.dtype)))
+
+
+class TFLSTM(Siamese):
+    """A text's vector joins its words and the mean of its biLSTM states."""
+
+    embedding: WordEmbedding
+
+    def __init__(self, embedding: WordEmbedding, lstm: BiLSTM, global_view: GlobalView) -> None:
+        super().__init__()
+        self.embedding = embedding
+        self.lstm = lstm
+        self.global_view = global_view
+
+    def represent(self, batch: TokenBatch) -> Tensor:
+        f = mean_pool(self.lstm(self.embedding(batch), batch.mask), batch.mask)
+        return joint(self.global_view(batch.ids), f)
+
+
+class GlobalLocal(CosineModel):
+    """The question weighs each token of the answer by its local state and by the words of the whole answer."""
+
+    embedding: WordEmbedding
+
+    def __init__(self, embedding: WordEmbedding, lstm: BiLSTM, global_view: GlobalView, attention: int) -> None:
+        super().__init__()
+        self.embedding = embedding
+        self.lstm = lstm
+        self.global_view = global_view
+        self.W2 = nn.Linear(lstm.state_size, attention, bias=False)
+        self.W3 = nn.Linear(global_view.W1.embedding_dim + attention, attention, bias=False)
+        self.W4 = nn.Linear(lstm.state_size, attention, bias=False)
+
+    def encode(self, batch: TokenBatch) -> States:
+        """The answers' side: a_i, and W3 h_i over its length."""
+        a = self.lstm(self.embedding(batch), batch.mask)
+        b_tf = self.global_view(batch.ids).unsqueeze(1).expand(-1, a.shape[1], -1)
+        h = joint(b_tf, self.W2(a))
+        features = unit(self.W3(h)) * batch.mask.unsqueeze(2)
+        return States(tokens=a, features=features, ids=batch.ids, mask=batch.mask)
+
+    def encode_questions(self, batch: TokenBatch) -> States:
+        """f(q)."""
+        f = mean_pool(self.lstm(self.embedding(batch), batch.mask), batch.mask)
+        return States(vector=f, ids=batch.ids, mask=batch.mask)
+
+    def attention(self, questions: States, answers: States) -> Tensor:
+        """(B, N, L) the weights α of every pair."""
+        assert questions.vector is not None and answers.features is not None and answers.mask is not None
+        raw = torch.einsum("bf,nlf->bnl", unit(self.W4(questions.vector)), answers.features)
+        return masked_softmax(raw, answers.mask)
+
+    def match(self, questions: States, answers: States) -> Tensor:
+        f_q, a = questions.vector, answers.tokens
+        assert f_q is not None and a is not None and questions.ids is not None and answers.ids is not None
+        a_hat = (self.attention(questions, answers).transpose(0, 1) @ a).transpose(0, 1)  # (B, N, C)
+        local = (unit(f_q).unsqueeze(1) * unit(a_hat)).sum(dim=2)
+        return (GLOBAL**2 * bag_cosine(questions.ids, answers.ids, local.dtype) + local) / (GLOBAL**2 + 1)
+
+
+def tf_lstm(inputs: Inputs, *, hidden: int, tf_size: int, dropout: float) -> TFLSTM:
+    """TF-LSTM concatenation."""
+    embedding = WordEmbedding(len(inputs.words), inputs.embedding_size, dropout)
+    return TFLSTM(embedding, BiLSTM(inputs.embedding_size, hidden), GlobalView(len(inputs.words), tf_size))
+
+
+def global_local(inputs: Inputs, *, hidden: int, tf_size: int, attention: int, dropout: float) -> GlobalLocal:
+    """Global-local attention."""
+    embedding = WordEmbedding(len(inputs.words), inputs.embedding_size, dropout)
+    lstm = BiLSTM(inputs.embedding_size, hidden)
+    return GlobalLocal(embedding, lstm, GlobalView(len(inputs.words), tf_size), attention)
+
+
+_PAPER = "Bachrach et al., An Attention Mechanism for Neural Answer Selection Using a Combined Global and Local View"
+_HIDDEN = Option(141, "units of the LSTM in each direction")
+_TF_SIZE = Option(50, "size of the global view b_tf, made of the words alone")
+_RECIPE = Recipe("hinge", "adam")  # the paper names the optimiser and the loss, but no numbers
+
+SPECS = [
+    ModelSpec(
+        name="tf-lstm",
+        paper=_PAPER,
+        year=2017,
+        family="global-local",
+        cached="one vector",
+        build=tf_lstm,
+        options={"hidden": _HIDDEN, "tf_size": _TF_SIZE, "dropout": DROPOUT},
+        recipe=_RECIPE,
+    ),
+    ModelSpec(
+        name="global-local",
+        paper=_PAPER,
+        year=2017,
+        family="global-local",
+        cached="token states",
+        build=global_local,
+        options={
+            "hidden": _HIDDEN,
+            "tf_size": _TF_SIZE,
+            "attention": Option(140, "size of the local view b_i and of the vectors whose cosine is a token's weight"),
+            "dropout": DROPOUT,
+        },
+        recipe=_RECIPE,
+    ),
+]

@@ -1,0 +1,107 @@
+"""HD-LSTM: question and answer read by two LSTMs, joined by circular correlation (Tay et al. 2017, section 3).
+
+    q = the last state of Q-LSTM, a = the last state of A-LSTM         two stacks of LSTM layers, one embedding
+    [q ⋆ a]_k = Σ_i q_i a_{(k+i) mod C}                                circular correlation
+              = F⁻¹(conj(F(q)) ⊙ F(a))_k                               by the fast Fourier transform: C log C, not C²
+    sim(q, a) = q^T M a                                                bilinear similarity
+    h = tanh(W_h [q ⋆ a ; sim(q, a) ; X_feat] + b_h)                   the holographic hidden layer
+    softmax(W_f h + b_f)
+
+X_feat are two word-overlap features of Severyn & Moschitti 2015, over the sets of (known) words of both texts:
+|q ∩ a| / (|q| + |a|), and the same with each shared word counted as its idf. The idf is of the training answers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+
+from ap_ranker.models.base import States
+from ap_ranker.models.classifier import CLASSES, Classifier, hidden_layer
+from ap_ranker.models.encoders import LSTM, WordEmbedding
+from ap_ranker.models.pooling import last_pool
+from ap_ranker.models.similarity import first_occurrence
+from ap_ranker.models.spec import DROPOUT, Inputs, ModelSpec, Option, Recipe
+from ap_ranker.models.statistics import CorpusStatistics
+from ap_ranker.text.batch import TokenBatch
+
+
+class HDLSTM(Classifier):
+    """One vector per text, from an LSTM of its own side; their correlation is classified."""
+
+    embedding: WordEmbedding
+    statistics: CorpusStatistics
+
+    def __init__(self, embedding: WordEmbedding, size: int, lstm: int, layers: int, hidden: int, classes: int) -> None:
+        super().__init__()
+        self.embedding = embedding
+        self.statistics = CorpusStatistics(embedding.vectors.num_embeddings)
+        self.q_lstm = LSTM(size, lstm, layers=layers)
+        self.a_lstm = LSTM(size, lstm, layers=layers)
+        self.M = nn.Linear(lstm, lstm, bias=False)
+        self.head = hidden_layer(lstm + 3, hidden, classes, nn.Tanh)
+
+    def encode(self, batch: TokenBatch) -> States:
+        """Of answers."""
+        return self.read(batch, self.a_lstm)
+
+    def encode_questions(self, batch: TokenBatch) -> States:
+        return self.read(batch, self.q_lstm)
+
+    def read(self, batch: TokenBatch, lstm: LSTM) -> States:
+        """`features` of a token are what it adds to |q ∩ a| and to its idf-weighted form: (1, idf), once per word."""
+        idf = self.statistics.idf(batch.ids)
+        features = torch.stack([torch.ones_like(idf), idf], dim=2) * first_occurrence(batch.ids).unsqueeze(2)
+        vector = last_pool(lstm(self.embedding(batch), batch.mask), batch.mask)
+        return States(vector=vector, ids=batch.ids, features=features, mask=batch.mask)
+
+    def classify(self, questions: States, answers: States) -> Tensor:
+        q, a = questions.vector, answers.vector
+        assert q is not None and a is not None
+        similarity = (q * self.M(a)).sum(dim=1, keepdim=True)
+        logits: Tensor = self.head(torch.cat([correlate(q, a), similarity, overlap(questions, answers)], dim=1))
+        return logits
+
+
+def correlate(q: Tensor, a: Tensor) -> Tensor:
+    """(P, C), (P, C) -> (P, C): circular correlation q ⋆ a."""
+    return torch.fft.irfft(torch.fft.rfft(q).conj() * torch.fft.rfft(a), n=q.shape[1])
+
+
+def overlap(questions: States, answers: States) -> Tensor:
+    """(P, 2): X_feat; 0 where neither text has a known word."""
+    assert questions.ids is not None and questions.features is not None
+    assert answers.ids is not None and answers.features is not None
+    shared = (questions.ids[:, :, None] == answers.ids[:, None, :]).any(dim=2)
+    sizes = questions.features[:, :, 0].sum(dim=1) + answers.features[:, :, 0].sum(dim=1)
+    return (questions.features * shared.unsqueeze(2)).sum(dim=1) / sizes.clamp(min=1).unsqueeze(1)
+
+
+def hd_lstm(inputs: Inputs, *, lstm: int, layers: int, hidden: int, classes: int, dropout: float) -> HDLSTM:
+    """HD-LSTM."""
+    embedding = WordEmbedding(len(inputs.words), inputs.embedding_size, dropout)
+    return HDLSTM(embedding, inputs.embedding_size, lstm, layers, hidden, classes)
+
+
+# Sizes and recipe: of the paper's order, for TREC QA.
+SPECS = [
+    ModelSpec(
+        name="hd-lstm",
+        paper="Tay, Phan, Luu & Hui, Learning to Rank Question Answer Pairs with Holographic Dual LSTM Architecture",
+        year=2017,
+        family="survey",
+        cached="one vector, word ids",
+        build=hd_lstm,
+        options={
+            "lstm": Option(640, "units of each LSTM layer, so also the size of a text's vector"),
+            "layers": Option(2, "LSTM layers on each side"),
+            "hidden": Option(200, "units of the holographic hidden layer"),
+            "classes": CLASSES,
+            "dropout": replace(DROPOUT, default=0.1),
+        },
+        recipe=Recipe("pointwise", "adam", 1e-3, weight_decay=1e-5),
+        objective="listwise",
+    ),
+]

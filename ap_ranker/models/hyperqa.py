@@ -1,0 +1,87 @@
+"""HyperQA: a text is a point in hyperbolic space, without LSTM, convolution or attention (Tay et al. 2018).
+
+x_i = relu(W e_i + b)                                      one projection for all words
+z = Σ x_i,  shortened where needed to lie in the open unit ball
+d(q, a) = arcosh(1 + 2 |q-a|² / ((1-|q|²) (1-|a|²)))       hyperbolic distance
+s(q, a) = w_f d(q, a) + b_f
+
+Since cosh(2x) = 1 + 2 sinh²(x), d = 2 arsinh(|q-a| / sqrt((1-|q|²) (1-|a|²))). Unlike arcosh near 1, arsinh has no
+infinite slope at distance 0 and loses no digits there. Near the ball's edge the `MARGIN` keeps all slopes finite.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from ap_ranker.models.base import AnswerModel, States
+from ap_ranker.models.encoders import WordEmbedding
+from ap_ranker.models.spec import DROPOUT, Inputs, ModelSpec, Option, Recipe
+from ap_ranker.text.batch import TokenBatch
+
+MARGIN = 5e-4
+"""How near points may come to the edge of the ball. For two points there, (1-|q|²) (1-|a|²) is about 1e-6, which the
+authors' program adds to the product instead; nearer ones would leave float32 too few digits of 1-|q|²."""
+
+
+def into_ball(vectors: Tensor) -> Tensor:
+    """Vectors (N, C) as they are, or shortened to length 1 - MARGIN."""
+    edge = 1 - MARGIN
+    length = vectors.norm(dim=1, keepdim=True)
+    return vectors * (edge / length.clamp(min=edge))
+
+
+def hyperbolic_distance(questions: Tensor, answers: Tensor) -> Tensor:
+    """(B, C), (N, C) points in the ball -> (B, N)."""
+    distance = torch.cdist(questions, answers, compute_mode="donot_use_mm_for_euclid_dist")
+    to_edge_q, to_edge_a = (1 - points.square().sum(dim=1) for points in (questions, answers))
+    return 2 * torch.asinh(distance / torch.outer(to_edge_q, to_edge_a).sqrt())
+
+
+class HyperQA(AnswerModel):
+    """The nearer two texts lie in the hyperbolic ball, the better they fit."""
+
+    embedding: WordEmbedding
+
+    def __init__(self, embedding: WordEmbedding, projection: int) -> None:
+        super().__init__()
+        self.embedding = embedding
+        self.projection = nn.Linear(embedding.vectors.embedding_dim, projection)
+        # Texts of more than a word or two lie at the edge. There a distance of one as the crow flies scores 0 at first,
+        # so that scores fall on both sides of it.
+        self.w_f = nn.Parameter(torch.tensor(-1.0))
+        self.b_f = nn.Parameter(2 * torch.asinh(torch.tensor(0.5 / MARGIN)))
+
+    def encode(self, batch: TokenBatch) -> States:
+        x = torch.relu(self.projection(self.embedding(batch))) * batch.mask.unsqueeze(2)
+        return States(vector=into_ball(x.sum(dim=1)))
+
+    def match(self, questions: States, answers: States) -> Tensor:
+        assert questions.vector is not None and answers.vector is not None
+        return self.w_f * hyperbolic_distance(questions.vector, answers.vector) + self.b_f
+
+    def scale(self, scores: Tensor) -> Tensor:
+        return torch.sigmoid(scores)
+
+
+def hyperqa(inputs: Inputs, *, projection: int, dropout: float) -> HyperQA:
+    """HyperQA."""
+    return HyperQA(WordEmbedding(len(inputs.words), inputs.embedding_size, dropout), projection)
+
+
+SPECS = [
+    ModelSpec(
+        name="hyperqa",
+        paper="Tay, Tuan & Hui, Hyperbolic Representation Learning for Fast and Efficient Neural Question Answering",
+        year=2018,
+        family="survey",
+        cached="one vector",
+        build=hyperqa,
+        options={
+            "projection": Option(300, "size of a text's vector; with 300-d word vectors the paper's 90K parameters"),
+            "dropout": DROPOUT,
+        },
+        # The paper tunes the numbers for each data set; these are ours.
+        recipe=Recipe("hinge", "adam", 1e-3, batch_size=50, margin=1.0),
+    ),
+]

@@ -1,0 +1,134 @@
+"""IWAN: what each word finds no counterpart for, weighted by how much the word matters (Shen et al. 2017, section 3).
+
+    s_i = [→h_i ; ←h_i], t_j likewise                   biLSTM states of the two texts S (M words) and T (L words)
+    M_ij = s_i · t_j                                    word-level similarity matrix
+    ŝ_i = Σ_j softmax_j(M_ij) t_j                       alignment layer; t̂_j likewise
+    alignment features of a word
+        direct        s^r_i = |s_i - ŝ_i|
+        orthogonal    s^p_i = (s_i·ŝ_i / ŝ_i·ŝ_i) ŝ_i,  s^o_i = s_i - s^p_i
+    inter-weighted layer, t_avg the mean of the t_j
+        attention     w_i = softmax_i(w₂ · tanh(W₁ [s_i ; t_avg]))
+        skip          the same of [s_i - s^skip_i ; t_avg], s^skip_i = [→h_{i-1} ; ←h_{i+1}]: the text without word i
+    s^r = Σ_i w_i s^r_i                                 and so for s^p, s^o and for T
+    v_s = Σ_i softmax_i(w₄ · tanh(W₃ s_i)) s_i          self-attention over one text alone
+    softmax(W₆ relu(W₅ [s^r ; t^r ; v_s ⊙ v_t ; |v_s - v_t|] + b₅) + b₆)     orthogonal: s^p, s^o for s^r, and so for T
+
+The paper's two inter-weighted layers are two models, IWAN-att and IWAN-skip: the option `weights`. All parameters are
+shared by S and T. W₁ [s_i ; t_avg] is a sum of two parts that each see one text only, so `encode` makes both.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+
+from ap_ranker.models.alignment import align, dot_products
+from ap_ranker.models.base import States
+from ap_ranker.models.classifier import CLASSES, Classifier, hidden_layer
+from ap_ranker.models.encoders import BiLSTM, WordEmbedding
+from ap_ranker.models.pooling import masked_softmax, mean_pool
+from ap_ranker.models.spec import DROPOUT, Inputs, ModelSpec, Option, Recipe
+from ap_ranker.text.batch import TokenBatch
+
+
+class IWAN(Classifier):
+    """Sums up, word by word, how far each text is aligned with the other."""
+
+    embedding: WordEmbedding
+
+    def __init__(
+        self, embedding: WordEmbedding, encoder: BiLSTM, hidden: int, alignment: str, weights: str, classes: int
+    ) -> None:
+        super().__init__()
+        self.embedding = embedding
+        self.encoder = encoder
+        self.alignment = alignment
+        self.weights = weights
+        size = encoder.state_size
+        self.W_own = nn.Linear(size, hidden)  # W₁, the half that reads the word
+        self.W_other = nn.Linear(size, hidden, bias=False)  # W₁, the half that reads the other text
+        self.w_inter = nn.Linear(hidden, 1, bias=False)
+        self.W_self = nn.Linear(size, hidden)
+        self.w_self = nn.Linear(hidden, 1, bias=False)
+        features = 4 if alignment == "direct" else 6
+        self.head = hidden_layer(features * size, hidden, classes)
+
+    def encode(self, batch: TokenBatch) -> States:
+        """`features` is W₁'s share of each word; `vector` is [v ; W₁'s share of the mean state]."""
+        states = self.encoder(self.embedding(batch), batch.mask)
+        important = states - skipped(states) if self.weights == "skip" else states
+        self_attention = self.w_self(torch.tanh(self.W_self(states)))
+        v = weighted_sum(self_attention, states, batch.mask)
+        average = self.W_other(mean_pool(states, batch.mask))
+        features = self.W_own(important) * batch.mask.unsqueeze(2)
+        return States(tokens=states, features=features, vector=torch.cat([v, average], dim=1), mask=batch.mask)
+
+    def classify(self, questions: States, answers: States) -> Tensor:
+        S, T = questions.tokens, answers.tokens  # noqa: N806 - the paper's names
+        assert S is not None and T is not None and questions.vector is not None and answers.vector is not None
+        M = dot_products(S, T)  # noqa: N806
+        aligned = [*self.summarise(M, questions, answers), *self.summarise(M.transpose(1, 2), answers, questions)]
+        v_s, v_t = (vector[:, : S.shape[2]] for vector in (questions.vector, answers.vector))
+        logits: Tensor = self.head(torch.cat([*aligned, v_s * v_t, (v_s - v_t).abs()], dim=1))
+        return logits
+
+    def summarise(self, scores: Tensor, own: States, other: States) -> list[Tensor]:
+        """The weighted sums, (P, C) each, of one text's alignment features; `scores` are (P, own, other tokens)."""
+        assert own.tokens is not None and own.mask is not None and own.features is not None
+        assert other.tokens is not None and other.mask is not None and other.vector is not None
+        found = align(scores, other.tokens, other.mask)
+        average = other.vector[:, own.tokens.shape[2] :]
+        weights = self.w_inter(torch.tanh(own.features + average.unsqueeze(1)))
+        if self.alignment == "direct":
+            return [weighted_sum(weights, (own.tokens - found).abs(), own.mask)]
+        # |ŝ|² is zero for words without any state; they have no parallel part.
+        share = (own.tokens * found).sum(dim=2, keepdim=True) / found.square().sum(dim=2, keepdim=True).clamp(min=1e-12)
+        parallel = share * found
+        return [weighted_sum(weights, part, own.mask) for part in (parallel, own.tokens - parallel)]
+
+
+def skipped(states: Tensor) -> Tensor:
+    """(N, T, C) -> (N, T, C): s^skip, what a biLSTM knows before and after each word."""
+    forward, backward = states.chunk(2, dim=2)
+    before = nn.functional.pad(forward[:, :-1], (0, 0, 1, 0))
+    after = nn.functional.pad(backward[:, 1:], (0, 0, 0, 1))
+    return torch.cat([before, after], dim=2)
+
+
+def weighted_sum(scores: Tensor, states: Tensor, mask: Tensor) -> Tensor:
+    """(P, T, 1), (P, T, C) -> (P, C): the states' sum, weighted by the softmax of the scores over the tokens."""
+    return (masked_softmax(scores.squeeze(2), mask).unsqueeze(2) * states).sum(dim=1)
+
+
+def iwan(inputs: Inputs, *, hidden: int, alignment: str, weights: str, classes: int, dropout: float) -> IWAN:
+    """IWAN-att or IWAN-skip."""
+    embedding = WordEmbedding(len(inputs.words), inputs.embedding_size, dropout)
+    return IWAN(embedding, BiLSTM(inputs.embedding_size, hidden), hidden, alignment, weights, classes)
+
+
+# Sizes and recipe: ours.
+SPECS = [
+    ModelSpec(
+        name="iwan",
+        paper="Shen, Yang & Deng, Inter-Weighted Alignment Network for Sentence Pair Modeling",
+        year=2017,
+        family="survey",
+        cached="token states, word importance, one vector",
+        build=iwan,
+        options={
+            "hidden": Option(150, "units of the LSTM in each direction, of the attention layers and of the last one"),
+            "alignment": Option(
+                "orthogonal", "how a word differs from its counterpart in the other text", ("direct", "orthogonal")
+            ),
+            "weights": Option(
+                "attention", "what tells how much a word counts: IWAN-att or -skip", ("attention", "skip")
+            ),
+            "classes": CLASSES,
+            "dropout": replace(DROPOUT, default=0.1),
+        },
+        recipe=Recipe("pointwise", "adam", 1e-3, batch_size=32),
+        objective="listwise",
+    ),
+]

@@ -1,0 +1,65 @@
+"""LW-biLSTM: a second biLSTM decides, from the text alone, which tokens count (Rücklé & Gurevych 2017).
+
+H = biLSTM(E)                      (T, C)
+H' = biLSTM'(H)                    (T, C')   it reads the states of the first
+α = softmax over t of w^T h'(t)
+r = Σ α(t) h(t)                    (C,)
+s(q, a) = cos(r_q, r_a)
+
+Unlike other attention it needs no partner, so an answer's vector is computed once for all questions.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from ap_ranker.models.encoders import BiLSTM, WordEmbedding
+from ap_ranker.models.pooling import masked_softmax
+from ap_ranker.models.siamese import SIMILARITY, Siamese
+from ap_ranker.models.spec import DROPOUT, Inputs, ModelSpec, Option, Recipe
+from ap_ranker.text.batch import TokenBatch
+
+
+class LWBiLSTM(Siamese):
+    """A text's vector is the sum of its states, weighted by their importance."""
+
+    embedding: WordEmbedding
+
+    def __init__(self, embedding: WordEmbedding, hidden: int, importance: int, similarity: str) -> None:
+        super().__init__(similarity)
+        self.embedding = embedding
+        self.encoder = BiLSTM(embedding.vectors.embedding_dim, hidden)
+        self.importance = BiLSTM(self.encoder.state_size, importance)
+        self.w = nn.Linear(self.importance.state_size, 1, bias=False)
+
+    def represent(self, batch: TokenBatch) -> Tensor:
+        H = self.encoder(self.embedding(batch), batch.mask)  # noqa: N806 - the paper's name
+        scores = self.w(self.importance(H, batch.mask)).squeeze(2)
+        alpha = masked_softmax(scores, batch.mask)
+        return (alpha.unsqueeze(1) @ H).squeeze(1)
+
+
+def lw_bilstm(inputs: Inputs, *, hidden: int, importance: int, similarity: str, dropout: float) -> LWBiLSTM:
+    """LW-biLSTM."""
+    embedding = WordEmbedding(len(inputs.words), inputs.embedding_size, dropout)
+    return LWBiLSTM(embedding, hidden, importance, similarity)
+
+
+# Sizes and recipe: the authors' configuration for InsuranceQA v2, where questions and answers share all weights.
+SPECS = [
+    ModelSpec(
+        name="lw-bilstm",
+        paper="Rücklé & Gurevych, Representation Learning for Answer Selection with LSTM-Based Importance Weighting",
+        year=2017,
+        family="survey",
+        cached="one vector",
+        build=lw_bilstm,
+        options={
+            "hidden": Option(141, "units of the LSTM in each direction"),
+            "importance": Option(141, "units, in each direction, of the LSTM that finds the tokens' importance"),
+            "similarity": SIMILARITY,
+            "dropout": DROPOUT,
+        },
+        recipe=Recipe("hinge", "adam", 4e-4, batch_size=20, margin=0.2),
+    ),
+]

@@ -1,0 +1,174 @@
+"""MCAN: attention as twelve numbers beside each word's vector, not as pooling (Tay et al. 2018, section 3).
+
+    x = T(e) ⊙ H(e) + (1 - T(e)) ⊙ e                    highway layer over a word vector; H relu, T sigmoid
+    S_ij = F(q_i) · F(d_j), F one relu layer            affinity of the words of question q and answer d
+    four attentions give each word x of a text its x̄; for a question word q_i:
+        max          q̄ = Σ_i softmax_i(max_j S_ij) q_i      the same for all words
+        mean         q̄ = Σ_i softmax_i(mean_j S_ij) q_i     the same for all words
+        alignment    q̄_i = Σ_j softmax_j(S_ij) d_j
+        intra        q̄_i = Σ_k softmax_k(F'(q_i) · F'(q_k)) q_k
+    each is cast to three scalars
+        f_c = C([x̄ ; x]),  f_m = C(x̄ ⊙ x),  f_s = C(x̄ - x)
+    compression C of a vector u
+        sum          Σ_i u_i
+        nn           ReLU(w · u + b)
+        fm           w₀ + Σ_i w_i u_i + Σ_i Σ_{j>i} (v_i · v_j) u_i u_j      a factorisation machine
+    h = LSTM([x ; z]), z the word's 4 x 3 scalars       r = [mean(h) ; max(h)]
+    softmax(W H₂(H₁([r_q ; r_d ; r_q ⊙ r_d ; r_q - r_d])) + b), H₁ and H₂ highway layers
+
+All is shared by the two texts; each scalar has its own C. Intra-attention sees one text only, so `encode` does it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+
+from ap_ranker.models.alignment import align, dot_products
+from ap_ranker.models.base import States
+from ap_ranker.models.classifier import CLASSES, Classifier, both_ways
+from ap_ranker.models.encoders import LSTM, WordEmbedding
+from ap_ranker.models.pooling import masked_softmax, max_pool, mean_pool
+from ap_ranker.models.spec import DROPOUT, Inputs, ModelSpec, Option, Recipe
+from ap_ranker.text.batch import TokenBatch
+
+
+class Highway(nn.Module):
+    """A relu layer that a gate mixes with its own input."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.H = nn.Linear(size, size)
+        self.T = nn.Linear(size, size)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.lerp(x, torch.relu(self.H(x)), torch.sigmoid(self.T(x)))
+
+
+class Sum(nn.Module):
+    """Σ_i u_i."""
+
+    def forward(self, u: Tensor) -> Tensor:
+        """(..., C) -> (..., 1)."""
+        return u.sum(dim=-1, keepdim=True)
+
+
+class FactorizationMachine(nn.Module):
+    """A linear layer plus all products of two inputs, whose weights are dot products of `factors` numbers per input."""
+
+    def __init__(self, size: int, factors: int) -> None:
+        super().__init__()
+        self.linear = nn.Linear(size, 1)
+        self.V = nn.Parameter(0.1 * torch.randn(size, factors))
+
+    def forward(self, u: Tensor) -> Tensor:
+        """(..., C) -> (..., 1)."""
+        pairs = (u @ self.V).square() - u.square() @ self.V.square()  # Σ_i Σ_{j≠i}: each pair twice
+        scalar: Tensor = self.linear(u) + pairs.sum(dim=-1, keepdim=True) / 2
+        return scalar
+
+
+class Cast(nn.Module):
+    """f_c, f_m and f_s of one attention."""
+
+    def __init__(self, compression: str, size: int, factors: int) -> None:
+        super().__init__()
+        self.compressions = nn.ModuleList([compress(compression, n, factors) for n in (2 * size, size, size)])
+
+    def forward(self, x: Tensor, attended: Tensor) -> Tensor:
+        """(P, T, D), (P, T, D) -> (P, T, 3)."""
+        parts = (torch.cat([attended, x], dim=2), attended * x, attended - x)
+        return torch.cat([c(part) for c, part in zip(self.compressions, parts, strict=True)], dim=2)
+
+
+def compress(kind: str, size: int, factors: int) -> nn.Module:
+    """The compression function C of that name."""
+    if kind == "sum":
+        return Sum()
+    if kind == "nn":
+        linear = nn.Linear(size, 1)
+        nn.init.ones_(linear.bias)  # one relu unit, once dead for all words, would never learn
+        return nn.Sequential(linear, nn.ReLU())
+    return FactorizationMachine(size, factors)
+
+
+class MCAN(Classifier):
+    """An LSTM reads each text with hints of what the other text has to do with it."""
+
+    embedding: WordEmbedding
+
+    def __init__(
+        self, embedding: WordEmbedding, size: int, hidden: int, compression: str, factors: int, classes: int
+    ) -> None:
+        super().__init__()
+        self.embedding = embedding
+        self.highway = Highway(size)
+        self.F = nn.Sequential(nn.Linear(size, size), nn.ReLU())
+        self.F_intra = nn.Sequential(nn.Linear(size, size), nn.ReLU())
+        self.cast_max, self.cast_mean, self.cast_alignment, self.cast_intra = (
+            Cast(compression, size, factors) for _ in range(4)
+        )
+        self.lstm = LSTM(size + 12, hidden)
+        joined = 4 * 2 * hidden
+        self.head = nn.Sequential(Highway(joined), Highway(joined), nn.Linear(joined, classes))
+
+    def encode(self, batch: TokenBatch) -> States:
+        """`tokens` is [intra-attention's three scalars ; x]; `features` is F(x)."""
+        mask = batch.mask.unsqueeze(2)
+        x = self.highway(self.embedding(batch)) * mask
+        projected = self.F_intra(x)
+        z = self.cast_intra(x, align(dot_products(projected, projected), x, batch.mask))
+        return States(tokens=torch.cat([z, x], dim=2) * mask, features=self.F(x) * mask, mask=batch.mask)
+
+    def classify(self, questions: States, answers: States) -> Tensor:
+        assert questions.features is not None and answers.features is not None
+        S = dot_products(questions.features, answers.features)  # noqa: N806 - the paper's name
+        r_q, r_d = self.read(S, questions, answers), self.read(S.transpose(1, 2), answers, questions)
+        logits: Tensor = self.head(both_ways(r_q, r_d))
+        return logits
+
+    def read(self, S: Tensor, own: States, other: States) -> Tensor:  # noqa: N803
+        """(P, 2C) of one text; S is (P, own tokens, other tokens), zero on padding."""
+        assert own.tokens is not None and own.mask is not None
+        assert other.tokens is not None and other.mask is not None
+        x, others = own.tokens[:, :, 3:], other.tokens[:, :, 3:]
+        greatest = S.masked_fill(~other.mask.unsqueeze(1), float("-inf")).amax(dim=2)
+        mean = S.sum(dim=2) / other.mask.sum(dim=1, keepdim=True)
+        pooled = [(masked_softmax(w, own.mask).unsqueeze(1) @ x).expand_as(x) for w in (greatest, mean)]
+        z = [
+            self.cast_max(x, pooled[0]),
+            self.cast_mean(x, pooled[1]),
+            self.cast_alignment(x, align(S, others, other.mask)),
+        ]
+        h = self.lstm(torch.cat([*z, own.tokens], dim=2), own.mask)
+        return torch.cat([mean_pool(h, own.mask), max_pool(h, own.mask)], dim=1)
+
+
+def mcan(inputs: Inputs, *, hidden: int, compression: str, factors: int, classes: int, dropout: float) -> MCAN:
+    """MCAN with one of its three compression functions."""
+    embedding = WordEmbedding(len(inputs.words), inputs.embedding_size, dropout)
+    return MCAN(embedding, inputs.embedding_size, hidden, compression, factors, classes)
+
+
+# Sizes and recipe: ours, of the kind that the paper searched.
+SPECS = [
+    ModelSpec(
+        name="mcan",
+        paper="Tay, Luu & Hui, Multi-Cast Attention Networks",
+        year=2018,
+        family="survey",
+        cached="projected words with intra-attention",
+        build=mcan,
+        options={
+            "hidden": Option(100, "units of the LSTM; the last layers have eight times as many"),
+            "compression": Option("fm", "how a vector becomes one scalar", ("sum", "nn", "fm")),
+            "factors": Option(10, "numbers per input of the factorisation machine (`compression: fm`)"),
+            "classes": CLASSES,
+            "dropout": replace(DROPOUT, default=0.1),
+        },
+        recipe=Recipe("pointwise", "adam", 3e-4, weight_decay=1e-6),
+        objective="listwise",
+    ),
+]

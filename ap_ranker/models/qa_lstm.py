@@ -1,0 +1,204 @@
+"""QA-LSTM, QA-LSTM/CNN and attention LSTM (Tan et al. 2015, section 3).
+
+    H = biLSTM(E)                                      (T, C)   states h(t) of a text
+    QA-LSTM, 3.1:
+    f = the mean or the maximum over H, or both directions' last states
+    QA-LSTM/CNN, 3.2:
+    f = max over t of tanh(F [h(t) ; ... ; h(t+k-1)] + b)       k is the window
+    s(q, a) = cos(f(q), f(a))
+    QA-LSTM with attention, 3.3:
+    m(t) = tanh(W_a h_a(t) + W_q f(q))
+    α = softmax over t of w^T m(t)
+    s(q, a) = cos(f(q), f(α(1) h_a(1), α(2) h_a(2), ...))
+
+With attention and `cnn`, f is that of 3.2, for the weighted answer too; Tan et al. (3.4) let the attention itself read
+the question's mean instead of f(q).
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from ap_ranker.models.base import PairModel, States
+from ap_ranker.models.encoders import BiLSTM, Convolution, WordEmbedding
+from ap_ranker.models.pooling import ends_pool, masked_softmax, max_pool, mean_pool
+from ap_ranker.models.siamese import SIMILARITY, Siamese
+from ap_ranker.models.similarity import gesd, unit
+from ap_ranker.models.spec import DROPOUT, Inputs, ModelSpec, Option, Recipe
+from ap_ranker.text.batch import TokenBatch
+
+POOLINGS = {"last": ends_pool, "mean": mean_pool, "max": max_pool}
+
+
+class Pooling(nn.Module):
+    """f of QA-LSTM."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.pool = POOLINGS[name]
+
+    def forward(self, states: Tensor, mask: Tensor) -> Tensor:
+        """(N, T, C) -> (N, C)."""
+        return self.pool(states, mask)
+
+
+class ConvolvedPooling(nn.Module):
+    """f of QA-LSTM/CNN."""
+
+    def __init__(self, state_size: int, filters: int, window: int) -> None:
+        super().__init__()
+        self.convolution = Convolution(state_size, filters, window)
+
+    def forward(self, states: Tensor, mask: Tensor) -> Tensor:
+        """(N, T, C) -> (N, filters)."""
+        return torch.tanh(max_pool(self.convolution(states, mask), mask))  # tanh is monotonic: fewer of them
+
+
+class QALSTM(Siamese):
+    """A text's vector is f of its biLSTM states."""
+
+    embedding: WordEmbedding
+
+    def __init__(self, embedding: WordEmbedding, lstm: BiLSTM, f: Pooling | ConvolvedPooling, similarity: str) -> None:
+        super().__init__(similarity)
+        self.embedding = embedding
+        self.lstm = lstm
+        self.f = f
+
+    def represent(self, batch: TokenBatch) -> Tensor:
+        vector: Tensor = self.f(self.lstm(self.embedding(batch), batch.mask), batch.mask)
+        return vector
+
+
+class AttentionLSTM(PairModel):
+    """The question's vector decides how much each state of the answer counts before f pools them."""
+
+    embedding: WordEmbedding
+    temperature = Siamese.temperature
+
+    def __init__(self, embedding: WordEmbedding, lstm: BiLSTM, f: Pooling | ConvolvedPooling, similarity: str) -> None:
+        super().__init__()
+        self.embedding = embedding
+        self.lstm = lstm
+        self.f = f
+        self.similarity = similarity
+        size = lstm.state_size  # of the attention layer as well: the paper gives none
+        question_size = f.convolution.linear.out_features if isinstance(f, ConvolvedPooling) else size
+        self.W_a = nn.Linear(size, size, bias=False)
+        self.W_q = nn.Linear(question_size, size, bias=False)
+        self.w = nn.Linear(size, 1, bias=False)
+
+    def encode(self, batch: TokenBatch) -> States:
+        """The answers' side: h_a and W_a h_a."""
+        H = self.lstm(self.embedding(batch), batch.mask)  # noqa: N806 - the paper's name
+        return States(tokens=H, features=self.W_a(H), mask=batch.mask)
+
+    def encode_questions(self, batch: TokenBatch) -> States:
+        """f(q)."""
+        return States(vector=self.f(self.lstm(self.embedding(batch), batch.mask), batch.mask))
+
+    def compare(self, questions: States, answers: States) -> Tensor:
+        f_q, H, mask = questions.vector, answers.tokens, answers.mask  # noqa: N806
+        assert f_q is not None and H is not None and mask is not None and answers.features is not None
+        m = torch.tanh(answers.features + self.W_q(f_q).unsqueeze(1))  # (P, L, C)
+        alpha = masked_softmax(self.w(m).squeeze(2), mask)
+        f_a = self.f(alpha.unsqueeze(2) * H, mask)
+        if self.similarity == "gesd":
+            return gesd(f_q.unsqueeze(1), f_a.unsqueeze(1)).flatten()
+        return (unit(f_q) * unit(f_a)).sum(dim=1)
+
+    def scale(self, scores: Tensor) -> Tensor:
+        return scores if self.similarity == "gesd" else (1 + scores) / 2
+
+
+def qa_lstm(inputs: Inputs, *, hidden: int, pooling: str, similarity: str, dropout: float) -> QALSTM:
+    """QA-LSTM."""
+    embedding = WordEmbedding(len(inputs.words), inputs.embedding_size, dropout)
+    return QALSTM(embedding, BiLSTM(inputs.embedding_size, hidden), Pooling(pooling), similarity)
+
+
+def qa_lstm_cnn(inputs: Inputs, *, hidden: int, filters: int, window: int, similarity: str, dropout: float) -> QALSTM:
+    """QA-LSTM/CNN."""
+    embedding = WordEmbedding(len(inputs.words), inputs.embedding_size, dropout)
+    lstm = BiLSTM(inputs.embedding_size, hidden)
+    return QALSTM(embedding, lstm, ConvolvedPooling(lstm.state_size, filters, window), similarity)
+
+
+def attention_lstm(
+    inputs: Inputs,
+    *,
+    hidden: int,
+    pooling: str,
+    cnn: bool,
+    filters: int,
+    window: int,
+    similarity: str,
+    dropout: float,
+) -> AttentionLSTM:
+    """QA-LSTM with attention; with `cnn` QA-LSTM/CNN with attention."""
+    embedding = WordEmbedding(len(inputs.words), inputs.embedding_size, dropout)
+    lstm = BiLSTM(inputs.embedding_size, hidden)
+    f = ConvolvedPooling(lstm.state_size, filters, window) if cnn else Pooling(pooling)
+    return AttentionLSTM(embedding, lstm, f, similarity)
+
+
+_PAPER = "Tan, dos Santos, Xiang & Zhou, LSTM-based Deep Learning Models for Non-factoid Answer Selection"
+_HIDDEN = Option(141, "units of the LSTM in each direction")
+_FILTERS = Option(1000, "filters over the LSTM's states; the paper has up to 4000, which a CPU trains slowly")
+_WINDOW = Option(2, "states that a filter sees at once")
+_RECIPE = Recipe("hinge", "sgd", 1.1, batch_size=20, margin=0.2)
+
+# Sizes and recipe: the paper's section 4 for InsuranceQA; its best pooling is the maximum.
+SPECS = [
+    ModelSpec(
+        name="qa-lstm",
+        paper=_PAPER,
+        year=2015,
+        family="global-local",
+        cached="one vector",
+        build=qa_lstm,
+        options={
+            "hidden": _HIDDEN,
+            "pooling": Option("max", "how a text's states become its vector", tuple(POOLINGS)),
+            "similarity": SIMILARITY,
+            "dropout": DROPOUT,
+        },
+        recipe=_RECIPE,
+    ),
+    ModelSpec(
+        name="qa-lstm-cnn",
+        paper=_PAPER,
+        year=2015,
+        family="global-local",
+        cached="one vector",
+        build=qa_lstm_cnn,
+        options={
+            "hidden": _HIDDEN,
+            "filters": _FILTERS,
+            "window": _WINDOW,
+            "similarity": SIMILARITY,
+            "dropout": DROPOUT,
+        },
+        recipe=_RECIPE,
+    ),
+    ModelSpec(
+        name="attention-lstm",
+        paper=_PAPER,
+        year=2015,
+        family="global-local",
+        cached="token states",
+        build=attention_lstm,
+        options={
+            "hidden": _HIDDEN,
+            "pooling": Option("max", "how the states become one vector, without `cnn`", ("mean", "max")),
+            "cnn": Option(False, "a convolution over the states takes the place of `pooling`"),
+            "filters": _FILTERS,
+            "window": _WINDOW,
+            "similarity": SIMILARITY,
+            "dropout": DROPOUT,
+        },
+        recipe=_RECIPE,
+        objective="listwise",
+    ),
+]

@@ -1,0 +1,202 @@
+"""Several models on the same data: each trained with every seed, all ranked beside BM25 on the same candidates."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+from transformers import TrainerCallback
+
+from ap_ranker.data.dataset import Dataset
+from ap_ranker.errors import InputError
+from ap_ranker.evaluation.evaluate import EvaluationSet, Report
+from ap_ranker.evaluation.metrics import MEASURES
+from ap_ranker.evaluation.significance import holm, randomisation_test
+from ap_ranker.models.registry import MODELS, complete_options, count_parameters, model_spec
+from ap_ranker.ranking.checkpoint import is_checkpoint
+from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.text.vectors import WordVectors
+from ap_ranker.training.config import TrainingConfig
+from ap_ranker.training.train import train
+
+MEASURE = "MRR"
+"""What the table is sorted by and the significance test compares: what chooses the epoch, too."""
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A model with its options, as the user named it."""
+
+    label: str
+    model: str
+    options: Mapping[str, Any]
+
+    @classmethod
+    def parse(cls, text: str) -> Contender:
+        """Read `ap-cnn` or `ap-cnn:filters=200:window=2`.
+
+        Raises:
+            InputError: no such model, option or value.
+        """
+        model, *settings = text.strip().split(":")
+        model_spec(model)
+        options = {}
+        for setting in settings:
+            name, equals, value = setting.partition("=")
+            if not equals:
+                raise InputError(f"Expected a model as NAME or NAME:option=value:option=value, found {text!r}.")
+            options[name] = yaml.safe_load(value)
+        complete_options(model, options)
+        return cls(text.strip(), model, options)
+
+    @classmethod
+    def parse_all(cls, text: str) -> list[Contender]:
+        """Read several, separated by commas; `all` are all registered models."""
+        names = sorted(MODELS) if text.strip() == "all" else list(dict.fromkeys(text.split(",")))
+        return [cls.parse(name) for name in names]
+
+
+@dataclass(frozen=True)
+class Result:
+    """A contender's runs.
+
+    Attributes:
+        label: as the user named it.
+        measures: measure -> one value per seed.
+        p_value: of the difference to BM25 in the questions' mean MRR over the seeds, Holm-corrected.
+        parameters: learnt numbers without the word vectors.
+        training_seconds: mean over the seeds.
+        seconds_per_question: to encode a question and match it with its encoded candidates; mean over the seeds.
+    """
+
+    label: str
+    measures: dict[str, list[float]]
+    p_value: float
+    parameters: int
+    training_seconds: float
+    seconds_per_question: float
+
+    def mean(self, measure: str) -> float:
+        return float(np.mean(self.measures[measure]))
+
+    def deviation(self, measure: str) -> float:
+        """The sample standard deviation over the seeds; 0 with one seed."""
+        values = self.measures[measure]
+        return float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The whole table.
+
+    Attributes:
+        data: what was ranked, in words.
+        n_questions: questions with a right answer.
+        seeds: the seeds of each contender's runs.
+        random: measure -> mean of random orders.
+        bm25: measure -> mean of BM25.
+        results: the best contender first.
+    """
+
+    data: str
+    n_questions: int
+    seeds: list[int]
+    random: dict[str, float]
+    bm25: dict[str, float]
+    results: list[Result]
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), indent=2) + "\n"
+
+
+def compare(
+    contenders: Sequence[Contender],
+    data: Dataset,
+    dev: Dataset,
+    test: Dataset,
+    output: Path,
+    config: TrainingConfig,
+    *,
+    seeds: Sequence[int],
+    vectors: WordVectors | None = None,
+    device: str | None = None,
+    callbacks: tuple[TrainerCallback, ...] = (),
+    on_run: Callable[[Contender, int, Report], None] = lambda *_: None,
+) -> Comparison:
+    """Train each contender with each seed and rank the test questions.
+
+    Args:
+        contenders: what to train.
+        data: to learn from.
+        dev: chooses each run's epoch.
+        test: what the table is about.
+        output: a folder for the checkpoints; those of an earlier comparison with the same settings are used again, so
+            that an interrupted comparison goes on where it was.
+        config: the settings of all runs; `model`, `options` and `seed` are the contenders'.
+        seeds: of the runs.
+        vectors: pre-trained word vectors.
+        device: as in `train`.
+        callbacks: as in `train`.
+        on_run: told of each finished run.
+
+    Raises:
+        InputError: `output` holds a run with other settings.
+    """
+    judged = EvaluationSet(test)
+    uncorrected: list[Result] = []
+    for contender in contenders:
+        reports, seconds, parameters = [], [], 0
+        for seed in seeds:
+            settings = replace(config, model=contender.model, options=contender.options, seed=seed)
+            folder = output / f"{contender.label.replace(':', ',')}-seed{seed}"
+            ranker = _finished(folder, settings, data)
+            if ranker is None:
+                ranker = train(data, dev, folder, settings, vectors=vectors, device=device, callbacks=callbacks).ranker
+            assert ranker.config is not None
+            seconds.append(ranker.config.training["seconds"])
+            parameters = count_parameters(ranker.model)
+            reports.append(judged.report(ranker))
+            on_run(contender, seed, reports[-1])
+        each = np.mean([report.model_each[MEASURE] for report in reports], axis=0)
+        result = Result(
+            label=contender.label,
+            measures={measure: [report.model[measure] for report in reports] for measure in MEASURES},
+            p_value=randomisation_test(each, judged.bm25_each[MEASURE]),
+            parameters=parameters,
+            training_seconds=float(np.mean(seconds)),
+            seconds_per_question=float(np.mean([report.seconds_per_question for report in reports])),
+        )
+        uncorrected.append(result)
+    corrected = holm([result.p_value for result in uncorrected])
+    results = [replace(result, p_value=p) for result, p in zip(uncorrected, corrected, strict=True)]
+    return Comparison(
+        data=f"{test.name}; candidates: {judged.candidates}",
+        n_questions=len(judged.questions),
+        seeds=list(seeds),
+        random=judged.random(),
+        bm25=judged.bm25,
+        results=sorted(results, key=lambda result: -result.mean(MEASURE)),
+    )
+
+
+def _finished(folder: Path, settings: TrainingConfig, data: Dataset) -> Ranker | None:
+    """The ranker of an earlier, equal run."""
+    if not is_checkpoint(folder):
+        return None
+    ranker = Ranker.from_pretrained(folder)
+    assert ranker.config is not None
+    wanted = json.loads(json.dumps(asdict(settings) | {"data": data.name}))
+    recipe = asdict(settings.training_recipe)
+    before = ranker.config.training
+    different = [name for name, value in (wanted | recipe).items() if before.get(name) != value]
+    if different:
+        raise InputError(
+            f"{folder}: expected a run with the same settings, found another {', '.join(different)}. "
+            "Name another folder with --output, or remove this one."
+        )
+    return ranker

@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+from math import tanh
+
+from ap_ranker.models.base import AnswerModel
+from naive.arithmetic import Matrix, Vector, bilstm, cosine, embed, matvec, mean, norm, softmax, weighted_sum
+from naive.case import Case
+
+FIRST_WORD = 2  # after padding and the unknown word
+
+
+def read(model: AnswerModel, ids: list[int]) -> Matrix:
+    return bilstm(model.lstm.lstm, embed(model, ids))
+
+
+def bag(model: AnswerModel, ids: list[int]) -> Vector:
+    """The vocabulary-sized vector that the model never makes."""
+    size = model.embedding.vectors.weight.shape[0]
+    return [1.0 if word in ids and word >= FIRST_WORD else 0.0 for word in range(size)]
+
+
+def joint(t: Vector, r: Vector) -> Vector:
+    return [0.5 * x / norm(t) for x in t] + [1.0 * x / norm(r) for x in r]
+
+
+def global_view(model: AnswerModel, ids: list[int]) -> Vector:
+    return [tanh(x) for x in matvec(model.global_view.W1.weight.T, bag(model, ids))]
+
+
+def tf_lstm(model: AnswerModel, q: list[int], a: list[int]) -> float:
+    return cosine(*(joint(global_view(model, ids), mean(read(model, ids))) for ids in (q, a)))
+
+
+def global_local(model: AnswerModel, q: list[int], a: list[int]) -> float:
+    f_q, states = mean(read(model, q)), read(model, a)
+    b_tf = global_view(model, a)
+    h = [joint(b_tf, matvec(model.W2.weight, a_i)) for a_i in states]
+    from_question = matvec(model.W4.weight, f_q)
+    alpha = softmax([cosine(matvec(model.W3.weight, h_i), from_question) for h_i in h])
+    a_hat = weighted_sum(alpha, states)
+    return cosine(joint(bag(model, q), f_q), joint(bag(model, a), a_hat))
+
+
+CASES = [
+    Case("tf-lstm", {"hidden": 6, "tf_size": 5}, tf_lstm),
+    Case("global-local", {"hidden": 6, "tf_size": 5, "attention": 7}, global_local),
+]

@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import tanh
+from typing import Any
+
+from ap_ranker.models.base import AnswerModel
+from naive.arithmetic import (
+    Matrix,
+    Vector,
+    add,
+    bilstm,
+    convolve,
+    cosine,
+    dot,
+    embed,
+    gesd,
+    matvec,
+    maxima,
+    mean,
+    softmax,
+)
+from naive.case import Case
+
+HIDDEN, WINDOW = 6, 2
+
+Pool = Callable[[Matrix], Vector]
+
+
+def last(states: Matrix) -> Vector:
+    return states[-1][:HIDDEN] + states[0][HIDDEN:]
+
+
+def convolved(model: AnswerModel, states: Matrix) -> Vector:
+    convolved_states = convolve(model.f.convolution.linear, states, WINDOW)
+    return maxima([[tanh(x) for x in state] for state in convolved_states])
+
+
+def read(model: AnswerModel, ids: list[int]) -> Matrix:
+    return bilstm(model.lstm.lstm, embed(model, ids))
+
+
+def similarity(model: AnswerModel, x: Vector, y: Vector) -> float:
+    return gesd(x, y) if model.similarity == "gesd" else cosine(x, y)
+
+
+def siamese(model: AnswerModel, q: list[int], a: list[int], f: Pool) -> float:
+    return similarity(model, f(read(model, q)), f(read(model, a)))
+
+
+def attentive(model: AnswerModel, q: list[int], a: list[int], f: Pool) -> float:
+    f_q, H_a = f(read(model, q)), read(model, a)  # noqa: N806
+    from_question = matvec(model.W_q.weight, f_q)
+    raw = []
+    for h in H_a:
+        m = [tanh(x) for x in add(matvec(model.W_a.weight, h), from_question)]
+        raw.append(dot(model.w.weight.tolist()[0], m))
+    alpha = softmax(raw)
+    weighted = [[alpha[t] * x for x in h] for t, h in enumerate(H_a)]
+    return similarity(model, f_q, f(weighted))
+
+
+def case(name: str, score: Callable[..., float], **options: Any) -> Case:
+    """A case whose f is its `pooling`, or the convolution where it has one."""
+
+    def paper(model: AnswerModel, q: list[int], a: list[int]) -> float:
+        pools = {"last": last, "mean": mean, "max": maxima, None: lambda states: convolved(model, states)}
+        return score(model, q, a, pools[options.get("pooling")])
+
+    return Case(name, {"hidden": HIDDEN, **options}, paper)
+
+
+CNN = {"filters": 10, "window": WINDOW}
+
+CASES = [
+    case("qa-lstm", siamese, pooling="max"),
+    case("qa-lstm", siamese, pooling="mean"),
+    case("qa-lstm", siamese, pooling="last"),
+    case("qa-lstm", siamese, pooling="max", similarity="gesd"),
+    case("qa-lstm-cnn", siamese, **CNN),
+    case("qa-lstm-cnn", siamese, **CNN, similarity="gesd"),
+    case("attention-lstm", attentive, pooling="max"),
+    case("attention-lstm", attentive, pooling="mean"),
+    case("attention-lstm", attentive, pooling="mean", similarity="gesd"),
+    case("attention-lstm", attentive, cnn=True, **CNN),
+    case("attention-lstm", attentive, cnn=True, **CNN, similarity="gesd"),
+]
