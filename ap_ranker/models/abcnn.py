@@ -13,7 +13,7 @@ scnn is this. The attention matrix is A_ij = 1 / (1 + |S_qi - S_aj|)   (M, L), a
               a_a = column sums; then max-pooling ("Attention Based Pooling")
     abcnn-3   both
 
-`attention_from: convolution` is Yin's pooling (section 4.2): A compares the states of C_q and C_a instead of the words,
+`attention_from: convolution` is Yin's pooling: A compares the states of C_q and C_a instead of the words,
 and weights them before they are summed: C^w_i = sum of a_k C_k for k = i ... i + h - 1.
 
 A convolution is linear, so that of two channels is the sum of one over S, done once per text, and one over F.

@@ -1,9 +1,9 @@
 """aNMM: weights shared by the value of a matching signal, not by its place (Yang et al. 2016).
 
-    P_ij = cos(q_i, a_j)                      between every two words                      (section 3.2)
-    x_jk = sum of the signals of question word j with a value in bin k                     (section 3.3)
-           bins of width 0.1 from -1 up to 1, and one for 1 itself, an exact match: 21 in all
-    τ_j  = exp(v · q_j) / sum over question words l of exp(v · q_l)                        (section 3.4)
+    P_ij = cos(q_i, a_j)                                 the matching signal of every two words
+    x_jk = sum of question word j's signals in bin k     bins of width 0.1 from -1 up to 1, and one for 1 itself, an
+                                                         exact match: 21 in all
+    τ_j  = softmax over question words of v · q_j        the question attention network
 
     aNMM-1    s = sum_j τ_j δ(sum_k w_k x_jk)                        δ is the logistic sigmoid
     aNMM-2    s = sum_j τ_j δ(sum_t r_t δ(sum_k w_kt x_jk))          several sets of weights
@@ -13,6 +13,7 @@ No derivative exists of a signal's bin, but of its value: the words' vectors lea
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
 
 from ap_ranker.models.base import AnswerModel, States
@@ -71,23 +72,34 @@ class ANMM(AnswerModel):
         return scores
 
 
+def _bin_weights(sets: int) -> nn.Linear:
+    """Each bin's weight starts near the bin's value, or near 0 if that is negative: a good match counts from the start.
+
+    With weights around 0 alone, as usual, a first ranking may be the wrong way round, and many pairs are lost on it.
+    """
+    layer = nn.Linear(BINS, sets, bias=False)
+    with torch.no_grad():
+        layer.weight.add_(torch.linspace(-1, 1, BINS).clamp_min(0))
+    return layer
+
+
 def anmm_1(inputs: Inputs, *, dropout: float) -> ANMM:
     """One set of weights for the bins."""
-    network = nn.Sequential(nn.Linear(BINS, 1, bias=False), nn.Sigmoid())
+    network = nn.Sequential(_bin_weights(1), nn.Sigmoid())
     return ANMM(WordEmbedding(len(inputs.words), inputs.embedding_size, dropout), network)
 
 
 def anmm_2(inputs: Inputs, *, weights: int, dropout: float) -> ANMM:
     """Several sets of weights for the bins, whose verdicts are weighted in turn."""
-    network = nn.Sequential(
-        nn.Linear(BINS, weights, bias=False), nn.Sigmoid(), nn.Linear(weights, 1, bias=False), nn.Sigmoid()
-    )
+    r = nn.Linear(weights, 1, bias=False)
+    nn.init.constant_(r.weight, 0.5)  # at first every verdict counts, and in its favour
+    network = nn.Sequential(_bin_weights(weights), nn.Sigmoid(), r, nn.Sigmoid())
     return ANMM(WordEmbedding(len(inputs.words), inputs.embedding_size, dropout), network)
 
 
 _PAPER = "Yang, Ai, Guo & Croft, aNMM: Ranking Short Answer Texts with Attention-Based Neural Matching Model"
 
-_RECIPE = Recipe("hinge", "sgd", margin=1.0)  # section 3.5; the rest of it is ours
+_RECIPE = Recipe("hinge", "sgd", margin=1.0)  # the objective is the paper's, the rest of it ours
 
 SPECS = [
     ModelSpec(

@@ -2,7 +2,7 @@
 
 BM25 (Robertson et al. 1994, as Lucene computes it), tf and |a| without punctuation marks:
 
-    s(q, a) = Σ over the words w of q, each as often as it occurs, of  idf(w) · tf / (tf + k1 (1 - b + b |a| / mean |a|))
+    s(q, a) = Σ over q's words w, each as often as it occurs, of  idf(w) · tf / (tf + k1 (1 - b + b |a| / mean |a|))
     idf(w) = ln(1 + (N - df + 0.5) / (df + 0.5))
 
 Bag of words (the first baseline of Feng et al. 2015, section 4), e the word vectors:

@@ -9,7 +9,7 @@ Each token of one text is matched with the other text, in both directions of the
     full             f_m(h_i, the other's last state; W1, W2)           eq. 5
     max-pooling      max over j of f_m(h_i, h_j; W3, W4)                eq. 6
     attentive        f_m(h_i, mean of h_j weighted by α_ij; W5, W6),    α_ij = cos(h_i, h_j), eq. 7-9
-    max-attentive    f_m(h_i, the h_j with the greatest α_ij; W7, W8)   eq. 10
+    max-attentive    f_m(h_i, the h_j with the greatest α_ij; W7, W8)
 
     aggregation: a second biLSTM over the 8 K matches of each token; its two last states of both texts
     prediction: hidden layer, softmax over classes
@@ -122,11 +122,9 @@ def perspectives(first: Tensor, second: Tensor, W: Tensor) -> Tensor:  # noqa: N
     By matrix products with W²: a tensor of P x M x K x C is never made.
     """
     squares = W.square().T
-    lengths = [(v.square() @ squares).clamp_min(_TINY).sqrt() for v in (first, second)]
-    return (first * second) @ squares / (lengths[0] * lengths[1])
-
-
-_TINY = 1e-24  # keeps the cosine of a zero vector, padding's, at zero, and its gradient finite
+    # The least length keeps the cosine of padding, a zero vector, at zero and its gradient finite.
+    first_length, second_length = ((v.square() @ squares).clamp_min(1e-24).sqrt() for v in (first, second))
+    return (first * second) @ squares / (first_length * second_length)
 
 
 def _strongest(first: Tensor, second: Tensor, w: Tensor, real: Tensor) -> tuple[Tensor, Tensor]:
@@ -136,4 +134,70 @@ def _strongest(first: Tensor, second: Tensor, w: Tensor, real: Tensor) -> tuple[
 
 
 def _greatest(cosines: Tensor, real: Tensor, dim: int) -> Tensor:
-    return cosines.masked_fill(~real, -2).amax(dim).clamp_min(-1) * real.any(dim)
+    return cosines.masked_fill(~real, -2).amax(dim) * real.any(dim)  # zero on padding
+
+
+class BiMPM(Classifier):
+    """Both texts' tokens matched with the other text, from four sides and K perspectives; a biLSTM sums it up."""
+
+    embedding: WordEmbedding
+
+    def __init__(
+        self, inputs: Inputs, hidden: int, perspectives: int, characters: bool, dropout: float, classes: int
+    ) -> None:
+        super().__init__()
+        self.embedding = WordEmbedding(len(inputs.words), inputs.embedding_size, dropout)
+        self.spelling = Spelling(inputs.words) if characters else None
+        self.context = BiLSTM(inputs.embedding_size + (SPELLING_SIZE if characters else 0), hidden)
+        self.forward_matching = Matching(hidden, perspectives)
+        self.backward_matching = Matching(hidden, perspectives)
+        self.aggregation = BiLSTM(8 * perspectives, hidden)
+        self.head = hidden_layer(4 * hidden, 2 * hidden, classes, nn.Tanh)
+
+    def encode(self, batch: TokenBatch) -> States:
+        words = self.embedding(batch)
+        if self.spelling is not None:
+            seen = words.any(dim=2, keepdim=True)  # neither padding nor hidden while training
+            words = torch.cat([words, self.spelling(batch.ids) * seen], dim=2)
+        return States(tokens=self.context(words, batch.mask), mask=batch.mask)
+
+    def classify(self, questions: States, answers: States) -> Tensor:
+        q, mask_q, a, mask_a = questions.tokens, questions.mask, answers.tokens, answers.mask
+        assert q is not None and mask_q is not None and a is not None and mask_a is not None
+        real = mask_q.unsqueeze(2) & mask_a.unsqueeze(1)
+        sides = zip(
+            (self.forward_matching, self.backward_matching),
+            *(t.chunk(2, dim=-1) for t in (q, a, ends_pool(q, mask_q), ends_pool(a, mask_a))),
+            strict=True,
+        )
+        matches = [matching(*states, real) for matching, *states in sides]
+        matches_q, matches_a = (torch.cat(parts, dim=2) for parts in zip(*matches, strict=True))
+        ends = [ends_pool(self.aggregation(m, mask), mask) for m, mask in ((matches_q, mask_q), (matches_a, mask_a))]
+        logits: Tensor = self.head(torch.cat(ends, dim=1))
+        return logits
+
+
+def bimpm(inputs: Inputs, *, hidden: int, perspectives: int, characters: bool, dropout: float, classes: int) -> BiMPM:
+    """BiMPM."""
+    return BiMPM(inputs, hidden, perspectives, characters, dropout, classes)
+
+
+SPECS = [
+    ModelSpec(
+        name="bimpm",
+        paper="Wang, Hamza & Florian, Bilateral Multi-Perspective Matching for Natural Language Sentences",
+        year=2017,
+        family="survey",
+        cached="token states",
+        build=bimpm,
+        options={
+            "hidden": Option(100, "units of both LSTMs in each direction"),
+            "perspectives": Option(20, "weightings of the states under which two of them are compared"),
+            "characters": Option(False, "read the letters of each word, too (the paper does)"),
+            "dropout": replace(DROPOUT, default=0.1),
+            "classes": CLASSES,
+        },
+        recipe=Recipe("pointwise"),
+        objective="listwise",
+    ),
+]

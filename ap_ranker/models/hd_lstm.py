@@ -85,7 +85,7 @@ def hd_lstm(inputs: Inputs, *, lstm: int, layers: int, hidden: int, classes: int
     return HDLSTM(embedding, inputs.embedding_size, lstm, layers, hidden, classes)
 
 
-# Sizes and recipe: of the paper's order, for TREC QA.
+# Sizes and recipe: ours.
 SPECS = [
     ModelSpec(
         name="hd-lstm",

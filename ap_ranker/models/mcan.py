@@ -152,7 +152,7 @@ def mcan(inputs: Inputs, *, hidden: int, compression: str, factors: int, classes
     return MCAN(embedding, inputs.embedding_size, hidden, compression, factors, classes)
 
 
-# Sizes and recipe: ours, of the kind that the paper searched.
+# Sizes and recipe: ours.
 SPECS = [
     ModelSpec(
         name="mcan",

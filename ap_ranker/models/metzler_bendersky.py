@@ -1,8 +1,8 @@
-"""Weighted sequential dependence: words, neighbouring words, and words near each other (Bendersky, Metzler & Croft 2010).
+"""Weighted sequential dependence: words, neighbours, words near each other (Bendersky, Metzler & Croft 2010).
 
-The concepts of a question q_1 ... q_M are its words (T) and its pairs of neighbours, found in the answer side by side (O,
-ordered) or at most 7 words apart in either order (U, within a window of 8). Each scores the answer by a language model with
-Dirichlet smoothing, and weighs what its features g say of its importance:
+The concepts of a question q_1 ... q_M are its words (T) and its pairs of neighbours, found in the answer side by side
+(O, ordered) or at most 7 words apart in either order (U, within a window of 8). Each scores the answer by a language
+model with Dirichlet smoothing, and weighs what its features g say of its importance:
 
     s(q, a) = Σ over c in T, O, U of  Σ_i λ_c(concept i) · f_c(concept i, a)
     f(concept, a) = log((tf + μ P) / (|a| + μ))        P: the concept's probability in all answers
@@ -14,7 +14,7 @@ dependence model of Metzler & Croft 2005, whose usual weights (0.85, 0.10, 0.05)
 What is ours, because only words have been counted, and no Google n-grams, Wikipedia titles or query logs are at hand:
 - g = (1, idf) in place of the paper's many features; each of T, O, U has its own weights.
 - P(w) = (cf + 1) / (|C| + 1), so that words without any count have one, too. Pairs by independence: P(x) P(y) side by
-  side, and 2 · 7 times that within a window, as there are so many places around x; the same way, idf(xy) = idf(x) + idf(y).
+  side, and 2 · 7 times that within a window, as there are so many places around x; likewise idf(xy) = idf(x) + idf(y).
 - A window's tf is the number of y's around each x, summed over the x's.
 """
 

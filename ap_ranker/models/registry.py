@@ -11,9 +11,14 @@ from ap_ranker.models import (
     anmm,
     ap,
     baselines,
+    bimpm,
+    compare_aggregate,
     global_local,
+    hd_lstm,
     hyperqa,
+    iwan,
     lw_bilstm,
+    mcan,
     metzler_bendersky,
     qa,
     qa_lstm,
@@ -32,8 +37,13 @@ MODELS: dict[str, ModelSpec] = {
         hyperqa,
         abcnn,
         anmm,
+        compare_aggregate,
+        iwan,
+        mcan,
+        hd_lstm,
         baselines,
         metzler_bendersky,
+        bimpm,
     )
     for spec in module.SPECS
 }

@@ -7,7 +7,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ class CheckpointConfig:
         embedding_size: dimensions of the word vectors.
         max_tokens: longer texts are cut after this many tokens.
         training: the data and the settings that made the weights, for the reader; nothing depends on it.
+        segmenter: what splits Chinese into words before the tokenizer does the rest; the tokenizer knows it.
         format_version: of this folder's layout.
     """
 
@@ -42,6 +43,7 @@ class CheckpointConfig:
     embedding_size: int
     max_tokens: int
     training: Mapping[str, Any]
+    segmenter: str | None = None
     format_version: int = FORMAT_VERSION
 
 
@@ -49,6 +51,7 @@ def save_checkpoint(
     folder: Path, config: CheckpointConfig, model: AnswerModel, tokenizer: WordTokenizer, card: str
 ) -> None:
     """Write a checkpoint folder, replacing an earlier checkpoint at that place only when the new one is complete."""
+    config = replace(config, segmenter=tokenizer.segmenter)
     with _written_aside(folder) as draft:
         (draft / CONFIG).write_text(json.dumps(asdict(config), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         save_file({name: value.contiguous() for name, value in model.state_dict().items()}, draft / WEIGHTS)
@@ -112,7 +115,9 @@ def load_checkpoint(folder: Path) -> tuple[CheckpointConfig, AnswerModel, WordTo
     except (UnicodeDecodeError, json.JSONDecodeError, TypeError, AttributeError) as error:
         raise InputError(f"{folder / CONFIG}: not the configuration of an ap-ranker checkpoint ({error}).") from error
     try:
-        tokenizer = WordTokenizer.load(folder / TOKENIZER, config.max_tokens)
+        tokenizer = WordTokenizer.load(folder / TOKENIZER, config.max_tokens, config.segmenter)
+    except InputError:
+        raise
     except Exception as error:  # the tokenizers library raises bare Exception
         raise InputError(f"{folder / TOKENIZER}: not a readable tokenizer ({error}).") from error
     inputs = Inputs(tokenizer.words, config.embedding_size, config.max_tokens)

@@ -3,26 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cache
 from pathlib import Path
 
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 
 from ap_ranker.text.batch import PAD, UNKNOWN
+from ap_ranker.text.phrases import Phrases, learn_phrases, phrase_words
+from ap_ranker.text.segment import find_segmenter
 
 PAD_TOKEN = "[PAD]"
 UNKNOWN_TOKEN = "[UNK]"
 
-# Lower case, because the vectors and the papers are; accents stay, because they tell words apart in most languages;
-# every CJK character is a token, because no space separates their words.
-_normalizer = normalizers.BertNormalizer(
-    clean_text=True, handle_chinese_chars=True, strip_accents=False, lowercase=True
-)
+
+@cache
+def _normalizer(characters: bool) -> normalizers.Normalizer:
+    """Lower case, because the vectors and the papers are; accents stay: they tell words apart in most languages.
+
+    With `characters`, every CJK character becomes a token, because no space separates their words.
+    """
+    return normalizers.BertNormalizer(
+        clean_text=True, handle_chinese_chars=characters, strip_accents=False, lowercase=True
+    )
+
+
 _pre_tokenizer = pre_tokenizers.BertPreTokenizer()
 
 
-def split_words(text: str) -> list[str]:
-    """Lower-cased words, punctuation marks and single CJK characters of a text, in order."""
-    return [word for word, _ in _pre_tokenizer.pre_tokenize_str(_normalizer.normalize_str(text))]
+def split_words(text: str, *, characters: bool = True) -> list[str]:
+    """Lower-cased words, punctuation marks and single CJK characters of a text, in order.
+
+    Without `characters`, CJK characters stay together up to the next space, for texts that a segmenter has split.
+    """
+    return [word for word, _ in _pre_tokenizer.pre_tokenize_str(_normalizer(characters).normalize_str(text))]
 
 
 class WordTokenizer:
@@ -32,13 +45,23 @@ class WordTokenizer:
     use silently ruins a model.
     """
 
-    def __init__(self, tokenizer: Tokenizer, max_tokens: int) -> None:
+    def __init__(self, tokenizer: Tokenizer, max_tokens: int, segmenter: str | None = None) -> None:
         self._tokenizer = tokenizer
         self.max_tokens = max_tokens
+        self.segmenter = segmenter
+        self._segment = find_segmenter(segmenter)
+        self._phrases = Phrases(self.words)
 
     @classmethod
     def build(
-        cls, texts: Iterable[str], *, max_tokens: int, min_count: int = 1, extra_words: Sequence[str] = ()
+        cls,
+        texts: Iterable[str],
+        *,
+        max_tokens: int,
+        min_count: int = 1,
+        extra_words: Sequence[str] = (),
+        phrases: bool = False,
+        segmenter: str | None = None,
     ) -> WordTokenizer:
         """Collect the vocabulary of the training texts.
 
@@ -46,16 +69,30 @@ class WordTokenizer:
             texts: the training data's questions and answers.
             max_tokens: longer texts are cut after this many tokens; `encode` says how many were.
             min_count: words rarer than this become `[UNK]`, unless they are in `extra_words`.
-            extra_words: words to know although the training data may not hold them (they have pre-trained vectors).
+            extra_words: words to know although the training data may not hold them (they have pre-trained vectors);
+                phrases among them are left out, since phrases are learnt from the training texts or not at all.
+            phrases: join frequent bigrams and trigrams into one token, "new_york"; needs the extra `phrases`.
+            segmenter: splits Chinese into words, `jieba` (needs the extra `chinese`); `None`: into characters.
+
+        Raises:
+            InputError: no such segmenter, or an extra is missing.
         """
+        segment = find_segmenter(segmenter)
+        characters = segment is None
+        texts = list(map(segment, texts) if segment else texts)
         special = [PAD_TOKEN, UNKNOWN_TOKEN]
-        counter = _word_level({PAD_TOKEN: PAD, UNKNOWN_TOKEN: UNKNOWN})
+        counter = _word_level({PAD_TOKEN: PAD, UNKNOWN_TOKEN: UNKNOWN}, characters)
         counter.train_from_iterator(
             texts, trainers.WordLevelTrainer(vocab_size=2**31, min_frequency=min_count, special_tokens=special)
         )
         found = counter.get_vocab()
-        words = dict.fromkeys([*sorted(found, key=found.__getitem__), *extra_words])
-        return cls(_word_level({word: row for row, word in enumerate(words)}), max_tokens)
+        words = [*sorted(found, key=found.__getitem__), *(word for word in extra_words if not phrase_words(word))]
+        split = (split_words(text, characters=characters) for text in texts)
+        first, second = learn_phrases(split) if phrases else ([], [])
+        parts = [word for phrase in (*first, *second) for word in phrase_words(phrase)]
+        vocabulary = dict.fromkeys([*special, *first, *words, *parts, *second])
+        ready = _word_level({word: row for row, word in enumerate(vocabulary)}, characters)
+        return cls(ready, max_tokens, segmenter)
 
     @property
     def words(self) -> list[str]:
@@ -71,7 +108,8 @@ class WordTokenizer:
 
         A text without any token (empty, or only white space) becomes one `[UNK]`, so that every text has a state.
         """
-        encoded = [encoding.ids for encoding in self._tokenizer.encode_batch_fast(list(texts))]
+        texts = list(map(self._segment, texts) if self._segment else texts)
+        encoded = [self._phrases.join(encoding.ids) for encoding in self._tokenizer.encode_batch_fast(texts)]
         cut = sum(len(ids) > self.max_tokens for ids in encoded)
         return [ids[: self.max_tokens] or [UNKNOWN] for ids in encoded], cut
 
@@ -80,13 +118,13 @@ class WordTokenizer:
         self._tokenizer.save(str(path))
 
     @classmethod
-    def load(cls, path: Path, max_tokens: int) -> WordTokenizer:
-        """Read `tokenizer.json` as `save` wrote it."""
-        return cls(Tokenizer.from_file(str(path)), max_tokens)
+    def load(cls, path: Path, max_tokens: int, segmenter: str | None = None) -> WordTokenizer:
+        """Read `tokenizer.json` as `save` wrote it; `segmenter` is not in it and must be the one it was built with."""
+        return cls(Tokenizer.from_file(str(path)), max_tokens, segmenter)
 
 
-def _word_level(vocabulary: dict[str, int]) -> Tokenizer:
+def _word_level(vocabulary: dict[str, int], characters: bool) -> Tokenizer:
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token=UNKNOWN_TOKEN))
-    tokenizer.normalizer = _normalizer
+    tokenizer.normalizer = _normalizer(characters)
     tokenizer.pre_tokenizer = _pre_tokenizer
     return tokenizer

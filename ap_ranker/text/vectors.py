@@ -12,6 +12,7 @@ from typing import BinaryIO
 import numpy as np
 
 from ap_ranker.errors import InputError
+from ap_ranker.text.phrases import phrase_words
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class WordVectors:
     def table(self, vocabulary: Sequence[str], rng: np.random.Generator) -> np.ndarray:
         """(len(vocabulary), D) float32: each word's own vector; for the others, normal noise of the same spread.
 
-        The first row, padding, stays zero.
+        A phrase without a vector of its own gets the mean of its words'. The first row, padding, stays zero.
         """
         row_of: dict[str, int] = {}
         for row, word in enumerate(self.words):
@@ -43,6 +44,9 @@ class WordVectors:
         if known:
             target, source = map(list, zip(*known, strict=True))
             table[target] = self.matrix[source]
+        for row, token in enumerate(vocabulary):
+            if token not in row_of and (parts := [row_of[word] for word in phrase_words(token) if word in row_of]):
+                table[row] = self.matrix[parts].mean(axis=0)
         table[0] = 0.0
         return table
 

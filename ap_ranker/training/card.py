@@ -56,5 +56,6 @@ ranker = Ranker.from_pretrained("PATH OR HUB NAME OF THIS FOLDER")
 ranker.rank("question", ["one answer", "another answer"])
 ```
 
-In a Haystack pipeline: `from ap_ranker import AnswerRanker`, then `AnswerRanker(model="PATH OR HUB NAME OF THIS FOLDER")`.
+In a Haystack pipeline: `from ap_ranker import AnswerRanker`, then
+`AnswerRanker(model="PATH OR HUB NAME OF THIS FOLDER")`.
 """

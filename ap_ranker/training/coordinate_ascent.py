@@ -1,8 +1,8 @@
 """Coordinate ascent: weights of a linear ranker that raise MAP itself (Metzler & Croft 2007, section 4).
 
-One weight at a time is moved to where MAP is best, the others held, until a round over all weights helps no more. MAP is
-a step function of one weight: each candidate's score is a straight line in it, and ranks change only where two lines
-cross. So its best value along the line is found exactly, from the crossings, without step sizes.
+One weight at a time is moved to where MAP is best, the others held, until a round over all weights helps no more. MAP
+is a step function of one weight: each candidate's score is a straight line in it, and ranks change only where two lines
+cross. So the best value of that weight is found exactly, from the crossings, without step sizes.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def _best_value(questions: Questions, weights: np.ndarray, j: int) -> float:
     crossings, changes, first = [], [], 0.0
     for f, r in questions:
         offset, slope = _scores(f, others), f[:, j]
-        for k in np.flatnonzero(r):
+        for k in np.flatnonzero(r).tolist():
             at, precision = _precision(offset, slope, r, k)
             share = 1 / r.sum() / len(questions)
             crossings.append(at)
@@ -105,7 +105,7 @@ def _precision(offset: np.ndarray, slope: np.ndarray, relevant: np.ndarray, k: i
     """Precision at the rank of candidate k, as a function of one weight w: scores are offset + w · slope.
 
     Returns:
-        (C,) the values of w where a line crosses that of k, ascending, and (C + 1,) precision before, between and after.
+        (C,) ascending values of w where a line crosses that of k; (C + 1,) precision before, between and after.
     """
     lead, steeper = offset - offset[k], slope - slope[k]
     crosses = steeper != 0

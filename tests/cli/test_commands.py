@@ -11,6 +11,10 @@ from pathlib import Path
 import pytest
 import yaml
 from conftest import ROOT
+from typer.testing import CliRunner
+
+from ap_ranker.cli.main import app
+from ap_ranker.models.registry import MODELS
 
 PAIRS = "question,answer\n" + "".join(
     f"{pattern.format(topic)},All about your {topic} [and more].\n"
@@ -76,6 +80,49 @@ def test_ask(folder: Path) -> None:
     assert "help with a helmet" in shown.stdout
 
 
+def test_compare(folder: Path) -> None:
+    data = folder / "data"
+    data.mkdir()
+    for split in ("train", "dev", "test"):
+        (data / f"{split}.csv").write_text(PAIRS)
+    (folder / "common.yaml").write_text("embedding_size: 8\nbatch_size: 8\n")
+    arguments = ("data", "--models", "ap-cnn:filters=8,hyperqa", "--config", "common.yaml", "--epochs", 1, "--seeds", 2)
+    files = ("--json", "result.json", "--table", "table.md", "--plot", "picture.png")
+    result = run("compare", *arguments, "--output", "runs", *files, cwd=folder)
+    assert result.returncode == 0, result.stderr
+    found = json.loads((folder / "result.json").read_text())
+    table = (folder / "table.md").read_text()
+    assert {row["label"] for row in found["results"]} == {"ap-cnn:filters=8", "hyperqa"}
+    for row in found["results"]:
+        mrr = row["measures"]["MRR"]
+        assert f"| {row['label']} |" in table
+        assert f"{sum(mrr) / 2:.3f} ± " in table
+        assert f"{sum(mrr) / 2:.3f} ± " in result.stdout
+    assert f"| BM25 | {found['bm25']['P@1']:.3f} |" in table
+    assert "| random order |" in table
+    assert (folder / "picture.png").read_bytes().startswith(b"\x89PNG")
+    assert not [path for path in folder.iterdir() if path.name.startswith(".")]
+
+
+def test_models(folder: Path) -> None:
+    result = run("models", cwd=folder)
+    assert result.returncode == 0, result.stderr
+    for name in MODELS:
+        assert f" {name} " in result.stdout
+    one = run("models", "qa-cnn", cwd=folder)
+    for word in ("4000", "cosine, gesd", "dos Santos", "804,000", "hinge, sgd, learning rate 0.05 (inverse)"):
+        assert word in one.stdout
+
+
+@pytest.mark.parametrize("name", sorted(MODELS))
+def test_every_model_is_shown(name: str) -> None:
+    """In process: a new interpreter for each would take minutes."""
+    result = CliRunner().invoke(app, ["models", name])
+    assert result.exit_code == 0, result.output
+    for option in MODELS[name].options:
+        assert option in result.output
+
+
 def test_an_existing_checkpoint_is_not_replaced_unasked(folder: Path) -> None:
     before = (folder / "ranker" / "model.safetensors").read_bytes()
     result = run("train", "faq.csv", "--output", "ranker", cwd=folder)
@@ -96,6 +143,12 @@ def test_an_existing_checkpoint_is_not_replaced_unasked(folder: Path) -> None:
         (["train", "faq.csv", "--output", "x", "--embeddings", "no.txt"], "No word vectors at 'no.txt'"),
         (["train", "faq.csv", "--output", "x", "--device", "cuda:99"], "Expected a device such as auto, cpu or cuda:0"),
         (["train", "faq.csv", "--output", "x", "--resume"], "Nothing to resume"),
+        (["models", "bert"], "Unknown model 'bert'"),
+        (["compare", "faq.csv", "--models", "ap-cnn", "--output", "x"], "expected a folder with a file test.*"),
+        (
+            ["compare", "faq.csv", "--models", "ap-cnn", "--output", "x", "--config", "settings.yaml"],
+            "expected no options, which are one model's own",
+        ),
         (["evaluate", "nowhere", "faq.csv"], "No checkpoint folder at 'nowhere'"),
         (["ask", "q", "--documents", "faq.csv", "--pipeline", "no.yaml"], "No pipeline at 'no.yaml'"),
         (["ask", "q", "--documents", "faq.csv", "--pipeline", "settings.yaml"], "settings.yaml: expected"),

@@ -10,7 +10,7 @@ from naive.case import Case
 
 
 def probability(word: int) -> float:
-    everything = sum(COUNTED, [])
+    everything = [counted for text in COUNTED for counted in text]
     return (everything.count(word) + 1) / (len(everything) + 1)
 
 

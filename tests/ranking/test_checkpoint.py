@@ -2,16 +2,20 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
 import torch
-from conftest import TEXTS, write_checkpoint
+from conftest import TEXTS, make_model, write_checkpoint
+from naive import SMALL
 
 from ap_ranker.errors import InputError
+from ap_ranker.models.registry import complete_options
 from ap_ranker.ranking import checkpoint as module
-from ap_ranker.ranking.checkpoint import find_checkpoint, load_checkpoint
+from ap_ranker.ranking.checkpoint import CheckpointConfig, find_checkpoint, load_checkpoint
 from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.text.tokenizer import WordTokenizer
 
 
 def test_saved_and_loaded_it_scores_the_same(name: str, tmp_path: Path) -> None:
@@ -92,3 +96,26 @@ def test_not_a_checkpoint(tmp_path: Path) -> None:
         find_checkpoint("no/such/place")
     with pytest.raises(InputError, match=r"No checkpoint folder at 'somebody/model'"):  # offline: the hub cannot help
         find_checkpoint("somebody/model")
+
+
+def test_the_segmenter_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("jieba", reason="the extra chinese is not installed")
+    tokenizer = WordTokenizer.build(["牙科保险"], max_tokens=20, segmenter="jieba")
+    model = make_model("ap-cnn", tokenizer.words, SMALL["ap-cnn"])
+    options = complete_options("ap-cnn", SMALL["ap-cnn"])
+    folder = tmp_path / "c"
+    module.save_checkpoint(folder, CheckpointConfig("ap-cnn", options, 8, 20, {}), model, tokenizer, "# card\n")
+    config, _, again = load_checkpoint(folder)
+    assert config.segmenter == again.segmenter == "jieba"
+    assert again.encode(["保险"]) == tokenizer.encode(["保险"]) == ([[tokenizer.words.index("保险")]], 0)
+    monkeypatch.setitem(sys.modules, "jieba", None)
+    with pytest.raises(InputError, match=r'^The segmenter jieba needs an extra: pip install "ap-ranker\[chinese\]"$'):
+        load_checkpoint(folder)
+
+
+def test_a_checkpoint_from_before_there_were_segmenters(tmp_path: Path) -> None:
+    folder = write_checkpoint("ap-cnn", tmp_path / "c")
+    config = json.loads((folder / "config.json").read_text())
+    assert config.pop("segmenter") is None
+    (folder / "config.json").write_text(json.dumps(config))
+    assert load_checkpoint(folder)[0].segmenter is None

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ from transformers import TrainerCallback
 from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluate import evaluate
+from ap_ranker.models.classifier import Classifier
+from ap_ranker.models.registry import MODELS
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.vectors import read_vectors
 from ap_ranker.training.config import TrainingConfig
@@ -20,7 +23,7 @@ from ap_ranker.training.train import train
 TOPICS = ["parcel", "refund", "battery", "helmet", "invoice", "account", "brake", "lease"]
 DATA = Dataset(
     "tiny",
-    [Answer(topic, f"all about the {topic}s we know") for topic in TOPICS],
+    [Answer(topic, f"all about the {topic} we know") for topic in TOPICS],
     [
         Question(f"{topic}-{i}", pattern.format(topic), (row,))
         for row, topic in enumerate(TOPICS)
@@ -30,7 +33,14 @@ DATA = Dataset(
 
 
 def settings(name: str, dropout: float = 0.1, **other: Any) -> TrainingConfig:
-    return TrainingConfig(name, {**SMALL[name], "dropout": dropout}, batch_size=8, embedding_size=8, **other)
+    options = {**SMALL[name]}
+    if "dropout" in MODELS[name].options:
+        options["dropout"] = dropout
+    return TrainingConfig(name, options, **{"batch_size": 8, "embedding_size": 8, **other})
+
+
+def is_baseline(name: str) -> bool:
+    return MODELS[name].family == "baseline"
 
 
 def weights(ranker: Ranker) -> dict[str, torch.Tensor]:
@@ -43,7 +53,11 @@ def same(first: Ranker, second: Ranker) -> bool:
 
 
 def test_learns_a_tiny_set_by_heart(name: str, tmp_path: Path) -> None:
-    config = settings(name, 0.0, epochs=40, patience=40, learning_rate=0.02)
+    # Random vectors that are never learnt must be long to tell words apart.
+    size = 512 if is_baseline(name) else 16
+    config = settings(name, 0.0, epochs=40, patience=40, learning_rate=0.02, embedding_size=size)
+    if name == "scnn":  # each filter must tell one word from all others, as it never sees both texts
+        config = replace(config, options={**config.options, "filters": 64}, learning_rate=0.006)
     result = train(DATA, DATA, tmp_path / "c", config, device="cpu")
     assert result.dev["P@1"] == 1.0
     loaded = Ranker.from_pretrained(tmp_path / "c", "cpu")
@@ -84,12 +98,84 @@ def test_a_resumed_run_ends_with_the_weights_of_an_unbroken_one(name: str, tmp_p
     assert resumed.best_epoch == unbroken.best_epoch
 
 
-def test_the_objective_of_the_settings_is_the_one_in_force(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "choices",
+    [
+        {"objective": ["softmax", "hinge", "pointwise", "listwise"]},
+        {"optimizer": ["adam", "sgd", "adadelta"]},
+        {"schedule": ["linear", "constant", "inverse"]},
+        {"weight_decay": [0.0, 0.1]},
+        {"recipe": ["ours", "paper"]},
+    ],
+    ids=lambda choices: next(iter(choices)),
+)
+def test_the_settings_are_in_force(choices: dict[str, list[Any]], tmp_path: Path) -> None:
+    """Each value leads to other weights than the one before."""
+    [(setting, values)] = choices.items()
     runs = [
-        train(DATA, DATA, tmp_path / objective, settings("ap-cnn", objective=objective, epochs=1), device="cpu")
-        for objective in ("softmax", "hinge")
+        train(DATA, DATA, tmp_path / str(value), settings("ap-cnn", epochs=2, **{setting: value}), device="cpu")
+        for value in values
     ]
-    assert not same(runs[0].ranker, runs[1].ranker)
+    for first, second in pairwise(runs):
+        assert not same(first.ranker, second.ranker)
+
+
+class LearningRates(TrainerCallback):
+    def __init__(self) -> None:
+        self.seen: list[float] = []
+
+    def on_step_begin(self, args: Any, state: Any, control: Any, optimizer: Any = None, **_: Any) -> None:
+        self.seen.append(optimizer.param_groups[0]["lr"])
+
+
+def test_inverse_schedule_divides_by_the_epoch(tmp_path: Path) -> None:
+    """dos Santos et al. 2016, section 5.2: the learning rate of epoch t is lr / t."""
+    rates = LearningRates()
+    config = settings("ap-cnn", epochs=3, schedule="inverse", optimizer="sgd", learning_rate=0.6)
+    train(DATA, DATA, tmp_path / "c", config, device="cpu", callbacks=(rates,))
+    steps = len(rates.seen) // 3
+    assert rates.seen == pytest.approx([0.6] * steps + [0.3] * steps + [0.2] * steps)
+
+
+GRADED = Dataset(
+    "graded",
+    [Answer(f"{topic}-{kind}", f"{kind} {topic}") for topic in TOPICS for kind in ("good", "useful", "bad")],
+    [
+        Question(topic, f"the {topic}", (3 * i,), (3 * i, 3 * i + 1, 3 * i + 2), (2, 1, 0))
+        for i, topic in enumerate(TOPICS)
+    ],
+    judged=True,
+    classes=("Bad", "PotentiallyUseful", "Good"),
+)
+
+
+def test_three_classes(tmp_path: Path) -> None:
+    """A classifier learns all three classes, not only the best against the rest."""
+    config = settings("scnn", 0.0, objective="pointwise", epochs=60, patience=60, learning_rate=0.006)
+    config = replace(config, options={**config.options, "filters": 64}, embedding_size=16)
+    ranker = train(GRADED, GRADED, tmp_path / "c", config, device="cpu").ranker
+    assert isinstance(ranker.model, Classifier)
+    tokens = ranker.tokenize([answer.text for answer in GRADED.answers[:3]])
+    with torch.inference_mode():
+        questions = ranker.encode_questions([GRADED.questions[0].text] * 3)
+        logits = ranker.model.classify(questions, ranker.encode_answers(tokens))
+    assert logits.shape == (3, 3)
+    assert logits.argmax(dim=1).tolist() == [2, 1, 0]
+    assert Ranker.from_pretrained(tmp_path / "c", "cpu").config == ranker.config
+    other = replace(config, objective="listwise", epochs=1)
+    listwise = train(GRADED, GRADED, tmp_path / "listwise", other, device="cpu").ranker
+    assert listwise.config is not None
+    assert listwise.config.options["classes"] == 2
+
+
+@pytest.mark.parametrize("name", sorted(filter(is_baseline, MODELS)))
+def test_baselines_count_the_training_answers(name: str, tmp_path: Path) -> None:
+    result = train(DATA, DATA, tmp_path / "c", settings(name, 0.0), device="cpu")
+    assert result.best_epoch == 0
+    statistics = Ranker.from_pretrained(tmp_path / "c", "cpu").model.statistics
+    assert statistics is not None
+    assert statistics.documents == len(TOPICS)
+    assert statistics.mean_length == 6
 
 
 def test_nothing_to_resume(tmp_path: Path) -> None:

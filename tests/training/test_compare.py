@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from conftest import TEXTS
+
+from ap_ranker.data.dataset import Answer, Dataset, Question
+from ap_ranker.errors import InputError
+from ap_ranker.evaluation.evaluate import EvaluationSet
+from ap_ranker.evaluation.significance import randomisation_test
+from ap_ranker.models.registry import MODELS
+from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.training import compare as module
+from ap_ranker.training.compare import Comparison, Contender, compare
+from ap_ranker.training.config import TrainingConfig
+
+DATA = Dataset(
+    "pairs",
+    [Answer(str(i), text) for i, text in enumerate(TEXTS)],
+    [Question(str(i), text, (i + 1,)) for i, text in enumerate(TEXTS[:-1])],
+)
+CONFIG = TrainingConfig(epochs=1, embedding_size=8, batch_size=4)
+CONTENDERS = Contender.parse_all("ap-cnn:filters=6,qa-bilstm:hidden=3:similarity=gesd")
+
+
+def run(output: Path, config: TrainingConfig = CONFIG) -> Comparison:
+    return compare(CONTENDERS, DATA, DATA, DATA, output, config, seeds=[1, 2], device="cpu")
+
+
+def test_contenders_are_named_with_their_options() -> None:
+    assert CONTENDERS[1].model == "qa-bilstm"
+    assert CONTENDERS[1].options == {"hidden": 3, "similarity": "gesd"}
+    assert [contender.label for contender in Contender.parse_all("all")] == sorted(MODELS)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("ap-cn", "Unknown model 'ap-cn'"),
+        ("ap-cnn:filters", "Expected a model as NAME or NAME:option=value"),
+        ("ap-cnn:filter=3", "no option 'filter'"),
+        ("qa-cnn:similarity=near", "'similarity' must be cosine or gesd, found 'near'"),
+    ],
+)
+def test_bad_contenders(text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Contender.parse_all(f"qa-cnn,{text}")
+
+
+def test_the_table_holds_what_the_checkpoints_measure(tmp_path: Path) -> None:
+    comparison = run(tmp_path / "c")
+    judged = EvaluationSet(DATA)
+    assert comparison.bm25 == judged.bm25
+    assert {result.label for result in comparison.results} == {contender.label for contender in CONTENDERS}
+    raw = []
+    for result in sorted(comparison.results, key=lambda result: result.label):
+        rankers = [
+            Ranker.from_pretrained(tmp_path / "c" / f"{result.label.replace(':', ',')}-seed{seed}") for seed in (1, 2)
+        ]
+        reports = [judged.report(ranker) for ranker in rankers]
+        assert result.measures["MRR"] == [report.model["MRR"] for report in reports]
+        assert result.mean("MRR") == pytest.approx(np.mean(result.measures["MRR"]))
+        assert result.deviation("MRR") == pytest.approx(np.std(result.measures["MRR"], ddof=1))
+        each = np.mean([report.model_each["MRR"] for report in reports], axis=0)
+        raw.append((randomisation_test(each, judged.bm25_each["MRR"]), result.p_value))
+    smaller, larger = sorted(raw)
+    assert smaller[1] == pytest.approx(min(1, 2 * smaller[0]))
+    assert larger[1] == pytest.approx(max(larger[0], smaller[1]))
+    assert json.loads(comparison.to_json())["results"] == [asdict(result) for result in comparison.results]
+
+
+def test_parameters_are_counted_without_word_vectors(tmp_path: Path) -> None:
+    found = {result.label: result.parameters for result in run(tmp_path / "c").results}
+    assert found["ap-cnn:filters=6"] == (3 * 8 * 6 + 6) + 6 * 6  # the convolution and U
+    assert found["qa-bilstm:hidden=3:similarity=gesd"] == 2 * 4 * (8 * 3 + 3 * 3 + 2 * 3)
+
+
+def test_an_interrupted_comparison_goes_on(tmp_path: Path) -> None:
+    """What is finished is not trained again; the result is the same."""
+    whole = run(tmp_path / "whole")
+    calls = []
+
+    def stop_at_third(*args: object, **kwargs: object) -> object:
+        calls.append(args)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return train(*args, **kwargs)  # type: ignore[arg-type]
+
+    train = module.train
+    with patch.object(module, "train", stop_at_third), pytest.raises(KeyboardInterrupt):
+        run(tmp_path / "broken")
+    with patch.object(module, "train", wraps=train) as again:
+        resumed = run(tmp_path / "broken")
+    assert again.call_count == 2
+    assert [result.measures for result in resumed.results] == [result.measures for result in whole.results]
+
+
+def test_other_settings_are_not_mixed_in(tmp_path: Path) -> None:
+    run(tmp_path / "c")
+    with pytest.raises(InputError, match=r"ap-cnn,filters=6-seed1: expected a run with the same settings.*epochs"):
+        run(tmp_path / "c", replace(CONFIG, epochs=2))
+
+
+def test_random_order_by_hand() -> None:
+    """One right answer among six: the expected MRR is the mean of 1, 1/2 ... 1/6."""
+    assert EvaluationSet(DATA).random(orders=2000)["MRR"] == pytest.approx(
+        np.mean([1 / r for r in range(1, 7)]), abs=0.01
+    )
