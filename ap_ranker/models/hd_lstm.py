@@ -92,7 +92,7 @@ SPECS = [
         paper="Tay, Phan, Luu & Hui, Learning to Rank Question Answer Pairs with Holographic Dual LSTM Architecture",
         year=2017,
         family="survey",
-        cached="one vector, word ids",
+        cached="one vector",
         build=hd_lstm,
         options={
             "lstm": Option(640, "units of each LSTM layer, so also the size of a text's vector"),

@@ -115,7 +115,7 @@ SPECS = [
         paper="Shen, Yang & Deng, Inter-Weighted Alignment Network for Sentence Pair Modeling",
         year=2017,
         family="survey",
-        cached="token states, word importance, one vector",
+        cached="token states",
         build=iwan,
         options={
             "hidden": Option(150, "units of the LSTM in each direction, of the attention layers and of the last one"),

@@ -159,7 +159,7 @@ SPECS = [
         paper="Tay, Luu & Hui, Multi-Cast Attention Networks",
         year=2018,
         family="survey",
-        cached="projected words with intra-attention",
+        cached="token states",
         build=mcan,
         options={
             "hidden": Option(100, "units of the LSTM; the last layers have eight times as many"),

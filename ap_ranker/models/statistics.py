@@ -16,20 +16,17 @@ class CorpusStatistics(nn.Module):
 
     Attributes:
         documents: () N, the number of texts.
-        mean_length: () tokens per text.
         document_frequency: (V,) how many texts hold each word.
         collection_frequency: (V,) how often each word occurs.
     """
 
     documents: Tensor
-    mean_length: Tensor
     document_frequency: Tensor
     collection_frequency: Tensor
 
     def __init__(self, vocabulary_size: int) -> None:
         super().__init__()
         self.register_buffer("documents", torch.zeros(()))
-        self.register_buffer("mean_length", torch.ones(()))
         self.register_buffer("document_frequency", torch.zeros(vocabulary_size))
         self.register_buffer("collection_frequency", torch.zeros(vocabulary_size))
 
@@ -41,7 +38,6 @@ class CorpusStatistics(nn.Module):
             occurrences.update(ids)
             holders.update(set(ids))
         self.documents.fill_(documents)
-        self.mean_length.fill_(occurrences.total() / max(documents, 1))
         for table, counts in ((self.document_frequency, holders), (self.collection_frequency, occurrences)):
             table.zero_()
             table[list(counts)] = torch.tensor(list(counts.values()), dtype=table.dtype, device=table.device)

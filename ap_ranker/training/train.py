@@ -23,6 +23,7 @@ from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluate import EvaluationSet, answerable
 from ap_ranker.models.base import AnswerModel, PairModel
 from ap_ranker.models.classifier import Classifier
+from ap_ranker.models.metzler_bendersky import MetzlerBendersky
 from ap_ranker.models.registry import build_model, complete_options
 from ap_ranker.models.spec import Inputs
 from ap_ranker.ranking.checkpoint import CheckpointConfig, save_checkpoint
@@ -33,6 +34,7 @@ from ap_ranker.text.vectors import WordVectors
 from ap_ranker.training.batches import Batches, LengthBuckets, Pairs
 from ap_ranker.training.card import model_card
 from ap_ranker.training.config import OWN_CANDIDATES, WITHOUT_GRADIENT, TrainingConfig
+from ap_ranker.training.coordinate_ascent import coordinate_ascent
 from ap_ranker.training.objectives import IGNORE, NEGATIVE, hinge, in_batch_softmax, listwise, pointwise
 from ap_ranker.training.sentences import with_answer_sentences
 
@@ -129,7 +131,9 @@ def train(
         | asdict(recipe)
         | {"data": data.name, "dev": dev.name, "pairs": n_pairs, "best_epoch": best_epoch, "seconds": round(seconds, 1)}
     )
-    ranker.config = CheckpointConfig(config.model, options, embedding_size, config.max_tokens, settings)
+    ranker.config = CheckpointConfig(
+        config.model, options, embedding_size, config.max_tokens, settings, segmenter=config.segmenter
+    )
     if int(os.environ.get("RANK", "0")) == 0:  # of several processes, the first writes
         card = model_card(
             config=config,
@@ -146,9 +150,8 @@ def train(
 
 def _fit_weights(ranker: Ranker, data: Dataset) -> None:
     """Give a linear model the weights that rank the questions of `data` best."""
-    from ap_ranker.training.coordinate_ascent import coordinate_ascent
-
     model = ranker.model
+    assert isinstance(model, MetzlerBendersky)
     judged = EvaluationSet(data)
     features, relevant = [], []
     for question, rows in zip(judged.questions, judged.pools, strict=True):
@@ -245,7 +248,7 @@ class _AnswerTrainer(Trainer):
         return len(self.get_train_dataloader())
 
     def create_optimizer(self, *args: Any, **kwargs: Any) -> torch.optim.Optimizer:
-        parameters = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
+        parameters = [parameter for parameter in self.ranker.model.parameters() if parameter.requires_grad]
         optimizers = {"adam": torch.optim.Adam, "sgd": torch.optim.SGD, "adadelta": torch.optim.Adadelta}
         self.optimizer = optimizers[self.recipe.optimizer](
             parameters, lr=self.recipe.learning_rate, weight_decay=self.recipe.weight_decay
@@ -256,9 +259,9 @@ class _AnswerTrainer(Trainer):
         if self.recipe.schedule != "inverse":
             return super().create_scheduler(num_training_steps, optimizer)
         epoch = self.steps_per_epoch
-        self.lr_scheduler = torch.optim.lr_scheduler.LambdaLR(
-            optimizer or self.optimizer, lambda step: 1 / (1 + step // epoch)
-        )
+        chosen = optimizer or self.optimizer
+        assert chosen is not None
+        self.lr_scheduler = torch.optim.lr_scheduler.LambdaLR(chosen, lambda step: 1 / (1 + step // epoch))
         return self.lr_scheduler
 
     def compute_loss(
@@ -320,7 +323,8 @@ def _tokenizer(data: Dataset, config: TrainingConfig, vectors: WordVectors | Non
         texts,
         max_tokens=config.max_tokens,
         extra_words=[word.lower() for word in known],
-        **({"phrases": True} if config.phrases else {}),
+        phrases=config.phrases,
+        segmenter=config.segmenter,
     )
 
 

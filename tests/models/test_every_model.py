@@ -6,16 +6,18 @@ Its naive score, number by number from the paper, stands in `tests/naive`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
-from conftest import make_model
+from conftest import TEXTS, make_model, write_checkpoint
 from naive import CASES
 from naive.case import Case
 from torch import Tensor
 
 from ap_ranker.models.base import AnswerModel, States
 from ap_ranker.models.registry import MODELS
+from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.batch import TokenBatch
 from ap_ranker.training.objectives import NEGATIVE, POSITIVE, hinge, in_batch_softmax
 
@@ -92,6 +94,8 @@ def test_same_scores_every_time(model: AnswerModel) -> None:
 
 
 def test_every_parameter_learns(model: AnswerModel) -> None:
+    if not list(model.parameters()):
+        pytest.skip("it only counts words")
     loss = model(TokenBatch.from_lists(QUESTIONS), TokenBatch.from_lists(ANSWERS)).square().sum()
     loss.backward()
     for parameter_name, parameter in model.named_parameters():
@@ -130,3 +134,40 @@ def test_dropout_acts_in_training_only(name: str) -> None:
     assert torch.equal(scores(model, QUESTIONS, ANSWERS), scores(model, QUESTIONS, ANSWERS))
     model.train()
     assert not torch.equal(scores(model, QUESTIONS, ANSWERS), scores(model, QUESTIONS, ANSWERS))
+
+
+# --- the same models as a user meets them: loaded from a checkpoint, fed with texts ---
+
+
+@pytest.fixture
+def ranker(case: Case, tmp_path: Path) -> Ranker:
+    return Ranker.from_pretrained(write_checkpoint(case.name, tmp_path / "checkpoint", case.options), "cpu")
+
+
+def test_a_loaded_checkpoint_scores_as_the_saved_model(case: Case, ranker: Ranker) -> None:
+    saved = make_model(case.name, ranker.tokenizer.words, case.options)
+    assert saved.state_dict().keys() == ranker.model.state_dict().keys()
+    tokens = ranker.tokenize(TEXTS)
+    with torch.no_grad():
+        expected = saved(TokenBatch.from_lists(tokens), TokenBatch.from_lists(tokens))
+        assert torch.equal(ranker.model(TokenBatch.from_lists(tokens), TokenBatch.from_lists(tokens)), expected)
+
+
+ODD = ["", " \n", "?", "parcel", "qwertyuiop", "parcel " * 500]
+"""Empty, without a word, of one token, unknown, and longer than a checkpoint's limit of 20 tokens."""
+
+
+def test_odd_texts_have_scores(ranker: Ranker) -> None:
+    for question in ODD:
+        scores = ranker.score(question, [*ODD, *TEXTS])
+        assert torch.isfinite(scores).all()
+        alone = torch.cat([ranker.score(question, [text]) for text in [*ODD, *TEXTS]])
+        assert torch.allclose(scores, alone, atol=1e-5)
+
+
+def test_long_texts_are_cut_and_one_warning_says_so(ranker: Ranker, caplog: pytest.LogCaptureFixture) -> None:
+    cut = ranker.score("where is it", ["parcel " * 20, "parcel " * 500])
+    assert cut[0] == cut[1]
+    ranker.score("parcel " * 30, ["parcel " * 500])
+    [warning] = [record.getMessage() for record in caplog.records]
+    assert warning.startswith("1 of 2 texts are longer than 20 tokens")
