@@ -205,7 +205,7 @@ SPECS = [
         build=scnn,
         options=_SIZES | _TRAINING,
         recipe=_RECIPE,
-        objective="pointwise",
+        objective="listwise",
     ),
     ModelSpec(
         name="abcnn-1",
@@ -216,7 +216,7 @@ SPECS = [
         build=abcnn_1,
         options=_SIZES | _TRAINING,
         recipe=_RECIPE,
-        objective="pointwise",
+        objective="listwise",
     ),
     ModelSpec(
         name="abcnn-2",
@@ -227,7 +227,7 @@ SPECS = [
         build=abcnn_2,
         options=_SIZES | _POOLING | _TRAINING,
         recipe=_RECIPE,
-        objective="pointwise",
+        objective="listwise",
     ),
     ModelSpec(
         name="abcnn-3",
@@ -238,6 +238,6 @@ SPECS = [
         build=abcnn_3,
         options=_SIZES | _POOLING | _TRAINING,
         recipe=_RECIPE,
-        objective="pointwise",
+        objective="listwise",
     ),
 ]

@@ -191,7 +191,7 @@ def _finished(folder: Path, settings: TrainingConfig, data: Dataset) -> Ranker |
     ranker = Ranker.from_pretrained(folder)
     assert ranker.config is not None
     wanted = json.loads(json.dumps(asdict(settings) | {"data": data.name}))
-    recipe = asdict(settings.training_recipe)
+    recipe = asdict(settings.training_recipe(judged=data.judged))
     before = ranker.config.training
     different = [name for name, value in (wanted | recipe).items() if before.get(name) != value]
     if different:

@@ -51,8 +51,9 @@ class TrainingConfig:
     trains as the model's paper did (`ap-ranker models NAME` shows how)."""
 
     objective: Objective | None = None
-    """`softmax` (in-batch: every other answer of the batch is a negative at no extra cost; ours, where matching is
-    cheap), `hinge`, `pointwise` cross-entropy, `listwise` softmax over a question's own candidates."""
+    """`softmax` (in-batch: every other answer of the batch is a negative at no extra cost), `hinge`, `pointwise`
+    cross-entropy, `listwise` softmax over a question's own candidates. Ours is listwise where candidates were judged
+    one by one, as they are the hardest negatives there are, or where a pair is dear to match; otherwise softmax."""
 
     margin: float | None = None
     """Hinge: how far a right answer must lead; always the paper's value if not given."""
@@ -143,32 +144,34 @@ class TrainingConfig:
         if not 0 < self.dev_share < 1:
             raise InputError(f"Expected dev_share between 0 and 1, found {self.dev_share}.")
 
-    @property
-    def training_recipe(self) -> Recipe:
-        """Objective, optimiser and so on in force: what is given, and the rest as `recipe` says."""
+    def training_recipe(self, *, judged: bool) -> Recipe:
+        """Objective, optimiser and so on in force: what is given, and the rest as `recipe` says.
+
+        Args:
+            judged: the data's candidates were judged one by one.
+        """
         spec = model_spec(self.model)
-        objective = self.objective or (spec.recipe.objective if self.recipe == "paper" else spec.objective)
         if spec.objective in WITHOUT_GRADIENT:
             objective = spec.objective
-        if self.recipe == "paper":
-            base = spec.recipe
+        elif self.recipe == "paper":
+            objective = self.objective or spec.recipe.objective
         else:
-            base = Recipe(
-                objective, "adam", 2e-3, "linear", 16 if objective in OWN_CANDIDATES else 64, spec.recipe.margin
-            )
+            objective = self.objective or ("listwise" if judged else spec.objective)
+        batch_size = 16 if objective in OWN_CANDIDATES else 64
+        ours = Recipe(objective, "adam", 2e-3, "linear", batch_size, spec.recipe.margin)
         given = {f.name: getattr(self, f.name) for f in fields(Recipe)} | {"objective": objective}
+        base = spec.recipe if self.recipe == "paper" else ours
         return replace(base, **{name: value for name, value in given.items() if value is not None})
 
     def learns_from_sentences(self, pairs: int) -> bool:
         """Whether answer sentences are in force for so many question-answer pairs."""
         return pairs < FEW_PAIRS if self.answer_sentences is None else self.answer_sentences
 
-    @property
-    def sampled_negatives(self) -> int:
+    def sampled_negatives(self, objective: Objective) -> int:
         """The number of drawn answers in force."""
         if self.negatives is not None:
             return self.negatives
-        return {"hinge": 50, "pointwise": 15, "listwise": 15}.get(self.training_recipe.objective, 0)
+        return {"hinge": 50, "pointwise": 15, "listwise": 15}.get(objective, 0)
 
 
 def read_config(path: Path | None, given: Mapping[str, Any]) -> TrainingConfig:

@@ -25,7 +25,7 @@ from ap_ranker.models.base import AnswerModel, PairModel
 from ap_ranker.models.classifier import Classifier
 from ap_ranker.models.metzler_bendersky import MetzlerBendersky
 from ap_ranker.models.registry import build_model, complete_options
-from ap_ranker.models.spec import Inputs
+from ap_ranker.models.spec import Inputs, Recipe
 from ap_ranker.ranking.checkpoint import CheckpointConfig, save_checkpoint
 from ap_ranker.ranking.ranker import Ranker, resolve_device
 from ap_ranker.text.batch import TokenBatch
@@ -86,7 +86,7 @@ def train(
     """
     data = replace(data, questions=answerable(data))
     n_pairs = data.pairs
-    recipe = config.training_recipe
+    recipe = config.training_recipe(judged=data.judged)
     if config.learns_from_sentences(n_pairs) and recipe.objective not in WITHOUT_GRADIENT:
         data = with_answer_sentences(data)
     work = output.with_name(output.name + ".training")
@@ -106,7 +106,11 @@ def train(
         _load_vectors(model, vectors, tokenizer, config)
     own_candidates = recipe.objective in OWN_CANDIDATES
     batches = Batches(
-        data, tokenizer, negatives=config.sampled_negatives, own_candidates=own_candidates, seed=config.seed
+        data,
+        tokenizer,
+        negatives=config.sampled_negatives(recipe.objective),
+        own_candidates=own_candidates,
+        seed=config.seed,
     )
     if model.statistics is not None:
         model.statistics.count(batches.answers)
@@ -121,7 +125,7 @@ def train(
         best_epoch = 0
     else:
         pairs = Pairs(data, own_candidates=own_candidates)
-        best_epoch = _learn(ranker, pairs, batches, dev_set, config, work, last, callbacks)
+        best_epoch = _learn(ranker, pairs, batches, dev_set, config, recipe, work, last, callbacks)
     seconds = time.perf_counter() - started
 
     # 3. The best epoch's weights are loaded again by now; write them as a checkpoint.
@@ -170,6 +174,7 @@ def _learn(
     batches: Batches,
     dev: EvaluationSet,
     config: TrainingConfig,
+    recipe: Recipe,
     work: Path,
     last: str | None,
     callbacks: tuple[TrainerCallback, ...],
@@ -181,11 +186,12 @@ def _learn(
     """
     trainer = _AnswerTrainer(
         config,
+        recipe,
         ranker,
         dev,
         batches,
         model=_Scorer(ranker.model),
-        args=_arguments(work, config, ranker.device),
+        args=_arguments(work, config, recipe, ranker.device),
         train_dataset=pairs,
         data_collator=batches,
         callbacks=[EarlyStoppingCallback(config.patience)],
@@ -232,10 +238,16 @@ class _AnswerTrainer(Trainer):
     """Steps on our objectives, and judges an epoch by the dev questions' ranking."""
 
     def __init__(
-        self, config: TrainingConfig, ranker: Ranker, dev: EvaluationSet, batches: Batches, **kwargs: Any
+        self,
+        config: TrainingConfig,
+        recipe: Recipe,
+        ranker: Ranker,
+        dev: EvaluationSet,
+        batches: Batches,
+        **kwargs: Any,
     ) -> None:
         super().__init__(eval_dataset=dev.questions, **kwargs)
-        self.config, self.recipe, self.ranker, self.dev = config, config.training_recipe, ranker, dev
+        self.config, self.recipe, self.ranker, self.dev = config, recipe, ranker, dev
         self.classes = batches.classes
         self.answer_lengths = [batches.answer_length(pair) for pair in kwargs["train_dataset"]]
         self.n_answers = len({row for _, row in kwargs["train_dataset"]})
@@ -288,8 +300,7 @@ class _AnswerTrainer(Trainer):
         return measures
 
 
-def _arguments(work: Path, config: TrainingConfig, device: torch.device) -> TrainingArguments:
-    recipe = config.training_recipe
+def _arguments(work: Path, config: TrainingConfig, recipe: Recipe, device: torch.device) -> TrainingArguments:
     return TrainingArguments(
         output_dir=str(work),
         num_train_epochs=config.epochs,

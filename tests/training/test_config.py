@@ -20,25 +20,30 @@ def test_command_line_over_file_over_defaults(tmp_path: Path) -> None:
         5,
         TrainingConfig.seed,
     )
-    assert (config.match, config.training_recipe.margin) == (Match.answer, 1)
+    assert (config.match, config.training_recipe(judged=False).margin) == (Match.answer, 1)
 
 
 def test_papers_margin_and_negatives() -> None:
-    assert TrainingConfig("ap-bilstm").training_recipe.margin == 0.2
-    assert TrainingConfig(objective="hinge").sampled_negatives == 50
-    assert TrainingConfig(objective="softmax").sampled_negatives == 0
-    assert TrainingConfig(objective="hinge", negatives=0).sampled_negatives == 0
+    assert TrainingConfig("ap-bilstm").training_recipe(judged=False).margin == 0.2
+    assert TrainingConfig().sampled_negatives("hinge") == 50
+    assert TrainingConfig().sampled_negatives("softmax") == 0
+    assert TrainingConfig(negatives=0).sampled_negatives("hinge") == 0
 
 
 def test_the_papers_recipe_and_ours() -> None:
-    ours = TrainingConfig("ap-cnn").training_recipe
+    ours = TrainingConfig("ap-cnn").training_recipe(judged=False)
     assert (ours.objective, ours.optimizer, ours.schedule, ours.batch_size) == ("softmax", "adam", "linear", 64)
-    paper = TrainingConfig("ap-cnn", recipe="paper").training_recipe
+    paper = TrainingConfig("ap-cnn", recipe="paper").training_recipe(judged=False)
     assert paper == model_spec("ap-cnn").recipe
     assert (paper.objective, paper.optimizer, paper.learning_rate, paper.schedule) == ("hinge", "sgd", 1.1, "inverse")
-    mixed = TrainingConfig("ap-cnn", recipe="paper", optimizer="adadelta", learning_rate=0.5).training_recipe
+    mixed = TrainingConfig("ap-cnn", recipe="paper", optimizer="adadelta", learning_rate=0.5).training_recipe(
+        judged=False
+    )
     assert mixed == replace(paper, optimizer="adadelta", learning_rate=0.5)
-    assert TrainingConfig("ap-cnn", objective="listwise").training_recipe.batch_size == 16
+    assert TrainingConfig("ap-cnn", objective="listwise").training_recipe(judged=False).batch_size == 16
+    assert TrainingConfig("ap-cnn").training_recipe(judged=True).objective == "listwise"
+    assert TrainingConfig("ap-cnn", recipe="paper").training_recipe(judged=True).objective == "hinge"
+    assert TrainingConfig("bm25", objective="hinge").training_recipe(judged=True).objective == "counts"
 
 
 @pytest.mark.parametrize(
