@@ -21,8 +21,11 @@ from ap_ranker.errors import InputError
 SPLITS = {"train": ("train",), "dev": ("dev", "valid", "validation"), "test": ("test",)}
 """The file names that a folder uses for each split."""
 
-GRADES = {"bad": "Bad", "potentiallyuseful": "PotentiallyUseful", "good": "Good"}
-"""The labels of SemEval's community question answering, from worst to best; only Good is a right answer."""
+GRADED_CLASSES = ("Bad", "PotentiallyUseful", "Good")
+"""The classes of SemEval's community question answering, from worst to best; only Good is a right answer."""
+
+GRADES = {"good": 2, "potentiallyuseful": 1, "potential": 1, "bad": 0, "dialogue": 0, "not english": 0, "other": 0}
+"""Its labels as positions in these classes; those of 2015 that 2016 gave up count as what they became."""
 
 _LAYOUTS = (
     "expected the columns (a) question, answer; (b) question, answer, label; "
@@ -144,20 +147,20 @@ def _classes(table: Table) -> tuple[str, ...]:
     """Which of the two sets of labels the table uses: the first row says it."""
     first = next(iter(table.rows), None)
     graded = first is not None and first.get("label").casefold() in GRADES
-    return tuple(GRADES.values()) if graded else ("wrong", "right")
+    return GRADED_CLASSES if graded else ("wrong", "right")
 
 
 def _label(row: Row, classes: tuple[str, ...]) -> int:
     value = row.need("label").casefold()
     if len(classes) > 2:
         if value in GRADES:
-            return list(GRADES).index(value)
+            return GRADES[value]
     elif value in ("true", "false"):
         return int(value == "true")
     else:
         with suppress(ValueError):
             return int(float(value) > 0)
-    graded = ", ".join(reversed(GRADES.values()))
+    graded = ", ".join(reversed(GRADED_CLASSES))
     expected = f"{graded}, as in the first row" if len(classes) > 2 else f"1 or 0 (or true, false; or {graded})"
     raise InputError(f"{row.place}: expected a label {expected}, found {row.get('label')!r}.")
 

@@ -34,14 +34,14 @@ class HDLSTM(Classifier):
     embedding: WordEmbedding
     statistics: CorpusStatistics
 
-    def __init__(self, embedding: WordEmbedding, size: int, lstm: int, layers: int, hidden: int, classes: int) -> None:
+    def __init__(self, embedding: WordEmbedding, size: int, hidden: int, layers: int, head: int, classes: int) -> None:
         super().__init__()
         self.embedding = embedding
         self.statistics = CorpusStatistics(embedding.vectors.num_embeddings)
-        self.q_lstm = LSTM(size, lstm, layers=layers)
-        self.a_lstm = LSTM(size, lstm, layers=layers)
-        self.M = nn.Linear(lstm, lstm, bias=False)
-        self.head = hidden_layer(lstm + 3, hidden, classes, nn.Tanh)
+        self.q_lstm = LSTM(size, hidden, layers=layers)
+        self.a_lstm = LSTM(size, hidden, layers=layers)
+        self.M = nn.Linear(hidden, hidden, bias=False)
+        self.head = hidden_layer(hidden + 3, head, classes, nn.Tanh)
 
     def encode(self, batch: TokenBatch) -> States:
         """Of answers."""
@@ -79,10 +79,10 @@ def overlap(questions: States, answers: States) -> Tensor:
     return (questions.features * shared.unsqueeze(2)).sum(dim=1) / sizes.clamp(min=1).unsqueeze(1)
 
 
-def hd_lstm(inputs: Inputs, *, lstm: int, layers: int, hidden: int, classes: int, dropout: float) -> HDLSTM:
+def hd_lstm(inputs: Inputs, *, hidden: int, layers: int, head: int, classes: int, dropout: float) -> HDLSTM:
     """HD-LSTM."""
     embedding = WordEmbedding(len(inputs.words), inputs.embedding_size, dropout)
-    return HDLSTM(embedding, inputs.embedding_size, lstm, layers, hidden, classes)
+    return HDLSTM(embedding, inputs.embedding_size, hidden, layers, head, classes)
 
 
 # Sizes and recipe: ours.
@@ -95,9 +95,9 @@ SPECS = [
         cached="one vector",
         build=hd_lstm,
         options={
-            "lstm": Option(640, "units of each LSTM layer, so also the size of a text's vector"),
+            "hidden": Option(200, "units of each LSTM layer, so also the size of a text's vector (a GPU may have 640)"),
             "layers": Option(2, "LSTM layers on each side"),
-            "hidden": Option(200, "units of the holographic hidden layer"),
+            "head": Option(200, "units of the holographic hidden layer"),
             "classes": CLASSES,
             "dropout": replace(DROPOUT, default=0.1),
         },

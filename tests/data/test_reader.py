@@ -45,7 +45,7 @@ def test_judged(tmp_path: Path) -> None:
 
 def test_graded_labels(tmp_path: Path) -> None:
     """Only Good is right; the class of each candidate is kept for the classifiers."""
-    rows = "q,a,PotentiallyUseful\nq,b,Good\nq,c,bad\nr,d,Bad\nr,d,PotentiallyUseful\n"
+    rows = "q,a,PotentiallyUseful\nq,b,Good\nq,c,bad\nr,d,Dialogue\nr,d,Potential\n"
     write(tmp_path, d_csv="question,answer,label\n" + rows)
     data = read_dataset(tmp_path / "d.csv", "train")
     assert data.classes == ("Bad", "PotentiallyUseful", "Good")

@@ -35,6 +35,6 @@ def score(model: AnswerModel, q: list[int], a: list[int]) -> float:
 
 
 CASES = [
-    Case("hd-lstm", {"lstm": 5, "layers": 2, "hidden": 6}, score),
-    Case("hd-lstm", {"lstm": 6, "layers": 1, "hidden": 6, "classes": 3}, score),
+    Case("hd-lstm", {"hidden": 5, "layers": 2, "head": 6}, score),
+    Case("hd-lstm", {"hidden": 6, "layers": 1, "head": 6, "classes": 3}, score),
 ]
