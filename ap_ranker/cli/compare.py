@@ -10,9 +10,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from ap_ranker.cli.files import describe, read_training_data, write_whole
+from ap_ranker.cli.data import describe, read_training_data
 from ap_ranker.cli.options import Answers, Device, MatchText
 from ap_ranker.errors import InputError
+from ap_ranker.files import write_whole
 
 if TYPE_CHECKING:
     from ap_ranker.evaluation.evaluate import Report

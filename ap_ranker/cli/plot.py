@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ap_ranker.cli.files import written_whole
 from ap_ranker.errors import InputError
+from ap_ranker.files import written_whole
 
 if TYPE_CHECKING:
     from ap_ranker.training.compare import Comparison
@@ -27,6 +27,7 @@ def check_plotting() -> None:
 def plot_comparison(comparison: Comparison, path: Path) -> None:
     """Draw MRR as bars with their standard deviation, BM25 and random order as lines, and MRR against time."""
     from matplotlib.figure import Figure
+    from matplotlib.ticker import LogLocator, NullFormatter
 
     results = comparison.results[::-1]  # bars are drawn from the bottom up
     labels = [result.label for result in results]
@@ -44,6 +45,10 @@ def plot_comparison(comparison: Comparison, path: Path) -> None:
         costs.annotate(label, (x, y), fontsize=7, xytext=(3, 3), textcoords="offset points")
     costs.axhline(comparison.bm25["MRR"], color="tab:orange")
     costs.set_xscale("log")
+    costs.margins(x=0.2)  # room for the labels
+    costs.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    costs.xaxis.set_major_formatter("{x:g}")
+    costs.xaxis.set_minor_formatter(NullFormatter())
     costs.set_xlabel("milliseconds per question, answers encoded beforehand")
     costs.set_ylabel("MRR")
     figure.suptitle(f"{comparison.n_questions:,} questions, {len(comparison.seeds)} seed(s)")

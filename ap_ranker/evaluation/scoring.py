@@ -48,13 +48,10 @@ def score_candidates(
     question_seconds = time.perf_counter() - started
 
     started, matching = time.perf_counter(), 0.0
-    tokens = dict(zip(wanted, ranker.tokenize([dataset.answers[row].text for row in wanted]), strict=True))
-    order = sorted(wanted, key=lambda row: len(tokens[row]))  # answers of similar length need little padding
-    for start in range(0, len(order), BATCH_SIZE):
-        batch = order[start : start + BATCH_SIZE]
-        states = ranker.encode_answers([tokens[row] for row in batch])
+    order = list(wanted)
+    for batch, states in ranker.answer_states([dataset.answers[row].text for row in order]):
         begun = time.perf_counter()
-        pairs = [(number, column, place) for column, row in enumerate(batch) for number, place in wanted[row]]
+        pairs = [(number, column, place) for column, row in enumerate(batch) for number, place in wanted[order[row]]]
         numbers, columns, places = zip(*pairs, strict=True)
         found = ranker.model.match_pairs(question_states, states, torch.tensor(numbers), torch.tensor(columns))
         for number, place, score in zip(numbers, places, found.float().tolist(), strict=True):

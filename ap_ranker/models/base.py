@@ -41,14 +41,15 @@ class States:
     features: Tensor | None = None
     vector: Tensor | None = None
 
-    def _items(self) -> dict[str, Tensor]:
+    def filled(self) -> dict[str, Tensor]:
+        """The fields that are filled."""
         return {f.name: value for f in fields(self) if (value := getattr(self, f.name)) is not None}
 
     def __len__(self) -> int:
-        return len(next(iter(self._items().values())))
+        return len(next(iter(self.filled().values())))
 
     def __getitem__(self, rows: slice | Tensor | Sequence[int]) -> States:
-        return States(**{name: value[rows] for name, value in self._items().items()})
+        return States(**{name: value[rows] for name, value in self.filled().items()})
 
     def split(self) -> list[States]:
         """One `States` per text, without its padding."""
@@ -57,7 +58,7 @@ class States:
             return singles
         lengths = self.mask.sum(dim=1).tolist()
         return [
-            States(**{name: v if name == "vector" else v[:, :length] for name, v in single._items().items()})
+            States(**{name: v if name == "vector" else v[:, :length] for name, v in single.filled().items()})
             for single, length in zip(singles, lengths, strict=True)
         ]
 
@@ -66,7 +67,7 @@ class States:
         """Join several `States` into one, padding the shorter ones."""
         joined = {
             name: pad_sequence([text for part in parts for text in getattr(part, name)], batch_first=True)
-            for name in parts[0]._items()
+            for name in parts[0].filled()
         }
         return cls(**joined)
 
@@ -81,11 +82,13 @@ class AnswerModel(nn.Module, ABC):
             needs no vectors.
         statistics: how often the words occur in the answers; training counts them. `None` where a model needs none.
         temperature: what in-batch softmax divides the scores by unless told otherwise; 1 for log-odds.
+        rounds: whether its states may be kept in fewer bits than float32.
     """
 
     embedding: WordEmbedding | None
     statistics: CorpusStatistics | None
     temperature: float = 1.0
+    rounds: bool = True
 
     def __init__(self) -> None:
         super().__init__()

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import shutil
-import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +12,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from ap_ranker.errors import InputError
+from ap_ranker.files import written_aside
 from ap_ranker.models.base import AnswerModel
 from ap_ranker.models.registry import build_model
 from ap_ranker.models.spec import Inputs
@@ -52,7 +50,7 @@ def save_checkpoint(
 ) -> None:
     """Write a checkpoint folder, replacing an earlier checkpoint at that place only when the new one is complete."""
     config = replace(config, segmenter=tokenizer.segmenter)
-    with _written_aside(folder) as draft:
+    with written_aside(folder) as draft:
         (draft / CONFIG).write_text(json.dumps(asdict(config), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         save_file({name: value.contiguous() for name, value in model.state_dict().items()}, draft / WEIGHTS)
         tokenizer.save(draft / TOKENIZER)
@@ -127,22 +125,3 @@ def load_checkpoint(folder: Path) -> tuple[CheckpointConfig, AnswerModel, WordTo
     except (SafetensorError, RuntimeError) as error:
         raise InputError(f"{folder / WEIGHTS}: its weights do not fit {config.model} ({error}).") from error
     return config, model.eval(), tokenizer
-
-
-@contextmanager
-def _written_aside(folder: Path) -> Iterator[Path]:
-    """A new folder beside `folder` that takes its place when the block ends, and vanishes if it fails."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
-    try:
-        yield draft
-        draft.chmod(0o755)  # mkdtemp makes private folders
-        if folder.exists():
-            old = draft.with_name(draft.name + ".old")
-            folder.rename(old)
-            draft.rename(folder)
-            shutil.rmtree(old)
-        else:
-            draft.rename(folder)
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)

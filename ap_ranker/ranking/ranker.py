@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +12,10 @@ from torch import Tensor
 
 from ap_ranker.errors import InputError
 from ap_ranker.models.base import AnswerModel, States
+from ap_ranker.ranking.cache import EncodingCache, text_key
 from ap_ranker.ranking.checkpoint import CheckpointConfig, find_checkpoint, load_checkpoint
+from ap_ranker.ranking.encodings import Encodings, fingerprint
+from ap_ranker.ranking.packing import Packed, Precision, length, pack, unpack
 from ap_ranker.text.batch import TokenBatch
 from ap_ranker.text.tokenizer import WordTokenizer
 
@@ -47,6 +50,8 @@ class Ranker:
 
     Attributes:
         config: what the checkpoint says of the model; `None` for a model that is still being trained.
+        cache: states of answers that were ranked before; `None` for none.
+        encodings: states of a corpus, encoded beforehand; `None` for none.
     """
 
     def __init__(
@@ -55,16 +60,27 @@ class Ranker:
         tokenizer: WordTokenizer,
         device: torch.device | str = "cpu",
         config: CheckpointConfig | None = None,
+        *,
+        cache: EncodingCache | None = None,
+        encodings: Encodings | None = None,
     ) -> None:
         self.model = model.to(device)
         self.tokenizer = tokenizer
         self.device = torch.device(device)
         self.config = config
+        self.cache = cache
+        self.encodings = encodings
         self._warned_of_cuts = False
 
     @classmethod
     def from_pretrained(
-        cls, source: str | Path, device: torch.device | str | None = None, token: str | None = None
+        cls,
+        source: str | Path,
+        device: torch.device | str | None = None,
+        token: str | None = None,
+        *,
+        cache: EncodingCache | None = None,
+        encodings: str | Path | None = None,
     ) -> Ranker:
         """Load a checkpoint.
 
@@ -72,13 +88,17 @@ class Ranker:
             source: a checkpoint folder, or the name of a hub repository.
             device: `None` takes the GPU if there is one.
             token: for private repositories.
+            cache: keeps the states of answers for the next question; none by default.
+            encodings: a folder that `ap-ranker encode` wrote with this checkpoint; none by default.
 
         Raises:
-            InputError: no such checkpoint, a damaged one, no such device.
+            InputError: no such checkpoint, a damaged one, encodings of another one, no such device.
         """
         chosen = resolve_device(device)
-        config, model, tokenizer = load_checkpoint(find_checkpoint(source, token))
-        return cls(model, tokenizer, chosen, config)
+        folder = find_checkpoint(source, token)
+        config, model, tokenizer = load_checkpoint(folder)
+        opened = None if encodings is None else Encodings.open(encodings, fingerprint(folder))
+        return cls(model, tokenizer, chosen, config, cache=cache, encodings=opened)
 
     def rank(self, question: str, answers: Sequence[str], top_k: int | None = None) -> list[RankedAnswer]:
         """The answers from best to worst; equal scores keep the given order.
@@ -103,15 +123,48 @@ class Ranker:
         if not answers:
             return torch.empty(0)
         state = self.encode_questions([question])
-        tokens = self.tokenize(answers)
-        # Answers of similar length share a batch, so little time goes into padding.
-        order = sorted(range(len(answers)), key=lambda row: len(tokens[row]))
         scores = torch.empty(len(answers))
-        for start in range(0, len(order), batch_size):
-            rows = order[start : start + batch_size]
-            states = self.encode_answers([tokens[row] for row in rows])
+        for rows, states in self.answer_states(answers, batch_size):
             scores[rows] = self.model.match(state, states)[0].float().cpu()
         return scores
+
+    def answer_states(self, answers: Sequence[str], batch_size: int = BATCH_SIZE) -> Iterator[tuple[list[int], States]]:
+        """The states of N answers in batches, each with the positions of its answers.
+
+        Answers of similar length share a batch, so little time goes into padding. States are taken from the cache and
+        the encodings, where there are any, and made otherwise.
+        """
+        if self.cache is None and self.encodings is None:
+            tokens = self.tokenize(answers)
+            for rows in _by_length([len(ids) for ids in tokens], batch_size):
+                yield rows, self.encode_answers([tokens[row] for row in rows])
+            return
+        packed = self._packed(answers, batch_size)
+        for rows in _by_length([length(text) for text in packed], batch_size):
+            yield rows, unpack([packed[row] for row in rows], self.device)
+
+    def pack(self, states: States, precision: Precision) -> list[Packed]:
+        """The states of N answers as N packed ones; in float32 whatever is asked if the model needs it."""
+        return pack(states, precision if self.model.rounds else Precision.float32)
+
+    def _packed(self, answers: Sequence[str], batch_size: int) -> list[Packed]:
+        keys = [text_key(text) for text in answers]
+        found: dict[bytes, Packed] = {}
+        for source in (self.cache, self.encodings):
+            if source is not None:
+                wanted = [key for key in dict.fromkeys(keys) if key not in found]
+                found |= {key: states for key, states in zip(wanted, source.get(wanted), strict=True) if states}
+        known = set(found)
+        left = {key: text for key, text in zip(keys, answers, strict=True) if key not in known}
+        precision = self.cache.precision if self.cache else Precision.float32
+        tokens = self.tokenize(list(left.values()))
+        names = list(left)
+        for rows in _by_length([len(ids) for ids in tokens], batch_size):
+            states = self.pack(self.encode_answers([tokens[row] for row in rows]), precision)
+            found |= {names[row]: text for row, text in zip(rows, states, strict=True)}
+        if self.cache is not None:
+            self.cache.put(list(found), list(found.values()))
+        return [found[key] for key in keys]
 
     def tokenize(self, texts: Sequence[str]) -> list[list[int]]:
         """Token ids; the first time a text is too long for the model, a warning says so."""
@@ -135,6 +188,13 @@ class Ranker:
         """States of N tokenised answers."""
         self.model.eval()
         return self.model.encode_answers(TokenBatch.from_lists(tokens, self.device))
+
+
+def _by_length(lengths: Sequence[int], batch_size: int) -> Iterator[list[int]]:
+    """The positions of texts in batches of similar length."""
+    order = sorted(range(len(lengths)), key=lengths.__getitem__)
+    for start in range(0, len(order), batch_size):
+        yield order[start : start + batch_size]
 
 
 def resolve_device(device: torch.device | str | None) -> torch.device:

@@ -1,9 +1,7 @@
-"""Files that several commands read and write."""
+"""The data that several commands read, and what they say of it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,20 +42,3 @@ def describe(console: Console, title: str, data: Dataset) -> None:
         console.print(f"  {count:,} {reason}")
     if without := len(data.questions) - len(data.answerable):
         console.print(f"  {without:,} questions without a right answer set aside")
-
-
-@contextmanager
-def written_whole(path: Path) -> Iterator[Path]:
-    """A file beside `path` that takes its place when the block ends: a whole file is written, or none."""
-    draft = path.with_name(f".{path.name}.part")
-    try:
-        yield draft
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a text file whole or not at all."""
-    with written_whole(path) as draft:
-        draft.write_text(text, encoding="utf-8")

@@ -1,0 +1,56 @@
+"""`ap-ranker encode`: the states of a whole corpus, written once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from ap_ranker.cli.options import Device, MatchText
+
+console = Console(soft_wrap=True)
+
+
+def encode(
+    checkpoint: Annotated[str, typer.Argument(help="A checkpoint folder or a hub name.")],
+    documents: Annotated[Path, typer.Argument(help="A file with a column answer and, if there is one, question.")],
+    output: Annotated[Path, typer.Option(help="The folder to write, or to complete.")],
+    precision: Annotated[str, typer.Option(help="float32, float16 or int8.")] = "float16",
+    match: MatchText = None,
+    device: Device = "auto",
+) -> None:
+    """Encode a corpus beforehand, for rankers with `encodings: DIR`."""
+    from ap_ranker.data.faq import Match, read_faq
+    from ap_ranker.errors import InputError
+    from ap_ranker.ranking.checkpoint import find_checkpoint, load_checkpoint
+    from ap_ranker.ranking.encode import encode_corpus
+    from ap_ranker.ranking.encodings import Encodings, fingerprint
+    from ap_ranker.ranking.packing import Precision
+
+    if precision not in list(Precision):
+        raise InputError(f"Expected --precision to be one of {', '.join(Precision)}, found {precision!r}.")
+    folder = find_checkpoint(checkpoint)
+    config, _, _ = load_checkpoint(folder)
+    chosen = match or Match(config.training.get("match", Match.both))
+    texts = [entry.text(chosen) for entry in read_faq(documents)]
+    columns = (TextColumn("encoding"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        bar = progress.add_task("", total=None)
+        written = encode_corpus(
+            folder,
+            texts,
+            output,
+            precision=Precision(precision),
+            device=device,
+            on_progress=lambda done, total: progress.update(bar, completed=done, total=total),
+        )
+    encodings = Encodings.open(output, fingerprint(folder))
+    console.print(
+        f"Encoded {written:,} of {len(texts):,} texts; {escape(str(output))} now holds {len(encodings):,} in "
+        f"{encodings.size / 1e6:,.1f} MB ({precision}, {encodings.size / max(len(encodings), 1):,.0f} bytes each).",
+        highlight=False,
+    )

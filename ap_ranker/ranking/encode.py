@@ -1,0 +1,91 @@
+"""Encode a corpus once, for all rankers that will use it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import torch
+
+from ap_ranker.errors import InputError
+from ap_ranker.ranking.cache import text_key
+from ap_ranker.ranking.checkpoint import find_checkpoint
+from ap_ranker.ranking.encodings import (
+    MANIFEST,
+    Encodings,
+    Manifest,
+    fingerprint,
+    read_manifest,
+    write_manifest,
+    write_shard,
+)
+from ap_ranker.ranking.packing import Precision
+from ap_ranker.ranking.ranker import Ranker
+
+SHARD = 2048
+"""Texts per shard: what an interrupted run may lose, and what it holds in memory."""
+
+
+def encode_corpus(
+    source: str | Path,
+    texts: Sequence[str],
+    output: Path,
+    *,
+    precision: Precision = Precision.float16,
+    device: str | None = None,
+    shard: int = SHARD,
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
+) -> int:
+    """Write the states of all texts that `output` does not hold yet.
+
+    So an interrupted run goes on where it was, and a changed corpus costs its changes. Under `torchrun` each process
+    encodes its share.
+
+    Args:
+        source: a checkpoint folder or a hub name.
+        texts: the answers, exactly as they will be ranked.
+        output: a folder of encodings, new or of this checkpoint and precision.
+        precision: how numbers are kept.
+        device: as in `Ranker.from_pretrained`.
+        shard: texts per shard.
+        on_progress: told how many texts of how many are done.
+
+    Returns:
+        How many texts were encoded.
+
+    Raises:
+        InputError: no such checkpoint; `output` is of another checkpoint or precision, or something else.
+    """
+    folder = find_checkpoint(source)
+    ranker = Ranker.from_pretrained(folder, device)
+    assert ranker.config is not None
+    manifest = Manifest(ranker.config.model, fingerprint(folder), precision)
+    if (output / MANIFEST).exists():
+        found = read_manifest(output)
+        if found.fingerprint == manifest.fingerprint and found.precision != precision:
+            raise InputError(
+                f"{output}: expected encodings in {precision}, found {found.precision}: name another folder."
+            )
+    elif output.exists() and any(output.iterdir()):
+        raise InputError(f"{output}: expected a new folder, or one of encodings; found other files without {MANIFEST}.")
+    else:
+        write_manifest(output, manifest)
+    encodings = Encodings.open(output, manifest.fingerprint)
+
+    process, processes = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+    keys = [text_key(text) for text in texts]
+    missing = encodings.missing(keys)[process::processes]
+    taken = sum(1 for _ in output.glob(f"{process:03}-*"))
+    for number, start in enumerate(range(0, len(missing), shard), start=taken):
+        on_progress(start, len(missing))
+        places = missing[start : start + shard]
+        with torch.inference_mode():
+            packed = {
+                places[row]: states
+                for rows, batch in ranker.answer_states([texts[place] for place in places])
+                for row, states in zip(rows, ranker.pack(batch, precision), strict=True)
+            }
+        write_shard(output, f"{process:03}-{number:06}", [keys[p] for p in places], [packed[p] for p in places])
+    on_progress(len(missing), len(missing))
+    return len(missing)

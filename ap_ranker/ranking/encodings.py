@@ -1,0 +1,185 @@
+"""The states of a whole corpus on disk: memory-mapped, so that it may be larger than memory and a restart is warm.
+
+A folder of shards beside `encodings.json`. A shard holds some thousand texts without padding: `keys.npy` (n, 16), what
+each text is known by; `offsets.npy` (n + 1,), where its tokens begin; and one array per field, (tokens of all texts, C)
+or, for one state per text, (n, C).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from ap_ranker.errors import InputError
+from ap_ranker.files import write_whole, written_aside
+from ap_ranker.ranking.cache import KEY_BYTES
+from ap_ranker.ranking.checkpoint import CONFIG, TOKENIZER, WEIGHTS
+from ap_ranker.ranking.packing import Packed, Precision, length
+
+MANIFEST = "encodings.json"
+FORMAT_VERSION = 1
+
+_KEY = np.dtype(f"V{KEY_BYTES}")
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What `encodings.json` holds.
+
+    Attributes:
+        model: the checkpoint's model, for the reader.
+        fingerprint: of the checkpoint; states of any other would be meaningless.
+        precision: how numbers are kept.
+        format_version: of the folder's layout.
+    """
+
+    model: str
+    fingerprint: str
+    precision: Precision
+    format_version: int = FORMAT_VERSION
+
+
+def fingerprint(checkpoint: Path) -> str:
+    """A checkpoint's weights, vocabulary and sizes as 64 hexadecimal digits."""
+    digest = hashlib.sha256()
+    config = json.loads((checkpoint / CONFIG).read_text(encoding="utf-8"))
+    config.pop("training", None)  # how the weights came about does not change what they do
+    digest.update(json.dumps(config, sort_keys=True).encode())
+    for name in (WEIGHTS, TOKENIZER):
+        with (checkpoint / name).open("rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()
+
+
+class Encodings:
+    """The encoded texts of a folder, for reading and for adding to.
+
+    Attributes:
+        folder: where they are.
+        manifest: of which checkpoint, how precise.
+    """
+
+    def __init__(self, folder: Path, manifest: Manifest) -> None:
+        self.folder = folder
+        self.manifest = manifest
+        shards = sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
+        self._shards = [_Shard(path) for path in shards]
+        keys = [shard.keys for shard in self._shards]
+        all_keys = np.concatenate(keys) if keys else np.zeros(0, _KEY)
+        order = np.argsort(all_keys, kind="stable")
+        self._keys = all_keys[order]
+        self._shard = np.repeat(np.arange(len(keys)), [len(each) for each in keys])[order]
+        self._row = np.concatenate([np.arange(len(each)) for each in keys] or [np.zeros(0, int)])[order]
+
+    @classmethod
+    def open(cls, folder: str | Path, checkpoint_fingerprint: str) -> Encodings:
+        """Open what `ap-ranker encode` wrote.
+
+        Raises:
+            InputError: no such folder, a damaged one, or the states of another checkpoint.
+        """
+        folder = Path(folder)
+        manifest = read_manifest(folder)
+        if manifest.fingerprint != checkpoint_fingerprint:
+            raise InputError(
+                f"{folder}: expected states of this checkpoint ({checkpoint_fingerprint[:12]}), found those of another "
+                f"({manifest.model}, {manifest.fingerprint[:12]}). Write new ones: ap-ranker encode."
+            )
+        try:
+            return cls(folder, manifest)
+        except (OSError, ValueError) as error:
+            raise InputError(f"{folder}: a damaged shard ({error}). Write new ones: ap-ranker encode.") from error
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    @property
+    def size(self) -> int:
+        """Bytes on disk."""
+        return sum(file.stat().st_size for file in self.folder.rglob("*") if file.is_file())
+
+    def missing(self, keys: Sequence[bytes]) -> list[int]:
+        """The places of the texts that are not here; of equal texts the first."""
+        known = set(self._keys.tolist())
+        first = {key: place for place, key in reversed(list(enumerate(keys))) if key not in known}
+        return sorted(first.values())
+
+    def get(self, keys: Sequence[bytes]) -> list[Packed | None]:
+        """The states of each text, `None` where they are not here."""
+        wanted = np.frombuffer(b"".join(keys), _KEY)
+        places = np.searchsorted(self._keys, wanted)
+        found = places < len(self)
+        found[found] = self._keys[places[found]] == wanted[found]
+        return [
+            self._shards[self._shard[place]].read(int(self._row[place])) if here else None
+            for place, here in zip(places.tolist(), found.tolist(), strict=True)
+        ]
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """What is in the folder.
+
+    Raises:
+        InputError: nothing, or something else.
+    """
+    try:
+        fields = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        if fields.get("format_version") != FORMAT_VERSION:
+            raise InputError(
+                f"{folder / MANIFEST}: expected format version {FORMAT_VERSION}, found {fields.get('format_version')}. "
+                "Update ap-ranker."
+            )
+        return Manifest(**(fields | {"precision": Precision(fields["precision"])}))
+    except (FileNotFoundError, NotADirectoryError):
+        raise InputError(f"{folder}: expected a folder that `ap-ranker encode` wrote, found no {MANIFEST}.") from None
+    except (UnicodeDecodeError, ValueError, TypeError, KeyError, AttributeError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{folder / MANIFEST}: not the description of encodings ({error}).") from error
+
+
+def write_manifest(folder: Path, manifest: Manifest) -> None:
+    """Begin a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    write_whole(folder / MANIFEST, json.dumps(asdict(manifest), indent=2) + "\n")
+
+
+def write_shard(folder: Path, name: str, keys: Sequence[bytes], texts: Sequence[Packed]) -> None:
+    """Add the states of some texts: a whole shard or none."""
+    with written_aside(folder / name) as draft:
+        np.save(draft / "keys.npy", np.frombuffer(b"".join(keys), np.uint8).reshape(-1, KEY_BYTES))
+        np.save(draft / "offsets.npy", np.concatenate([[0], np.cumsum([length(text) for text in texts])]))
+        for field in texts[0]:
+            parts = [text[field].cpu() for text in texts]
+            joined = torch.stack(parts) if field.startswith("vector") else torch.cat(parts)
+            np.save(draft / f"{field}.npy", joined.numpy())
+
+
+class _Shard:
+    """The arrays of one shard, mapped into memory."""
+
+    def __init__(self, path: Path) -> None:
+        self.keys = np.load(path / "keys.npy", allow_pickle=False).view(_KEY)[:, 0]
+        self._offsets = np.load(path / "offsets.npy", allow_pickle=False)
+        self._fields = {
+            file.stem: np.load(file, mmap_mode="r", allow_pickle=False)
+            for file in sorted(path.glob("*.npy"))
+            if file.stem not in ("keys", "offsets")
+        }
+        for name, values in self._fields.items():
+            expected = len(self.keys) if name.startswith("vector") else int(self._offsets[-1])
+            if len(values) != expected:
+                raise ValueError(f"{path.name}/{name}.npy: {len(values)} rows instead of {expected}")
+
+    def read(self, row: int) -> Packed:
+        tokens = slice(self._offsets[row], self._offsets[row + 1])
+        return {
+            name: torch.from_numpy(np.array(values[row] if name.startswith("vector") else values[tokens]))
+            for name, values in self._fields.items()
+        }

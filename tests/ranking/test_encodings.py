@@ -1,0 +1,215 @@
+"""Encoded once, ranked ever after: the cache, the packed states and the encoded corpus, all against plain encoding."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+import torch
+from conftest import TEXTS, write_checkpoint
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ap_ranker.errors import InputError
+from ap_ranker.ranking.cache import OVERHEAD, EncodingCache, text_key
+from ap_ranker.ranking.encode import encode_corpus
+from ap_ranker.ranking.encodings import Encodings, fingerprint
+from ap_ranker.ranking.packing import Packed, Precision, pack, size, unpack
+from ap_ranker.ranking.ranker import Ranker
+
+ANSWERS = [*TEXTS, "", "battery", "the original battery " * 9, TEXTS[1]]
+TOLERANCE = {Precision.float32: 1e-6, Precision.float16: 5e-3, Precision.int8: 5e-2}
+"""How far a score may move, as a share of the spread of the scores; float32 differs by the order of additions."""
+
+CPU = torch.device("cpu")
+
+
+def plain_and(ranker: Ranker, other: Ranker) -> tuple[torch.Tensor, torch.Tensor]:
+    return ranker.score(TEXTS[0], ANSWERS), other.score(TEXTS[0], ANSWERS)
+
+
+def close(found: torch.Tensor, expected: torch.Tensor, precision: Precision) -> bool:
+    spread = float(expected.max() - expected.min()) + 1
+    return torch.allclose(found, expected, rtol=0, atol=TOLERANCE[precision] * spread)
+
+
+@pytest.mark.parametrize("precision", list(Precision))
+def test_cached_scores_are_the_plain_ones(name: str, precision: Precision, tmp_path: Path) -> None:
+    """Cold, warm and half warm, for every model."""
+    folder = write_checkpoint(name, tmp_path / "c")
+    plain = Ranker.from_pretrained(folder, "cpu")
+    cached = Ranker.from_pretrained(folder, "cpu", cache=EncodingCache(10**7, precision))
+    expected = plain.score(TEXTS[0], ANSWERS)
+    assert close(cached.score(TEXTS[0], ANSWERS[:3]), expected[:3], precision)
+    for _ in range(2):
+        assert close(cached.score(TEXTS[0], ANSWERS), expected, precision)
+
+
+def test_packing_of_single_texts(name: str, tmp_path: Path) -> None:
+    ranker = Ranker.from_pretrained(write_checkpoint(name, tmp_path / "c"), "cpu")
+    with torch.no_grad():
+        states = ranker.encode_answers(ranker.tokenize(ANSWERS))
+    for field, value in unpack(pack(states, Precision.float32), CPU).filled().items():
+        assert torch.equal(value, states.filled()[field]), field
+    sizes = {precision: sum(map(size, pack(states, precision))) for precision in Precision}
+    assert sizes[Precision.float32] >= sizes[Precision.float16]
+
+
+def test_each_answer_is_encoded_once(checkpoint: Path) -> None:
+    ranker = Ranker.from_pretrained(checkpoint, "cpu", cache=EncodingCache(10**7))
+    assert ranker.cache is not None
+    with patch.object(ranker, "encode_answers", wraps=ranker.encode_answers) as encode:
+        ranker.score("Where is it?", ANSWERS)
+        ranker.score("And the helmet?", ANSWERS[::-1])
+        edited = [*ANSWERS[1:], "Open the tracking link in our letter to see where your parcel is."]
+        ranker.score("Where is it?", edited)
+    assert sum(len(call.args[0]) for call in encode.call_args_list) == len(set(ANSWERS)) + 1
+    info = ranker.cache.info()
+    assert (info.hits, info.misses) == (2 * len(set(ANSWERS)) - 1, len(set(ANSWERS)) + 1)
+    assert info.hit_rate == info.hits / (info.hits + info.misses)
+    assert info.entries == len(set(ANSWERS)) + 1
+
+
+def packed(number: int) -> Packed:
+    return {"vector": torch.full((number % 5 + 1,), float(number))}
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 12)), max_size=60), st.integers(0, 6))
+def test_the_least_recently_used_goes_first(steps: list[tuple[bool, int]], room: int) -> None:
+    """Against a list that is searched and sorted by hand."""
+    limit = room * (OVERHEAD + 12)
+    cache = EncodingCache(limit)
+    model: list[int] = []
+    for write, number in steps:
+        key = text_key(str(number))
+        if write:
+            cache.put([key], [packed(number)])
+            if number not in model:
+                model.append(number)
+            while sum(size(packed(n)) + OVERHEAD for n in model) > limit:
+                model.pop(0)
+        else:
+            found = cache.get([key])[0]
+            assert (found is not None) == (number in model)
+            if found is not None:
+                assert found["vector"][0] == number
+                model.append(model.pop(model.index(number)))
+    assert cache.info().bytes == sum(size(packed(n)) + OVERHEAD for n in model) <= limit
+    assert cache.info().entries == len(model)
+
+
+def test_a_cache_under_threads(checkpoint: Path) -> None:
+    """Small enough to forget all the time; every thread still gets the plain scores."""
+    plain = Ranker.from_pretrained(checkpoint, "cpu")
+    cached = Ranker.from_pretrained(checkpoint, "cpu", cache=EncodingCache(6_000))
+    expected = {text: plain.score(text, ANSWERS) for text in TEXTS}
+    wrong: list[str] = []
+
+    def work(text: str) -> None:
+        for _ in range(20):
+            if not torch.allclose(cached.score(text, ANSWERS), expected[text], atol=1e-5):
+                wrong.append(text)
+
+    threads = [threading.Thread(target=work, args=(text,)) for text in TEXTS]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    assert cached.cache is not None
+    assert cached.cache.info().bytes <= 6_000
+
+
+# --- a corpus on disk ---
+
+
+@pytest.mark.parametrize("precision", list(Precision))
+def test_an_encoded_corpus_scores_as_plain_encoding(name: str, precision: Precision, tmp_path: Path) -> None:
+    folder = write_checkpoint(name, tmp_path / "c")
+    assert encode_corpus(folder, ANSWERS, tmp_path / "e", precision=precision, device="cpu", shard=3) == len(
+        set(ANSWERS)
+    )
+    warm = Ranker.from_pretrained(folder, "cpu", encodings=tmp_path / "e")
+    with patch.object(warm, "encode_answers") as encode:
+        found = warm.score(TEXTS[0], ANSWERS)
+        encode.assert_not_called()
+    assert close(found, Ranker.from_pretrained(folder, "cpu").score(TEXTS[0], ANSWERS), precision)
+
+
+def test_texts_that_are_not_in_the_corpus_are_encoded(checkpoint: Path, tmp_path: Path) -> None:
+    encode_corpus(checkpoint, ANSWERS[:4], tmp_path / "e", precision=Precision.float32, device="cpu")
+    warm = Ranker.from_pretrained(checkpoint, "cpu", encodings=tmp_path / "e", cache=EncodingCache(10**6))
+    plain, found = plain_and(Ranker.from_pretrained(checkpoint, "cpu"), warm)
+    assert torch.allclose(found, plain, atol=1e-6)
+
+
+def test_an_interrupted_run_goes_on_and_a_changed_corpus_costs_its_changes(checkpoint: Path, tmp_path: Path) -> None:
+    output = tmp_path / "e"
+
+    def stop(done: int, total: int) -> None:
+        if done == 4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        encode_corpus(checkpoint, ANSWERS, output, device="cpu", shard=2, on_progress=stop)
+    assert len(Encodings.open(output, fingerprint(checkpoint))) == 4
+    assert encode_corpus(checkpoint, ANSWERS, output, device="cpu", shard=2) == len(set(ANSWERS)) - 4
+    assert encode_corpus(checkpoint, ANSWERS, output, device="cpu") == 0
+    assert encode_corpus(checkpoint, [*ANSWERS, "a new entry"], output, device="cpu") == 1
+    assert len(Encodings.open(output, fingerprint(checkpoint))) == len(set(ANSWERS)) + 1
+
+
+def test_several_processes_share_a_corpus(checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    for rank in ("0", "1"):
+        monkeypatch.setenv("RANK", rank)
+        missing = len(set(ANSWERS)) if rank == "0" else len(set(ANSWERS)) // 2
+        encoded = encode_corpus(checkpoint, ANSWERS, tmp_path / "e", device="cpu", shard=2)
+        assert 0 < encoded <= missing
+    assert {path.name[:3] for path in (tmp_path / "e").iterdir() if path.is_dir()} == {"000", "001"}
+
+
+def test_another_checkpoints_encodings_are_refused(checkpoint: Path, tmp_path: Path) -> None:
+    encode_corpus(checkpoint, ANSWERS, tmp_path / "e", device="cpu")
+    other = write_checkpoint("qa-cnn", tmp_path / "other")
+    with pytest.raises(InputError, match=r"expected states of this checkpoint .* found those of another \(ap-cnn"):
+        Ranker.from_pretrained(other, "cpu", encodings=tmp_path / "e")
+    with pytest.raises(InputError, match="found those of another"):
+        encode_corpus(other, ANSWERS, tmp_path / "e", device="cpu")
+    with pytest.raises(InputError, match="expected encodings in int8, found float16"):
+        encode_corpus(checkpoint, ANSWERS, tmp_path / "e", device="cpu", precision=Precision.int8)
+
+
+def test_damaged_and_foreign_folders(checkpoint: Path, tmp_path: Path) -> None:
+    def opened(folder: Path) -> None:
+        Ranker.from_pretrained(checkpoint, "cpu", encodings=folder)
+
+    with pytest.raises(InputError, match=r"expected a folder that `ap-ranker encode` wrote"):
+        opened(tmp_path / "nowhere")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "letter.txt").write_text("dear")
+    with pytest.raises(InputError, match="expected a new folder, or one of encodings"):
+        encode_corpus(checkpoint, ANSWERS, tmp_path / "mine", device="cpu")
+    encode_corpus(checkpoint, ANSWERS, tmp_path / "e", device="cpu")
+    manifest = json.loads((tmp_path / "e" / "encodings.json").read_text())
+    (tmp_path / "e" / "encodings.json").write_text(json.dumps(manifest | {"format_version": 9}))
+    with pytest.raises(InputError, match="expected format version 1, found 9"):
+        opened(tmp_path / "e")
+    (tmp_path / "e" / "encodings.json").write_text(json.dumps(manifest))
+    tokens = next((tmp_path / "e").glob("*/tokens.npy"))
+    tokens.write_bytes(tokens.read_bytes()[:-100])
+    with pytest.raises(InputError, match="a damaged shard"):
+        opened(tmp_path / "e")
+
+
+def test_a_fingerprint_is_of_what_decides_the_states(checkpoint: Path, tmp_path: Path) -> None:
+    other = write_checkpoint("ap-cnn", tmp_path / "same")
+    assert fingerprint(other) == fingerprint(checkpoint)
+    config = json.loads((other / "config.json").read_text())
+    (other / "config.json").write_text(json.dumps(config | {"training": {"seed": 3}}))
+    assert fingerprint(other) == fingerprint(checkpoint)
+    (other / "config.json").write_text(json.dumps(config | {"max_tokens": 3}))
+    assert fingerprint(other) != fingerprint(checkpoint)
