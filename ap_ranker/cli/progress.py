@@ -26,6 +26,8 @@ class EpochLines(ProgressCallback):
         metrics: dict[str, float] | None = None,
         **kwargs: Any,
     ) -> None:
+        if not state.is_world_process_zero:
+            return
         mrr = (metrics or {})["eval_MRR"]
         loss = next((entry["loss"] for entry in reversed(state.log_history) if "loss" in entry), float("nan"))
         earlier = [entry["eval_MRR"] for entry in state.log_history if "eval_MRR" in entry][:-1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -13,7 +14,7 @@ from ap_ranker.cli.data import describe, read_training_data
 from ap_ranker.cli.options import Answers, Device, MatchText
 from ap_ranker.errors import InputError
 
-console = Console(soft_wrap=True)
+console = Console(soft_wrap=True, quiet=os.environ.get("RANK", "0") != "0")  # of several processes one speaks
 
 
 def train(

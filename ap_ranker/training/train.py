@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
 import shutil
 import time
 from dataclasses import asdict, dataclass, replace
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.utils.data import DataLoader
 from transformers import EarlyStoppingCallback, Trainer, TrainerCallback, TrainingArguments
 from transformers.trainer_callback import PrinterCallback, ProgressCallback
 from transformers.trainer_utils import get_last_checkpoint, set_seed
@@ -35,6 +35,7 @@ from ap_ranker.training.batches import Batches, LengthBuckets, Pairs
 from ap_ranker.training.card import model_card
 from ap_ranker.training.config import OWN_CANDIDATES, WITHOUT_GRADIENT, TrainingConfig
 from ap_ranker.training.coordinate_ascent import coordinate_ascent
+from ap_ranker.training.distributed import gather, gather_states, is_first_process, processes, share, wait_for_all
 from ap_ranker.training.objectives import IGNORE, NEGATIVE, hinge, in_batch_softmax, listwise, pointwise
 from ap_ranker.training.sentences import with_answer_sentences
 
@@ -91,7 +92,7 @@ def train(
         data = with_answer_sentences(data)
     work = output.with_name(output.name + ".training")
     last = _last_state(work) if resume else None
-    if not resume:
+    if not resume and is_first_process():
         shutil.rmtree(work, ignore_errors=True)
 
     # 1. Vocabulary, word vectors, word counts.
@@ -138,7 +139,8 @@ def train(
     ranker.config = CheckpointConfig(
         config.model, options, embedding_size, config.max_tokens, settings, segmenter=config.segmenter
     )
-    if int(os.environ.get("RANK", "0")) == 0:  # of several processes, the first writes
+    wait_for_all()  # the others may still be reading the best epoch's weights
+    if is_first_process():
         card = model_card(
             config=config,
             settings=settings,
@@ -221,17 +223,28 @@ class _Scorer(nn.Module):
         wanted: Tensor,
         classes: int,
     ) -> Tensor:
-        """(B, N) scores, of a `PairModel` only where wanted; or, with more than two classes, (P, K) logits of these."""
-        model = self.model
-        questions = model.encode_questions(TokenBatch(question_ids, question_mask))
-        answers = model.encode_answers(TokenBatch(answer_ids, answer_mask))
-        rows, columns = wanted.nonzero(as_tuple=True)
+        """(B, N) scores, of a `PairModel` only where wanted; or, with more than two classes, (B, N, K) logits."""
+        (B, N), model = wanted.shape, self.model  # noqa: N806
+        own, others = share(B, wanted.device), share(N, wanted.device)
+        questions = model.encode_questions(TokenBatch(question_ids[own], question_mask[own]))
+        answers = gather_states(model.encode_answers(TokenBatch(answer_ids[others], answer_mask[others])), N)
+        rows, columns = wanted[own].nonzero(as_tuple=True)
         if isinstance(model, Classifier) and classes > 2:
-            return model.classify(questions[rows], answers[columns])
-        if not isinstance(model, PairModel):
-            return model.match(questions, answers)
-        scores = model.match_pairs(questions, answers, rows, columns)
-        return scores.new_zeros(wanted.shape).index_put((rows, columns), scores)
+            scores = model.classify(questions[rows], answers[columns])
+        elif isinstance(model, PairModel):
+            scores = model.match_pairs(questions, answers, rows, columns)
+        else:
+            return gather(model.match(questions, answers), B)
+        table = scores.new_zeros(len(own), N, *scores.shape[1:])
+        return gather(table.index_put((rows, columns), scores), B)
+
+
+class _SameBatches(DataLoader[Any]):
+    """Gives every process the same batches, which share them out themselves."""
+
+    def set_epoch(self, epoch: int) -> None:
+        """Called by the Trainer before each epoch."""
+        self.sampler.set_epoch(epoch)  # type: ignore[attr-defined]
 
 
 class _AnswerTrainer(Trainer):
@@ -254,6 +267,17 @@ class _AnswerTrainer(Trainer):
 
     def _get_train_sampler(self, train_dataset: Any = None) -> LengthBuckets:
         return LengthBuckets(self.answer_lengths, self.n_answers, self.args.train_batch_size, self.config.seed)
+
+    def get_train_dataloader(self) -> DataLoader[Any]:
+        if processes() == 1:
+            return super().get_train_dataloader()
+        assert isinstance(self.train_dataset, Pairs)
+        return _SameBatches(
+            self.train_dataset,
+            batch_size=self.recipe.batch_size,
+            sampler=self._get_train_sampler(),
+            collate_fn=self.data_collator,
+        )
 
     @property
     def steps_per_epoch(self) -> int:
@@ -283,8 +307,8 @@ class _AnswerTrainer(Trainer):
         objective = self.recipe.objective
         classes = self.classes if objective == "pointwise" else 2
         scores = model(**inputs, wanted=labels != IGNORE, classes=classes)
-        if scores.shape != labels.shape:
-            return nn.functional.cross_entropy(scores, labels[labels != IGNORE])
+        if scores.dim() > 2:
+            return nn.functional.cross_entropy(scores[labels != IGNORE], labels[labels != IGNORE])
         relevance = torch.where(labels > NEGATIVE, (labels == self.classes - 1).long(), labels)
         temperature = self.ranker.model.temperature if self.config.temperature is None else self.config.temperature
         if objective == "hinge":
