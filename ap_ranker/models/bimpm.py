@@ -39,6 +39,10 @@ LONGEST_WORD = 20
 """Letters of a word that are read."""
 
 
+MOST_COSINES = 10_000_000
+"""Cosines of two tokens under a perspective that are held at once while the greatest are sought."""
+
+
 class Spelling(nn.Module):
     """A word's vector from its letters, by an LSTM: words that were never trained on get one, too."""
 
@@ -89,9 +93,7 @@ class Matching(nn.Module):
             (P, M, 4K), (P, L, 4K).
         """
         alpha = unit(first) @ unit(second).transpose(1, 2)
-        # One perspective at a time, and again when gradients are computed: K matrices of M x L at once are too many.
-        strongest = [checkpoint(_strongest, first, second, w, real, use_reentrant=False) for w in self.W[1]]
-        strongest_first, strongest_second = (torch.stack(side, dim=2) for side in zip(*strongest, strict=True))
+        strongest_first, strongest_second = strongest(first, second, self.W[1], real)
         return (
             self._one_way(first, second, second_end, strongest_first, alpha, real),
             self._one_way(second, first, first_end, strongest_second, alpha.transpose(1, 2), real.transpose(1, 2)),
@@ -122,19 +124,38 @@ def perspectives(first: Tensor, second: Tensor, W: Tensor) -> Tensor:  # noqa: N
     By matrix products with W²: a tensor of P x M x K x C is never made.
     """
     squares = W.square().T
-    # The least length keeps the cosine of padding, a zero vector, at zero and its gradient finite.
-    first_length, second_length = ((v.square() @ squares).clamp_min(1e-24).sqrt() for v in (first, second))
-    return (first * second) @ squares / (first_length * second_length)
+    return (first * second) @ squares / (_length(first, squares) * _length(second, squares))
 
 
-def _strongest(first: Tensor, second: Tensor, w: Tensor, real: Tensor) -> tuple[Tensor, Tensor]:
-    """One perspective's greatest cosine of each token with the other text's tokens: (P, M), (P, L)."""
-    cosines = unit(first * w) @ unit(second * w).transpose(1, 2)
-    return _greatest(cosines, real, 2), _greatest(cosines, real, 1)
+def strongest(first: Tensor, second: Tensor, W: Tensor, real: Tensor) -> tuple[Tensor, Tensor]:  # noqa: N803
+    """Each token's greatest f_m with any token of the other text: (P, M, C), (P, L, C) -> (P, M, K), (P, L, K)."""
+    at_once = max(1, MOST_COSINES // (len(W) * real[0].numel()))
+    parts = list(zip(first.split(at_once), second.split(at_once), real.split(at_once), strict=True))
+    if len(parts) == 1:
+        return _strongest(first, second, W, real)
+    # Computed again for the gradients: of long texts not all cosines fit into memory.
+    found = [checkpoint(_strongest, q, a, W, mask, use_reentrant=False) for q, a, mask in parts]
+    strongest_first, strongest_second = (torch.cat(side) for side in zip(*found, strict=True))
+    return strongest_first, strongest_second
 
 
-def _greatest(cosines: Tensor, real: Tensor, dim: int) -> Tensor:
-    return cosines.masked_fill(~real, -2).amax(dim) * real.any(dim)  # zero on padding
+def _strongest(first: Tensor, second: Tensor, W: Tensor, real: Tensor) -> tuple[Tensor, Tensor]:  # noqa: N803
+    (P, M, C), K = first.shape, len(W)  # noqa: N806
+    squares = W.square()
+    dots = (first.unsqueeze(1) * squares.view(1, K, 1, C)).view(P, K * M, C) @ second.transpose(1, 2)
+    lengths = [_length(v, squares.T).transpose(1, 2) for v in (first, second)]  # (P, K, M), (P, K, L)
+    cosines = dots.view(P, K, M, -1) / (lengths[0].unsqueeze(3) * lengths[1].unsqueeze(2))
+    cosines = cosines.masked_fill(~real.unsqueeze(1), -2)  # below any cosine
+    rows, columns = cosines.amax(dim=3).transpose(1, 2), cosines.amax(dim=2).transpose(1, 2)
+    return rows * real.any(dim=2, keepdim=True), columns * real.any(dim=1).unsqueeze(2)  # zero on padding
+
+
+def _length(states: Tensor, squares: Tensor) -> Tensor:
+    """|W_k ∘ v| for all k: (P, T, C), (C, K) -> (P, T, K).
+
+    The least length keeps the cosine of padding, a zero vector, at zero and its gradient finite.
+    """
+    return (states.square() @ squares).clamp_min(1e-24).sqrt()
 
 
 class BiMPM(Classifier):

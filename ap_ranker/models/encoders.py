@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from ap_ranker.text.batch import PAD, TokenBatch
 
@@ -53,22 +52,41 @@ class Convolution(nn.Module):
 
 
 class LSTM(nn.Module):
-    """States of an LSTM; padding is never read."""
+    """States of an LSTM. It runs on over padding, which comes last and so changes no state of the text.
 
-    def __init__(self, input_size: int, hidden: int, *, layers: int = 1, bidirectional: bool = False) -> None:
+    Skipping the padding instead (packed sequences) made training three to four times slower on a CPU.
+    """
+
+    def __init__(self, input_size: int, hidden: int, *, layers: int = 1) -> None:
         super().__init__()
-        self.lstm = nn.LSTM(input_size, hidden, num_layers=layers, batch_first=True, bidirectional=bidirectional)
-        self.state_size = hidden * (2 if bidirectional else 1)
+        self.lstm = nn.LSTM(input_size, hidden, num_layers=layers, batch_first=True)
+        self.state_size = hidden
 
     def forward(self, states: Tensor, mask: Tensor) -> Tensor:
         """(N, T, D) -> (N, T, C), zero on padding."""
-        packed = pack_padded_sequence(states, mask.sum(dim=1).cpu(), batch_first=True, enforce_sorted=False)
-        outputs, _ = pad_packed_sequence(self.lstm(packed)[0], batch_first=True, total_length=mask.shape[1])
+        outputs: Tensor = self.lstm(states)[0] * mask.unsqueeze(2)
         return outputs
 
 
-class BiLSTM(LSTM):
+class BiLSTM(nn.Module):
     """States of a forward and a backward LSTM, concatenated (C = 2 x hidden)."""
 
     def __init__(self, input_size: int, hidden: int) -> None:
-        super().__init__(input_size, hidden, bidirectional=True)
+        super().__init__()
+        self.forwards = LSTM(input_size, hidden)
+        self.backwards = LSTM(input_size, hidden)
+        self.state_size = 2 * hidden
+
+    def forward(self, states: Tensor, mask: Tensor) -> Tensor:
+        """(N, T, D) -> (N, T, C), zero on padding."""
+        places = torch.arange(mask.shape[1], device=mask.device)
+        last = mask.sum(dim=1, keepdim=True) - 1
+        # Each text turned round within its own length, so that its padding still comes last.
+        turned = torch.where(mask, last - places, places).unsqueeze(2)
+        backwards = self.backwards(_at(states, turned), mask)
+        return torch.cat([self.forwards(states, mask), _at(backwards, turned)], dim=2)
+
+
+def _at(states: Tensor, places: Tensor) -> Tensor:
+    """(N, T, C) states in the order of the (N, T, 1) places."""
+    return states.gather(1, places.expand(-1, -1, states.shape[2]))

@@ -5,10 +5,10 @@ import torch
 from conftest import make_model
 from naive.metzler_bendersky import metzler_bendersky
 
-from ap_ranker.evaluation.bm25 import BM25
 from ap_ranker.models.base import AnswerModel
 from ap_ranker.models.registry import build_model
 from ap_ranker.models.spec import Inputs
+from ap_ranker.ranking.bm25 import BM25
 from ap_ranker.text.batch import TokenBatch
 from ap_ranker.text.tokenizer import WordTokenizer
 

@@ -22,7 +22,7 @@ def ap_cnn(model: AnswerModel, q: list[int], a: list[int]) -> float:
 
 
 def ap_bilstm(model: AnswerModel, q: list[int], a: list[int]) -> float:
-    return attentive(model, *(bilstm(model.encoder.lstm, embed(model, ids)) for ids in (q, a)))
+    return attentive(model, *(bilstm(model.encoder, embed(model, ids)) for ids in (q, a)))
 
 
 CASES = [

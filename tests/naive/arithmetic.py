@@ -7,6 +7,7 @@ from math import exp, sqrt, tanh
 from torch import Tensor, nn
 
 from ap_ranker.models.base import AnswerModel
+from ap_ranker.models.encoders import BiLSTM
 
 Vector = list[float]
 Matrix = list[Vector]
@@ -91,10 +92,10 @@ def convolve(layer: nn.Linear, states: Matrix, window: int) -> Matrix:
     return result
 
 
-def lstm(cell: nn.LSTM, states: Matrix, layer: int = 0, suffix: str = "") -> Matrix:
-    """One layer in one direction (suffix `_reverse` for the weights of the backward one)."""
+def lstm(cell: nn.LSTM, states: Matrix, layer: int = 0) -> Matrix:
+    """One layer, from the first token to the last."""
     w_x, w_h, b_x, b_h = (
-        getattr(cell, f"{kind}_l{layer}{suffix}") for kind in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+        getattr(cell, f"{kind}_l{layer}") for kind in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
     )
     size = w_h.shape[1]
     h, c, result = [0.0] * size, [0.0] * size, []
@@ -107,9 +108,9 @@ def lstm(cell: nn.LSTM, states: Matrix, layer: int = 0, suffix: str = "") -> Mat
     return result
 
 
-def bilstm(cell: nn.LSTM, states: Matrix) -> Matrix:
-    backward = lstm(cell, states[::-1], suffix="_reverse")[::-1]
-    return [f + b for f, b in zip(lstm(cell, states), backward, strict=True)]
+def bilstm(encoder: BiLSTM, states: Matrix) -> Matrix:
+    backward = lstm(encoder.backwards.lstm, states[::-1])[::-1]
+    return [f + b for f, b in zip(lstm(encoder.forwards.lstm, states), backward, strict=True)]
 
 
 def two_layers(head: nn.Sequential, x: Vector) -> Vector:

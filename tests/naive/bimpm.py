@@ -64,12 +64,12 @@ def aggregate(model: AnswerModel, states: Matrix, others: Matrix) -> Vector:
     matches_f = match(forward, other_forward, other_forward[-1], model.forward_matching.W)
     matches_b = match(backward, other_backward, other_backward[0], model.backward_matching.W)
     matches = [f + b for f, b in zip(matches_f, matches_b, strict=True)]
-    forward, backward = halves(bilstm(model.aggregation.lstm, matches))
+    forward, backward = halves(bilstm(model.aggregation, matches))
     return forward[-1] + backward[0]
 
 
 def score(model: AnswerModel, q: list[int], a: list[int]) -> float:
-    h_q, h_a = (bilstm(model.context.lstm, represent(model, ids)) for ids in (q, a))
+    h_q, h_a = (bilstm(model.context, represent(model, ids)) for ids in (q, a))
     ends = aggregate(model, h_q, h_a) + aggregate(model, h_a, h_q)
     return log_odds(affine(model.head[2], [tanh(x) for x in affine(model.head[0], ends)]))
 

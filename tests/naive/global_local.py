@@ -10,7 +10,7 @@ FIRST_WORD = 2  # after padding and the unknown word
 
 
 def read(model: AnswerModel, ids: list[int]) -> Matrix:
-    return bilstm(model.lstm.lstm, embed(model, ids))
+    return bilstm(model.lstm, embed(model, ids))
 
 
 def bag(model: AnswerModel, ids: list[int]) -> Vector:

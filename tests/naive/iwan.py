@@ -64,7 +64,7 @@ def self_attentive(model: AnswerModel, states: Matrix) -> Vector:
 
 
 def score(model: AnswerModel, q: list[int], a: list[int]) -> float:
-    S, T = (bilstm(model.encoder.lstm, embed(model, ids)) for ids in (q, a))  # noqa: N806
+    S, T = (bilstm(model.encoder, embed(model, ids)) for ids in (q, a))  # noqa: N806
     v_s, v_t = self_attentive(model, S), self_attentive(model, T)
     features = alignment_features(model, S, T) + alignment_features(model, T, S)
     features += multiply(v_s, v_t) + [abs(x) for x in subtract(v_s, v_t)]

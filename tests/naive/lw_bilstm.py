@@ -6,9 +6,9 @@ from naive.case import Case
 
 
 def represent(model: AnswerModel, ids: list[int]) -> Vector:
-    states = bilstm(model.encoder.lstm, embed(model, ids))
+    states = bilstm(model.encoder, embed(model, ids))
     w = model.w.weight.tolist()[0]
-    importance = softmax([dot(w, h) for h in bilstm(model.importance.lstm, states)])
+    importance = softmax([dot(w, h) for h in bilstm(model.importance, states)])
     return weighted_sum(importance, states)
 
 

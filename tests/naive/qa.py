@@ -19,7 +19,7 @@ def qa_cnn(model: AnswerModel, q: list[int], a: list[int]) -> float:
 
 
 def qa_bilstm(model: AnswerModel, q: list[int], a: list[int]) -> float:
-    return siamese(model, *(bilstm(model.encoder.lstm, embed(model, ids)) for ids in (q, a)))
+    return siamese(model, *(bilstm(model.encoder, embed(model, ids)) for ids in (q, a)))
 
 
 CASES = [

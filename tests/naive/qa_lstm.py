@@ -37,7 +37,7 @@ def convolved(model: AnswerModel, states: Matrix) -> Vector:
 
 
 def read(model: AnswerModel, ids: list[int]) -> Matrix:
-    return bilstm(model.lstm.lstm, embed(model, ids))
+    return bilstm(model.lstm, embed(model, ids))
 
 
 def similarity(model: AnswerModel, x: Vector, y: Vector) -> float:

@@ -17,6 +17,8 @@ from haystack.utils.misc import _deduplicate_documents
 from ap_ranker.errors import InputError
 from ap_ranker.models.registry import MODELS
 from ap_ranker.models.spec import Family
+from ap_ranker.ranking.cache import CacheInfo, EncodingCache
+from ap_ranker.ranking.packing import Precision
 from ap_ranker.ranking.ranker import BATCH_SIZE, Ranker
 
 
@@ -59,6 +61,9 @@ class AnswerRanker:
         scale_score: bool = True,
         score_threshold: float | None = None,
         batch_size: int = BATCH_SIZE,
+        cache_megabytes: int = 256,
+        cache_precision: str = "float32",
+        encodings: str | Path | None = None,
     ) -> None:
         """Create the component; nothing is loaded yet.
 
@@ -76,11 +81,17 @@ class AnswerRanker:
             scale_score: map the scores to 0..1, keeping their order (cosine: (1 + s) / 2). They are not probabilities.
             score_threshold: leave out documents with a lower score (after scaling, if any).
             batch_size: documents encoded at once; more need more memory.
+            cache_megabytes: what the encoded documents may take in memory; those not ranked for longest go first. A
+                document is encoded again only when its text has changed. 0: no cache.
+            cache_precision: of their numbers: `float32`, `float16` (half the memory) or `int8` (a quarter).
+            encodings: a folder that `ap-ranker encode` wrote with this checkpoint: documents in it need no encoding.
 
         Raises:
-            ValueError: `top_k` is not positive.
+            ValueError: `top_k` is not positive, or no such precision.
         """
         _check_top_k(top_k)
+        if cache_precision not in list(Precision):
+            raise ValueError(f"cache_precision must be one of {', '.join(Precision)}, but got {cache_precision}")
         self.model = str(model)
         self.device = ComponentDevice.resolve_device(device)
         self.token = token
@@ -94,20 +105,36 @@ class AnswerRanker:
         self.scale_score = scale_score
         self.score_threshold = score_threshold
         self.batch_size = batch_size
+        self.cache_megabytes = cache_megabytes
+        self.cache_precision = cache_precision
+        self.encodings = None if encodings is None else str(encodings)
         self._ranker: Ranker | None = None
 
     def warm_up(self) -> None:
         """Load the checkpoint, if that has not been done.
 
         Raises:
-            InputError: there is none at `model`, it is damaged, or its model is of another family.
+            InputError: there is none at `model`, it is damaged, its model is of another family, or `encodings` are not
+                its own.
         """
         if self._ranker is None:
             token = self.token.resolve_value() if self.token else None
-            ranker = Ranker.from_pretrained(self.model, self.device.to_torch_str(), token)
+            cache = EncodingCache(self.cache_megabytes * 10**6, Precision(self.cache_precision))
+            ranker = Ranker.from_pretrained(
+                self.model,
+                self.device.to_torch_str(),
+                token,
+                cache=cache if self.cache_megabytes else None,
+                encodings=self.encodings,
+            )
             assert ranker.config is not None
             self._check_family(ranker.config.model)
             self._ranker = ranker
+
+    @property
+    def cache_info(self) -> CacheInfo | None:
+        """Hits, misses, entries and bytes of the cache; `None` without one, or before the checkpoint is loaded."""
+        return self._ranker.cache.info() if self._ranker and self._ranker.cache else None
 
     def close(self) -> None:
         """Free the model; a later `run` loads it again."""
@@ -130,6 +157,9 @@ class AnswerRanker:
             scale_score=self.scale_score,
             score_threshold=self.score_threshold,
             batch_size=self.batch_size,
+            cache_megabytes=self.cache_megabytes,
+            cache_precision=self.cache_precision,
+            encodings=self.encodings,
         )
 
     @classmethod
