@@ -32,6 +32,8 @@ def train(
     ] = None,
     match: MatchText = None,
     config: Annotated[Path | None, typer.Option(help="A YAML file with any of the settings.")] = None,
+    recipe: Annotated[str | None, typer.Option(help="ours, or paper: trained as the model's paper did.")] = None,
+    objective: Annotated[str | None, typer.Option(help="softmax, hinge, pointwise or listwise.")] = None,
     epochs: Annotated[int | None, typer.Option(help="At most so many passes over the data.")] = None,
     seed: Annotated[int | None, typer.Option(help="Same seed, same machine: same weights.")] = None,
     device: Device = "auto",
@@ -42,7 +44,8 @@ def train(
     from ap_ranker.ranking.checkpoint import is_checkpoint
     from ap_ranker.training.config import read_config
 
-    settings = read_config(config, {"model": model, "epochs": epochs, "seed": seed, "match": match})
+    given = {"model": model, "recipe": recipe, "objective": objective, "epochs": epochs, "seed": seed, "match": match}
+    settings = read_config(config, given)
     if output.exists() and not (overwrite and is_checkpoint(output)):
         advice = (
             "add --overwrite to replace it" if is_checkpoint(output) else "it holds something else: name another folder"

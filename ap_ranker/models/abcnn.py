@@ -59,7 +59,7 @@ class SCNN(Classifier):
 
     def __init__(self, inputs: Inputs, filters: int, window: int, dropout: float, classes: int) -> None:
         super().__init__()
-        self.embedding = WordEmbedding(len(inputs.words), inputs.embedding_size, dropout)
+        self.embedding = WordEmbedding(inputs, dropout)
         self.convolution = WideConvolution(inputs.embedding_size, filters, window)
         self.head = hidden_layer(2 * filters, 2 * filters, classes)
 

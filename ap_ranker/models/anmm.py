@@ -86,7 +86,7 @@ def _bin_weights(sets: int) -> nn.Linear:
 def anmm_1(inputs: Inputs, *, dropout: float) -> ANMM:
     """One set of weights for the bins."""
     network = nn.Sequential(_bin_weights(1), nn.Sigmoid())
-    return ANMM(WordEmbedding(len(inputs.words), inputs.embedding_size, dropout), network)
+    return ANMM(WordEmbedding(inputs, dropout), network)
 
 
 def anmm_2(inputs: Inputs, *, weights: int, dropout: float) -> ANMM:
@@ -94,7 +94,7 @@ def anmm_2(inputs: Inputs, *, weights: int, dropout: float) -> ANMM:
     r = nn.Linear(weights, 1, bias=False)
     nn.init.constant_(r.weight, 0.5)  # at first every verdict counts, and in its favour
     network = nn.Sequential(_bin_weights(weights), nn.Sigmoid(), r, nn.Sigmoid())
-    return ANMM(WordEmbedding(len(inputs.words), inputs.embedding_size, dropout), network)
+    return ANMM(WordEmbedding(inputs, dropout), network)
 
 
 _PAPER = "Yang, Ai, Guo & Croft, aNMM: Ranking Short Answer Texts with Attention-Based Neural Matching Model"

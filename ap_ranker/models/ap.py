@@ -81,13 +81,13 @@ def _tokens(states: States) -> tuple[Tensor, Tensor]:
 
 def ap_cnn(inputs: Inputs, *, filters: int, window: int, dropout: float) -> AttentivePooling:
     """AP-CNN."""
-    embedding = WordEmbedding(len(inputs.words), inputs.embedding_size, dropout)
+    embedding = WordEmbedding(inputs, dropout)
     return AttentivePooling(embedding, Convolution(inputs.embedding_size, filters, window))
 
 
 def ap_bilstm(inputs: Inputs, *, hidden: int, dropout: float) -> AttentivePooling:
     """AP-biLSTM."""
-    embedding = WordEmbedding(len(inputs.words), inputs.embedding_size, dropout)
+    embedding = WordEmbedding(inputs, dropout)
     return AttentivePooling(embedding, BiLSTM(inputs.embedding_size, hidden))
 
 

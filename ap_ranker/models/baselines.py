@@ -80,7 +80,7 @@ def bm25(inputs: Inputs, *, k1: float, b: float) -> BM25:
 
 def bow_idf(inputs: Inputs) -> BagOfWords:
     """IDF-weighted bag of words."""
-    return BagOfWords(inputs.words, WordEmbedding(len(inputs.words), inputs.embedding_size, dropout=0.0))
+    return BagOfWords(inputs.words, WordEmbedding(inputs, dropout=0.0))
 
 
 SPECS = [

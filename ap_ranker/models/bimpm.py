@@ -167,7 +167,7 @@ class BiMPM(Classifier):
         self, inputs: Inputs, hidden: int, perspectives: int, characters: bool, dropout: float, classes: int
     ) -> None:
         super().__init__()
-        self.embedding = WordEmbedding(len(inputs.words), inputs.embedding_size, dropout)
+        self.embedding = WordEmbedding(inputs, dropout)
         self.spelling = Spelling(inputs.words) if characters else None
         self.context = BiLSTM(inputs.embedding_size + (SPELLING_SIZE if characters else 0), hidden)
         self.forward_matching = Matching(hidden, perspectives)

@@ -131,7 +131,7 @@ def compare_aggregate(
     inputs: Inputs, *, hidden: int, comparison: str, clip: str, k: int, threshold: float, dropout: float
 ) -> CompareAggregate:
     """Wang & Jiang's model; with `clip` its attention is Bian et al.'s."""
-    embedding = WordEmbedding(len(inputs.words), inputs.embedding_size, dropout)
+    embedding = WordEmbedding(inputs, dropout)
     return CompareAggregate(embedding, inputs.embedding_size, hidden, comparison, Clip(clip, k, threshold))
 
 

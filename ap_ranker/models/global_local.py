@@ -111,13 +111,13 @@ class GlobalLocal(CosineModel):
 
 def tf_lstm(inputs: Inputs, *, hidden: int, tf_size: int, dropout: float) -> TFLSTM:
     """TF-LSTM concatenation."""
-    embedding = WordEmbedding(len(inputs.words), inputs.embedding_size, dropout)
+    embedding = WordEmbedding(inputs, dropout)
     return TFLSTM(embedding, BiLSTM(inputs.embedding_size, hidden), GlobalView(len(inputs.words), tf_size))
 
 
 def global_local(inputs: Inputs, *, hidden: int, tf_size: int, attention: int, dropout: float) -> GlobalLocal:
     """Global-local attention."""
-    embedding = WordEmbedding(len(inputs.words), inputs.embedding_size, dropout)
+    embedding = WordEmbedding(inputs, dropout)
     lstm = BiLSTM(inputs.embedding_size, hidden)
     return GlobalLocal(embedding, lstm, GlobalView(len(inputs.words), tf_size), attention)
 

@@ -81,7 +81,7 @@ def overlap(questions: States, answers: States) -> Tensor:
 
 def hd_lstm(inputs: Inputs, *, hidden: int, layers: int, head: int, classes: int, dropout: float) -> HDLSTM:
     """HD-LSTM."""
-    embedding = WordEmbedding(len(inputs.words), inputs.embedding_size, dropout)
+    embedding = WordEmbedding(inputs, dropout)
     return HDLSTM(embedding, inputs.embedding_size, hidden, layers, head, classes)
 
 

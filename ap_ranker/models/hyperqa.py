@@ -67,7 +67,7 @@ class HyperQA(AnswerModel):
 
 def hyperqa(inputs: Inputs, *, projection: int, dropout: float) -> HyperQA:
     """HyperQA."""
-    return HyperQA(WordEmbedding(len(inputs.words), inputs.embedding_size, dropout), projection)
+    return HyperQA(WordEmbedding(inputs, dropout), projection)
 
 
 SPECS = [

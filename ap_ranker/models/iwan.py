@@ -104,7 +104,7 @@ def weighted_sum(scores: Tensor, states: Tensor, mask: Tensor) -> Tensor:
 
 def iwan(inputs: Inputs, *, hidden: int, alignment: str, weights: str, classes: int, dropout: float) -> IWAN:
     """IWAN-att or IWAN-skip."""
-    embedding = WordEmbedding(len(inputs.words), inputs.embedding_size, dropout)
+    embedding = WordEmbedding(inputs, dropout)
     return IWAN(embedding, BiLSTM(inputs.embedding_size, hidden), hidden, alignment, weights, classes)
 
 

@@ -41,7 +41,7 @@ class LWBiLSTM(Siamese):
 
 def lw_bilstm(inputs: Inputs, *, hidden: int, importance: int, similarity: str, dropout: float) -> LWBiLSTM:
     """LW-biLSTM."""
-    embedding = WordEmbedding(len(inputs.words), inputs.embedding_size, dropout)
+    embedding = WordEmbedding(inputs, dropout)
     return LWBiLSTM(embedding, hidden, importance, similarity)
 
 

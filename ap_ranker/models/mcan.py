@@ -148,7 +148,7 @@ class MCAN(Classifier):
 
 def mcan(inputs: Inputs, *, hidden: int, compression: str, factors: int, classes: int, dropout: float) -> MCAN:
     """MCAN with one of its three compression functions."""
-    embedding = WordEmbedding(len(inputs.words), inputs.embedding_size, dropout)
+    embedding = WordEmbedding(inputs, dropout)
     return MCAN(embedding, inputs.embedding_size, hidden, compression, factors, classes)
 
 

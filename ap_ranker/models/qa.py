@@ -34,13 +34,13 @@ class MaxPooled(Siamese):
 
 def qa_cnn(inputs: Inputs, *, filters: int, window: int, similarity: str, dropout: float) -> MaxPooled:
     """QA-CNN; with `similarity: gesd` it is Arch-II + GESD of Feng et al. 2015."""
-    embedding = WordEmbedding(len(inputs.words), inputs.embedding_size, dropout)
+    embedding = WordEmbedding(inputs, dropout)
     return MaxPooled(embedding, Convolution(inputs.embedding_size, filters, window), similarity)
 
 
 def qa_bilstm(inputs: Inputs, *, hidden: int, similarity: str, dropout: float) -> MaxPooled:
     """QA-biLSTM."""
-    embedding = WordEmbedding(len(inputs.words), inputs.embedding_size, dropout)
+    embedding = WordEmbedding(inputs, dropout)
     return MaxPooled(embedding, BiLSTM(inputs.embedding_size, hidden), similarity)
 
 

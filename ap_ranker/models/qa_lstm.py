@@ -114,13 +114,13 @@ class AttentionLSTM(PairModel):
 
 def qa_lstm(inputs: Inputs, *, hidden: int, pooling: str, similarity: str, dropout: float) -> QALSTM:
     """QA-LSTM."""
-    embedding = WordEmbedding(len(inputs.words), inputs.embedding_size, dropout)
+    embedding = WordEmbedding(inputs, dropout)
     return QALSTM(embedding, BiLSTM(inputs.embedding_size, hidden), Pooling(pooling), similarity)
 
 
 def qa_lstm_cnn(inputs: Inputs, *, hidden: int, filters: int, window: int, similarity: str, dropout: float) -> QALSTM:
     """QA-LSTM/CNN."""
-    embedding = WordEmbedding(len(inputs.words), inputs.embedding_size, dropout)
+    embedding = WordEmbedding(inputs, dropout)
     lstm = BiLSTM(inputs.embedding_size, hidden)
     return QALSTM(embedding, lstm, ConvolvedPooling(lstm.state_size, filters, window), similarity)
 
@@ -137,7 +137,7 @@ def attention_lstm(
     dropout: float,
 ) -> AttentionLSTM:
     """QA-LSTM with attention; with `cnn` QA-LSTM/CNN with attention."""
-    embedding = WordEmbedding(len(inputs.words), inputs.embedding_size, dropout)
+    embedding = WordEmbedding(inputs, dropout)
     lstm = BiLSTM(inputs.embedding_size, hidden)
     f = ConvolvedPooling(lstm.state_size, filters, window) if cnn else Pooling(pooling)
     return AttentionLSTM(embedding, lstm, f, similarity)

@@ -80,6 +80,25 @@ def test_ask(folder: Path) -> None:
     assert "help with a helmet" in shown.stdout
 
 
+def test_encode(folder: Path) -> None:
+    """The example's way from a checkpoint to a warm pipeline."""
+    result = run("encode", "ranker", "faq.csv", "--output", "states", "--precision", "float32", cwd=folder)
+    assert result.returncode == 0, result.stderr
+    assert "Encoded 12 of 12 texts; states now holds 12 in " in result.stdout
+    again = run("encode", "ranker", "faq.csv", "--output", "states", "--precision", "float32", cwd=folder)
+    assert "Encoded 0 of 12 texts; states now holds 12 in " in again.stdout
+    pipeline = yaml.safe_load((folder / "search.yaml").read_text())
+    pipeline["components"]["ranker"]["init_parameters"]["encodings"] = "states"
+    (folder / "warm.yaml").write_text(yaml.safe_dump(pipeline))
+    asked = [
+        run("ask", "where did my parcel go?", "--documents", "faq.csv", "--pipeline", name, "--json", cwd=folder)
+        for name in ("warm.yaml", "search.yaml")
+    ]
+    warm, cold = (json.loads(result.stdout)["answers"] for result in asked)
+    assert [answer["question"] for answer in warm] == [answer["question"] for answer in cold]
+    assert [answer["score"] for answer in warm] == pytest.approx([answer["score"] for answer in cold], abs=1e-5)
+
+
 def test_compare(folder: Path) -> None:
     data = folder / "data"
     data.mkdir()
@@ -140,6 +159,11 @@ def test_an_existing_checkpoint_is_not_replaced_unasked(folder: Path) -> None:
         (["train", "bad.csv", "--output", "x"], "bad.csv, line 3: expected text in column 'answer', found nothing"),
         (["train", "one.csv", "--output", "x"], "expected at least two different questions"),
         (["train", "faq.csv", "--output", "x", "--model", "bert"], "Unknown model 'bert'"),
+        (
+            ["train", "faq.csv", "--output", "x", "--recipe", "my"],
+            "Expected recipe to be one of ours, paper, found 'my'",
+        ),
+        (["train", "faq.csv", "--output", "x", "--objective", "mse"], "Expected objective to be one of softmax, hinge"),
         (["train", "faq.csv", "--output", "x", "--embeddings", "no.txt"], "No word vectors at 'no.txt'"),
         (["train", "faq.csv", "--output", "x", "--device", "cuda:99"], "Expected a device such as auto, cpu or cuda:0"),
         (["train", "faq.csv", "--output", "x", "--resume"], "Nothing to resume"),
@@ -149,6 +173,11 @@ def test_an_existing_checkpoint_is_not_replaced_unasked(folder: Path) -> None:
             ["compare", "faq.csv", "--models", "ap-cnn", "--output", "x", "--config", "settings.yaml"],
             "expected no options, which are one model's own",
         ),
+        (
+            ["encode", "ranker", "faq.csv", "--output", "x", "--precision", "int4"],
+            "one of float32, float16, int8, found",
+        ),
+        (["encode", "ranker", "settings.yaml", "--output", "x"], "settings.yaml"),
         (["evaluate", "nowhere", "faq.csv"], "No checkpoint folder at 'nowhere'"),
         (["ask", "q", "--documents", "faq.csv", "--pipeline", "no.yaml"], "No pipeline at 'no.yaml'"),
         (["ask", "q", "--documents", "faq.csv", "--pipeline", "settings.yaml"], "settings.yaml: expected"),
