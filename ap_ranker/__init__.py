@@ -2,6 +2,7 @@
 
 from ap_ranker import Ranker          # without Haystack
 from ap_ranker import AnswerRanker    # the Haystack component for any checkpoint; APRanker and others for one family
+from ap_ranker import BM25SDocumentStore, BM25SRetriever    # fetch the candidates
 """
 
 from __future__ import annotations
@@ -18,14 +19,28 @@ if TYPE_CHECKING:
         APRanker,
         GlobalLocalRanker,
     )
+    from haystack_integrations.components.retrievers.ap_ranker.bm25s import BM25SRetriever
+    from haystack_integrations.document_stores.ap_ranker.bm25s import BM25SDocumentStore
 
-__all__ = ["ABCNNRanker", "APRanker", "AnswerRanker", "GlobalLocalRanker", "InputError", "RankedAnswer", "Ranker"]
+__all__ = [
+    "ABCNNRanker",
+    "APRanker",
+    "AnswerRanker",
+    "BM25SDocumentStore",
+    "BM25SRetriever",
+    "GlobalLocalRanker",
+    "InputError",
+    "RankedAnswer",
+    "Ranker",
+]
 
 _COMPONENTS = "haystack_integrations.components.rankers.ap_ranker.ranker"
 _HOMES = {
     "ABCNNRanker": _COMPONENTS,
     "APRanker": _COMPONENTS,
     "AnswerRanker": _COMPONENTS,
+    "BM25SDocumentStore": "haystack_integrations.document_stores.ap_ranker.bm25s",
+    "BM25SRetriever": "haystack_integrations.components.retrievers.ap_ranker.bm25s",
     "GlobalLocalRanker": _COMPONENTS,
     "InputError": "ap_ranker.errors",
     "RankedAnswer": "ap_ranker.ranking.ranker",

@@ -10,9 +10,9 @@ import numpy as np
 
 from ap_ranker.data.dataset import Dataset, Question
 from ap_ranker.errors import InputError
-from ap_ranker.evaluation.bm25 import BM25
 from ap_ranker.evaluation.metrics import means, measure_each
 from ap_ranker.evaluation.scoring import score_candidates
+from ap_ranker.ranking.bm25 import BM25
 from ap_ranker.ranking.ranker import Ranker
 
 CANDIDATES = 100

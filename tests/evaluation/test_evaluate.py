@@ -11,9 +11,9 @@ from ap_ranker.data.dataset import Answer, Dataset, Question, sample_questions
 from ap_ranker.data.reader import read_dataset
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation import evaluate as module
-from ap_ranker.evaluation.bm25 import BM25
 from ap_ranker.evaluation.evaluate import EvaluationSet, evaluate
 from ap_ranker.evaluation.scoring import score_candidates
+from ap_ranker.ranking.bm25 import BM25
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.tokenizer import split_words
 

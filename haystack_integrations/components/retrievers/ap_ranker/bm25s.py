@@ -1,0 +1,125 @@
+"""The retriever of `BM25SDocumentStore`; it is defined here because a stock Haystack loads YAML from here only."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from haystack import Document, component, default_from_dict, default_to_dict
+from haystack.document_stores.types import FilterPolicy, apply_filter_policy
+
+from haystack_integrations.document_stores.ap_ranker.bm25s import BM25SDocumentStore
+
+
+@component
+class BM25SRetriever:
+    """Finds the documents that share words with a query, by BM25.
+
+    A drop-in for `InMemoryBM25Retriever`: same arguments, same behaviour, on a `BM25SDocumentStore`.
+
+    ```python
+    from haystack_integrations.components.retrievers.ap_ranker import BM25SRetriever
+
+    BM25SRetriever(store, top_k=100).run(query="Where is my parcel?")["documents"]
+    ```
+    """
+
+    def __init__(
+        self,
+        document_store: BM25SDocumentStore,
+        filters: dict[str, Any] | None = None,
+        top_k: int = 10,
+        scale_score: bool = False,
+        filter_policy: FilterPolicy = FilterPolicy.REPLACE,
+    ) -> None:
+        """Create the component.
+
+        Args:
+            document_store: where to search.
+            filters: which of its documents.
+            top_k: how many documents to return at most.
+            scale_score: map the scores to 0.5..1, keeping their order.
+            filter_policy: whether filters given to `run` replace those above, or are merged with them.
+
+        Raises:
+            TypeError: another kind of store.
+            ValueError: `top_k` is not positive.
+        """
+        if not isinstance(document_store, BM25SDocumentStore):
+            raise TypeError(f"document_store must be a BM25SDocumentStore, but got {type(document_store).__name__}")
+        if top_k <= 0:
+            raise ValueError(f"top_k must be greater than 0, but got {top_k}")
+        self.document_store = document_store
+        self.filters = filters
+        self.top_k = top_k
+        self.scale_score = scale_score
+        self.filter_policy = filter_policy
+
+    def close(self) -> None:
+        """Let go of the store's files; a later `run` opens them again."""
+        self.document_store.close()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The component as basic types."""
+        return default_to_dict(
+            self,
+            document_store=self.document_store,
+            filters=self.filters,
+            top_k=self.top_k,
+            scale_score=self.scale_score,
+            filter_policy=self.filter_policy.value,
+        )
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        """The component of a dictionary that `to_dict` made, or that YAML holds."""
+        parameters = dict(data.get("init_parameters", {}))
+        if "filter_policy" in parameters:
+            parameters["filter_policy"] = FilterPolicy.from_str(parameters["filter_policy"])
+        return default_from_dict(cls, {**data, "init_parameters": parameters})
+
+    @component.output_types(documents=list[Document])
+    def run(
+        self,
+        query: str,
+        filters: dict[str, Any] | None = None,
+        top_k: int | None = None,
+        scale_score: bool | None = None,
+    ) -> dict[str, list[Document]]:
+        """Find documents.
+
+        Args:
+            query: what the user asked.
+            filters: see the component and its `filter_policy`.
+            top_k: overrides the value of the component, as does the next one; 0 finds nothing.
+            scale_score: see the component.
+
+        Returns:
+            `documents`: copies with their scores, best first. Those that share no word with the query are left out.
+
+        Raises:
+            ValueError: an empty query, or a negative `top_k`.
+            FilterError: `filters` are no filters.
+            InputError: the store's folder holds something else, or is damaged.
+        """
+        return {"documents": self.document_store.bm25_retrieval(query, *self._settings(filters, top_k, scale_score))}
+
+    @component.output_types(documents=list[Document])
+    async def run_async(
+        self,
+        query: str,
+        filters: dict[str, Any] | None = None,
+        top_k: int | None = None,
+        scale_score: bool | None = None,
+    ) -> dict[str, list[Document]]:
+        """As `run`, in a thread, so that the event loop stays free."""
+        settings = self._settings(filters, top_k, scale_score)
+        return {"documents": await self.document_store.bm25_retrieval_async(query, *settings)}
+
+    def _settings(
+        self, filters: dict[str, Any] | None, top_k: int | None, scale_score: bool | None
+    ) -> tuple[dict[str, Any] | None, int, bool]:
+        top_k = self.top_k if top_k is None else top_k
+        if top_k < 0:
+            raise ValueError(f"top_k must be greater than or equal to 0, but got {top_k}")
+        scale_score = self.scale_score if scale_score is None else scale_score
+        return apply_filter_policy(self.filter_policy, self.filters, filters), top_k, scale_score

@@ -1,0 +1,316 @@
+"""Where a store's documents are: in memory, or in a folder that holds them and their index between runs.
+
+A folder has one SQLite database, `documents.sqlite`, whose transactions make a write whole or leave no trace of it, and
+at most one index for each setting of BM25 that is in use, `index-REVISION-K1-B`. An index is made from the documents,
+so it may be deleted at any time; its name says which state of the documents it belongs to.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import shutil
+import sqlite3
+import tempfile
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from haystack import Document
+
+from ap_ranker.errors import InputError
+from ap_ranker.ranking.bm25 import BM25
+
+DATABASE, ROWS = "documents.sqlite", "rows.npy"
+FORMAT_VERSION = 1
+"""Of the database, and of how texts are split into words: a saved index must not outlive a change of either."""
+
+_APPLICATION = 0x61705F72  # "ap_r": SQLite's own place for "whose file is this?"
+_WAIT = 60.0  # seconds that a write waits for another process, which may be building an index
+
+
+@dataclass(frozen=True)
+class Index:
+    """BM25 over the N documents that have content, and (N,) the rows to `fetch` them by."""
+
+    bm25: BM25
+    rows: Sequence[str] | np.ndarray
+
+
+class Documents(Protocol):
+    """Documents by id, in the order of writing. Every use but `close` stands in a `transaction`."""
+
+    def transaction(self, *, write: bool = False) -> AbstractContextManager[None]:
+        """Nobody else's write is seen while it lasts; the own ones are kept if it ends without an error."""
+        ...
+
+    def revision(self) -> str:
+        """Another text after every change."""
+        ...
+
+    def __len__(self) -> int: ...
+
+    def __contains__(self, document_id: object) -> bool: ...
+
+    def __iter__(self) -> Iterator[Document]: ...
+
+    def put(self, document: Document) -> None:
+        """Write at the end; an older document of the same id goes."""
+        ...
+
+    def remove(self, document_id: str) -> None:
+        """Forget the document of this id, if there is one."""
+        ...
+
+    def clear(self) -> None:
+        """Forget all documents."""
+        ...
+
+    def index(self, k1: float, b: float) -> Index:
+        """The index of the present revision."""
+        ...
+
+    def fetch(self, rows: Iterable[Any]) -> list[Document]:
+        """The documents of some of the index's rows."""
+        ...
+
+    def close(self) -> None:
+        """Let go of files until the next use."""
+        ...
+
+
+class MemoryDocuments:
+    """`Documents` that end with the process."""
+
+    def __init__(self) -> None:
+        self._documents: dict[str, Document] = {}
+        self._changes = 0
+
+    def transaction(self, *, write: bool = False) -> AbstractContextManager[None]:
+        return nullcontext()  # the store checks everything before its first change, and no change here can fail
+
+    def revision(self) -> str:
+        return str(self._changes)
+
+    def __len__(self) -> int:
+        return len(self._documents)
+
+    def __contains__(self, document_id: object) -> bool:
+        return document_id in self._documents
+
+    def __iter__(self) -> Iterator[Document]:
+        return iter(self._documents.values())
+
+    def put(self, document: Document) -> None:
+        self.remove(document.id)
+        self._documents[document.id] = document
+        self._changes += 1
+
+    def remove(self, document_id: str) -> None:
+        if self._documents.pop(document_id, None) is not None:
+            self._changes += 1
+
+    def clear(self) -> None:
+        self._documents.clear()
+        self._changes += 1
+
+    def index(self, k1: float, b: float) -> Index:
+        texts = {document.id: document.content for document in self if document.content is not None}
+        return Index(BM25(texts.values(), k1=k1, b=b), list(texts))
+
+    def fetch(self, rows: Iterable[Any]) -> list[Document]:
+        return [self._documents[row] for row in rows]
+
+    def close(self) -> None:
+        pass
+
+
+class FolderDocuments:
+    """`Documents` in a folder, read from there one by one as they are needed.
+
+    Several processes may use a folder; a write waits until no other process is in a transaction.
+
+    Raises:
+        InputError: (all methods) the folder holds something else, or is damaged.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._connection: sqlite3.Connection | None = None
+
+    @contextmanager
+    def transaction(self, *, write: bool = False) -> Iterator[None]:
+        try:
+            with self._begin("IMMEDIATE" if write else "DEFERRED") as connection:
+                before = connection.total_changes
+                yield
+                if connection.total_changes != before:
+                    connection.execute("UPDATE state SET revision = ?", (secrets.token_hex(8),))
+        except sqlite3.Error as error:
+            raise InputError(f"{self.folder / DATABASE}: the documents cannot be read or written ({error}).") from error
+
+    def revision(self) -> str:
+        return str(self._one("SELECT revision FROM state")[0])
+
+    def __len__(self) -> int:
+        return int(self._one("SELECT count(*) FROM documents")[0])
+
+    def __contains__(self, document_id: object) -> bool:
+        return bool(self._one("SELECT EXISTS (SELECT 1 FROM documents WHERE id = ?)", document_id)[0])
+
+    def __iter__(self) -> Iterator[Document]:
+        return map(self._document, self._open().execute("SELECT id, content, rest FROM documents ORDER BY row"))
+
+    def put(self, document: Document) -> None:
+        fields = document.to_dict(flatten=False)
+        head = (fields.pop("id"), fields.pop("content"))
+        try:
+            values = (*head, json.dumps(fields, ensure_ascii=False))
+            self._open().execute("INSERT OR REPLACE INTO documents (id, content, rest) VALUES (?, ?, ?)", values)
+        except (TypeError, ValueError) as error:
+            raise InputError(
+                f"Document {document.id!r}: expected meta that JSON can hold, to write it into {self.folder}, found "
+                f"{document.meta} ({error})."
+            ) from error
+
+    def remove(self, document_id: str) -> None:
+        self._open().execute("DELETE FROM documents WHERE id = ?", (document_id,))
+
+    def clear(self) -> None:
+        self._open().execute("DELETE FROM documents")
+
+    def index(self, k1: float, b: float) -> Index:
+        revision = self.revision()
+        folder = self.folder / f"index-{revision}-{float(k1)}-{float(b)}"
+        if not folder.is_dir():
+            rows = array("q")
+
+            def texts() -> Iterator[str]:
+                found = self._open().execute(
+                    "SELECT row, content FROM documents WHERE content IS NOT NULL ORDER BY row"
+                )
+                for row, content in found:
+                    rows.append(row)
+                    yield content
+
+            bm25 = BM25(texts(), k1=k1, b=b)
+            if bm25.wordless:
+                return Index(bm25, np.array(rows))
+            self._save(Index(bm25, np.array(rows)), folder)
+            self._remove_indexes_but_of(revision)
+        return self._load(folder)
+
+    def fetch(self, rows: Iterable[Any]) -> list[Document]:
+        query = "SELECT id, content, rest FROM documents WHERE row = ?"
+        return [self._document(self._one(query, int(row))) for row in rows]
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _open(self) -> sqlite3.Connection:
+        """The connection; the first time, the database is made, or found to be ours."""
+        if self._connection is None:
+            self._check_folder()
+            # One connection for all threads: the store lets only one in at a time.
+            self._connection = sqlite3.connect(
+                self.folder / DATABASE, timeout=_WAIT, isolation_level=None, check_same_thread=False
+            )
+            try:
+                if not self._one("SELECT count(*) FROM sqlite_master")[0]:
+                    self._create()
+                self._check_database()
+            except BaseException:
+                self.close()
+                raise
+        return self._connection
+
+    def _check_folder(self) -> None:
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            found = sorted(path.name for path in self.folder.iterdir())
+        except (FileExistsError, NotADirectoryError):
+            raise InputError(f"{self.folder}: expected a folder, or nothing yet, found a file.") from None
+        if found and DATABASE not in found:
+            raise InputError(
+                f"{self.folder}: expected a folder of a BM25SDocumentStore ({DATABASE}), or an empty one, found "
+                f"{', '.join(found[:5])}{', ...' if len(found) > 5 else ''}. Choose another path."
+            )
+
+    def _create(self) -> None:
+        with self._begin("IMMEDIATE") as connection:
+            if self._one("SELECT count(*) FROM sqlite_master")[0]:
+                return  # another process was faster
+            connection.execute(f"PRAGMA application_id = {_APPLICATION}")
+            connection.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
+            connection.execute(
+                "CREATE TABLE documents (row INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, content TEXT, rest TEXT)"
+            )
+            connection.execute("CREATE TABLE state (revision TEXT)")
+            connection.execute("INSERT INTO state VALUES ('new')")
+
+    def _check_database(self) -> None:
+        file = self.folder / DATABASE
+        if self._one("PRAGMA application_id")[0] != _APPLICATION:
+            raise InputError(f"{file}: expected the documents of a BM25SDocumentStore, found another database.")
+        version = self._one("PRAGMA user_version")[0]
+        if version != FORMAT_VERSION:
+            raise InputError(f"{file}: expected format version {FORMAT_VERSION}, found {version}. Update ap-ranker.")
+
+    @contextmanager
+    def _begin(self, kind: str) -> Iterator[sqlite3.Connection]:
+        connection = self._open()
+        connection.execute(f"BEGIN {kind}")
+        try:
+            yield connection
+            connection.execute("COMMIT")
+        finally:
+            connection.rollback()  # nothing is left to roll back after a commit
+
+    def _one(self, query: str, *values: object) -> tuple[Any, ...]:
+        row: tuple[Any, ...] | None = self._open().execute(query, values).fetchone()
+        if row is None:
+            raise InputError(f"{self.folder}: damaged: no answer to {query} with {values}.")
+        return row
+
+    def _document(self, fields: tuple[str, str | None, str]) -> Document:
+        document_id, content, rest = fields
+        try:
+            return Document.from_dict({"id": document_id, "content": content, **json.loads(rest)})
+        except (ValueError, TypeError) as error:
+            raise InputError(f"{self.folder / DATABASE}: document {document_id!r} is damaged ({error}).") from error
+
+    def _save(self, index: Index, folder: Path) -> None:
+        """Write an index aside and rename it, so that a folder of this name is always whole."""
+        draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=self.folder))
+        try:
+            index.bm25.save(draft)
+            np.save(draft / ROWS, index.rows, allow_pickle=False)
+            draft.chmod(0o755)  # mkdtemp makes private folders
+            draft.rename(folder)
+        except OSError:
+            if not folder.is_dir():  # otherwise another process was faster, with the same index
+                raise
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+
+    def _remove_indexes_but_of(self, revision: str) -> None:
+        """Also what killed processes left aside; drafts of this revision may be another process's work."""
+        for path in list(self.folder.iterdir()):
+            if path.name.lstrip(".").startswith("index-") and f"index-{revision}-" not in path.name:
+                shutil.rmtree(path, ignore_errors=True)
+
+    def _load(self, folder: Path) -> Index:
+        try:
+            bm25 = BM25.load(folder)
+            rows = np.load(folder / ROWS, mmap_mode="r", allow_pickle=False)
+            if rows.shape != (len(bm25),):
+                raise InputError(f"{folder / ROWS}: expected {len(bm25)} rows, found {rows.shape}.")
+        except (OSError, EOFError, ValueError) as error:
+            raise InputError(f"{error} Delete the folder {folder}; the next query builds the index again.") from error
+        return Index(bm25, rows)

@@ -1,0 +1,810 @@
+"""The store keeps Haystack's contract (its test suite), finds what Lucene's formula says, and outlives its process."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, closing
+from dataclasses import replace
+from datetime import datetime
+from math import exp, log
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import TEXTS
+from haystack import Document, Pipeline
+from haystack.components.retrievers.in_memory import InMemoryBM25Retriever
+from haystack.components.writers import DocumentWriter
+from haystack.document_stores.errors import DuplicateDocumentError
+from haystack.document_stores.in_memory import InMemoryDocumentStore
+from haystack.document_stores.types import DuplicatePolicy, FilterPolicy
+from haystack.errors import FilterError
+from haystack.testing import document_store as suite
+from haystack.testing import document_store_async as async_suite
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import ap_ranker
+from ap_ranker.errors import InputError
+from ap_ranker.ranking.bm25 import BM25
+from haystack_integrations.components.retrievers.ap_ranker import BM25SRetriever
+from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore, documents
+
+KINDS = ["memory", "folder"]
+QUERY = "Where is my parcel?"
+DOCUMENTS = [Document(id=str(i), content=text, meta={"even": i % 2 == 0}) for i, text in enumerate(TEXTS)]
+EVEN = {"field": "meta.even", "operator": "==", "value": True}
+
+
+def new_store(kind: str, tmp_path: Path) -> Iterator[BM25SDocumentStore]:
+    store = BM25SDocumentStore(None if kind == "memory" else tmp_path / "store")
+    yield store
+    store.close()
+
+
+@pytest.fixture(params=KINDS)
+def document_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BM25SDocumentStore]:
+    """An empty store of each kind in turn."""
+    yield from new_store(request.param, tmp_path)
+
+
+@pytest.fixture
+def store(document_store: BM25SDocumentStore) -> BM25SDocumentStore:
+    document_store.write_documents(DOCUMENTS)
+    return document_store
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    """A folder with documents and their index."""
+    store = BM25SDocumentStore(tmp_path / "saved")
+    store.write_documents(DOCUMENTS)
+    store.bm25_retrieval(QUERY)
+    store.close()
+    return tmp_path / "saved"
+
+
+@pytest.fixture
+def built(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The sizes of all indexes that are built (not loaded) during a test."""
+    sizes: list[int] = []
+
+    def build(*arguments: Any, **options: Any) -> BM25:
+        index = BM25(*arguments, **options)
+        sizes.append(len(index))
+        return index
+
+    build.load = BM25.load  # type: ignore[attr-defined]
+    monkeypatch.setattr(documents, "BM25", build)
+    return sizes
+
+
+def words(text: str) -> list[str]:
+    return re.findall(r"[a-z0-9]+", text.lower())
+
+
+def lucene(texts: Sequence[str], query: str, k1: float = 1.2, b: float = 0.75) -> list[float]:
+    """The sum over the query's words of log(1 + (N - df + .5) / (df + .5)) tf / (tf + k1 (1 - b + b len / avglen))."""
+    docs = [words(text) for text in texts]
+    average = sum(map(len, docs)) / len(docs) if docs else 0
+    scores = []
+    for doc in docs:
+        score = 0.0
+        for word in words(query):
+            df, tf = sum(word in other for other in docs), doc.count(word)
+            if tf:
+                weight = tf / (tf + k1 * (1 - b + b * len(doc) / average))
+                score += log(1 + (len(docs) - df + 0.5) / (df + 0.5)) * weight
+        scores.append(score)
+    return scores
+
+
+def ranked(store: BM25SDocumentStore, query: str, **options: Any) -> list[tuple[str, float]]:
+    found = store.bm25_retrieval(query, **options)
+    return [(document.id, float(document.score or 0)) for document in found]
+
+
+def opened(path: Path | None, **options: Any) -> AbstractContextManager[BM25SDocumentStore]:
+    return closing(BM25SDocumentStore(path, **options))
+
+
+# --- Haystack's contract ----------------------------------------------------------------------------------------------
+
+
+class TestContract(
+    suite.DocumentStoreBaseExtendedTests,
+    suite.CountDocumentsByFilterTest,
+    suite.CountUniqueMetadataByFilterTest,
+    suite.GetMetadataFieldsInfoTest,
+    suite.GetMetadataFieldMinMaxTest,
+    suite.GetMetadataFieldUniqueValuesTest,
+):
+    @pytest.fixture(params=KINDS)
+    def document_store(self, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BM25SDocumentStore]:
+        """The suite brings a fixture of this name, which hides that of the module."""
+        yield from new_store(request.param, tmp_path)
+
+    def test_write_documents(self, document_store: BM25SDocumentStore) -> None:  # type: ignore[override]
+        """Without a policy, a duplicate is an error, as in InMemoryDocumentStore."""
+        assert document_store.write_documents(DOCUMENTS) == len(DOCUMENTS)
+        with pytest.raises(DuplicateDocumentError):
+            document_store.write_documents(DOCUMENTS[:1])
+
+
+class TestAsyncContract(
+    async_suite.CountDocumentsAsyncTest,
+    async_suite.CountDocumentsByFilterAsyncTest,
+    async_suite.CountUniqueMetadataByFilterAsyncTest,
+    async_suite.DeleteAllAsyncTest,
+    async_suite.DeleteByFilterAsyncTest,
+    async_suite.DeleteDocumentsAsyncTest,
+    async_suite.FilterDocumentsAsyncTest,
+    async_suite.GetMetadataFieldMinMaxAsyncTest,
+    async_suite.GetMetadataFieldsInfoAsyncTest,
+    async_suite.GetMetadataFieldUniqueValuesAsyncTest,
+    async_suite.UpdateByFilterAsyncTest,
+    async_suite.WriteDocumentsAsyncTest,
+):
+    async def test_write_documents_async(self, document_store: BM25SDocumentStore) -> None:  # type: ignore[override]
+        assert await document_store.write_documents_async(DOCUMENTS) == len(DOCUMENTS)
+        with pytest.raises(DuplicateDocumentError):
+            await document_store.write_documents_async(DOCUMENTS[:1])
+
+
+def test_every_class_of_the_suites_is_used() -> None:
+    """So that a later Haystack's new class is noticed."""
+    for module, used in ((suite, TestContract), (async_suite, TestAsyncContract)):
+        names = {name for name in vars(module) if re.fullmatch(r"\w+Test", name)}
+        assert names
+        assert names <= {base.__name__ for base in used.__mro__}
+
+
+# --- writing ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("policy", [DuplicatePolicy.NONE, DuplicatePolicy.FAIL])
+def test_a_refused_batch_leaves_no_trace(store: BM25SDocumentStore, policy: DuplicatePolicy) -> None:
+    new, twice = Document(id="new", content="parcel"), Document(id="new", content="again")
+    for batch in ([new, DOCUMENTS[0]], [new, twice], [new, "text"], [new, Document(id="bad", content="\ud800")]):
+        with pytest.raises((DuplicateDocumentError, ValueError)):
+            store.write_documents(batch, policy)  # type: ignore[arg-type]
+        assert store.filter_documents() == DOCUMENTS
+
+
+@pytest.mark.parametrize(("policy", "count", "kept"), [("SKIP", 1, "first"), ("OVERWRITE", 2, "second")])
+def test_duplicates_within_a_batch(document_store: BM25SDocumentStore, policy: str, count: int, kept: str) -> None:
+    batch = [Document(id="1", content="first"), Document(id="1", content="second")]
+    assert document_store.write_documents(batch, DuplicatePolicy[policy]) == count
+    assert [document.content for document in document_store.filter_documents()] == [kept]
+
+
+def test_whole_documents_come_back(document_store: BM25SDocumentStore) -> None:
+    from haystack.dataclasses import ByteStream, SparseEmbedding
+
+    document = Document(
+        id="Ünï\0",
+        content="保险 parcel\0",
+        blob=ByteStream(b"\x00\xff", meta={"a": 1}, mime_type="x/y"),
+        meta={"nested": {"list": [1, 2.5, None, True]}, "content": "a meta field of that name"},
+        score=0.25,
+        embedding=[0.1, 1e-30],
+        sparse_embedding=SparseEmbedding([1, 5], [0.1, 0.2]),
+    )
+    document_store.write_documents([document])
+    assert document_store.filter_documents() == [document]
+    [found] = document_store.bm25_retrieval("保险")
+    assert found.score != document.score
+    assert replace(found, score=document.score) == document
+
+
+def test_documents_are_copied_in_and_out(store: BM25SDocumentStore) -> None:
+    mine = Document(id="mine", content="helmet", meta={"list": [1]})
+    store.write_documents([mine])
+    mine.meta["list"].append(2)
+    for found in (store.bm25_retrieval("helmet"), store.filter_documents({**EVEN, "value": None})):
+        assert [document.meta for document in found] == [{"list": [1]}]
+        found[0].meta["list"].append(3)
+    changes = {"tags": ["x"]}
+    assert store.update_by_filter({"field": "id", "operator": "==", "value": "mine"}, changes) == 1
+    changes["tags"].append("y")
+    assert store.bm25_retrieval("helmet")[0].meta == {"list": [1], "tags": ["x"]}
+    assert mine.meta == {"list": [1, 2]}
+    assert mine.score is None
+
+
+@pytest.mark.parametrize("filters", [{}, None, {"meta.even": True}])
+def test_documents_are_not_all_deleted_or_updated_by_mistake(store: BM25SDocumentStore, filters: Any) -> None:
+    for change in (store.delete_by_filter, lambda filters: store.update_by_filter(filters, {"x": 1})):
+        with pytest.raises((FilterError, TypeError)):
+            change(filters)
+    assert store.filter_documents() == DOCUMENTS
+
+
+def test_meta_that_json_cannot_hold(tmp_path: Path) -> None:
+    document = Document(id="late", content="x", meta={"when": datetime(2020, 1, 1)})
+    with opened(tmp_path) as store:
+        store.write_documents(DOCUMENTS)
+        with pytest.raises(InputError, match="'late': expected meta that JSON can hold"):
+            store.write_documents([Document(id="early", content="y"), document])
+        assert store.filter_documents() == DOCUMENTS
+    memory = BM25SDocumentStore()
+    memory.write_documents([document])
+    assert memory.filter_documents() == [document]
+
+
+# --- finding ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("query", [QUERY, "parcel PARCEL refund", "the", "my, the: frame!"])
+@pytest.mark.parametrize(("k1", "b"), [(1.2, 0.75), (0.0, 1.0), (2.0, 0.0)])
+@pytest.mark.parametrize("kind", KINDS)
+def test_scores_are_lucenes(query: str, k1: float, b: float, kind: str, tmp_path: Path) -> None:
+    with opened(None if kind == "memory" else tmp_path, k1=k1, b=b) as store:
+        store.write_documents(DOCUMENTS)
+        found = dict(ranked(store, query))
+    expected = {str(i): score for i, score in enumerate(lucene(TEXTS, query, k1, b)) if score}
+    assert expected
+    assert found == pytest.approx(expected, abs=1e-5)
+    assert list(found) == sorted(found, key=lambda name: -found[name])
+    assert all(type(score) is float for score in found.values())
+
+
+def test_scores_are_the_baselines(store: BM25SDocumentStore) -> None:
+    scores = BM25(TEXTS).scores(QUERY)
+    assert dict(ranked(store, QUERY)) == {str(i): score for i, score in enumerate(scores.tolist()) if score}
+
+
+def test_what_is_found_is_what_the_in_memory_store_finds(document_store: BM25SDocumentStore) -> None:
+    everything = [*DOCUMENTS, Document(id="empty", content=""), Document(id="none", content=None)]
+    other = InMemoryDocumentStore()
+    for store in (document_store, other):
+        store.write_documents(everything)
+    if len(other.bm25_retrieval("refund")) > 1:  # only one text has the word
+        pytest.skip("the in-memory store of this Haystack returns documents that share no word, too")
+    for query in (QUERY, "unknownword", "?!", "refund"):
+        for filters in (None, EVEN):
+            found, expected = (s.bm25_retrieval(query, filters=filters) for s in (document_store, other))
+            assert {document.id for document in found} == {document.id for document in expected}
+
+
+def test_documents_without_content_do_not_count(document_store: BM25SDocumentStore) -> None:
+    document_store.write_documents([Document(id="before", content=None), *DOCUMENTS, Document(id="after")])
+    assert dict(ranked(document_store, QUERY)) == dict(ranked_alone(DOCUMENTS, QUERY))
+
+
+def ranked_alone(some: list[Document], query: str) -> list[tuple[str, float]]:
+    store = BM25SDocumentStore()
+    store.write_documents(some)
+    return ranked(store, query)
+
+
+@pytest.mark.parametrize("content", [None, "", "?!"])
+def test_without_any_word_nothing_is_found(document_store: BM25SDocumentStore, content: str | None) -> None:
+    assert document_store.bm25_retrieval("parcel") == []
+    document_store.write_documents([Document(content=content)])
+    assert document_store.bm25_retrieval("parcel") == []
+    assert document_store.bm25_retrieval("?!") == []
+
+
+def test_equal_scores_keep_the_order_of_writing(document_store: BM25SDocumentStore) -> None:
+    document_store.write_documents([Document(id=str(i), content="same " * (i % 3 + 1)) for i in range(300)])
+    everything = ranked(document_store, "same", top_k=1000)
+    assert (len(everything), len({score for _, score in everything})) == (300, 3)
+    assert everything == sorted(everything, key=lambda pair: (-pair[1], int(pair[0])))
+    for top_k in (1, 7, 100, 150, 299, 300):
+        assert ranked(document_store, "same", top_k=top_k) == everything[:top_k]
+
+
+def test_filters_come_before_top_k(document_store: BM25SDocumentStore) -> None:
+    """The best of a rare kind are found, however many better ones there are; their scores stay."""
+    some = [
+        Document(id=f"{i:04}", content="parcel " * (i % 7 + 1) + "x", meta={"rare": i % 400 == 3}) for i in range(900)
+    ]
+    document_store.write_documents(some)
+    rare = {"field": "meta.rare", "operator": "==", "value": True}
+    everything = ranked(document_store, "parcel", top_k=900)
+    expected = [(name, score) for name, score in everything if int(name) % 400 == 3]
+    assert len(expected) == 3
+    assert ranked(document_store, "parcel", filters=rare, top_k=10) == expected
+    assert ranked(document_store, "parcel", filters=rare, top_k=2) == expected[:2]
+    with pytest.raises(FilterError):
+        document_store.bm25_retrieval("parcel", filters={"operator": "AND"})
+
+
+def test_top_k_is_the_head_of_the_whole_ranking(store: BM25SDocumentStore) -> None:
+    everything = ranked(store, "the parcel where is my refund", top_k=99)
+    assert len(everything) > 3
+    for top_k in range(7):
+        assert ranked(store, "the parcel where is my refund", top_k=top_k) == everything[:top_k]
+
+
+def test_the_index_is_built_once_after_writing(document_store: BM25SDocumentStore, built: list[int]) -> None:
+    for start in range(0, 50, 5):
+        document_store.write_documents([Document(id=str(i), content=f"word{i}") for i in range(start, start + 5)])
+    assert built == []
+    for i in range(50):
+        assert [name for name, _ in ranked(document_store, f"word{i}")] == [str(i)]
+    document_store.delete_documents(["unknown"])
+    assert len(ranked(document_store, "word1 word2")) == 2
+    assert built == [50]
+    document_store.delete_documents(["1"])
+    assert len(ranked(document_store, "word1 word2")) == 1
+    document_store.delete_all_documents()
+    assert ranked(document_store, "word2") == []
+    assert built == [50, 49, 0]
+
+
+OPERATIONS = st.lists(
+    st.one_of(
+        st.tuples(
+            st.sampled_from(list(DuplicatePolicy)),
+            st.lists(
+                st.tuples(
+                    st.sampled_from("pqrst"), st.none() | st.lists(st.sampled_from("abcd?"), max_size=5).map(" ".join)
+                ),
+                max_size=5,
+            ),
+        ),
+        st.tuples(st.just("delete"), st.lists(st.sampled_from("pqrstx"), max_size=3)),
+        st.tuples(st.sampled_from(["query", "reopen", "clear"]), st.sampled_from(["a b", "c c d", "?"])),
+    ),
+    max_size=12,
+)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(operations=OPERATIONS)
+@settings(max_examples=60, deadline=None)
+def test_any_sequence_of_operations_is_that_on_a_dictionary(kind: str, operations: list[tuple[Any, Any]]) -> None:
+    model: dict[str, str | None] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        store = BM25SDocumentStore(None if kind == "memory" else folder)
+        for name, value in [*operations, ("query", "a b c")]:
+            if name == "delete":
+                store.delete_documents(value)
+                for key in value:
+                    model.pop(key, None)
+            elif name == "clear":
+                store.delete_all_documents()
+                model.clear()
+            elif name == "reopen":
+                store.close()
+            elif name == "query":
+                check_query(store, model, value)
+            else:
+                check_write(store, model, value, name)
+            assert [(d.id, d.content) for d in store.filter_documents()] == list(model.items())
+            assert store.count_documents() == len(model)
+        store.close()
+
+
+def check_query(store: BM25SDocumentStore, model: dict[str, str | None], query: str) -> None:
+    texts = {key: text for key, text in model.items() if text is not None}
+    expected = {key: score for key, score in zip(texts, lucene(list(texts.values()), query), strict=True) if score}
+    found = ranked(store, query)
+    assert dict(found) == pytest.approx(expected, abs=1e-5)
+    assert [score for _, score in found] == sorted((score for _, score in found), reverse=True)
+
+
+def check_write(
+    store: BM25SDocumentStore,
+    model: dict[str, str | None],
+    batch: list[tuple[str, str | None]],
+    policy: DuplicatePolicy,
+) -> None:
+    some = [Document(id=key, content=text) for key, text in batch]
+    keys = [key for key, _ in batch]
+    if policy == DuplicatePolicy.OVERWRITE:
+        assert store.write_documents(some, policy) == len(some)
+        for key, text in batch:
+            model.pop(key, None)
+            model[key] = text
+    elif policy == DuplicatePolicy.SKIP:
+        new = set(keys) - set(model)
+        assert store.write_documents(some, policy) == len(new)
+        for key, text in batch:
+            model.setdefault(key, text)
+    elif len(set(keys)) < len(keys) or set(keys) & set(model):
+        with pytest.raises(DuplicateDocumentError):
+            store.write_documents(some, policy)
+    else:
+        assert store.write_documents(some, policy) == len(some)
+        model.update(batch)
+
+
+def test_threads_never_see_half_a_write(document_store: BM25SDocumentStore) -> None:
+    """Batches of 5 that share a word: whoever asks finds a multiple of 5, each time at least as many."""
+    done = threading.Event()
+
+    def write(number: int) -> None:
+        for batch in range(10):
+            names = (f"{number}-{batch}-{i}" for i in range(5))
+            document_store.write_documents([Document(id=name, content=f"shared {name}") for name in names])
+
+    def ask() -> list[int]:
+        counts = []
+        while not done.is_set():
+            counts.append(len(document_store.bm25_retrieval("shared", top_k=1000)))
+        return counts
+
+    with ThreadPoolExecutor(4) as pool:
+        asked = [pool.submit(ask) for _ in range(2)]
+        try:
+            for written in [pool.submit(write, number) for number in range(2)]:
+                written.result()
+        finally:
+            done.set()
+    counts = [task.result() for task in asked]
+    assert all(count % 5 == 0 for some in counts for count in some)
+    assert all(some == sorted(some) for some in counts)
+    assert len(document_store.bm25_retrieval("shared", top_k=1000)) == 100
+
+
+# --- a folder ---------------------------------------------------------------------------------------------------------
+
+
+def run(program: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+    """Another process, another folder, no allow-list: only the installed package."""
+    clean = {key: value for key, value in os.environ.items() if not key.startswith(("HAYSTACK_", "PYTHONPATH"))}
+    return subprocess.run(
+        [sys.executable, "-c", program, *map(str, arguments)],
+        cwd=tempfile.gettempdir(),
+        env={**clean, "HAYSTACK_TELEMETRY_ENABLED": "false"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_a_new_process_finds_the_same(saved: Path) -> None:
+    program = """
+import json, sys
+from haystack import Pipeline
+retriever = Pipeline.load(open(sys.argv[1])).get_component("retriever")
+print(json.dumps([(d.id, d.score, d.content, d.meta) for d in retriever.run(query=sys.argv[2])["documents"]]))
+"""
+    with opened(saved) as store:
+        pipeline = Pipeline()
+        pipeline.add_component("retriever", BM25SRetriever(store))
+        (saved.parent / "pipeline.yaml").write_text(pipeline.dumps())
+        found = store.bm25_retrieval(QUERY)
+    result = run(program, saved.parent / "pipeline.yaml", QUERY)
+    assert result.returncode == 0, result.stderr
+    assert found
+    assert json.loads(result.stdout) == [[d.id, d.score, d.content, d.meta] for d in found]
+
+
+def test_a_saved_index_is_mapped_not_built(saved: Path, built: list[int]) -> None:
+    with opened(saved) as store:
+        assert dict(ranked(store, QUERY)) == dict(ranked_alone(DOCUMENTS, QUERY))
+        assert store._index is not None
+        index = store._index[1]
+        assert index.bm25._index is not None
+        arrays = [index.rows, *(index.bm25._index.scores[name] for name in ("data", "indices", "indptr"))]
+        assert all(isinstance(array, np.memmap) for array in arrays)
+    assert built == [len(DOCUMENTS)]  # by `ranked_alone`
+
+
+def test_stores_of_one_folder_see_each_others_writes(tmp_path: Path) -> None:
+    with opened(tmp_path / "deep" / "s") as first, opened(tmp_path / "deep" / "s", k1=0.5) as second:
+        for store, other in ((first, second), (second, first)):
+            name = f"k{store.k1}"
+            store.write_documents([Document(id=name, content=f"parcel {name}")])
+            assert name in dict(ranked(other, "parcel"))
+            assert dict(ranked(store, "parcel")) != dict(ranked(other, "parcel"))  # each with its own k1
+        first.write_documents([Document(id="last", content="parcel")])
+        assert len(ranked(first, "parcel")) == len(ranked(second, "parcel")) == 3
+    assert len(list((tmp_path / "deep" / "s").iterdir())) == 3  # the database and two indexes; old ones are gone
+
+
+KILLED = """
+import os, signal, sys
+from haystack import Document
+from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore, documents
+
+calls = 0
+def killing(function):
+    def call(*arguments, **options):
+        global calls
+        calls += 1
+        if calls == int(sys.argv[3]):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return function(*arguments, **options)
+    return call
+
+store = BM25SDocumentStore(sys.argv[1])
+place, name = {"write": (documents.FolderDocuments, "put"), "arrays": (documents.np, "save"),
+               "rename": (documents.Path, "rename")}[sys.argv[2]]
+setattr(place, name, killing(getattr(place, name)))
+store.write_documents([Document(id=f"new{i}", content=f"parcel {i} " * 500) for i in range(int(sys.argv[4]))])
+store.bm25_retrieval("parcel")
+"""
+
+
+@pytest.mark.parametrize(("place", "call"), [("write", 600), ("arrays", 2), ("arrays", 4), ("rename", 1)])
+def test_killed_in_the_middle(saved: Path, place: str, call: int) -> None:
+    """Half a write leaves no trace, although half of it is in the file; half an index is never used."""
+    database = saved / "documents.sqlite"
+    before = database.stat().st_size
+    size, kept = (600, 0) if place == "write" else (20, 20)
+    result = run(KILLED, saved, place, call, size)
+    assert result.returncode == -9, result.stderr
+    assert database.stat().st_size > before + 50_000
+    assert any(path.name.endswith("-journal") or path.name.startswith(".index-") for path in saved.iterdir())
+    with opened(saved) as store:
+        assert store.filter_documents()[: len(DOCUMENTS)] == DOCUMENTS
+        assert store.count_documents() == len(DOCUMENTS) + kept
+        assert [document.id for document in store.bm25_retrieval("tracking link")] == ["1"]
+        assert len(store.bm25_retrieval("parcel", top_k=2000)) == 2 + kept
+        store.delete_all_documents()
+        store.write_documents(DOCUMENTS)
+        assert dict(ranked(store, QUERY)) == dict(ranked_alone(DOCUMENTS, QUERY))
+    assert len(list(saved.iterdir())) == 2  # what the killed process left is gone
+
+
+def foreign_file(folder: Path) -> None:
+    folder.write_text("mine")
+
+
+def foreign_folder(folder: Path) -> None:
+    folder.mkdir()
+    for number in range(9):
+        (folder / f"{number}.txt").write_text("mine")
+
+
+def other_database(folder: Path) -> None:
+    folder.mkdir()
+    connection = sqlite3.connect(folder / "documents.sqlite")
+    connection.execute("CREATE TABLE documents (mine TEXT)")
+    connection.close()
+
+
+def no_database(folder: Path) -> None:
+    folder.mkdir()
+    (folder / "documents.sqlite").write_bytes(b"not a database, but long enough to have a header" * 50)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (foreign_file, "expected a folder, or nothing yet, found a file"),
+        (foreign_folder, r"found 0.txt, 1.txt, 2.txt, 3.txt, 4.txt, .... Choose another path."),
+        (other_database, "expected the documents of a BM25SDocumentStore, found another database"),
+        (no_database, "file is not a database"),
+    ],
+)
+def test_a_foreign_folder_is_left_alone(tmp_path: Path, make: Callable[[Path], None], message: str) -> None:
+    place = tmp_path / "place"
+    make(place)
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    store = BM25SDocumentStore(place)
+    for use in (store.count_documents, lambda: store.write_documents(DOCUMENTS), lambda: store.bm25_retrieval("x")):
+        with pytest.raises(InputError, match=message) as error:
+            use()
+        assert str(place) in str(error.value)
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+def test_a_later_format_is_refused(saved: Path) -> None:
+    connection = sqlite3.connect(saved / "documents.sqlite")
+    connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    with pytest.raises(InputError, match=r"expected format version 1, found 99. Update ap-ranker."):
+        BM25SDocumentStore(saved).count_documents()
+
+
+def test_damaged_documents_are_named(saved: Path) -> None:
+    with opened(saved) as store:
+        connection = sqlite3.connect(saved / "documents.sqlite")
+        connection.execute("UPDATE documents SET rest = '{' WHERE id = '3'")
+        connection.commit()
+        connection.close()
+        with pytest.raises(InputError, match=r"document '3' is damaged"):
+            store.filter_documents()
+    with opened(saved) as store:
+        store.write_documents([Document(id=str(i), content="parcel " * 200) for i in range(10, 200)])
+    whole = (saved / "documents.sqlite").read_bytes()
+    (saved / "documents.sqlite").write_bytes(whole[: len(whole) // 2])
+    with opened(saved) as store, pytest.raises(InputError, match="cannot be read or written"):
+        store.filter_documents()
+
+
+def damage(folder: Path, name: str) -> None:
+    if name == "data.csc.index.npy":
+        (folder / name).write_bytes((folder / name).read_bytes()[:-8])
+    elif name == "indices.csc.index.npy":
+        np.save(folder / name, np.load(folder / name)[:-1])
+    elif name == "indptr.csc.index.npy":
+        (folder / name).unlink()
+    elif name == "vocab.index.json":
+        (folder / name).write_text('{"parcel": 0}')
+    elif name == "params.index.json":
+        (folder / name).write_text("[]")
+    else:
+        np.save(folder / name, np.arange(3))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [f"{part}.csc.index.npy" for part in ("data", "indices", "indptr")]
+    + ["vocab.index.json", "params.index.json", "rows.npy"],
+)
+def test_a_damaged_index_is_named_and_can_be_deleted(saved: Path, name: str) -> None:
+    [index] = saved.glob("index-*")
+    damage(index, name)
+    with opened(saved) as store:
+        with pytest.raises(InputError, match=f"Delete the folder {re.escape(str(index))}; the next query builds"):
+            store.bm25_retrieval(QUERY)
+        for path in index.iterdir():
+            path.unlink()
+        index.rmdir()
+        assert dict(ranked(store, QUERY)) == dict(ranked_alone(DOCUMENTS, QUERY))
+
+
+class Pickled:
+    """Proof of its own loading: the file that it writes."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.write_text, (self.path, "loaded")
+
+
+@pytest.mark.parametrize("name", ["rows.npy", "data.csc.index.npy"])
+def test_pickled_arrays_are_refused(saved: Path, name: str) -> None:
+    [index] = saved.glob("index-*")
+    np.save(index / name, np.array([Pickled(saved.parent / "proof")]), allow_pickle=True)
+    np.load(index / name, allow_pickle=True)  # the trap works
+    (saved.parent / "proof").unlink()
+    with opened(saved) as store, pytest.raises(InputError):
+        store.bm25_retrieval(QUERY)
+    assert not (saved.parent / "proof").exists()
+
+
+# --- construction -----------------------------------------------------------------------------------------------------
+
+STORE = "haystack_integrations.document_stores.ap_ranker.bm25s.BM25SDocumentStore"
+RETRIEVER = "haystack_integrations.components.retrievers.ap_ranker.bm25s.BM25SRetriever"
+
+
+def test_store_to_and_from_dict(tmp_path: Path) -> None:
+    default = {"type": STORE, "init_parameters": {"path": None, "k1": 1.2, "b": 0.75}}
+    assert BM25SDocumentStore().to_dict() == default
+    data = {"type": STORE, "init_parameters": {"path": str(tmp_path / "s"), "k1": 0.9, "b": 0.4}}
+    store = BM25SDocumentStore.from_dict(data)
+    assert (store.path, store.k1, store.b) == (str(tmp_path / "s"), 0.9, 0.4)
+    assert BM25SDocumentStore(tmp_path / "s", 0.9, 0.4).to_dict() == store.to_dict() == data
+    assert not (tmp_path / "s").exists()  # nothing happens before the first use
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"k1": -0.1}, "k1 of 0 or more, found -0.1"),
+        ({"k1": float("nan")}, "k1 of 0 or more, found nan"),
+        ({"b": 1.1}, "b from 0 to 1, found 1.1"),
+    ],
+)
+def test_store_parameters_are_checked(options: dict[str, float], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        BM25SDocumentStore(**options)
+
+
+def test_re_exports_are_the_same_classes() -> None:
+    assert ap_ranker.BM25SDocumentStore is BM25SDocumentStore
+    assert ap_ranker.BM25SRetriever is BM25SRetriever
+
+
+def test_retriever_arguments_are_those_of_the_in_memory_one() -> None:
+    """A drop-in: the same names, order and defaults."""
+    from inspect import signature
+
+    for name in ("__init__", "run", "run_async"):
+        ours, theirs = (signature(getattr(kind, name)).parameters for kind in (BM25SRetriever, InMemoryBM25Retriever))
+        assert [(p.name, p.default, p.kind) for p in ours.values()] == [
+            (p.name, p.default, p.kind) for p in theirs.values()
+        ]
+
+
+def test_retriever_to_and_from_dict() -> None:
+    data = {
+        "type": RETRIEVER,
+        "init_parameters": {
+            "document_store": {"type": STORE, "init_parameters": {"path": None, "k1": 1.5, "b": 0.75}},
+            "filters": EVEN,
+            "top_k": 3,
+            "scale_score": True,
+            "filter_policy": "merge",
+        },
+    }
+    retriever = BM25SRetriever(BM25SDocumentStore(k1=1.5), EVEN, 3, True, FilterPolicy.MERGE)
+    assert retriever.to_dict() == data
+    again = BM25SRetriever.from_dict(data)
+    assert again.to_dict() == data
+    assert again.filter_policy is FilterPolicy.MERGE
+    assert again.document_store.k1 == 1.5
+    short = BM25SRetriever.from_dict({"type": RETRIEVER, "init_parameters": {"document_store": {"type": STORE}}})
+    assert short.to_dict() == BM25SRetriever(BM25SDocumentStore()).to_dict()
+
+
+def test_retriever_refuses_another_store_and_an_empty_result() -> None:
+    with pytest.raises(TypeError, match="must be a BM25SDocumentStore, but got InMemoryDocumentStore"):
+        BM25SRetriever(InMemoryDocumentStore())  # type: ignore[arg-type]
+    for top_k in (0, -2):
+        with pytest.raises(ValueError, match=f"top_k must be greater than 0, but got {top_k}"):
+            BM25SRetriever(BM25SDocumentStore(), top_k=top_k)
+
+
+# --- the retriever at work --------------------------------------------------------------------------------------------
+
+
+def test_run(store: BM25SDocumentStore) -> None:
+    retriever = BM25SRetriever(store, top_k=2)
+    everything = store.bm25_retrieval(QUERY)
+    assert len(everything) > 2
+    assert retriever.run(query=QUERY) == {"documents": everything[:2]}
+    assert retriever.run(query=QUERY, top_k=9) == {"documents": everything}
+    assert retriever.run(query=QUERY, top_k=0) == {"documents": []}
+    with pytest.raises(ValueError, match="top_k must be greater than or equal to 0, but got -1"):
+        retriever.run(query=QUERY, top_k=-1)
+    with pytest.raises(ValueError, match="Query should be a non-empty string"):
+        retriever.run(query="")
+
+
+def test_scaled_scores(store: BM25SDocumentStore) -> None:
+    raw = store.bm25_retrieval(QUERY)
+    scaled = [1 / (1 + exp(-(document.score or 0) / 8)) for document in raw]
+    on, off = (BM25SRetriever(store, scale_score=value) for value in (True, False))
+    for found in (on.run(query=QUERY), off.run(query=QUERY, scale_score=True)):
+        assert [document.id for document in found["documents"]] == [document.id for document in raw]
+        assert [document.score for document in found["documents"]] == pytest.approx(scaled)
+    assert on.run(query=QUERY, scale_score=False) == {"documents": raw}
+
+
+def test_filter_policies(store: BM25SDocumentStore) -> None:
+    not_the_first = {"field": "id", "operator": "!=", "value": "0"}
+    query = "the parcel where is my battery"
+
+    def found(policy: FilterPolicy, filters: dict[str, Any] | None) -> set[str]:
+        retriever = BM25SRetriever(store, filters=EVEN, filter_policy=policy)
+        return {document.id for document in retriever.run(query=query, filters=filters)["documents"]}
+
+    for policy in FilterPolicy:
+        assert found(policy, None) == {"0", "2", "4"}
+    assert found(FilterPolicy.REPLACE, not_the_first) == {"1", "2", "3", "4", "5"}
+    assert found(FilterPolicy.MERGE, not_the_first) == {"2", "4"}
+
+
+async def test_run_async_is_run(store: BM25SDocumentStore) -> None:
+    retriever = BM25SRetriever(store)
+    for options in ({}, {"top_k": 1}, {"filters": EVEN}, {"scale_score": True}):
+        found = await asyncio.gather(*(retriever.run_async(query=QUERY, **options) for _ in range(4)))
+        assert all(result == retriever.run(query=QUERY, **options) for result in found)
+
+
+def test_in_pipelines_that_share_a_folder(tmp_path: Path) -> None:
+    """One writes, one asks; each with a store of its own, from YAML."""
+    indexing, asking = Pipeline(), Pipeline()
+    indexing.add_component("writer", DocumentWriter(BM25SDocumentStore(tmp_path / "s")))
+    asking.add_component("retriever", BM25SRetriever(BM25SDocumentStore(tmp_path / "s")))
+    indexing, asking = (Pipeline.loads(pipeline.dumps()) for pipeline in (indexing, asking))
+    assert indexing.run({"writer": {"documents": DOCUMENTS}}) == {"writer": {"documents_written": len(DOCUMENTS)}}
+    found = asking.run({"retriever": {"query": "tracking link"}})["retriever"]["documents"]
+    assert [document.id for document in found] == ["1"]
+    indexing.close()
+    asking.close()
+    assert asking.run({"retriever": {"query": "tracking link"}})["retriever"]["documents"] == found
+    asking.close()
