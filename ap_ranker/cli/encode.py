@@ -26,7 +26,7 @@ def encode(
     """Encode a corpus beforehand, for rankers with `encodings: DIR`."""
     from ap_ranker.data.faq import Match, read_faq
     from ap_ranker.errors import InputError
-    from ap_ranker.ranking.checkpoint import find_checkpoint, load_checkpoint
+    from ap_ranker.ranking.checkpoint import find_checkpoint, read_config
     from ap_ranker.ranking.encode import encode_corpus
     from ap_ranker.ranking.encodings import Encodings, fingerprint
     from ap_ranker.ranking.packing import Precision
@@ -34,8 +34,7 @@ def encode(
     if precision not in list(Precision):
         raise InputError(f"Expected --precision to be one of {', '.join(Precision)}, found {precision!r}.")
     folder = find_checkpoint(checkpoint)
-    config, _, _ = load_checkpoint(folder)
-    chosen = match or Match(config.training.get("match", Match.both))
+    chosen = match or Match(read_config(folder).training.get("match", Match.both))
     texts = [entry.text(chosen) for entry in read_faq(documents)]
     columns = (TextColumn("encoding"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True)) as progress:

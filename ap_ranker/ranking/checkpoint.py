@@ -96,11 +96,11 @@ def find_checkpoint(source: str | Path, token: str | None = None) -> Path:
     return found
 
 
-def load_checkpoint(folder: Path) -> tuple[CheckpointConfig, AnswerModel, WordTokenizer]:
-    """Read a checkpoint folder; the model is on the CPU and in evaluation mode.
+def read_config(folder: Path) -> CheckpointConfig:
+    """Read a checkpoint's `config.json` alone.
 
     Raises:
-        InputError: a file is damaged or of a later format.
+        InputError: it is damaged or of a later format.
     """
     try:
         fields = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
@@ -109,9 +109,18 @@ def load_checkpoint(folder: Path) -> tuple[CheckpointConfig, AnswerModel, WordTo
             raise InputError(
                 f"{folder / CONFIG}: expected format version {FORMAT_VERSION}, found {version}. Update ap-ranker."
             )
-        config = CheckpointConfig(**fields)
+        return CheckpointConfig(**fields)
     except (UnicodeDecodeError, json.JSONDecodeError, TypeError, AttributeError) as error:
         raise InputError(f"{folder / CONFIG}: not the configuration of an ap-ranker checkpoint ({error}).") from error
+
+
+def load_checkpoint(folder: Path) -> tuple[CheckpointConfig, AnswerModel, WordTokenizer]:
+    """Read a checkpoint folder; the model is on the CPU and in evaluation mode.
+
+    Raises:
+        InputError: a file is damaged or of a later format.
+    """
+    config = read_config(folder)
     try:
         tokenizer = WordTokenizer.load(folder / TOKENIZER, config.max_tokens, config.segmenter)
     except InputError:
