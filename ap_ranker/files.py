@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -31,7 +32,7 @@ def written_aside(folder: Path) -> Iterator[Path]:
 @contextmanager
 def written_whole(path: Path) -> Iterator[Path]:
     """A file beside `path` that takes its place when the block ends, and vanishes if it fails."""
-    draft = path.with_name(f".{path.name}.part")
+    draft = path.with_name(f".{path.name}.{os.getpid()}.part")  # of its own: several processes may write the same
     try:
         yield draft
         draft.replace(path)

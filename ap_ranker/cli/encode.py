@@ -29,7 +29,7 @@ def encode(
     from ap_ranker.ranking.checkpoint import find_checkpoint, read_config
     from ap_ranker.ranking.encode import encode_corpus
     from ap_ranker.ranking.encodings import Encodings, fingerprint
-    from ap_ranker.ranking.packing import Precision
+    from ap_ranker.ranking.precision import Precision
 
     if precision not in list(Precision):
         raise InputError(f"Expected --precision to be one of {', '.join(Precision)}, found {precision!r}.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated
 
@@ -13,8 +12,9 @@ from rich.markup import escape
 from ap_ranker.cli.data import describe, read_training_data
 from ap_ranker.cli.options import Answers, Device, MatchText
 from ap_ranker.errors import InputError
+from ap_ranker.processes import process_number
 
-console = Console(soft_wrap=True, quiet=os.environ.get("RANK", "0") != "0")  # of several processes one speaks
+console = Console(soft_wrap=True, quiet=process_number() != 0)  # of several processes one speaks
 
 
 def train(

@@ -19,8 +19,7 @@ from torch import Tensor, nn
 
 from ap_ranker.models.base import CosineModel, States
 from ap_ranker.models.encoders import BiLSTM, Convolution, WordEmbedding
-from ap_ranker.models.pooling import masked_softmax
-from ap_ranker.models.similarity import unit
+from ap_ranker.models.pooling import greatest, masked_softmax
 from ap_ranker.models.spec import DROPOUT, Inputs, ModelSpec, Option, Recipe
 from ap_ranker.text.batch import TokenBatch
 
@@ -39,7 +38,7 @@ class Attention:
 
 
 class AttentivePooling(CosineModel):
-    """The cosine of two texts, each pooled with attention from the other; token states are encoded beforehand."""
+    """The cosine of two texts, each pooled with attention from the other; answers are encoded beforehand."""
 
     embedding: WordEmbedding
 
@@ -54,24 +53,74 @@ class AttentivePooling(CosineModel):
     def encode(self, batch: TokenBatch) -> States:
         return States(tokens=self.encoder(self.embedding(batch), batch.mask), mask=batch.mask)
 
+    def read(self, answers: States) -> Tensor:
+        """(N, L, ·) what `project` and `pool` work on."""
+        assert answers.tokens is not None
+        return answers.tokens
+
+    def project(self, answers: Tensor, rows: Tensor) -> Tensor:
+        """(R, C) -> (N, L, R): A r for each row r."""
+        return answers @ rows.T
+
+    def pool(self, answers: Tensor, weights: Tensor) -> Tensor:
+        """(N, B, L) -> (N, B, C): the sums of each answer's states."""
+        return weights @ answers
+
     def attention(self, questions: States, answers: States) -> Attention:
-        """The attention vectors σ_q and σ_a of every pair."""
-        (Q, question_mask), (A, answer_mask) = _tokens(questions), _tokens(answers)  # noqa: N806 - the paper's names
-        (B, M, C), (N, L, _) = Q.shape, A.shape  # noqa: N806
-        # One matrix product for all pairs: (B·M, C) x (C, N·L).
-        G = ((Q @ self.U).view(B * M, C) @ A.reshape(N * L, C).T).view(B, M, N, L)  # noqa: N806
-        real = question_mask.view(B, M, 1, 1) & answer_mask.view(1, 1, N, L)
-        G = G.masked_fill(~real, float("-inf"))  # noqa: N806
-        g_q = torch.tanh(G.amax(dim=3)).transpose(1, 2)  # (B, N, M)
-        g_a = torch.tanh(G.amax(dim=1))  # (B, N, L)
-        return Attention(masked_softmax(g_q, question_mask.unsqueeze(1)), masked_softmax(g_a, answer_mask))
+        """The attention vectors of every pair."""
+        sigma_q, sigma_a = self._attention(questions, answers, self.read(answers))
+        return Attention(sigma_q.permute(2, 0, 1), sigma_a.permute(2, 0, 1))
 
     def match(self, questions: States, answers: States) -> Tensor:
-        (Q, _), (A, _) = _tokens(questions), _tokens(answers)  # noqa: N806
-        attention = self.attention(questions, answers)
-        r_q = attention.questions @ Q  # (B, N, C)
-        r_a = (attention.answers.transpose(0, 1) @ A).transpose(0, 1)  # (B, N, C)
-        return (unit(r_q) * unit(r_a)).sum(dim=2)
+        Q, _ = _tokens(questions)  # noqa: N806 - the paper's names
+        read = self.read(answers)
+        sigma_q, sigma_a = self._attention(questions, answers, read)
+        r_a = self.pool(read, sigma_a.transpose(1, 2)).transpose(0, 1)  # (B, N, C)
+        # r_q would have as many numbers as r_a; its product with r_a and its length need M instead of C.
+        weights = sigma_q.permute(2, 0, 1)  # (B, N, M)
+        dot = (weights * (r_a @ Q.mT)).sum(dim=2)
+        squared = (weights * (weights @ (Q @ Q.mT))).sum(dim=2)
+        return dot / (squared.sqrt() * torch.linalg.vector_norm(r_a, dim=2)).clamp(min=1e-12)
+
+    def _attention(self, questions: States, answers: States, read: Tensor) -> tuple[Tensor, Tensor]:
+        """The weights of the question's (N, M, B) and the answer's (N, L, B) tokens."""
+        (Q, question_mask), answer_mask = _tokens(questions), answers.mask  # noqa: N806
+        assert answer_mask is not None
+        B, M, C = Q.shape  # noqa: N806
+        # One matrix product for all pairs, (N·L, C) x (C, M·B); B last, because it is longer than M in training.
+        rows = (Q @ self.U).transpose(0, 1).reshape(M * B, C)
+        G = self.project(read, rows).unflatten(2, (M, B))  # (N, L, M, B)  # noqa: N806
+        # Padding is hidden in place, behind autograd: it gets no gradient anyway, since it is never the greatest.
+        hidden = G.detach()
+        hidden[~answer_mask] = float("-inf")
+        if B > 1:  # a question alone has no padding
+            hidden.masked_fill_(~question_mask.T, float("-inf"))
+        g_q, g_a = greatest(G, 1, 2)
+        sigma_q = masked_softmax(torch.tanh(g_q), question_mask.T, dim=1)
+        return sigma_q, masked_softmax(torch.tanh(g_a), answer_mask.unsqueeze(2), dim=1)
+
+
+class AttentivePoolingCNN(AttentivePooling):
+    """The same scores without the answers' states: Q U A^T = (Q U W) Z^T + Q U b, and likewise for r_a.
+
+    The convolution A = Z W^T + b is linear, so the question's rows become its filters. An answer is its token ids, some
+    hundred bytes instead of as many thousand, and a question reads D numbers per token instead of C.
+    """
+
+    encoder: Convolution
+
+    def encode_answers(self, batch: TokenBatch) -> States:
+        return States(ids=self.embedding.heard(batch), mask=batch.mask)
+
+    def read(self, answers: States) -> Tensor:
+        words: Tensor = self.embedding.vectors(answers.ids)
+        return words
+
+    def project(self, answers: Tensor, rows: Tensor) -> Tensor:
+        return self.encoder.project(answers, rows)
+
+    def pool(self, answers: Tensor, weights: Tensor) -> Tensor:
+        return self.encoder.pool(answers, weights)
 
 
 def _tokens(states: States) -> tuple[Tensor, Tensor]:
@@ -82,7 +131,7 @@ def _tokens(states: States) -> tuple[Tensor, Tensor]:
 def ap_cnn(inputs: Inputs, *, filters: int, window: int, dropout: float) -> AttentivePooling:
     """AP-CNN."""
     embedding = WordEmbedding(inputs, dropout)
-    return AttentivePooling(embedding, Convolution(inputs.embedding_size, filters, window))
+    return AttentivePoolingCNN(embedding, Convolution(inputs.embedding_size, filters, window))
 
 
 def ap_bilstm(inputs: Inputs, *, hidden: int, dropout: float) -> AttentivePooling:
@@ -100,7 +149,7 @@ SPECS = [
         paper=_PAPER,
         year=2016,
         family="attentive-pooling",
-        cached="token states",
+        cached="token ids",
         build=ap_cnn,
         options={
             "filters": Option(400, "convolution filters, so also the size of a token's state"),

@@ -23,11 +23,15 @@ class WordEmbedding(nn.Module):
 
     def forward(self, batch: TokenBatch) -> Tensor:
         """(N, T, D)."""
-        embedded: Tensor = self.vectors(batch.ids)
-        if self.training and self.dropout:
-            kept = torch.rand(batch.ids.shape, device=embedded.device) >= self.dropout
-            embedded = embedded * kept.unsqueeze(2)
+        embedded: Tensor = self.vectors(self.heard(batch))
         return embedded
+
+    def heard(self, batch: TokenBatch) -> Tensor:
+        """(N, T) token ids, those of dropped words replaced by padding's, whose vector is zero, too."""
+        if self.training and self.dropout:
+            dropped = torch.rand(batch.ids.shape, device=batch.ids.device) < self.dropout
+            return batch.ids.masked_fill(dropped, PAD)
+        return batch.ids
 
 
 class Convolution(nn.Module):
@@ -35,21 +39,54 @@ class Convolution(nn.Module):
 
     As many states as tokens: positions beyond the text count as zero, as padding does. An even window reaches one token
     further to the right.
+
+    It is linear, so what a model does to its states it may as well do to the words: `project` and `pool` give products
+    and weighted sums of the C states at the price of the D-dimensional words, and the states need not exist.
     """
 
     def __init__(self, input_size: int, filters: int, window: int) -> None:
         super().__init__()
-        self.left, self.right = (window - 1) // 2, window // 2
+        self.window, self.left, self.right = window, (window - 1) // 2, window // 2
         self.linear = nn.Linear(window * input_size, filters)
         self.state_size = filters
 
     def forward(self, states: Tensor, mask: Tensor) -> Tensor:
         """(N, T, D) -> (N, T, C), zero on padding."""
-        length = states.shape[1]
-        padded = nn.functional.pad(states, (0, 0, self.left, self.right))
-        windows = torch.cat([padded[:, k : k + length] for k in range(self.left + self.right + 1)], dim=2)
-        convolved: Tensor = self.linear(windows)  # one matrix product: several times faster than conv1d on CPU
+        convolved = self._filtered(states, self.linear.weight)
+        if self.linear.bias is not None:
+            convolved += self.linear.bias  # in place: `linear` would copy it into every row first
         return convolved * mask.unsqueeze(2)
+
+    def project(self, states: Tensor, rows: Tensor) -> Tensor:
+        """(N, T, D), (R, C) -> (N, T, R): the dot product of each convolved state with each row."""
+        return self._filtered(states, rows @ self.linear.weight).add_(rows @ self.linear.bias)
+
+    def pool(self, states: Tensor, weights: Tensor) -> Tensor:
+        """(N, T, D), (N, R, T) -> (N, R, C): the convolved states' sums with R weights, each adding up to 1."""
+        padded = self._padded(states)
+        # The k-th word of all windows is the text shifted by k; shifting the weights the other way moves less.
+        shifted = [nn.functional.pad(weights, (k, self.window - 1 - k)) for k in range(self.window)]
+        windows = (torch.stack(shifted, dim=2).flatten(1, 2) @ padded).unflatten(1, (-1, self.window)).flatten(2)
+        pooled: Tensor = self.linear(windows)
+        return pooled
+
+    def _filtered(self, states: Tensor, filters: Tensor) -> Tensor:
+        """(N, T, D), (F, window * D) -> (N, T, F): one matrix product, several times faster than conv1d."""
+        padded, length, size = self._padded(states), states.shape[1], states.shape[2]
+        offsets = range(self.window)
+        if len(filters) >= size:
+            windows = torch.cat([padded[:, k : k + length] for k in offsets], dim=2)
+            return windows @ filters.T
+        # With fewer filters than dimensions it is the products that are shifted and added.
+        kernels = filters.unflatten(1, (self.window, size)).transpose(0, 1).flatten(0, 1)
+        products = (padded @ kernels.T).unflatten(2, (self.window, len(filters)))
+        added = products[:, :length, 0].clone()
+        for k in offsets[1:]:
+            added += products[:, k : k + length, k]
+        return added
+
+    def _padded(self, states: Tensor) -> Tensor:
+        return nn.functional.pad(states, (0, 0, self.left, self.right))
 
 
 class Recurrent(nn.Module):

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
 
-from ap_ranker.ranking.packing import Packed, Precision, size
+import numpy as np
+import torch
+from torch import Tensor
 
-OVERHEAD = 512
-"""Bytes that an entry costs beside its numbers: its key and its tensors' headers."""
+from ap_ranker.ranking.precision import Precision, ReducedStates, is_per_token
 
-KEY_BYTES = 16
+PAGE = 8
+"""Tokens that are kept together. As an operating system pages its memory, a text of any length takes whole pages that
+lie anywhere: nothing is ever moved to make room, and one gather makes a padded batch of any texts."""
 
-
-def text_key(text: str) -> bytes:
-    """What a text is known by: the same text has the same states, an edited one has not."""
-    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=KEY_BYTES).digest()
+OVERHEAD = 256
+"""Bytes that an entry costs beside its states and its text."""
 
 
 @dataclass(frozen=True)
@@ -43,41 +44,141 @@ class CacheInfo:
         return self.hits / max(self.hits + self.misses, 1)
 
 
+@dataclass(frozen=True)
+class _Entry:
+    """Where a text's states are: one row of the fields per text, some pages of the fields per token."""
+
+    row: int
+    pages: np.ndarray
+    length: int
+    bytes: int
+
+
 class EncodingCache:
-    """Packed states by text, of one checkpoint; the text not used for longest goes first. Safe under threads."""
+    """States by text, of one checkpoint, on its device; the text not used for longest goes first.
+
+    Safe under threads: what is read is copied before another text may take its place.
+    """
 
     def __init__(self, max_bytes: int, precision: Precision = Precision.float32) -> None:
         self.max_bytes = max_bytes
         self.precision = precision
-        self._entries: OrderedDict[bytes, Packed] = OrderedDict()
+        self._entries: OrderedDict[str, _Entry] = OrderedDict()
+        self._rows, self._pages = _Table(), _Table()
         self._bytes = self._hits = self._misses = 0
         self._lock = threading.Lock()
 
-    def get(self, keys: Sequence[bytes]) -> list[Packed | None]:
-        """The states of each text, `None` where they are not here."""
+    def lengths(self, texts: Sequence[str]) -> list[int]:
+        """The number of tokens of each text, 0 where it is not here."""
+        lengths = []
         with self._lock:
-            found = [self._entries.get(key) for key in keys]
-            for key, states in zip(keys, found, strict=True):
-                if states is not None:
-                    self._entries.move_to_end(key)
-            hits = sum(states is not None for states in found)
-            self._hits += hits
-            self._misses += len(keys) - hits
-        return found
+            for text in texts:
+                entry = self._entries.get(text)
+                if entry is None:
+                    lengths.append(0)
+                else:
+                    self._entries.move_to_end(text)
+                    lengths.append(entry.length)
+            missing = lengths.count(0)
+            self._misses += missing
+            self._hits += len(texts) - missing
+        return lengths
 
-    def put(self, keys: Sequence[bytes], states: Sequence[Packed]) -> None:
-        """Keep the states of these texts, and forget others if there is no room."""
+    def states(self, texts: Sequence[str]) -> ReducedStates | None:
+        """The states of the texts; `None` if one of them is not here, or no longer."""
         with self._lock:
-            for key, packed in zip(keys, states, strict=True):
-                if key in self._entries:
+            entries = [self._entries.get(text) for text in texts]
+            found = [entry for entry in entries if entry is not None]
+            if len(found) < len(entries):
+                return None
+            fields = self._rows.read(np.array([entry.row for entry in found]))
+            counts = np.array([len(entry.pages) for entry in found])
+            places = np.zeros((len(found), counts.max()), np.int64)  # page 0 is empty: padding
+            places[np.arange(places.shape[1]) < counts[:, None]] = np.concatenate([entry.pages for entry in found])
+            for name, value in self._pages.read(places.reshape(-1)).items():
+                fields[name] = value.view(len(found), -1, *value.shape[2:])
+        return ReducedStates(fields, torch.tensor([entry.length for entry in found]))
+
+    def put(self, texts: Sequence[str], states: ReducedStates) -> None:
+        """Keep the states of these texts, and forget others if there is no room."""
+        per_text = {name: value for name, value in states.fields.items() if not is_per_token(name)}
+        per_page = {name: _paged(value) for name, value in states.fields.items() if is_per_token(name)}
+        row_bytes = sum(value[0].nbytes for value in per_text.values())
+        page_bytes = sum(value[0, 0].nbytes for value in per_page.values())
+        with self._lock:
+            new: list[tuple[int, str, _Entry]] = []
+            for place, (text, length) in enumerate(zip(texts, states.lengths.tolist(), strict=True)):
+                n_pages = -(-length // PAGE) if per_page else 0
+                size = n_pages * page_bytes + row_bytes + sys.getsizeof(text) + OVERHEAD
+                if text in self._entries or size > self.max_bytes:
                     continue
-                self._entries[key] = packed
-                self._bytes += size(packed) + OVERHEAD
-            while self._bytes > self.max_bytes and self._entries:
-                _, oldest = self._entries.popitem(last=False)
-                self._bytes -= size(oldest) + OVERHEAD
+                while self._bytes + size > self.max_bytes:
+                    self._forget_oldest()
+                entry = _Entry(self._rows.take(1)[0], np.array(self._pages.take(n_pages), np.int64), length, size)
+                self._entries[text] = entry
+                self._bytes += size
+                new.append((place, text, entry))
+            # One of the first may already have made room for one of the last.
+            kept = [(place, entry) for place, text, entry in new if self._entries.get(text) is entry]
+            if not kept:
+                return
+            places = np.array([place for place, _ in kept])
+            self._rows.write(np.array([entry.row for _, entry in kept]), per_text, (places,))
+            counts = [len(entry.pages) for _, entry in kept]
+            within = np.concatenate([np.arange(count) for count in counts])
+            pages = np.concatenate([entry.pages for _, entry in kept])
+            self._pages.write(pages, per_page, (np.repeat(places, counts), within))
 
     def info(self) -> CacheInfo:
         """Hits, misses, entries and bytes so far."""
         with self._lock:
             return CacheInfo(self._hits, self._misses, len(self._entries), self._bytes)
+
+    def _forget_oldest(self) -> None:
+        _, entry = self._entries.popitem(last=False)
+        self._rows.give_back([entry.row])
+        self._pages.give_back(entry.pages.tolist())
+        self._bytes -= entry.bytes
+
+
+def _paged(value: Tensor) -> Tensor:
+    """(N, T, ...) -> (N, pages, PAGE, ...), zero beyond T."""
+    missing = -value.shape[1] % PAGE
+    padded = torch.cat([value, value.new_zeros(len(value), missing, *value.shape[2:])], dim=1)
+    return padded.unflatten(1, (-1, PAGE))
+
+
+class _Table:
+    """Tensors with the same rows; a row that is given back is used again. Row 0 stays zero."""
+
+    def __init__(self) -> None:
+        self._fields: dict[str, Tensor] = {}
+        self._free: list[int] = []
+        self._next = 1
+
+    def take(self, n: int) -> list[int]:
+        """Rows to write to."""
+        again = [self._free.pop() for _ in range(min(n, len(self._free)))]
+        new = range(self._next, self._next + n - len(again))
+        self._next += len(new)
+        return [*again, *new]
+
+    def give_back(self, rows: list[int]) -> None:
+        self._free += rows
+
+    def write(self, rows: np.ndarray, fields: Mapping[str, Tensor], places: tuple[np.ndarray, ...]) -> None:
+        """Set the rows to the `places` of the fields."""
+        for name, value in fields.items():
+            here = [torch.from_numpy(place).to(value.device) for place in places]
+            parts = value[tuple(here)]
+            table = self._fields.get(name, parts.new_zeros(1, *parts.shape[1:]))
+            if len(table) < self._next:  # a quarter more than needed, so that growing stays rare
+                table = torch.cat([table, table.new_zeros(self._next + self._next // 4 - len(table), *table.shape[1:])])
+            table[torch.from_numpy(rows).to(value.device)] = parts
+            self._fields[name] = table
+
+    def read(self, rows: np.ndarray) -> dict[str, Tensor]:
+        """A copy of the rows."""
+        return {
+            name: table.index_select(0, torch.from_numpy(rows).to(table.device)) for name, table in self._fields.items()
+        }

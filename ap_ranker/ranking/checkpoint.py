@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,7 @@ class CheckpointConfig:
         embedding_size: dimensions of the word vectors.
         max_tokens: longer texts are cut after this many tokens.
         training: the data and the settings that made the weights, for the reader; nothing depends on it.
-        segmenter: what splits Chinese into words before the tokenizer does the rest; the tokenizer knows it.
+        segmenter: what splits Chinese into words before the tokenizer does the rest: the tokenizer's.
         format_version: of this folder's layout.
     """
 
@@ -49,7 +49,6 @@ def save_checkpoint(
     folder: Path, config: CheckpointConfig, model: AnswerModel, tokenizer: WordTokenizer, card: str
 ) -> None:
     """Write a checkpoint folder, replacing an earlier checkpoint at that place only when the new one is complete."""
-    config = replace(config, segmenter=tokenizer.segmenter)
     with written_aside(folder) as draft:
         (draft / CONFIG).write_text(json.dumps(asdict(config), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         save_file({name: value.contiguous() for name, value in model.state_dict().items()}, draft / WEIGHTS)

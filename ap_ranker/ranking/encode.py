@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
 
 from ap_ranker.errors import InputError
-from ap_ranker.ranking.cache import text_key
+from ap_ranker.processes import process_count, process_number
 from ap_ranker.ranking.checkpoint import find_checkpoint
 from ap_ranker.ranking.encodings import (
     MANIFEST,
@@ -17,10 +16,11 @@ from ap_ranker.ranking.encodings import (
     Manifest,
     fingerprint,
     read_manifest,
+    text_key,
     write_manifest,
     write_shard,
 )
-from ap_ranker.ranking.packing import Precision
+from ap_ranker.ranking.precision import Precision
 from ap_ranker.ranking.ranker import Ranker
 
 SHARD = 2048
@@ -67,25 +67,24 @@ def encode_corpus(
             raise InputError(
                 f"{output}: expected encodings in {precision}, found {found.precision}: name another folder."
             )
-    elif output.exists() and any(output.iterdir()):
+    elif output.exists() and any(not file.name.startswith(".") for file in output.iterdir()):
         raise InputError(f"{output}: expected a new folder, or one of encodings; found other files without {MANIFEST}.")
     else:
         write_manifest(output, manifest)
     encodings = Encodings.open(output, manifest.fingerprint)
 
-    process, processes = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+    process, processes = process_number(), process_count()
     keys = [text_key(text) for text in texts]
     missing = encodings.missing(keys)[process::processes]
     taken = sum(1 for _ in output.glob(f"{process:03}-*"))
     for number, start in enumerate(range(0, len(missing), shard), start=taken):
         on_progress(start, len(missing))
         places = missing[start : start + shard]
+        order, batches = [], []
         with torch.inference_mode():
-            packed = {
-                places[row]: states
-                for rows, batch in ranker.answer_states([texts[place] for place in places])
-                for row, states in zip(rows, ranker.pack(batch, precision), strict=True)
-            }
-        write_shard(output, f"{process:03}-{number:06}", [keys[p] for p in places], [packed[p] for p in places])
+            for rows, states in ranker.answer_states([texts[place] for place in places]):
+                order += [places[row] for row in rows]
+                batches.append(ranker.reduced(states, precision))
+        write_shard(output, f"{process:03}-{number:06}", [keys[place] for place in order], batches)
     on_progress(len(missing), len(missing))
     return len(missing)

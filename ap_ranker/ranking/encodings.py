@@ -15,17 +15,24 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from ap_ranker.errors import InputError
 from ap_ranker.files import write_whole, written_aside
-from ap_ranker.ranking.cache import KEY_BYTES
 from ap_ranker.ranking.checkpoint import CONFIG, TOKENIZER, WEIGHTS
-from ap_ranker.ranking.packing import Packed, Precision, length
+from ap_ranker.ranking.precision import Precision, ReducedStates, is_per_token
 
 MANIFEST = "encodings.json"
 FORMAT_VERSION = 1
 
+KEY_BYTES = 16
 _KEY = np.dtype(f"V{KEY_BYTES}")
+
+
+def text_key(text: str) -> bytes:
+    """What a text is known by: the same text has the same states, an edited one has not."""
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=KEY_BYTES).digest()
 
 
 @dataclass(frozen=True)
@@ -110,14 +117,25 @@ class Encodings:
         first = {key: place for place, key in reversed(list(enumerate(keys))) if key not in known}
         return sorted(first.values())
 
-    def get(self, keys: Sequence[bytes]) -> list[Packed | None]:
-        """The states of each text, `None` where they are not here."""
-        wanted = np.frombuffer(b"".join(keys), _KEY)
+    def lengths(self, texts: Sequence[str]) -> list[int]:
+        """The number of tokens of each text, 0 where it is not here."""
+        return [0 if shard is None else shard.length(row) for shard, row in self._find(texts)]
+
+    def states(self, texts: Sequence[str]) -> ReducedStates | None:
+        """The states of the texts; `None` if one of them is not here."""
+        found = [shard.read(row) for shard, row in self._find(texts) if shard is not None]
+        if len(found) < len(texts):
+            return None
+        fields = {name: _padded([text[name] for text in found], per_token=is_per_token(name)) for name in found[0]}
+        return ReducedStates(fields, torch.tensor(self.lengths(texts)))
+
+    def _find(self, texts: Sequence[str]) -> list[tuple[_Shard | None, int]]:
+        wanted = np.frombuffer(b"".join(map(text_key, texts)), _KEY)
         places = np.searchsorted(self._keys, wanted)
         found = places < len(self)
         found[found] = self._keys[places[found]] == wanted[found]
         return [
-            self._shards[self._shard[place]].read(int(self._row[place])) if here else None
+            (self._shards[self._shard[place]], int(self._row[place])) if here else (None, 0)
             for place, here in zip(places.tolist(), found.tolist(), strict=True)
         ]
 
@@ -150,15 +168,28 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
     write_whole(folder / MANIFEST, json.dumps(asdict(manifest), indent=2) + "\n")
 
 
-def write_shard(folder: Path, name: str, keys: Sequence[bytes], texts: Sequence[Packed]) -> None:
-    """Add the states of some texts: a whole shard or none."""
+def write_shard(folder: Path, name: str, keys: Sequence[bytes], batches: Sequence[ReducedStates]) -> None:
+    """Add the states of some texts, in batches: a whole shard or none."""
+    lengths = torch.cat([batch.lengths.cpu() for batch in batches])
     with written_aside(folder / name) as draft:
         np.save(draft / "keys.npy", np.frombuffer(b"".join(keys), np.uint8).reshape(-1, KEY_BYTES))
-        np.save(draft / "offsets.npy", np.concatenate([[0], np.cumsum([length(text) for text in texts])]))
-        for field in texts[0]:
-            parts = [text[field].cpu() for text in texts]
-            joined = torch.stack(parts) if field.startswith("vector") else torch.cat(parts)
-            np.save(draft / f"{field}.npy", joined.numpy())
+        np.save(draft / "offsets.npy", np.concatenate([[0], np.cumsum(lengths.numpy())]))
+        for field in batches[0].fields:
+            np.save(draft / f"{field}.npy", torch.cat([_ragged(batch, field) for batch in batches]).cpu().numpy())
+
+
+def _ragged(states: ReducedStates, name: str) -> Tensor:
+    """A field without padding."""
+    value = states.fields[name]
+    if not is_per_token(name):
+        return value
+    places = torch.arange(value.shape[1], device=value.device)
+    return value[places < states.lengths.to(value.device).unsqueeze(1)]
+
+
+def _padded(texts: Sequence[np.ndarray], *, per_token: bool) -> Tensor:
+    parts = [torch.from_numpy(text) for text in texts]
+    return pad_sequence(parts, batch_first=True) if per_token else torch.stack(parts)
 
 
 class _Shard:
@@ -173,13 +204,16 @@ class _Shard:
             if file.stem not in ("keys", "offsets")
         }
         for name, values in self._fields.items():
-            expected = len(self.keys) if name.startswith("vector") else int(self._offsets[-1])
+            expected = int(self._offsets[-1]) if is_per_token(name) else len(self.keys)
             if len(values) != expected:
                 raise ValueError(f"{path.name}/{name}.npy: {len(values)} rows instead of {expected}")
 
-    def read(self, row: int) -> Packed:
+    def length(self, row: int) -> int:
+        return int(self._offsets[row + 1] - self._offsets[row])
+
+    def read(self, row: int) -> dict[str, np.ndarray]:
         tokens = slice(self._offsets[row], self._offsets[row + 1])
         return {
-            name: torch.from_numpy(np.array(values[row] if name.startswith("vector") else values[tokens]))
+            name: np.array(values[tokens] if is_per_token(name) else values[row])
             for name, values in self._fields.items()
         }

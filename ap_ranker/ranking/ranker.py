@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,10 +12,10 @@ from torch import Tensor
 
 from ap_ranker.errors import InputError
 from ap_ranker.models.base import AnswerModel, States
-from ap_ranker.ranking.cache import EncodingCache, text_key
+from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.checkpoint import CheckpointConfig, find_checkpoint, load_checkpoint
 from ap_ranker.ranking.encodings import Encodings, fingerprint
-from ap_ranker.ranking.packing import Packed, Precision, length, pack, unpack
+from ap_ranker.ranking.precision import Precision, ReducedStates
 from ap_ranker.text.batch import TokenBatch
 from ap_ranker.text.tokenizer import WordTokenizer
 
@@ -134,37 +134,39 @@ class Ranker:
         Answers of similar length share a batch, so little time goes into padding. States are taken from the cache and
         the encodings, where there are any, and made otherwise.
         """
-        if self.cache is None and self.encodings is None:
-            tokens = self.tokenize(answers)
-            for rows in _by_length([len(ids) for ids in tokens], batch_size):
-                yield rows, self.encode_answers([tokens[row] for row in rows])
-            return
-        packed = self._packed(answers, batch_size)
-        for rows in _by_length([length(text) for text in packed], batch_size):
-            yield rows, unpack([packed[row] for row in rows], self.device)
-
-    def pack(self, states: States, precision: Precision) -> list[Packed]:
-        """The states of N answers as N packed ones; in float32 whatever is asked if the model needs it."""
-        return pack(states, precision if self.model.rounds else Precision.float32)
-
-    def _packed(self, answers: Sequence[str], batch_size: int) -> list[Packed]:
-        keys = [text_key(text) for text in answers]
-        found: dict[bytes, Packed] = {}
+        left = list(range(len(answers)))
         for source in (self.cache, self.encodings):
-            if source is not None:
-                wanted = [key for key in dict.fromkeys(keys) if key not in found]
-                found |= {key: states for key, states in zip(wanted, source.get(wanted), strict=True) if states}
-        known = set(found)
-        left = {key: text for key, text in zip(keys, answers, strict=True) if key not in known}
-        precision = self.cache.precision if self.cache else Precision.float32
-        tokens = self.tokenize(list(left.values()))
-        names = list(left)
-        for rows in _by_length([len(ids) for ids in tokens], batch_size):
-            states = self.pack(self.encode_answers([tokens[row] for row in rows]), precision)
-            found |= {names[row]: text for row, text in zip(rows, states, strict=True)}
-        if self.cache is not None:
-            self.cache.put(list(found), list(found.values()))
-        return [found[key] for key in keys]
+            if source is None or not left:
+                continue
+            lengths = dict(zip(left, source.lengths([answers[row] for row in left]), strict=True))
+            left = [row for row, length in lengths.items() if not length]
+            for rows in _by_length({row: length for row, length in lengths.items() if length}, batch_size):
+                texts = [answers[row] for row in rows]
+                states = source.states(texts)
+                if states is None:  # another thread's texts have taken the place of one of them
+                    left += rows
+                    continue
+                if source is self.encodings and self.cache is not None:
+                    self.cache.put(texts, states)
+                yield rows, states.restored(self.device)
+        rows_of: dict[str, list[int]] = {}
+        for row in left:
+            rows_of.setdefault(answers[row], []).append(row)
+        tokens = self.tokenize(list(rows_of)) if left else []
+        same_text = list(rows_of.items())
+        for places in _by_length(dict(enumerate(map(len, tokens))), batch_size):
+            made = self.encode_answers([tokens[place] for place in places])
+            if self.cache is not None:
+                kept = self.reduced(made, self.cache.precision)
+                self.cache.put([same_text[place][0] for place in places], kept)
+                made = kept.restored(self.device)  # the same now as when it comes from the cache
+            numbers = [number for number, place in enumerate(places) for _ in same_text[place][1]]
+            rows = [row for place in places for row in same_text[place][1]]
+            yield rows, made if len(numbers) == len(places) else made[numbers]
+
+    def reduced(self, states: States, precision: Precision) -> ReducedStates:
+        """The states in this precision; in float32 whatever is asked if the model needs it."""
+        return ReducedStates.of(states, precision if self.model.rounds else Precision.float32)
 
     def tokenize(self, texts: Sequence[str]) -> list[list[int]]:
         """Token ids; the first time a text is too long for the model, a warning says so."""
@@ -190,9 +192,9 @@ class Ranker:
         return self.model.encode_answers(TokenBatch.from_lists(tokens, self.device))
 
 
-def _by_length(lengths: Sequence[int], batch_size: int) -> Iterator[list[int]]:
+def _by_length(lengths: Mapping[int, int], batch_size: int) -> Iterator[list[int]]:
     """The positions of texts in batches of similar length."""
-    order = sorted(range(len(lengths)), key=lengths.__getitem__)
+    order = sorted(lengths, key=lengths.__getitem__)
     for start in range(0, len(order), batch_size):
         yield order[start : start + batch_size]
 

@@ -7,19 +7,18 @@ the same batch, and every answer of the batch is a negative whichever process en
 
 from __future__ import annotations
 
-import os
-
 import torch
 import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.nn.functional import all_gather
 
 from ap_ranker.models.base import States
+from ap_ranker.processes import process_number
 
 
 def is_first_process() -> bool:
     """Whether this process writes files and speaks to the user: the only one, or the first that `torchrun` started."""
-    return os.environ.get("RANK", "0") == "0"
+    return process_number() == 0
 
 
 def processes() -> int:

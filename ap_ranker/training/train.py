@@ -36,6 +36,7 @@ from ap_ranker.training.card import model_card
 from ap_ranker.training.config import OWN_CANDIDATES, WITHOUT_GRADIENT, TrainingConfig
 from ap_ranker.training.coordinate_ascent import coordinate_ascent
 from ap_ranker.training.distributed import gather, gather_states, is_first_process, processes, share, wait_for_all
+from ap_ranker.training.memory import keep_freed_memory
 from ap_ranker.training.objectives import IGNORE, NEGATIVE, hinge, in_batch_softmax, listwise, pointwise
 from ap_ranker.training.sentences import with_answer_sentences
 
@@ -202,6 +203,7 @@ def _learn(
         trainer.remove_callback(shown_by_default)  # they print raw dictionaries; `callbacks` decides what is shown
     for callback in callbacks:
         trainer.add_callback(callback)
+    keep_freed_memory()
     with _quiet():
         trainer.train(resume_from_checkpoint=last)
     return round((trainer.state.best_global_step or trainer.state.global_step) / trainer.steps_per_epoch)
@@ -262,11 +264,11 @@ class _AnswerTrainer(Trainer):
         super().__init__(eval_dataset=dev.questions, **kwargs)
         self.config, self.recipe, self.ranker, self.dev = config, recipe, ranker, dev
         self.classes = batches.classes
-        self.answer_lengths = [batches.answer_length(pair) for pair in kwargs["train_dataset"]]
+        self.lengths = [batches.lengths(pair) for pair in kwargs["train_dataset"]]
         self.n_answers = len({row for _, row in kwargs["train_dataset"]})
 
     def _get_train_sampler(self, train_dataset: Any = None) -> LengthBuckets:
-        return LengthBuckets(self.answer_lengths, self.n_answers, self.args.train_batch_size, self.config.seed)
+        return LengthBuckets(self.lengths, self.n_answers, self.args.train_batch_size, self.config.seed)
 
     def get_train_dataloader(self) -> DataLoader[Any]:
         if processes() == 1:
@@ -285,10 +287,12 @@ class _AnswerTrainer(Trainer):
 
     def create_optimizer(self, *args: Any, **kwargs: Any) -> torch.optim.Optimizer:
         parameters = [parameter for parameter in self.ranker.model.parameters() if parameter.requires_grad]
-        optimizers = {"adam": torch.optim.Adam, "sgd": torch.optim.SGD, "adadelta": torch.optim.Adadelta}
-        self.optimizer = optimizers[self.recipe.optimizer](
-            parameters, lr=self.recipe.learning_rate, weight_decay=self.recipe.weight_decay
-        )
+        settings: dict[str, Any] = {"lr": self.recipe.learning_rate, "weight_decay": self.recipe.weight_decay}
+        if self.recipe.optimizer == "adadelta":
+            self.optimizer = torch.optim.Adadelta(parameters, **settings)
+        else:  # a fused step goes over the word vectors, most of all numbers, once instead of several times
+            kind = {"adam": torch.optim.Adam, "sgd": torch.optim.SGD}[self.recipe.optimizer]
+            self.optimizer = kind(parameters, fused=True, **settings)
         return self.optimizer
 
     def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:

@@ -104,7 +104,8 @@ def test_the_segmenter_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     model = make_model("ap-cnn", tokenizer.words, SMALL["ap-cnn"])
     options = complete_options("ap-cnn", SMALL["ap-cnn"])
     folder = tmp_path / "c"
-    module.save_checkpoint(folder, CheckpointConfig("ap-cnn", options, 8, 20, {}), model, tokenizer, "# card\n")
+    config = CheckpointConfig("ap-cnn", options, 8, 20, {}, segmenter="jieba")
+    module.save_checkpoint(folder, config, model, tokenizer, "# card\n")
     config, _, again = load_checkpoint(folder)
     assert config.segmenter == again.segmenter == "jieba"
     assert again.encode(["保险"]) == tokenizer.encode(["保险"]) == ([[tokenizer.words.index("保险")]], 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import threading
 from pathlib import Path
 from unittest.mock import patch
@@ -14,10 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ap_ranker.errors import InputError
-from ap_ranker.ranking.cache import OVERHEAD, EncodingCache, text_key
+from ap_ranker.models.base import States
+from ap_ranker.ranking.cache import OVERHEAD, PAGE, EncodingCache
 from ap_ranker.ranking.encode import encode_corpus
 from ap_ranker.ranking.encodings import Encodings, fingerprint
-from ap_ranker.ranking.packing import Packed, Precision, pack, size, unpack
+from ap_ranker.ranking.precision import Precision, ReducedStates
 from ap_ranker.ranking.ranker import Ranker
 
 ANSWERS = [*TEXTS, "", "battery", "the original battery " * 9, TEXTS[1]]
@@ -48,14 +50,18 @@ def test_cached_scores_are_the_plain_ones(name: str, precision: Precision, tmp_p
         assert close(cached.score(TEXTS[0], ANSWERS), expected, precision)
 
 
-def test_packing_of_single_texts(name: str, tmp_path: Path) -> None:
+def test_float32_keeps_states_as_they_are(name: str, tmp_path: Path) -> None:
     ranker = Ranker.from_pretrained(write_checkpoint(name, tmp_path / "c"), "cpu")
     with torch.no_grad():
         states = ranker.encode_answers(ranker.tokenize(ANSWERS))
-    for field, value in unpack(pack(states, Precision.float32), CPU).filled().items():
+    for field, value in ReducedStates.of(states, Precision.float32).restored(CPU).filled().items():
         assert torch.equal(value, states.filled()[field]), field
-    sizes = {precision: sum(map(size, pack(states, precision))) for precision in Precision}
-    assert sizes[Precision.float32] >= sizes[Precision.float16]
+
+
+def test_lower_precision_takes_fewer_bytes() -> None:
+    states = States(tokens=torch.randn(3, 5, 64), mask=torch.ones(3, 5, dtype=torch.bool))
+    sizes = [sum(v.nbytes for v in ReducedStates.of(states, precision).fields.values()) for precision in Precision]
+    assert sizes == [3 * 5 * 64 * 4, 3 * 5 * 64 * 2, 3 * 5 * (64 + 2)]
 
 
 def test_each_answer_is_encoded_once(checkpoint: Path) -> None:
@@ -68,37 +74,70 @@ def test_each_answer_is_encoded_once(checkpoint: Path) -> None:
         ranker.score("Where is it?", edited)
     assert sum(len(call.args[0]) for call in encode.call_args_list) == len(set(ANSWERS)) + 1
     info = ranker.cache.info()
-    assert (info.hits, info.misses) == (2 * len(set(ANSWERS)) - 1, len(set(ANSWERS)) + 1)
+    assert info.hits + info.misses == 3 * len(ANSWERS)
+    assert info.misses == len(ANSWERS) + 1  # a text that comes twice in one question is missed twice, and encoded once
     assert info.hit_rate == info.hits / (info.hits + info.misses)
     assert info.entries == len(set(ANSWERS)) + 1
 
 
-def packed(number: int) -> Packed:
-    return {"vector": torch.full((number % 5 + 1,), float(number))}
+def states_of(numbers: list[int]) -> ReducedStates:
+    """Text n has n % 3 pages of tokens, each state n, and a vector of n."""
+    lengths = torch.tensor([max(1, number % 3 * PAGE - number % 2) for number in numbers])
+    mask = torch.arange(int(lengths.max())) < lengths.unsqueeze(1)
+    values = torch.tensor(numbers, dtype=torch.float32)
+    tokens = values[:, None, None].expand(-1, mask.shape[1], 2) * mask.unsqueeze(2)
+    return ReducedStates({"tokens": tokens, "vector": values[:, None].expand(-1, 3)}, lengths)
 
 
-@given(st.lists(st.tuples(st.booleans(), st.integers(0, 12)), max_size=60), st.integers(0, 6))
-def test_the_least_recently_used_goes_first(steps: list[tuple[bool, int]], room: int) -> None:
-    """Against a list that is searched and sorted by hand."""
-    limit = room * (OVERHEAD + 12)
+def size_of(number: int) -> int:
+    pages = -(-int(states_of([number]).lengths) // PAGE)
+    return pages * PAGE * 2 * 4 + 3 * 4 + sys.getsizeof(str(number)) + OVERHEAD
+
+
+BATCH = st.lists(st.integers(0, 12), min_size=1, max_size=5, unique=True)
+
+
+@given(st.lists(st.tuples(st.booleans(), BATCH), max_size=40), st.integers(0, 6))
+def test_the_least_recently_used_goes_first(steps: list[tuple[bool, list[int]]], room: int) -> None:
+    """Against a list that is searched and sorted by hand, with batches that may not fit at once."""
+    limit = room * (OVERHEAD + 150)
     cache = EncodingCache(limit)
     model: list[int] = []
-    for write, number in steps:
-        key = text_key(str(number))
+    for write, numbers in steps:
+        texts = list(map(str, numbers))
         if write:
-            cache.put([key], [packed(number)])
-            if number not in model:
-                model.append(number)
-            while sum(size(packed(n)) + OVERHEAD for n in model) > limit:
-                model.pop(0)
+            cache.put(texts, states_of(numbers))
+            for number in numbers:
+                if number not in model and size_of(number) <= limit:
+                    model.append(number)
+                while sum(map(size_of, model)) > limit:
+                    model.pop(0)
         else:
-            found = cache.get([key])[0]
-            assert (found is not None) == (number in model)
-            if found is not None:
-                assert found["vector"][0] == number
+            lengths = cache.lengths(texts)
+            here = [number for number in numbers if number in model]
+            assert [number for number, length in zip(numbers, lengths, strict=True) if length] == here
+            assert (cache.states(texts) is None) == (here != numbers)
+            for number in here:
                 model.append(model.pop(model.index(number)))
-    assert cache.info().bytes == sum(size(packed(n)) + OVERHEAD for n in model) <= limit
+            if here:
+                found, expected = cache.states(list(map(str, here))), states_of(here)
+                assert found is not None
+                assert torch.equal(found.lengths, expected.lengths)
+                width = expected.fields["tokens"].shape[1]
+                assert torch.equal(found.fields["tokens"][:, :width], expected.fields["tokens"])
+                assert not found.fields["tokens"][:, width:].any()
+                assert torch.equal(found.fields["vector"], expected.fields["vector"])
+    assert cache.info().bytes == sum(map(size_of, model)) <= limit
     assert cache.info().entries == len(model)
+
+
+def test_a_full_cache_grows_no_more(checkpoint: Path) -> None:
+    """Thousands of texts go through a cache that holds some; its tables stay near the bytes it reports."""
+    cache = EncodingCache(100_000)
+    for start in range(0, 6000, 6):
+        cache.put([f"text {n}" for n in range(start, start + 6)], states_of(list(range(start, start + 6))))
+    held = sum(table.nbytes for t in (cache._rows, cache._pages) for table in t._fields.values())
+    assert held <= 1.5 * cache.info().bytes <= 1.5 * 100_000
 
 
 def test_a_cache_under_threads(checkpoint: Path) -> None:
@@ -199,7 +238,7 @@ def test_damaged_and_foreign_folders(checkpoint: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="expected format version 1, found 9"):
         opened(tmp_path / "e")
     (tmp_path / "e" / "encodings.json").write_text(json.dumps(manifest))
-    tokens = next((tmp_path / "e").glob("*/tokens.npy"))
+    tokens = next((tmp_path / "e").glob("*/ids.npy"))
     tokens.write_bytes(tokens.read_bytes()[:-100])
     with pytest.raises(InputError, match="a damaged shard"):
         opened(tmp_path / "e")

@@ -99,8 +99,12 @@ def test_a_batch_depends_on_its_pairs_and_the_seed_only() -> None:
     assert not torch.equal(first(pairs)["answer_ids"], other(pairs)["answer_ids"])
 
 
-@given(st.lists(st.integers(1, 300), min_size=1, max_size=400), st.integers(1, 9), st.integers(0, 3))
-def test_an_epoch_visits_every_pair_once(lengths: list[int], batch_size: int, epoch: int) -> None:
+@given(
+    st.lists(st.tuples(st.integers(1, 30), st.integers(1, 300)), min_size=1, max_size=400),
+    st.integers(1, 9),
+    st.integers(0, 3),
+)
+def test_an_epoch_visits_every_pair_once(lengths: list[tuple[int, int]], batch_size: int, epoch: int) -> None:
     sampler = LengthBuckets(lengths, 10_000, batch_size, seed=5)
     sampler.set_epoch(epoch)
     order = list(sampler)
@@ -110,20 +114,25 @@ def test_an_epoch_visits_every_pair_once(lengths: list[int], batch_size: int, ep
 
 
 def test_batches_have_similar_lengths_in_a_new_order_each_epoch() -> None:
-    lengths = [(i * 37) % 200 for i in range(1200)]
-    sampler = LengthBuckets(lengths, 1200, 20, seed=5)
+    answers, questions = [(i * 37) % 200 for i in range(4800)], [(i * 17) % 30 for i in range(4800)]
+    sampler = LengthBuckets(list(zip(questions, answers, strict=True)), 4800, 20, seed=5)
     first = list(sampler)
     sampler.set_epoch(1)
     assert first != list(sampler)
-    spreads = [max(x) - min(x) for x in ([lengths[i] for i in first[k : k + 20]] for k in range(0, 1200, 20))]
-    assert sum(spreads) / len(spreads) < 60  # a random batch of 20 spreads over about 180
-    means = [sum(lengths[i] for i in first[k : k + 20]) for k in range(0, 1200, 20)]
+
+    def spread(lengths: list[int]) -> float:
+        parts = [[lengths[i] for i in first[k : k + 20]] for k in range(0, 4800, 20)]
+        return sum(max(part) - min(part) for part in parts) / len(parts)
+
+    assert spread(answers) < 60  # a random batch of 20 spreads over about 180
+    assert spread(questions) < 10  # and here over about 27
+    means = [sum(answers[i] for i in first[k : k + 20]) for k in range(0, 4800, 20)]
     assert means != sorted(means)
 
 
 def test_few_answers_are_not_sorted() -> None:
     """Ten wordings of each of twenty answers: a sorted batch would hold the wordings of one answer only."""
     lengths = [i // 10 for i in range(200)]
-    order = list(LengthBuckets(lengths, 20, 10, seed=5))
+    order = list(LengthBuckets([(1, length) for length in lengths], 20, 10, seed=5))
     batches = [{lengths[i] for i in order[k : k + 10]} for k in range(0, 200, 10)]
     assert sum(map(len, batches)) / len(batches) > 6

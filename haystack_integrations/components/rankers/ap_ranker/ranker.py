@@ -18,7 +18,7 @@ from ap_ranker.errors import InputError
 from ap_ranker.models.registry import MODELS
 from ap_ranker.models.spec import Family
 from ap_ranker.ranking.cache import CacheInfo, EncodingCache
-from ap_ranker.ranking.packing import Precision
+from ap_ranker.ranking.precision import Precision
 from ap_ranker.ranking.ranker import BATCH_SIZE, Ranker
 
 

@@ -1,0 +1,81 @@
+"""States in as few bits as wished: half precision or 8-bit integers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+import torch
+from torch import Tensor
+
+from ap_ranker.models.base import States
+
+
+class Precision(StrEnum):
+    """How the numbers of a state are kept."""
+
+    float32 = "float32"
+    float16 = "float16"
+    int8 = "int8"
+
+
+_SCALE = ".scale"
+_LARGEST = 127
+
+
+def is_per_token(name: str) -> bool:
+    """Whether a field has a state per token, not one per text."""
+    return not name.startswith("vector")
+
+
+@dataclass(frozen=True)
+class ReducedStates:
+    """The `States` of N texts in fewer bits.
+
+    Attributes:
+        fields: those of `States` but the mask: (N, T, C) per token or (N, T) for ids, zero on padding; (N, C) for
+            `vector`. An int8 field `x` has its scales beside it as `x.scale`, one per state.
+        lengths: (N,) tokens of each text; 1 for models that keep one vector.
+    """
+
+    fields: Mapping[str, Tensor]
+    lengths: Tensor
+
+    @classmethod
+    def of(cls, states: States, precision: Precision) -> ReducedStates:
+        """Reduce states; with int8, a state's numbers are rounded to 127ths of its largest."""
+        filled = states.filled()
+        mask = filled.pop("mask", None)
+        fields: dict[str, Tensor] = {}
+        for name, value in filled.items():
+            if not value.is_floating_point():
+                fields[name] = value.int()
+            elif precision == Precision.int8:
+                fields[name], fields[name + _SCALE] = _rounded(value)
+            else:
+                fields[name] = value.to(torch.float16 if precision == Precision.float16 else torch.float32)
+        return cls(fields, torch.ones(len(states), dtype=torch.long) if mask is None else mask.sum(dim=1))
+
+    def restored(self, device: torch.device) -> States:
+        """The states in float32; T may exceed the longest text."""
+        fields: dict[str, Tensor] = {}
+        for name, value in self.fields.items():
+            if name.endswith(_SCALE):
+                continue
+            here = value.to(device)
+            if value.dtype == torch.int8:
+                fields[name] = here.float() * self.fields[name + _SCALE].to(device).float()
+            else:
+                fields[name] = here.float() if value.is_floating_point() else here.long()
+        width = max((value.shape[1] for name, value in fields.items() if is_per_token(name)), default=0)
+        if width:
+            fields["mask"] = torch.arange(width, device=device) < self.lengths.to(device).unsqueeze(1)
+        return States(**fields)
+
+
+def _rounded(value: Tensor) -> tuple[Tensor, Tensor]:
+    # Half precision cannot hold very small scales; a state of such numbers is zero for every purpose.
+    scale = (value.float().abs().amax(dim=-1, keepdim=True) / _LARGEST).half()
+    rounded = (value.float() / scale.float().clamp(min=1e-7)).round().clamp(-_LARGEST, _LARGEST)
+    return rounded.to(torch.int8), scale
