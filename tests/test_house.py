@@ -8,7 +8,19 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 
-ROOMS = ["errors", "files", "text", "models", "data", "ranking", "evaluation", "training", "cli"]
+ROOMS = [
+    "errors",
+    "files",
+    "processes",
+    "text",
+    "models",
+    "data",
+    "ranking",
+    "evaluation",
+    "training",
+    "benchmark",
+    "cli",
+]
 """Lowest floor first; a room imports from itself and from those before it."""
 
 FILES = sorted((ROOT / "ap_ranker").rglob("*.py"))

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.logging import RichHandler
 from rich.markup import escape
 
-from ap_ranker.cli import ask, compare, encode, evaluate, models, train
+from ap_ranker.cli import ask, benchmark, compare, encode, evaluate, models, train
 from ap_ranker.errors import InputError
 
 app = typer.Typer(
@@ -23,6 +23,7 @@ app = typer.Typer(
 app.command("train")(train.train)
 app.command("evaluate")(evaluate.evaluate)
 app.command("compare")(compare.compare)
+app.command("benchmark")(benchmark.benchmark)
 app.command("encode")(encode.encode)
 app.command("models")(models.models)
 app.command("ask")(ask.ask)

@@ -21,7 +21,7 @@ from ap_ranker.models.base import CosineModel, States
 from ap_ranker.models.encoders import BiLSTM, Convolution, WordEmbedding
 from ap_ranker.models.pooling import greatest, masked_softmax
 from ap_ranker.models.spec import DROPOUT, Inputs, ModelSpec, Option, Recipe
-from ap_ranker.text.batch import TokenBatch
+from ap_ranker.text.batch import PAD, TokenBatch
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,9 @@ class AttentivePoolingCNN(AttentivePooling):
         return States(ids=self.embedding.heard(batch), mask=batch.mask)
 
     def read(self, answers: States) -> Tensor:
-        words: Tensor = self.embedding.vectors(answers.ids)
+        assert answers.ids is not None
+        framed = nn.functional.pad(answers.ids, (self.encoder.left, self.encoder.right), value=PAD)
+        words: Tensor = self.embedding.vectors(framed)
         return words
 
     def project(self, answers: Tensor, rows: Tensor) -> Tensor:

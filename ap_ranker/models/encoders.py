@@ -52,41 +52,51 @@ class Convolution(nn.Module):
 
     def forward(self, states: Tensor, mask: Tensor) -> Tensor:
         """(N, T, D) -> (N, T, C), zero on padding."""
-        convolved = self._filtered(states, self.linear.weight)
+        convolved = self._filtered(nn.functional.pad(states, (0, 0, self.left, self.right)), self.linear.weight)
         if self.linear.bias is not None:
             convolved += self.linear.bias  # in place: `linear` would copy it into every row first
         return convolved * mask.unsqueeze(2)
 
-    def project(self, states: Tensor, rows: Tensor) -> Tensor:
-        """(N, T, D), (R, C) -> (N, T, R): the dot product of each convolved state with each row."""
-        return self._filtered(states, rows @ self.linear.weight).add_(rows @ self.linear.bias)
+    def project(self, framed: Tensor, rows: Tensor) -> Tensor:
+        """The dot product of each convolved state with each row.
 
-    def pool(self, states: Tensor, weights: Tensor) -> Tensor:
-        """(N, T, D), (N, R, T) -> (N, R, C): the convolved states' sums with R weights, each adding up to 1."""
-        padded = self._padded(states)
+        Args:
+            framed: (N, left + T + right, D) words between zeros.
+            rows: (R, C).
+
+        Returns:
+            (N, T, R).
+        """
+        return self._filtered(framed, rows @ self.linear.weight).add_(rows @ self.linear.bias)
+
+    def pool(self, framed: Tensor, weights: Tensor) -> Tensor:
+        """The sums of the convolved states with R weights for each text, each adding up to 1.
+
+        Args:
+            framed: (N, left + T + right, D) words between zeros.
+            weights: (N, R, T).
+
+        Returns:
+            (N, R, C).
+        """
         # The k-th word of all windows is the text shifted by k; shifting the weights the other way moves less.
         shifted = [nn.functional.pad(weights, (k, self.window - 1 - k)) for k in range(self.window)]
-        windows = (torch.stack(shifted, dim=2).flatten(1, 2) @ padded).unflatten(1, (-1, self.window)).flatten(2)
-        pooled: Tensor = self.linear(windows)
+        windows = torch.stack(shifted, dim=2).flatten(1, 2) @ framed
+        pooled: Tensor = self.linear(windows.unflatten(1, (-1, self.window)).flatten(2))
         return pooled
 
-    def _filtered(self, states: Tensor, filters: Tensor) -> Tensor:
-        """(N, T, D), (F, window * D) -> (N, T, F): one matrix product, several times faster than conv1d."""
-        padded, length, size = self._padded(states), states.shape[1], states.shape[2]
-        offsets = range(self.window)
+    def _filtered(self, framed: Tensor, filters: Tensor) -> Tensor:
+        """(N, left + T + right, D), (F, window * D) -> (N, T, F): one product, several times faster than conv1d."""
+        size, length = framed.shape[2], framed.shape[1] - self.window + 1
         if len(filters) >= size:
-            windows = torch.cat([padded[:, k : k + length] for k in offsets], dim=2)
-            return windows @ filters.T
+            return torch.cat([framed[:, k : k + length] for k in range(self.window)], dim=2) @ filters.T
         # With fewer filters than dimensions it is the products that are shifted and added.
         kernels = filters.unflatten(1, (self.window, size)).transpose(0, 1).flatten(0, 1)
-        products = (padded @ kernels.T).unflatten(2, (self.window, len(filters)))
+        products = (framed @ kernels.T).unflatten(2, (self.window, len(filters)))
         added = products[:, :length, 0].clone()
-        for k in offsets[1:]:
+        for k in range(1, self.window):
             added += products[:, k : k + length, k]
         return added
-
-    def _padded(self, states: Tensor) -> Tensor:
-        return nn.functional.pad(states, (0, 0, self.left, self.right))
 
 
 class Recurrent(nn.Module):
@@ -105,14 +115,13 @@ class Recurrent(nn.Module):
         """(N, T, D) -> (N, T, C), zero on padding."""
         if states.is_cuda or len(states) <= self.GROUP:
             return self.read(states, mask) * mask.unsqueeze(2)
-        lengths, width = mask.sum(dim=1), mask.shape[1]
-        order = lengths.argsort()
-        groups = []
-        for group in order.split(self.GROUP):
+        lengths = mask.sum(dim=1)
+        outputs = states.new_zeros(*mask.shape, self.state_size)
+        for group in lengths.argsort().split(self.GROUP):
             longest = int(lengths[group[-1]])
-            read = self.read(states[group, :longest], mask[group, :longest])
-            groups.append(nn.functional.pad(read, (0, 0, 0, width - longest)))
-        return torch.cat(groups)[order.argsort()] * mask.unsqueeze(2)
+            here = mask[group, :longest]
+            outputs[group, :longest] = self.read(states[group, :longest], here) * here.unsqueeze(2)
+        return outputs
 
 
 class LSTM(Recurrent):

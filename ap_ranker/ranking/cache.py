@@ -102,13 +102,16 @@ class EncodingCache:
     def put(self, texts: Sequence[str], states: ReducedStates) -> None:
         """Keep the states of these texts, and forget others if there is no room."""
         per_text = {name: value for name, value in states.fields.items() if not is_per_token(name)}
-        per_page = {name: _paged(value) for name, value in states.fields.items() if is_per_token(name)}
+        paged = {name: _paged(value) for name, value in states.fields.items() if is_per_token(name)}
         row_bytes = sum(value[0].nbytes for value in per_text.values())
-        page_bytes = sum(value[0, 0].nbytes for value in per_page.values())
+        page_bytes = sum(value[0, 0].nbytes for value in paged.values())
         with self._lock:
+            self._rows.make(per_text, self.max_bytes // (OVERHEAD + row_bytes + page_bytes))
+            if paged:
+                self._pages.make({name: value[0] for name, value in paged.items()}, self.max_bytes // page_bytes)
             new: list[tuple[int, str, _Entry]] = []
             for place, (text, length) in enumerate(zip(texts, states.lengths.tolist(), strict=True)):
-                n_pages = -(-length // PAGE) if per_page else 0
+                n_pages = -(-length // PAGE) if paged else 0
                 size = n_pages * page_bytes + row_bytes + sys.getsizeof(text) + OVERHEAD
                 if text in self._entries or size > self.max_bytes:
                     continue
@@ -122,12 +125,14 @@ class EncodingCache:
             kept = [(place, entry) for place, text, entry in new if self._entries.get(text) is entry]
             if not kept:
                 return
-            places = np.array([place for place, _ in kept])
-            self._rows.write(np.array([entry.row for _, entry in kept]), per_text, (places,))
-            counts = [len(entry.pages) for _, entry in kept]
-            within = np.concatenate([np.arange(count) for count in counts])
+            places = torch.tensor([place for place, _ in kept])
+            rows = np.array([entry.row for _, entry in kept])
+            self._rows.write(rows, {name: value[places.to(value.device)] for name, value in per_text.items()})
             pages = np.concatenate([entry.pages for _, entry in kept])
-            self._pages.write(pages, per_page, (np.repeat(places, counts), within))
+            counts = torch.tensor([len(entry.pages) for _, entry in kept])
+            for name, value in paged.items():
+                full = torch.arange(value.shape[1]) < counts.unsqueeze(1)
+                self._pages.write(pages, {name: value[places.to(value.device)][full.to(value.device)]})
 
     def info(self) -> CacheInfo:
         """Hits, misses, entries and bytes so far."""
@@ -149,12 +154,23 @@ def _paged(value: Tensor) -> Tensor:
 
 
 class _Table:
-    """Tensors with the same rows; a row that is given back is used again. Row 0 stays zero."""
+    """Tensors with the same rows; a row that is given back is used again. Row 0 stays zero.
+
+    All rows are there from the start: a CPU's system hands out memory when it is first written to, and growing would
+    copy everything again and again.
+    """
 
     def __init__(self) -> None:
         self._fields: dict[str, Tensor] = {}
         self._free: list[int] = []
         self._next = 1
+
+    def make(self, fields: Mapping[str, Tensor], rows: int) -> None:
+        """Make room for `rows` rows like those of the fields (rows, ...), unless that has been done."""
+        for name, value in fields.items():
+            if name not in self._fields:
+                self._fields[name] = value.new_empty(rows + 1, *value.shape[1:])
+                self._fields[name][0] = 0
 
     def take(self, n: int) -> list[int]:
         """Rows to write to."""
@@ -166,16 +182,9 @@ class _Table:
     def give_back(self, rows: list[int]) -> None:
         self._free += rows
 
-    def write(self, rows: np.ndarray, fields: Mapping[str, Tensor], places: tuple[np.ndarray, ...]) -> None:
-        """Set the rows to the `places` of the fields."""
+    def write(self, rows: np.ndarray, fields: Mapping[str, Tensor]) -> None:
         for name, value in fields.items():
-            here = [torch.from_numpy(place).to(value.device) for place in places]
-            parts = value[tuple(here)]
-            table = self._fields.get(name, parts.new_zeros(1, *parts.shape[1:]))
-            if len(table) < self._next:  # a quarter more than needed, so that growing stays rare
-                table = torch.cat([table, table.new_zeros(self._next + self._next // 4 - len(table), *table.shape[1:])])
-            table[torch.from_numpy(rows).to(value.device)] = parts
-            self._fields[name] = table
+            self._fields[name].index_copy_(0, torch.from_numpy(rows).to(value.device), value)
 
     def read(self, rows: np.ndarray) -> dict[str, Tensor]:
         """A copy of the rows."""

@@ -1,0 +1,158 @@
+"""`ap-ranker benchmark`: how long our models, and what a user would take otherwise, need for a question."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from ap_ranker.cli.data import read_training_data
+from ap_ranker.cli.options import Device
+from ap_ranker.errors import InputError
+from ap_ranker.files import write_whole
+
+if TYPE_CHECKING:
+    from ap_ranker.benchmark.report import Benchmark, TextTable
+    from ap_ranker.data.dataset import Dataset
+    from ap_ranker.training.compare import Contender
+
+console = Console(soft_wrap=True)
+
+
+def benchmark(
+    data: Annotated[Path, typer.Argument(help="A folder with answers and test questions, as for evaluate; or a file.")],
+    models: Annotated[
+        str, typer.Option(help="Names separated by commas, each with options if need be: ap-cnn:filters=200.")
+    ] = "ap-cnn,ap-bilstm,qa-bilstm,global-local,bimpm",
+    candidates: Annotated[str, typer.Option(help="How many answers are ranked per question.")] = "10,100,1000",
+    questions: Annotated[int, typer.Option(min=1, help="How many questions are timed.")] = 20,
+    epochs_of: Annotated[
+        str | None,
+        typer.Option(help="Models that are trained for an epoch, or none; by default the first two of --models."),
+    ] = None,
+    no_peers: Annotated[bool, typer.Option("--no-peers", help="Without the rankers of others.")] = False,
+    device: Device = "auto",
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the numbers here, too.")] = None,
+    table_file: Annotated[Path | None, typer.Option("--table", help="Write the tables here as Markdown, too.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw the times into this PNG file.")] = None,
+) -> None:
+    """Measure how fast the models are on your answers, beside BM25, a cross-encoder and others."""
+    from ap_ranker.data.reader import read_dataset
+    from ap_ranker.training.compare import Contender
+
+    numbers = _numbers(candidates)
+    contenders = Contender.parse_all(models)
+    learners = _learners(epochs_of, contenders)
+    for path in (json_file, table_file, plot):
+        if path is not None and not path.parent.is_dir():
+            raise InputError(f"{path}: expected an existing folder to write into, found no {str(path.parent)!r}.")
+    if plot is not None:
+        from ap_ranker.cli.plot import check_plotting
+
+        check_plotting()
+    if not no_peers:
+        from ap_ranker.benchmark.peers import check_peers
+
+        check_peers()
+    judged = read_dataset(data, "test")
+    training = _training_data(data) if learners else None
+
+    # Heavy imports only now, when the input is known to be good.
+    from transformers.utils.logging import disable_progress_bar
+
+    from ap_ranker.benchmark.report import markdown, tables
+    from ap_ranker.benchmark.run import benchmark as run
+
+    disable_progress_bar()  # of loading and saving weights
+    with console.status("Loading") as status:
+        result = run(
+            contenders,
+            judged,
+            candidates=numbers,
+            questions=questions,
+            peers=not no_peers,
+            epochs_of=learners,
+            training=training,
+            device=device,
+            tell=lambda text: status.update(escape(text)),
+        )
+    for table in tables(result):
+        _print(table)
+    for note in result.notes:
+        console.print(note, highlight=False, markup=False)
+    if json_file:
+        write_whole(json_file, result.to_json())
+    if table_file:
+        write_whole(table_file, markdown(result))
+    if plot:
+        _plot(result, plot)
+
+
+def _numbers(text: str) -> list[int]:
+    """`10,100` as numbers, smallest first, each once."""
+    try:
+        numbers = sorted({int(number) for number in text.split(",")})
+    except ValueError:
+        numbers = [0]
+    if numbers[0] <= 0:
+        raise InputError(
+            f"Expected --candidates as whole numbers above 0 separated by commas, such as 10,100,1000; found {text!r}."
+        )
+    return numbers
+
+
+def _learners(names: str | None, contenders: Sequence[Contender]) -> list[Contender]:
+    """The models to train: those named, or the first two that learn by gradient at all."""
+    from ap_ranker.models.registry import model_spec
+    from ap_ranker.training.compare import Contender
+    from ap_ranker.training.config import WITHOUT_GRADIENT
+
+    def learns(contender: Contender) -> bool:
+        return model_spec(contender.model).objective not in WITHOUT_GRADIENT
+
+    if names is None:
+        return [contender for contender in contenders if learns(contender)][:2]
+    named = [] if names.strip() == "none" else Contender.parse_all(names)
+    if untrained := [contender.label for contender in named if not learns(contender)]:
+        raise InputError(
+            f"Expected --epochs-of to name models that are trained in epochs, found {untrained[0]}, which only counts "
+            "words or weighs a few features."
+        )
+    return named
+
+
+def _training_data(data: Path) -> tuple[Dataset, Dataset]:
+    from ap_ranker.data.reader import find_split
+    from ap_ranker.training.config import TrainingConfig
+
+    if data.is_dir() and find_split(data, "train") is None:
+        raise InputError(
+            f"{data}: expected a file train.* to time an epoch, found none. Leave it out: --epochs-of none"
+        )
+    return read_training_data(data, None, None, TrainingConfig())
+
+
+def _print(text: TextTable) -> None:
+    """At its full width even on a narrow terminal: a table of dots would say nothing."""
+    table = Table(title=text.title, title_justify="left")
+    for number, title in enumerate(text.header):
+        table.add_column(
+            title.replace(" ", "\n"), justify="right" if number else "left", vertical="bottom", no_wrap=True
+        )
+    for group in text.groups:
+        for row in group:
+            table.add_row(*map(escape, row))
+        table.add_section()
+    wide = console.options.update(max_width=1000)
+    Console(width=max(console.width, console.measure(table, options=wide).maximum)).print(table)
+
+
+def _plot(result: Benchmark, path: Path) -> None:
+    from ap_ranker.cli.plot import plot_benchmark
+
+    plot_benchmark(result, path)
