@@ -8,9 +8,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import groupby
 
-from ap_ranker.benchmark.latency import Latency, Ratio
-from ap_ranker.benchmark.peers import CROSS_ENCODER
+from ap_ranker.benchmark.latency import Latency
+from ap_ranker.benchmark.peers import CROSS_ENCODER, CROSS_ENCODER_LIMITED
 from ap_ranker.benchmark.pipeline import RETRIEVED, RETURNED, Growth, PipelineTimes
+from ap_ranker.benchmark.systems import MAX_TOKENS
 from ap_ranker.benchmark.training import Epoch
 
 
@@ -84,8 +85,9 @@ def markdown(benchmark: Benchmark) -> str:
 
 
 def _latency(rows: Sequence[Latency]) -> TextTable:
-    def ratio(row: Latency) -> Ratio | None:
-        return row.times_faster.get(CROSS_ENCODER)
+    def ratios(row: Latency, cross_encoder: str) -> str:
+        found = row.times_faster.get(cross_encoder)
+        return f"{short(found.warm)} × / {short(found.cold)} ×" if found else ""
 
     columns: dict[str, Callable[[Latency], str]] = {
         "system": lambda row: row.system,
@@ -95,8 +97,8 @@ def _latency(rows: Sequence[Latency]) -> TextTable:
         "warm p50": lambda row: short(row.warm.p50),
         "warm p95": lambda row: short(row.warm.p95),
         "questions/s": lambda row: short(row.questions_per_second),
-        "faster warm": lambda row: f"{short(found.warm)} ×" if (found := ratio(row)) else "",
-        "faster cold": lambda row: f"{short(found.cold)} ×" if (found := ratio(row)) else "",
+        "faster warm / cold": lambda row: ratios(row, CROSS_ENCODER),
+        f"at {MAX_TOKENS} tokens": lambda row: ratios(row, CROSS_ENCODER_LIMITED),
         "bytes per answer": lambda row: "–" if row.bytes_per_answer is None else f"{row.bytes_per_answer:,.0f}",
         "weights": lambda row: "–" if row.weights_megabytes is None else f"{short(row.weights_megabytes)} MB",
         "of bandwidth": lambda row: "" if row.bandwidth_share is None else f"{row.bandwidth_share:.1%}",

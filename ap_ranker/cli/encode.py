@@ -25,14 +25,12 @@ def encode(
 ) -> None:
     """Encode a corpus beforehand, for rankers with `encodings: DIR`."""
     from ap_ranker.data.faq import Match, read_faq
-    from ap_ranker.errors import InputError
     from ap_ranker.ranking.checkpoint import find_checkpoint, read_config
     from ap_ranker.ranking.encode import encode_corpus
     from ap_ranker.ranking.encodings import Encodings, fingerprint
-    from ap_ranker.ranking.precision import Precision
+    from ap_ranker.ranking.precision import parse_precision
 
-    if precision not in list(Precision):
-        raise InputError(f"Expected --precision to be one of {', '.join(Precision)}, found {precision!r}.")
+    chosen_precision = parse_precision(precision)
     folder = find_checkpoint(checkpoint)
     chosen = match or Match(read_config(folder).training.get("match", Match.both))
     texts = [entry.text(chosen) for entry in read_faq(documents)]
@@ -43,7 +41,7 @@ def encode(
             folder,
             texts,
             output,
-            precision=Precision(precision),
+            precision=chosen_precision,
             device=device,
             on_progress=lambda done, total: progress.update(bar, completed=done, total=total),
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -26,6 +27,7 @@ def evaluate(
     answers: Answers = None,
     pools: Annotated[Path | None, typer.Option(help="Candidate pools (qid, candidate_ids).")] = None,
     match: MatchText = None,
+    precision: Annotated[str, typer.Option(help="Of the answers' states: float32, float16 or int8.")] = "float32",
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the numbers here, too.")] = None,
     device: Device = "auto",
 ) -> None:
@@ -33,9 +35,12 @@ def evaluate(
     from ap_ranker.data.faq import Match
     from ap_ranker.data.reader import read_dataset
     from ap_ranker.evaluation.evaluate import evaluate as run
+    from ap_ranker.ranking.cache import EncodingCache
+    from ap_ranker.ranking.precision import parse_precision
     from ap_ranker.ranking.ranker import Ranker
 
-    ranker = Ranker.from_pretrained(checkpoint, device)
+    rounding = EncodingCache(0, parse_precision(precision))  # keeps nothing, but rounds what goes through it
+    ranker = Ranker.from_pretrained(checkpoint, device, cache=rounding)
     assert ranker.config is not None
     trained_match = Match(ranker.config.training.get("match", Match.both))
     dataset = read_dataset(data, "test", answers=answers, pools=pools, match=match or trained_match)
@@ -45,8 +50,22 @@ def evaluate(
         console.print(f"  {count:,} {reason}")
     if json_file:
         numbers = {"n_questions": report.n_questions, "model": report.model, "bm25": report.bm25}
-        costs = {"encode_seconds": report.encode_seconds, "seconds_per_question": report.seconds_per_question}
+        costs = {
+            "encode_seconds": report.encode_seconds,
+            "seconds_per_question": report.seconds_per_question,
+            "peak_bytes": peak_bytes(),
+        }
         write_whole(json_file, json.dumps(numbers | costs | {"candidates": report.candidates}, indent=2) + "\n")
+
+
+def peak_bytes() -> int | None:
+    """The most memory that this process has had; `None` where the system does not tell."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
 
 
 def _print(report: Report, name: str, data: str) -> None:
@@ -65,5 +84,7 @@ def _print(report: Report, name: str, data: str) -> None:
         f"after {report.encode_seconds:.1f} s to encode the answers once.",
         highlight=False,
     )
+    if peak := peak_bytes():
+        console.print(f"Memory: {peak / 1e6:,.0f} MB at most, libraries included.", highlight=False)
     if report.unanswerable:
         console.print(f"Set aside: {report.unanswerable:,} questions without a right answer.", highlight=False)

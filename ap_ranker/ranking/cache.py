@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ap_ranker.errors import InputError
 from ap_ranker.ranking.precision import Precision, ReducedStates, is_per_token
 
 PAGE = 8
@@ -166,11 +167,22 @@ class _Table:
         self._next = 1
 
     def make(self, fields: Mapping[str, Tensor], rows: int) -> None:
-        """Make room for `rows` rows like those of the fields (rows, ...), unless that has been done."""
+        """Make room for `rows` rows like those of the fields (rows, ...), unless that has been done.
+
+        Raises:
+            InputError: there is not so much memory.
+        """
         for name, value in fields.items():
             if name not in self._fields:
-                self._fields[name] = value.new_empty(rows + 1, *value.shape[1:])
-                self._fields[name][0] = 0
+                try:
+                    table = value.new_empty(rows + 1, *value.shape[1:])
+                except RuntimeError as error:
+                    size = (rows + 1) * value[0].nbytes / 1e6
+                    raise InputError(
+                        f"Expected room for {size:,.0f} MB of cache on {value.device}, found less: lower cache_megabytes."
+                    ) from error
+                table[0] = 0
+                self._fields[name] = table
 
     def take(self, n: int) -> list[int]:
         """Rows to write to."""

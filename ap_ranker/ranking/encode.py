@@ -24,7 +24,10 @@ from ap_ranker.ranking.precision import Precision
 from ap_ranker.ranking.ranker import Ranker
 
 SHARD = 2048
-"""Texts per shard: what an interrupted run may lose, and what it holds in memory."""
+"""Texts per shard, at least: what an interrupted run may lose, and what it holds in memory."""
+
+MOST_SHARDS = 4096
+"""Of one run: each is some open files."""
 
 
 def encode_corpus(
@@ -34,7 +37,7 @@ def encode_corpus(
     *,
     precision: Precision = Precision.float16,
     device: str | None = None,
-    shard: int = SHARD,
+    shard: int | None = None,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> int:
     """Write the states of all texts that `output` does not hold yet.
@@ -48,7 +51,7 @@ def encode_corpus(
         output: a folder of encodings, new or of this checkpoint and precision.
         precision: how numbers are kept.
         device: as in `Ranker.from_pretrained`.
-        shard: texts per shard.
+        shard: texts per shard; `SHARD`, or more for a corpus of millions, if not given.
         on_progress: told how many texts of how many are done.
 
     Returns:
@@ -75,7 +78,9 @@ def encode_corpus(
 
     process, processes = process_number(), process_count()
     keys = [text_key(text) for text in texts]
-    missing = encodings.missing(keys)[process::processes]
+    # By place among all texts: what is missing changes while other processes write.
+    missing = [place for place in encodings.missing(keys) if place % processes == process]
+    shard = shard or max(SHARD, -(-len(missing) // MOST_SHARDS))
     taken = sum(1 for _ in output.glob(f"{process:03}-*"))
     for number, start in enumerate(range(0, len(missing), shard), start=taken):
         on_progress(start, len(missing))

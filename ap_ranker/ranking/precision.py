@@ -9,6 +9,7 @@ from enum import StrEnum
 import torch
 from torch import Tensor
 
+from ap_ranker.errors import InputError
 from ap_ranker.models.base import States
 
 
@@ -18,6 +19,17 @@ class Precision(StrEnum):
     float32 = "float32"
     float16 = "float16"
     int8 = "int8"
+
+
+def parse_precision(name: str) -> Precision:
+    """The precision of that name.
+
+    Raises:
+        InputError: there is none.
+    """
+    if name not in list(Precision):
+        raise InputError(f"Expected --precision to be one of {', '.join(Precision)}, found {name!r}.")
+    return Precision(name)
 
 
 _SCALE = ".scale"

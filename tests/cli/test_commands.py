@@ -64,6 +64,10 @@ def test_evaluate(folder: Path) -> None:
         for value in report[side].values():
             assert f"{value:.3f}" in result.stdout
     assert not list(folder.glob(".report*"))
+    rounded = run("evaluate", "ranker", "faq.csv", "--precision", "int8", "--json", "rounded.json", cwd=folder)
+    assert rounded.returncode == 0, rounded.stderr
+    assert json.loads((folder / "rounded.json").read_text())["bm25"] == report["bm25"]
+    assert 50e6 < report["peak_bytes"] < 4e9
 
 
 def test_ask(folder: Path) -> None:
@@ -178,6 +182,7 @@ def test_an_existing_checkpoint_is_not_replaced_unasked(folder: Path) -> None:
             "one of float32, float16, int8, found",
         ),
         (["encode", "ranker", "settings.yaml", "--output", "x"], "settings.yaml"),
+        (["evaluate", "ranker", "faq.csv", "--precision", "int4"], "one of float32, float16, int8, found 'int4'"),
         (["evaluate", "nowhere", "faq.csv"], "No checkpoint folder at 'nowhere'"),
         (["ask", "q", "--documents", "faq.csv", "--pipeline", "no.yaml"], "No pipeline at 'no.yaml'"),
         (["ask", "q", "--documents", "faq.csv", "--pipeline", "settings.yaml"], "settings.yaml: expected"),

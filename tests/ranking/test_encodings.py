@@ -64,6 +64,18 @@ def test_lower_precision_takes_fewer_bytes() -> None:
     assert sizes == [3 * 5 * 64 * 4, 3 * 5 * 64 * 2, 3 * 5 * (64 + 2)]
 
 
+def test_a_cache_without_room_only_rounds(tmp_path: Path) -> None:
+    """What `ap-ranker evaluate --precision` measures."""
+    folder = write_checkpoint("ap-bilstm", tmp_path / "c")
+    plain, rounding = (Ranker.from_pretrained(folder, "cpu", cache=c) for c in (None, EncodingCache(0, Precision.int8)))
+    [(rows, states)], [(_, rounded)] = (list(ranker.answer_states(ANSWERS[:5])) for ranker in (plain, rounding))
+    assert sorted(rows) == [0, 1, 2, 3, 4]
+    assert torch.equal(rounded.tokens, ReducedStates.of(states, Precision.int8).restored(CPU).tokens)
+    assert not torch.equal(rounded.tokens, states.tokens)
+    assert rounding.cache is not None
+    assert rounding.cache.info().entries == rounding.cache.info().bytes == 0
+
+
 def test_each_answer_is_encoded_once(checkpoint: Path) -> None:
     ranker = Ranker.from_pretrained(checkpoint, "cpu", cache=EncodingCache(10**7))
     assert ranker.cache is not None
@@ -129,6 +141,12 @@ def test_the_least_recently_used_goes_first(steps: list[tuple[bool, list[int]]],
                 assert torch.equal(found.fields["vector"], expected.fields["vector"])
     assert cache.info().bytes == sum(map(size_of, model)) <= limit
     assert cache.info().entries == len(model)
+
+
+def test_a_cache_larger_than_any_memory(checkpoint: Path) -> None:
+    ranker = Ranker.from_pretrained(checkpoint, "cpu", cache=EncodingCache(2**60))
+    with pytest.raises(InputError, match=r"Expected room for .* MB of cache on cpu, .* lower cache_megabytes"):
+        ranker.score(TEXTS[0], ANSWERS)
 
 
 def test_a_full_cache_grows_no_more() -> None:
@@ -204,11 +222,12 @@ def test_an_interrupted_run_goes_on_and_a_changed_corpus_costs_its_changes(check
 
 def test_several_processes_share_a_corpus(checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
+    encoded = 0
     for rank in ("0", "1"):
         monkeypatch.setenv("RANK", rank)
-        missing = len(set(ANSWERS)) if rank == "0" else len(set(ANSWERS)) // 2
-        encoded = encode_corpus(checkpoint, ANSWERS, tmp_path / "e", device="cpu", shard=2)
-        assert 0 < encoded <= missing
+        encoded += encode_corpus(checkpoint, ANSWERS, tmp_path / "e", device="cpu", shard=2)
+        assert 0 < encoded < len(set(ANSWERS)) or rank == "1"
+    assert encoded == len(set(ANSWERS)) == len(Encodings.open(tmp_path / "e", fingerprint(checkpoint)))
     assert {path.name[:3] for path in (tmp_path / "e").iterdir() if path.is_dir()} == {"000", "001"}
 
 

@@ -81,8 +81,8 @@ class AnswerRanker:
             scale_score: map the scores to 0..1, keeping their order (cosine: (1 + s) / 2). They are not probabilities.
             score_threshold: leave out documents with a lower score (after scaling, if any).
             batch_size: documents encoded at once; more need more memory.
-            cache_megabytes: what the encoded documents may take in memory; those not ranked for longest go first. A
-                document is encoded again only when its text has changed. 0: no cache.
+            cache_megabytes: what the encoded documents may take in the device's memory; those not ranked for longest
+                go first. A document is encoded again only when its text has changed. 0: no cache.
             cache_precision: of their numbers: `float32`, `float16` (half the memory) or `int8` (a quarter).
             encodings: a folder that `ap-ranker encode` wrote with this checkpoint: documents in it need no encoding.
 

@@ -1,0 +1,56 @@
+"""What does an encoded answer cost, by model and precision?
+
+python examples/bytes_per_answer.py DATA      # a file or folder with answers, as `ap-ranker evaluate` reads it
+
+Models are untrained and of default size: training does not change the number of bytes.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import torch
+
+from ap_ranker.data.reader import read_dataset
+from ap_ranker.models.registry import MODELS, build_model, complete_options
+from ap_ranker.models.spec import Inputs
+from ap_ranker.ranking.precision import Precision, ReducedStates, is_per_token
+from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.text.tokenizer import WordTokenizer
+
+ANSWERS = 500
+EMBEDDING_SIZE, MAX_TOKENS = 100, 200  # the defaults of `ap-ranker train`
+
+
+def size(states: ReducedStates) -> int:
+    """Bytes without padding."""
+    tokens = int(states.lengths.sum())
+    return sum(
+        value[0].nbytes * len(value) if not is_per_token(name) else value[0, 0].nbytes * tokens
+        for name, value in states.fields.items()
+    )
+
+
+def main() -> None:
+    """Encode the first answers with every model and print a Markdown table, the cheapest model first."""
+    texts = [answer.text for answer in read_dataset(sys.argv[1], "test").answers[:ANSWERS]]
+    tokenizer = WordTokenizer.build(texts, max_tokens=MAX_TOKENS)
+    rows = []
+    for name in MODELS:
+        inputs = Inputs(tokenizer.words, EMBEDDING_SIZE, MAX_TOKENS)
+        ranker = Ranker(build_model(name, inputs, complete_options(name, {})), tokenizer)
+        totals = dict.fromkeys(Precision, 0)
+        with torch.inference_mode():
+            for _, states in ranker.answer_states(texts):
+                for precision in Precision:
+                    totals[precision] += size(ranker.reduced(states, precision))
+        rows.append((name, [total / len(texts) for total in totals.values()]))
+    words = sum(len(text.split()) for text in texts) / len(texts)
+    sys.stdout.write(f"{len(texts)} answers of {words:.0f} words, bytes each\n\n")
+    sys.stdout.write(f"| model | {' | '.join(Precision)} |\n|---|{'---:|' * len(Precision)}\n")
+    for name, sizes in sorted(rows, key=lambda row: row[1]):
+        sys.stdout.write(f"| `{name}` | {' | '.join(f'{each:,.0f}' for each in sizes)} |\n")
+
+
+if __name__ == "__main__":
+    main()
