@@ -53,14 +53,22 @@ class AttentivePooling(CosineModel):
     def encode(self, batch: TokenBatch) -> States:
         return States(tokens=self.encoder(self.embedding(batch), batch.mask), mask=batch.mask)
 
+    def encode_questions(self, batch: TokenBatch) -> States:
+        Q = self.encoder(self.embedding(batch), batch.mask)  # noqa: N806 - the paper's names
+        return States(tokens=Q, features=self.probes(Q @ self.U), mask=batch.mask)
+
+    def probes(self, rows: Tensor) -> Tensor:
+        """(B, M, C) rows of Q U -> (B, M, ·) what `project` needs of them; computed once per question."""
+        return rows
+
     def read(self, answers: States) -> Tensor:
         """(N, L, ·) what `project` and `pool` work on."""
         assert answers.tokens is not None
         return answers.tokens
 
-    def project(self, answers: Tensor, rows: Tensor) -> Tensor:
-        """(R, C) -> (N, L, R): A r for each row r."""
-        return answers @ rows.T
+    def project(self, answers: Tensor, probes: Tensor) -> Tensor:
+        """(R, ·) -> (N, L, R): the products of the answers' states and R rows of Q U."""
+        return answers @ probes.T
 
     def pool(self, answers: Tensor, weights: Tensor) -> Tensor:
         """(N, B, L) -> (N, B, C): the sums of each answer's states."""
@@ -72,8 +80,8 @@ class AttentivePooling(CosineModel):
         return Attention(sigma_q.permute(2, 0, 1), sigma_a.permute(2, 0, 1))
 
     def match(self, questions: States, answers: States) -> Tensor:
-        Q, _ = _tokens(questions)  # noqa: N806 - the paper's names
-        read = self.read(answers)
+        Q, read = questions.tokens, self.read(answers)  # noqa: N806
+        assert Q is not None
         sigma_q, sigma_a = self._attention(questions, answers, read)
         r_a = self.pool(read, sigma_a.transpose(1, 2)).transpose(0, 1)  # (B, N, C)
         # r_q would have as many numbers as r_a; its product with r_a and its length need M instead of C.
@@ -84,16 +92,15 @@ class AttentivePooling(CosineModel):
 
     def _attention(self, questions: States, answers: States, read: Tensor) -> tuple[Tensor, Tensor]:
         """The weights of the question's (N, M, B) and the answer's (N, L, B) tokens."""
-        (Q, question_mask), answer_mask = _tokens(questions), answers.mask  # noqa: N806
-        assert answer_mask is not None
-        B, M, C = Q.shape  # noqa: N806
+        probes, question_mask, answer_mask = questions.features, questions.mask, answers.mask
+        assert probes is not None and question_mask is not None and answer_mask is not None
+        B, M, _ = probes.shape  # noqa: N806
         # One matrix product for all pairs, (N·L, C) x (C, M·B); B last, because it is longer than M in training.
-        rows = (Q @ self.U).transpose(0, 1).reshape(M * B, C)
-        G = self.project(read, rows).unflatten(2, (M, B))  # (N, L, M, B)  # noqa: N806
+        G = self.project(read, probes.transpose(0, 1).flatten(0, 1)).unflatten(2, (M, B))  # (N, L, M, B)  # noqa: N806
         # Padding is hidden in place, behind autograd: it gets no gradient anyway, since it is never the greatest.
         hidden = G.detach()
         hidden[~answer_mask] = float("-inf")
-        if B > 1:  # a question alone has no padding
+        if not question_mask.all():
             hidden.masked_fill_(~question_mask.T, float("-inf"))
         g_q, g_a = greatest(G, 1, 2)
         sigma_q = masked_softmax(torch.tanh(g_q), question_mask.T, dim=1)
@@ -118,16 +125,14 @@ class AttentivePoolingCNN(AttentivePooling):
         words: Tensor = self.embedding.vectors(framed)
         return words
 
-    def project(self, answers: Tensor, rows: Tensor) -> Tensor:
-        return self.encoder.project(answers, rows)
+    def probes(self, rows: Tensor) -> Tensor:
+        return self.encoder.filters(rows)
+
+    def project(self, answers: Tensor, probes: Tensor) -> Tensor:
+        return self.encoder.project(answers, probes)
 
     def pool(self, answers: Tensor, weights: Tensor) -> Tensor:
         return self.encoder.pool(answers, weights)
-
-
-def _tokens(states: States) -> tuple[Tensor, Tensor]:
-    assert states.tokens is not None and states.mask is not None
-    return states.tokens, states.mask
 
 
 def ap_cnn(inputs: Inputs, *, filters: int, window: int, dropout: float) -> AttentivePooling:

@@ -62,6 +62,15 @@ class States:
             for single, length in zip(singles, lengths, strict=True)
         ]
 
+    def selected(self, rows: Tensor) -> States:
+        """The texts of these rows, without the padding that none of them needs."""
+        if self.mask is None:
+            return self[rows]
+        longest = int(self.mask[rows].sum(dim=1).max())
+        return States(
+            **{name: v[rows] if name == "vector" else v[:, :longest][rows] for name, v in self.filled().items()}
+        )
+
     @classmethod
     def stack(cls, parts: Sequence[States]) -> States:
         """Join several `States` into one, padding the shorter ones."""
@@ -123,7 +132,7 @@ class AnswerModel(nn.Module, ABC):
         order = columns.argsort()
         found, counts = columns[order].unique_consecutive(return_counts=True)
         groups = zip(found.tolist(), order.split(counts.tolist()), strict=True)
-        scores = [self.match(questions[rows[places]], answers[c : c + 1])[:, 0] for c, places in groups]
+        scores = [self.match(questions.selected(rows[places]), answers[c : c + 1])[:, 0] for c, places in groups]
         return torch.cat(scores)[order.argsort()]
 
     def forward(self, questions: TokenBatch, answers: TokenBatch) -> Tensor:
@@ -157,7 +166,7 @@ class PairModel(AnswerModel):
 
     def match_pairs(self, questions: States, answers: States, rows: Tensor, columns: Tensor) -> Tensor:
         parts = zip(rows.split(PAIRS_AT_ONCE), columns.split(PAIRS_AT_ONCE), strict=True)
-        return torch.cat([self.compare(questions[part], answers[others]) for part, others in parts])
+        return torch.cat([self.compare(questions.selected(part), answers.selected(others)) for part, others in parts])
 
     def scale(self, scores: Tensor) -> Tensor:
         return torch.sigmoid(scores)

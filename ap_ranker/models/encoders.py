@@ -57,17 +57,21 @@ class Convolution(nn.Module):
             convolved += self.linear.bias  # in place: `linear` would copy it into every row first
         return convolved * mask.unsqueeze(2)
 
-    def project(self, framed: Tensor, rows: Tensor) -> Tensor:
+    def filters(self, rows: Tensor) -> Tensor:
+        """(..., C) -> (..., window * D + 1): filters, and a bias each, that yield a state's dot product with a row."""
+        return torch.cat([rows @ self.linear.weight, (rows @ self.linear.bias).unsqueeze(-1)], dim=-1)
+
+    def project(self, framed: Tensor, filters: Tensor) -> Tensor:
         """The dot product of each convolved state with each row.
 
         Args:
             framed: (N, left + T + right, D) words between zeros.
-            rows: (R, C).
+            filters: (R, window * D + 1) the rows' `filters`.
 
         Returns:
             (N, T, R).
         """
-        return self._filtered(framed, rows @ self.linear.weight).add_(rows @ self.linear.bias)
+        return self._filtered(framed, filters[:, :-1]).add_(filters[:, -1])
 
     def pool(self, framed: Tensor, weights: Tensor) -> Tensor:
         """The sums of the convolved states with R weights for each text, each adding up to 1.

@@ -177,9 +177,9 @@ class _Table:
                 try:
                     table = value.new_empty(rows + 1, *value.shape[1:])
                 except RuntimeError as error:
-                    size = (rows + 1) * value[0].nbytes / 1e6
+                    mb = (rows + 1) * value[0].nbytes / 1e6
                     raise InputError(
-                        f"Expected room for {size:,.0f} MB of cache on {value.device}, found less: lower cache_megabytes."
+                        f"Expected room for {mb:,.0f} MB of cache on {value.device}, found less: lower cache_megabytes."
                     ) from error
                 table[0] = 0
                 self._fields[name] = table
