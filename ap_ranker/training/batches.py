@@ -80,8 +80,9 @@ class LengthBuckets(Sampler[int]):
         for run in _parts(order, self._run):
             by_answer = run[np.argsort(self._answers[run], kind="stable")]
             for few in _parts(by_answer, self._batch_size * self.BATCHES_BY_QUESTION):
-                by_question = few[np.argsort(self._questions[few], kind="stable")]
-                batches += _parts(by_question, self._batch_size)
+                if len(few) > self._batch_size:  # within a batch the order saves nothing
+                    few = few[np.argsort(self._questions[few], kind="stable")]  # noqa: PLW2901
+                batches += _parts(few, self._batch_size)
         # The short batch, if any, is the very last: elsewhere it would shift the cut between all later batches.
         last = [batches.pop()] if len(batches[-1]) < self._batch_size else []
         for number in rng.permutation(len(batches)):

@@ -121,10 +121,11 @@ def test_markdown_and_plot(result: Benchmark, tmp_path: Path) -> None:
     text = markdown(result)
     assert text.count("###") == 3
     for row in result.latency:
-        ratio = row.times_faster[CROSS_ENCODER]
+        at_default, limited = (row.times_faster[name] for name in (CROSS_ENCODER, CROSS_ENCODER_LIMITED))
         start = f"| {row.system} | {row.candidates} | {short(row.cold.p50)} | {short(row.cold.p95)} | "
         (line,) = (line for line in text.splitlines() if line.startswith(start))
-        assert f"| {short(ratio.warm)} × | {short(ratio.cold)} × |" in line
+        ratios = (f"{short(ratio.warm)} × / {short(ratio.cold)} ×" for ratio in (at_default, limited))
+        assert f"| {' | '.join(ratios)} |" in line
     tables = [part for part in text.split("\n\n") if part.startswith("|")]
     assert all(len({line.count("|") for line in table.splitlines()}) == 1 for table in tables)
     assert all(f"- {note}\n" in text for note in result.notes)

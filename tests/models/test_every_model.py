@@ -18,7 +18,7 @@ from torch import Tensor
 from ap_ranker.models.base import AnswerModel, States
 from ap_ranker.models.registry import MODELS
 from ap_ranker.ranking.ranker import Ranker
-from ap_ranker.text.batch import TokenBatch
+from ap_ranker.text.batch import PAD, TokenBatch
 from ap_ranker.training.objectives import NEGATIVE, POSITIVE, hinge, in_batch_softmax
 
 WORDS = ["[PAD]", "[UNK]", "parcel", "refund", "the", "a", "bike", "where", "my", "is", "open", "link", "helmet"]
@@ -102,6 +102,33 @@ def test_every_parameter_learns(model: AnswerModel) -> None:
         assert parameter.grad is not None, parameter_name
         assert torch.isfinite(parameter.grad).all(), parameter_name
         assert parameter.grad.abs().sum() > 0, parameter_name
+
+
+def test_gradients_are_the_slopes_of_the_scores(model: AnswerModel) -> None:
+    """Along a random direction through all parameters, against two evaluations nearby; padding included."""
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    if not parameters:
+        pytest.skip("it only counts words")
+
+    def weighted() -> Tensor:
+        found = model(TokenBatch.from_lists(QUESTIONS), TokenBatch.from_lists(ANSWERS))
+        return (found * torch.linspace(-1, 2, found.numel(), dtype=found.dtype).view_as(found)).sum()
+
+    torch.manual_seed(3)
+    directions = [torch.randn_like(parameter) for parameter in parameters]
+    if model.embedding is not None:
+        for parameter, direction in zip(parameters, directions, strict=True):
+            if parameter is model.embedding.vectors.weight:
+                direction[PAD] = 0  # no text has it, and it learns nothing
+    weighted().backward()
+    slope = sum((p.grad * d).sum().item() for p, d in zip(parameters, directions, strict=True) if p.grad is not None)
+    step, values = 1e-6, []
+    with torch.no_grad():
+        for sign in (1, -1):
+            torch._foreach_add_(parameters, directions, alpha=sign * step)
+            values.append(weighted().item())
+            torch._foreach_add_(parameters, directions, alpha=-sign * step)
+    assert slope == pytest.approx((values[0] - values[1]) / (2 * step), rel=1e-4, abs=1e-6)
 
 
 @pytest.mark.parametrize("objective", [hinge, in_batch_softmax])
