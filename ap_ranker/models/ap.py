@@ -42,10 +42,11 @@ class AttentivePooling(CosineModel):
 
     embedding: WordEmbedding
 
-    def __init__(self, embedding: WordEmbedding, encoder: Convolution | BiLSTM) -> None:
+    def __init__(self, embedding: WordEmbedding, encoder: Convolution | BiLSTM, sharpness: float = 1.0) -> None:
         super().__init__()
         self.embedding = embedding
         self.encoder = encoder
+        self.sharpness = sharpness
         # A small identity: training starts from the plain dot product of token states, in the range where tanh is not
         # saturated. A random U of the usual size starts with every g near 1, which is no attention at all.
         self.U = nn.Parameter(0.1 * torch.eye(encoder.state_size))
@@ -103,8 +104,8 @@ class AttentivePooling(CosineModel):
         if not question_mask.all():
             hidden.masked_fill_(~question_mask.T, float("-inf"))
         g_q, g_a = greatest(G, 1, 2)
-        sigma_q = masked_softmax(torch.tanh(g_q), question_mask.T, dim=1)
-        return sigma_q, masked_softmax(torch.tanh(g_a), answer_mask.unsqueeze(2), dim=1)
+        sigma_q = masked_softmax(self.sharpness * torch.tanh(g_q), question_mask.T, dim=1)
+        return sigma_q, masked_softmax(self.sharpness * torch.tanh(g_a), answer_mask.unsqueeze(2), dim=1)
 
 
 class AttentivePoolingCNN(AttentivePooling):
@@ -135,17 +136,19 @@ class AttentivePoolingCNN(AttentivePooling):
         return self.encoder.pool(answers, weights)
 
 
-def ap_cnn(inputs: Inputs, *, filters: int, window: int, dropout: float) -> AttentivePooling:
+def ap_cnn(inputs: Inputs, *, filters: int, window: int, sharpness: float, dropout: float) -> AttentivePooling:
     """AP-CNN."""
     embedding = WordEmbedding(inputs, dropout)
-    return AttentivePoolingCNN(embedding, Convolution(inputs.embedding_size, filters, window))
+    return AttentivePoolingCNN(embedding, Convolution(inputs.embedding_size, filters, window), sharpness)
 
 
-def ap_bilstm(inputs: Inputs, *, hidden: int, dropout: float) -> AttentivePooling:
+def ap_bilstm(inputs: Inputs, *, hidden: int, sharpness: float, dropout: float) -> AttentivePooling:
     """AP-biLSTM."""
     embedding = WordEmbedding(inputs, dropout)
-    return AttentivePooling(embedding, BiLSTM(inputs.embedding_size, hidden))
+    return AttentivePooling(embedding, BiLSTM(inputs.embedding_size, hidden), sharpness)
 
+
+SHARPNESS = Option(1.0, "multiplies the attention scores, which tanh keeps in -1..1, before their softmax")
 
 _PAPER = "dos Santos, Tan, Xiang & Zhou, Attentive Pooling Networks"
 
@@ -161,6 +164,7 @@ SPECS = [
         options={
             "filters": Option(400, "convolution filters, so also the size of a token's state"),
             "window": Option(3, "words that a filter sees at once"),
+            "sharpness": SHARPNESS,
             "dropout": DROPOUT,
         },
         recipe=Recipe("hinge", "sgd", 1.1, "inverse", batch_size=20, margin=0.5),
@@ -172,7 +176,7 @@ SPECS = [
         family="attentive-pooling",
         cached="token states",
         build=ap_bilstm,
-        options={"hidden": Option(141, "units of the LSTM in each direction"), "dropout": DROPOUT},
+        options={"hidden": Option(141, "units of the LSTM in each direction"), "sharpness": SHARPNESS, "dropout": DROPOUT},
         recipe=Recipe("hinge", "sgd", 1.1, "inverse", batch_size=20, margin=0.2),
     ),
 ]
