@@ -12,7 +12,7 @@ tanh is monotonic, so max(tanh(G)) = tanh(max(G)): it is taken of M + L numbers 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -40,23 +40,19 @@ class Attention:
 class AttentivePooling(CosineModel):
     """The cosine of two texts, each pooled with attention from the other; answers are encoded beforehand."""
 
-    embedding: WordEmbedding
+    encoder: nn.Module
 
-    def __init__(self, embedding: WordEmbedding, encoder: Convolution | BiLSTM, sharpness: float = 1.0) -> None:
+    def __init__(self, state_size: int, sharpness: float) -> None:
         super().__init__()
-        self.embedding = embedding
-        self.encoder = encoder
         self.sharpness = sharpness
         # A small identity: training starts from the plain dot product of token states, in the range where tanh is not
         # saturated. A random U of the usual size starts with every g near 1, which is no attention at all.
-        self.U = nn.Parameter(0.1 * torch.eye(encoder.state_size))
-
-    def encode(self, batch: TokenBatch) -> States:
-        return States(tokens=self.encoder(self.embedding(batch), batch.mask), mask=batch.mask)
+        self.U = nn.Parameter(0.1 * torch.eye(state_size))
 
     def encode_questions(self, batch: TokenBatch) -> States:
-        Q = self.encoder(self.embedding(batch), batch.mask)  # noqa: N806 - the paper's names
-        return States(tokens=Q, features=self.probes(Q @ self.U), mask=batch.mask)
+        states = self.encode(batch)
+        assert states.tokens is not None
+        return replace(states, features=self.probes(states.tokens @ self.U))
 
     def probes(self, rows: Tensor) -> Tensor:
         """(B, M, C) rows of Q U -> (B, M, ·) what `project` needs of them; computed once per question."""
@@ -108,7 +104,21 @@ class AttentivePooling(CosineModel):
         return sigma_q, masked_softmax(self.sharpness * torch.tanh(g_a), answer_mask.unsqueeze(2), dim=1)
 
 
-class AttentivePoolingCNN(AttentivePooling):
+class AttentivePoolingWords(AttentivePooling):
+    """Attentive pooling whose token states come from word vectors."""
+
+    embedding: WordEmbedding
+
+    def __init__(self, embedding: WordEmbedding, encoder: Convolution | BiLSTM, sharpness: float) -> None:
+        super().__init__(encoder.state_size, sharpness)
+        self.embedding = embedding
+        self.encoder = encoder
+
+    def encode(self, batch: TokenBatch) -> States:
+        return States(tokens=self.encoder(self.embedding(batch), batch.mask), mask=batch.mask)
+
+
+class AttentivePoolingCNN(AttentivePoolingWords):
     """The same scores without the answers' states: Q U A^T = (Q U W) Z^T + Q U b, and likewise for r_a.
 
     The convolution A = Z W^T + b is linear, so the question's rows become its filters. An answer is its token ids, some
@@ -145,7 +155,7 @@ def ap_cnn(inputs: Inputs, *, filters: int, window: int, sharpness: float, dropo
 def ap_bilstm(inputs: Inputs, *, hidden: int, sharpness: float, dropout: float) -> AttentivePooling:
     """AP-biLSTM."""
     embedding = WordEmbedding(inputs, dropout)
-    return AttentivePooling(embedding, BiLSTM(inputs.embedding_size, hidden), sharpness)
+    return AttentivePoolingWords(embedding, BiLSTM(inputs.embedding_size, hidden), sharpness)
 
 
 SHARPNESS = Option(1.0, "multiplies the attention scores, which tanh keeps in -1..1, before their softmax")

@@ -10,6 +10,7 @@ from ap_ranker.models import (
     abcnn,
     anmm,
     ap,
+    ap_transformer,
     baselines,
     bimpm,
     compare_aggregate,
@@ -31,6 +32,7 @@ MODELS: dict[str, ModelSpec] = {
     for module in (
         qa,
         ap,
+        ap_transformer,
         qa_lstm,
         global_local,
         lw_bilstm,

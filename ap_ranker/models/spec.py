@@ -27,11 +27,13 @@ class Inputs:
         words: the vocabulary; a word's position is its token id.
         embedding_size: D, dimensions of the word vectors.
         max_tokens: no text is longer.
+        encoder: the architecture of a pretrained encoder, for models that read with one.
     """
 
     words: Sequence[str]
     embedding_size: int
     max_tokens: int
+    encoder: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,7 @@ class ModelSpec:
         options: hyper-parameters by name.
         recipe: how the paper trained it.
         objective: what `ap-ranker train` uses unless told otherwise.
+        pretrained: reads subwords with a pretrained encoder, which its option `encoder` names; its recipe is ours.
     """
 
     name: str
@@ -87,6 +90,7 @@ class ModelSpec:
     recipe: Recipe
     options: Mapping[str, Option] = field(default_factory=dict)
     objective: Objective = "softmax"
+    pretrained: bool = False
 
 
 DROPOUT = Option(0.3, "share of the words hidden while training (ours: see Defaults in the README)")

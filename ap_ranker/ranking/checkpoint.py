@@ -16,6 +16,7 @@ from ap_ranker.files import written_aside
 from ap_ranker.models.base import AnswerModel
 from ap_ranker.models.registry import build_model
 from ap_ranker.models.spec import Inputs
+from ap_ranker.text.subwords import AnyTokenizer, SubwordTokenizer
 from ap_ranker.text.tokenizer import WordTokenizer
 
 FORMAT_VERSION = 1
@@ -33,6 +34,7 @@ class CheckpointConfig:
         max_tokens: longer texts are cut after this many tokens.
         training: the data and the settings that made the weights, for the reader; nothing depends on it.
         segmenter: what splits Chinese into words before the tokenizer does the rest: the tokenizer's.
+        encoder: the architecture of the pretrained encoder that the model reads with, as transformers describes it.
         format_version: of this folder's layout.
     """
 
@@ -42,11 +44,12 @@ class CheckpointConfig:
     max_tokens: int
     training: Mapping[str, Any]
     segmenter: str | None = None
+    encoder: Mapping[str, Any] | None = None
     format_version: int = FORMAT_VERSION
 
 
 def save_checkpoint(
-    folder: Path, config: CheckpointConfig, model: AnswerModel, tokenizer: WordTokenizer, card: str
+    folder: Path, config: CheckpointConfig, model: AnswerModel, tokenizer: AnyTokenizer, card: str
 ) -> None:
     """Write a checkpoint folder, replacing an earlier checkpoint at that place only when the new one is complete."""
     with written_aside(folder) as draft:
@@ -113,7 +116,7 @@ def read_config(folder: Path) -> CheckpointConfig:
         raise InputError(f"{folder / CONFIG}: not the configuration of an ap-ranker checkpoint ({error}).") from error
 
 
-def load_checkpoint(folder: Path) -> tuple[CheckpointConfig, AnswerModel, WordTokenizer]:
+def load_checkpoint(folder: Path) -> tuple[CheckpointConfig, AnswerModel, AnyTokenizer]:
     """Read a checkpoint folder; the model is on the CPU and in evaluation mode.
 
     Raises:
@@ -121,12 +124,16 @@ def load_checkpoint(folder: Path) -> tuple[CheckpointConfig, AnswerModel, WordTo
     """
     config = read_config(folder)
     try:
-        tokenizer = WordTokenizer.load(folder / TOKENIZER, config.max_tokens, config.segmenter)
+        tokenizer: AnyTokenizer
+        if config.encoder is None:
+            tokenizer = WordTokenizer.load(folder / TOKENIZER, config.max_tokens, config.segmenter)
+        else:
+            tokenizer = SubwordTokenizer.load(folder / TOKENIZER, config.max_tokens)
     except InputError:
         raise
     except Exception as error:  # the tokenizers library raises bare Exception
         raise InputError(f"{folder / TOKENIZER}: not a readable tokenizer ({error}).") from error
-    inputs = Inputs(tokenizer.words, config.embedding_size, config.max_tokens)
+    inputs = Inputs(tokenizer.words, config.embedding_size, config.max_tokens, config.encoder)
     model = build_model(config.model, inputs, config.options)
     try:
         model.load_state_dict(load_file(folder / WEIGHTS))

@@ -17,7 +17,7 @@ from ap_ranker.ranking.checkpoint import CheckpointConfig, find_checkpoint, load
 from ap_ranker.ranking.encodings import Encodings, fingerprint
 from ap_ranker.ranking.precision import Precision, ReducedStates
 from ap_ranker.text.batch import TokenBatch
-from ap_ranker.text.tokenizer import WordTokenizer
+from ap_ranker.text.subwords import AnyTokenizer
 
 logger = logging.getLogger(__name__)
 
@@ -57,7 +57,7 @@ class Ranker:
     def __init__(
         self,
         model: AnswerModel,
-        tokenizer: WordTokenizer,
+        tokenizer: AnyTokenizer,
         device: torch.device | str = "cpu",
         config: CheckpointConfig | None = None,
         *,

@@ -12,7 +12,7 @@ from torch.utils.data import Sampler
 
 from ap_ranker.data.dataset import Dataset
 from ap_ranker.text.batch import TokenBatch
-from ap_ranker.text.tokenizer import WordTokenizer
+from ap_ranker.text.subwords import AnyTokenizer
 from ap_ranker.training.objectives import IGNORE, NEGATIVE
 
 JUDGED_NEGATIVES = 4
@@ -110,7 +110,7 @@ class Batches:
     """
 
     def __init__(
-        self, dataset: Dataset, tokenizer: WordTokenizer, *, negatives: int, own_candidates: bool, seed: int
+        self, dataset: Dataset, tokenizer: AnyTokenizer, *, negatives: int, own_candidates: bool, seed: int
     ) -> None:
         self._questions = tokenizer.encode([question.text for question in dataset.questions])[0]
         self.answers, self.cut_answers = tokenizer.encode([answer.text for answer in dataset.answers])

@@ -62,7 +62,11 @@ class TrainingConfig:
     """`adam`, `sgd` or `adadelta`."""
 
     learning_rate: float | None = None
-    """Ours is 0.002, twice Adam's usual step: word vectors must move far from a few hundred pairs."""
+    """Ours is 0.002, twice Adam's usual step: word vectors must move far from a few hundred pairs. Where there is a
+    pretrained encoder, they need not: 0.0005 for what stands on it."""
+
+    encoder_learning_rate: float = 5e-5
+    """The same for the weights of a pretrained encoder, which know a language already and must not forget it."""
 
     schedule: Schedule | None = None
     """The learning rate falls linearly to zero (ours), stays `constant`, or is lr / t in epoch t (`inverse`)."""
@@ -135,6 +139,7 @@ class TrainingConfig:
             "patience",
             "batch_size",
             "learning_rate",
+            "encoder_learning_rate",
             "embedding_size",
             "max_tokens",
             "dev_questions",
@@ -158,7 +163,8 @@ class TrainingConfig:
         else:
             objective = self.objective or ("listwise" if judged else spec.objective)
         batch_size = 16 if objective in OWN_CANDIDATES else 64
-        ours = Recipe(objective, "adam", 2e-3, "linear", batch_size, spec.recipe.margin)
+        learning_rate = spec.recipe.learning_rate if spec.pretrained else 2e-3
+        ours = Recipe(objective, "adam", learning_rate, "linear", batch_size, spec.recipe.margin)
         given = {f.name: getattr(self, f.name) for f in fields(Recipe)} | {"objective": objective}
         base = spec.recipe if self.recipe == "paper" else ours
         return replace(base, **{name: value for name, value in given.items() if value is not None})

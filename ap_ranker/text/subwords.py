@@ -1,0 +1,58 @@
+"""Subword tokenisation, as a pretrained encoder learnt it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from tokenizers import Tokenizer
+
+from ap_ranker.errors import InputError
+from ap_ranker.text.batch import UNKNOWN
+from ap_ranker.text.tokenizer import WordTokenizer
+
+
+class SubwordTokenizer:
+    """Turns texts into lists of token ids, with the vocabulary and the special tokens of a pretrained encoder."""
+
+    segmenter: str | None = None
+
+    def __init__(self, tokenizer: Tokenizer, max_tokens: int) -> None:
+        """Take over a tokenizer; texts are cut after `max_tokens` tokens, special ones included."""
+        tokenizer.no_padding()
+        tokenizer.enable_truncation(max_tokens)
+        self._tokenizer = tokenizer
+        self.max_tokens = max_tokens
+
+    @property
+    def words(self) -> list[str]:
+        """The vocabulary; a subword's position is its token id."""
+        vocabulary = self._tokenizer.get_vocab()
+        return sorted(vocabulary, key=vocabulary.__getitem__)
+
+    def __len__(self) -> int:
+        return self._tokenizer.get_vocab_size()
+
+    def encode(self, texts: Sequence[str]) -> tuple[list[list[int]], int]:
+        """Token ids of each text, and how many texts were longer than `max_tokens` and have been cut."""
+        encoded = self._tokenizer.encode_batch_fast(list(texts))
+        cut = sum(bool(encoding.overflowing) for encoding in encoded)
+        return [encoding.ids or [UNKNOWN] for encoding in encoded], cut
+
+    def save(self, path: Path) -> None:
+        """Write `tokenizer.json`."""
+        self._tokenizer.save(str(path))
+
+    @classmethod
+    def load(cls, path: Path, max_tokens: int) -> SubwordTokenizer:
+        """Read a `tokenizer.json`, be it ours or the pretrained encoder's.
+
+        Raises:
+            InputError: it is not there.
+        """
+        if not path.is_file():
+            raise InputError(f"{path}: expected the encoder's tokenizer; encoders without this file are not supported.")
+        return cls(Tokenizer.from_file(str(path)), max_tokens)
+
+
+AnyTokenizer = WordTokenizer | SubwordTokenizer

@@ -1,0 +1,80 @@
+"""What a training run starts with: a tokenizer, and a model from random numbers, word vectors or a pretrained encoder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+
+from ap_ranker.data.dataset import Dataset
+from ap_ranker.errors import InputError
+from ap_ranker.models.ap_transformer import AT_ONCE, AttentivePoolingTransformer, find_encoder, read_encoder_config
+from ap_ranker.models.base import AnswerModel
+from ap_ranker.models.registry import build_model, model_spec
+from ap_ranker.models.spec import Inputs
+from ap_ranker.ranking.checkpoint import TOKENIZER
+from ap_ranker.text.batch import TokenBatch
+from ap_ranker.text.subwords import AnyTokenizer, SubwordTokenizer
+from ap_ranker.text.tokenizer import WordTokenizer
+from ap_ranker.text.vectors import WordVectors
+from ap_ranker.training.config import TrainingConfig
+
+SAMPLE = 2_000
+"""Texts that a pretrained encoder's projection is fitted to; with more, the directions hardly change."""
+
+
+def start(
+    data: Dataset, config: TrainingConfig, options: Mapping[str, Any], vectors: WordVectors | None, device: torch.device
+) -> tuple[AnswerModel, AnyTokenizer, Inputs]:
+    """The model on its device, its tokenizer, and what it was built for.
+
+    Raises:
+        InputError: no such encoder, or word vectors for a model that has an encoder.
+    """
+    if model_spec(config.model).pretrained:
+        return _with_encoder(data, config, options, vectors, device)
+    tokenizer = _words(data, config, vectors)
+    size = vectors.dimensions if vectors else config.embedding_size
+    inputs = Inputs(tokenizer.words, size, config.max_tokens)
+    model = build_model(config.model, inputs, options)
+    if vectors and model.embedding is not None:
+        table = torch.from_numpy(vectors.table(tokenizer.words, np.random.default_rng(config.seed)))
+        model.embedding.vectors.weight.data.copy_(table)
+        model.embedding.vectors.requires_grad_(not config.freeze_embeddings)
+    return model.to(device), tokenizer, inputs
+
+
+def _words(data: Dataset, config: TrainingConfig, vectors: WordVectors | None) -> WordTokenizer:
+    """All words of the training data, and the vectors' most frequent ones."""
+    known = list(vectors.words[: config.vocabulary_from_vectors]) if vectors else []
+    return WordTokenizer.build(
+        _texts(data),
+        max_tokens=config.max_tokens,
+        extra_words=[word.lower() for word in known],
+        phrases=config.phrases,
+        segmenter=config.segmenter,
+    )
+
+
+def _with_encoder(
+    data: Dataset, config: TrainingConfig, options: Mapping[str, Any], vectors: WordVectors | None, device: torch.device
+) -> tuple[AnswerModel, AnyTokenizer, Inputs]:
+    if vectors:
+        raise InputError(f"{config.model} reads with a pretrained encoder, which brings its own vectors: leave these out.")
+    folder = find_encoder(options["encoder"])
+    tokenizer = SubwordTokenizer.load(folder / TOKENIZER, config.max_tokens)
+    inputs = Inputs(tokenizer.words, config.embedding_size, config.max_tokens, read_encoder_config(folder))
+    model = build_model(config.model, inputs, options).to(device)
+    assert isinstance(model, AttentivePoolingTransformer)
+    model.encoder.load_pretrained(folder)
+    texts = _texts(data)
+    sample = np.random.default_rng(config.seed).permutation(len(texts))[:SAMPLE]
+    tokens = sorted(tokenizer.encode([texts[row] for row in sample])[0], key=len)
+    model.fit(TokenBatch.from_lists(tokens[i : i + AT_ONCE], device) for i in range(0, len(tokens), AT_ONCE))
+    return model, tokenizer, inputs
+
+
+def _texts(data: Dataset) -> list[str]:
+    return [question.text for question in data.questions] + [answer.text for answer in data.answers]
