@@ -39,6 +39,7 @@ def main() -> None:
         format="%(message)s",
         handlers=[RichHandler(console=errors, show_time=False, show_path=False)],
     )
+    logging.getLogger("ap_ranker").setLevel(logging.INFO)  # what training left out, for one
     try:
         app()
     except InputError as error:

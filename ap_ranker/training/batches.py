@@ -13,6 +13,7 @@ from torch.utils.data import Sampler
 from ap_ranker.data.dataset import Dataset
 from ap_ranker.text.batch import TokenBatch
 from ap_ranker.text.subwords import AnyTokenizer
+from ap_ranker.training.negatives import HardNegatives, not_wrong
 from ap_ranker.training.objectives import IGNORE, NEGATIVE
 
 JUDGED_NEGATIVES = 4
@@ -100,17 +101,34 @@ class Batches:
 
     Either all questions of a batch share all its N answers: the pairs' own, some of those judged wrong for the
     questions, and `negatives` drawn from the whole answer set. Each question so meets at least as many random answers
-    as if it drew its own, at a B-th of the encoding.
+    as if it drew its own, at a B-th of the encoding. With `hard` negatives none are drawn from the whole answer set:
+    each question brings so many of its hard ones that, with those judged wrong, they are `negatives`.
 
-    Or, with `own_candidates`, each question has its right answers and up to `negatives` wrong ones (the judged ones;
-    without any, drawn ones) to itself, and what the other questions brought is ignored: B x N comparisons by a network
-    would cost too much.
+    Or, with `own_candidates`, each question has its right answers and up to `negatives` wrong ones to itself: judged
+    ones first, then hard ones, then, for a question without judged ones, drawn ones. What the other questions brought
+    is ignored: B x N comparisons by a network would cost too much.
 
-    A batch depends on its pairs and the seed only, so that a resumed run sees what an unbroken one would.
+    A batch depends on its pairs, the seed and the hard negatives as they are now only, so that a resumed run sees what
+    an unbroken one would. The same pair meets new negatives each epoch, because the sampler gives it other company.
+
+    Args:
+        dataset: what to learn from.
+        tokenizer: of the model.
+        negatives: how many wrong answers join, as told above.
+        own_candidates: whether a question's candidates are its own or all of the batch.
+        seed: of what is drawn.
+        hard: of the same data set; its lists may change between batches. None by default.
     """
 
     def __init__(
-        self, dataset: Dataset, tokenizer: AnyTokenizer, *, negatives: int, own_candidates: bool, seed: int
+        self,
+        dataset: Dataset,
+        tokenizer: AnyTokenizer,
+        *,
+        negatives: int,
+        own_candidates: bool,
+        seed: int,
+        hard: HardNegatives | None = None,
     ) -> None:
         self._questions = tokenizer.encode([question.text for question in dataset.questions])[0]
         self.answers, self.cut_answers = tokenizer.encode([answer.text for answer in dataset.answers])
@@ -118,8 +136,8 @@ class Batches:
         self._judged = [question.negatives if dataset.judged else () for question in dataset.questions]
         self._classes = [dict(zip(q.candidates or (), q.labels, strict=False)) for q in dataset.questions]
         self.classes = len(dataset.classes)
-        # The same text under another id is not a wrong answer.
-        self._texts = [answer.text for answer in dataset.answers]
+        self._not_wrong = not_wrong(dataset) if hard is None else hard.not_wrong
+        self._hard = hard
         self._negatives = min(negatives, len(dataset.answers))
         self._own_candidates = own_candidates
         self._seed = seed
@@ -143,8 +161,9 @@ class Batches:
         else:
             rows = [row for _, row in pairs]
             for question, _ in pairs:
-                rows += _draw(self._judged[question], JUDGED_NEGATIVES, rng)
-            rows += rng.choice(len(self.answers), self._negatives, replace=False).tolist()
+                rows += self._wrong(question, JUDGED_NEGATIVES, rng)
+            if self._hard is None:
+                rows += rng.choice(len(self.answers), self._negatives, replace=False).tolist()
             own = []
         rows = list(dict.fromkeys(rows))
         column = {row: place for place, row in enumerate(rows)}
@@ -165,23 +184,25 @@ class Batches:
 
     def _candidates(self, question: int, rng: np.random.Generator) -> list[int]:
         """A question's right answers and its wrong ones."""
-        wrong = _draw(self._judged[question], self._negatives, rng)
-        if not wrong:
-            wrong = rng.choice(len(self.answers), self._negatives, replace=False).tolist()
+        wrong = self._wrong(question, self._negatives, rng)
+        if not self._judged[question]:
+            wrong += rng.choice(len(self.answers), self._negatives - len(wrong), replace=False).tolist()
         return [*sorted(self._right[question]), *wrong]
 
+    def _wrong(self, question: int, most_judged: int, rng: np.random.Generator) -> list[int]:
+        """Answers judged wrong for a question, and hard ones up to `negatives`."""
+        wrong = _draw(self._judged[question], most_judged, rng)
+        if self._hard is not None:
+            wrong += _draw(self._hard.rows[question], max(0, self._negatives - len(wrong)), rng)
+        return wrong
+
     def _labels(self, question: int, rows: Sequence[int]) -> list[int]:
-        right, classes = self._right[question], self._classes[question]
-        right_texts = {self._texts[row] for row in right}
+        right, unsure, classes = self._right[question], self._not_wrong[question], self._classes[question]
         return [
-            self.classes - 1
-            if row in right
-            else IGNORE
-            if self._texts[row] in right_texts
-            else classes.get(row, NEGATIVE)
+            self.classes - 1 if row in right else IGNORE if row in unsure else classes.get(row, NEGATIVE)
             for row in rows
         ]
 
 
-def _draw(rows: Sequence[int], most: int, rng: np.random.Generator) -> list[int]:
-    return rng.permutation(rows)[:most].tolist() if rows else []
+def _draw(rows: Sequence[int] | np.ndarray, most: int, rng: np.random.Generator) -> list[int]:
+    return rng.permutation(rows)[:most].tolist() if len(rows) else []

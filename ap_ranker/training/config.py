@@ -24,12 +24,15 @@ OWN_CANDIDATES = ("pointwise", "listwise")
 WITHOUT_GRADIENT = ("counts", "coordinate-ascent")
 """Objectives of the untrained baselines."""
 
+NegativesFrom = Literal["random", "bm25", "model"]
+
 
 _CHOICES: dict[str, tuple[str, ...]] = {
     "recipe": ("ours", "paper"),
     "objective": tuple(name for name in get_args(Objective) if name not in WITHOUT_GRADIENT),
     "optimizer": get_args(Optimizer),
     "schedule": get_args(Schedule),
+    "negatives_from": get_args(NegativesFrom),
 }
 
 
@@ -84,7 +87,16 @@ class TrainingConfig:
 
     negatives: int | None = None
     """Pointwise and listwise: wrong answers per question, 15. Otherwise: answers drawn from the whole answer set for
-    each batch, beside the batch's own: 50 for hinge, as in the papers, none for softmax, which has enough."""
+    each batch, beside the batch's own: 50 for hinge, as in the papers, none for softmax, which has enough.
+    With `negatives_from` other than random it counts hard answers per question: 15 for pointwise and listwise; 2
+    otherwise, which the whole batch shares, so a batch of 64 has up to 128 of them."""
+
+    negatives_from: NegativesFrom = "random"
+    """Where wrong answers come from that nobody judged. With softmax and hinge the batch's other answers are always
+    among them and need no setting. `random` draws the others from the whole answer set. `bm25` draws them from the
+    question's 100 best answers by BM25. `model` does so for an epoch, and then from the 20 of those that the model, as
+    it was when the epoch began, likes best: ranking them costs time before each epoch. Answers judged wrong come first;
+    hard ones fill what they leave of `negatives`. Right answers, their copies and what looks like one are left out."""
 
     answer_sentences: bool | None = None
     """Learn from each sentence of an answer as if it were a question for that answer, too: it teaches words that no
@@ -131,7 +143,7 @@ class TrainingConfig:
         complete_options(self.model, self.options)
         for name, allowed in _CHOICES.items():
             value = getattr(self, name)
-            if value not in allowed and not (value is None and name != "recipe"):
+            if value not in allowed and not (value is None and name not in ("recipe", "negatives_from")):
                 raise InputError(f"Expected {name} to be one of {', '.join(allowed)}, found {value!r}.")
         for name in (
             "temperature",
@@ -146,6 +158,11 @@ class TrainingConfig:
         ):
             if (value := getattr(self, name)) is not None and not value > 0:
                 raise InputError(f"Expected {name} above 0, found {value}.")
+        if self.negatives_from != "random" and self.negatives is not None and self.negatives < 1:
+            raise InputError(
+                f"Expected negatives above 0 with negatives_from: {self.negatives_from}, found {self.negatives}. "
+                "Leave out one of the two."
+            )
         if not 0 < self.dev_share < 1:
             raise InputError(f"Expected dev_share between 0 and 1, found {self.dev_share}.")
 
@@ -174,10 +191,14 @@ class TrainingConfig:
         return pairs < FEW_PAIRS if self.answer_sentences is None else self.answer_sentences
 
     def sampled_negatives(self, objective: Objective) -> int:
-        """The number of drawn answers in force."""
+        """The number of drawn answers in force: per question, or, if random and shared, per batch."""
         if self.negatives is not None:
             return self.negatives
-        return {"hinge": 50, "pointwise": 15, "listwise": 15}.get(objective, 0)
+        if objective in OWN_CANDIDATES:
+            return 15
+        if self.negatives_from != "random":
+            return 2
+        return 50 if objective == "hinge" else 0
 
 
 def read_config(path: Path | None, given: Mapping[str, Any]) -> TrainingConfig:

@@ -37,6 +37,7 @@ from ap_ranker.training.config import OWN_CANDIDATES, WITHOUT_GRADIENT, Training
 from ap_ranker.training.coordinate_ascent import coordinate_ascent
 from ap_ranker.training.distributed import gather, gather_states, is_first_process, processes, share, wait_for_all
 from ap_ranker.training.memory import keep_freed_memory
+from ap_ranker.training.negatives import HardNegatives, MineEachEpoch
 from ap_ranker.training.objectives import IGNORE, NEGATIVE, hinge, in_batch_softmax, listwise, pointwise
 from ap_ranker.training.start import start
 from ap_ranker.training.sentences import with_answer_sentences
@@ -105,16 +106,22 @@ def train(
     chosen = resolve_device(device)
     model, tokenizer, inputs = start(data, config, options, vectors, chosen)
     own_candidates = recipe.objective in OWN_CANDIDATES
+    hard = None
+    if config.negatives_from != "random" and recipe.objective not in WITHOUT_GRADIENT:
+        hard = HardNegatives(data)
     batches = Batches(
         data,
         tokenizer,
         negatives=config.sampled_negatives(recipe.objective),
         own_candidates=own_candidates,
         seed=config.seed,
+        hard=hard,
     )
     if model.statistics is not None:
         model.statistics.count(batches.answers)
     ranker = Ranker(model, tokenizer, chosen)
+    if hard is not None and config.negatives_from == "model":
+        callbacks = (MineEachEpoch(hard, ranker), *callbacks)
 
     # 2. Learning.
     dev_set = EvaluationSet(sample_questions(dev, config.dev_questions, config.seed))

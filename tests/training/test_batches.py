@@ -90,6 +90,18 @@ def test_classes_of_graded_candidates() -> None:
     assert dict(zip(answers_of(batch), batch["labels"][0].tolist(), strict=True)) == {"w2": 2, "w0": 0, "w1": 1}
 
 
+def test_copies_in_another_spelling_and_the_right_answers_of_twins_are_ignored() -> None:
+    answers = [Answer(str(i), text) for i, text in enumerate(["w0  w1", "W0 w1", "w2", "w3"])]
+    questions = [Question("1", "a b", (0,)), Question("2", " A  b", (2,))]
+    batches = Batches(Dataset("d", answers, questions), TOKENIZER, negatives=4, own_candidates=False, seed=1)
+    batch = batches([(0, 0), (1, 2)])
+    found = dict(zip(answers_of(batch), batch["labels"].T.tolist(), strict=False))
+    assert sorted(batch["labels"].T.tolist()) == sorted(
+        [[POSITIVE, IGNORE], [IGNORE, IGNORE], [IGNORE, POSITIVE], [NEGATIVE, NEGATIVE]]
+    )
+    assert found["w3"] == [NEGATIVE, NEGATIVE]
+
+
 def test_a_batch_depends_on_its_pairs_and_the_seed_only() -> None:
     data = Dataset("d", ANSWERS, QUESTIONS)
     pairs = [(0, 0), (2, 7)]

@@ -28,6 +28,10 @@ def test_papers_margin_and_negatives() -> None:
     assert TrainingConfig().sampled_negatives("hinge") == 50
     assert TrainingConfig().sampled_negatives("softmax") == 0
     assert TrainingConfig(negatives=0).sampled_negatives("hinge") == 0
+    hard = TrainingConfig(negatives_from="bm25")
+    found = {name: hard.sampled_negatives(name) for name in ("softmax", "hinge", "pointwise", "listwise")}
+    assert found == {"softmax": 2, "hinge": 2, "pointwise": 15, "listwise": 15}
+    assert TrainingConfig(negatives_from="model", negatives=7).sampled_negatives("softmax") == 7
 
 
 def test_the_papers_recipe_and_ours() -> None:
@@ -58,6 +62,9 @@ def test_the_papers_recipe_and_ours() -> None:
         ("objective: counts", "Expected objective to be one of softmax, hinge, pointwise, listwise, found 'counts'"),
         ("optimizer: lion", "Expected optimizer to be one of adam, sgd, adadelta, found 'lion'"),
         ("schedule: cosine", "Expected schedule to be one of linear, constant, inverse, found 'cosine'"),
+        ("negatives_from: bm52", "Expected negatives_from to be one of random, bm25, model, found 'bm52'"),
+        ("negatives_from: null", "Expected negatives_from to be one of random, bm25, model, found None"),
+        ("{negatives_from: model, negatives: 0}", "Expected negatives above 0 with negatives_from: model, found 0"),
         ("recipe: theirs", "Expected recipe to be one of ours, paper, found 'theirs'"),
         ("learning_rate: 0", "Expected learning_rate above 0, found 0"),
         ("dev_share: 1.5", "Expected dev_share between 0 and 1"),

@@ -44,14 +44,23 @@ def train(folder: Path, processes: int, *arguments: str) -> dict[str, torch.Tens
     assert result.returncode == 0, result.stderr
     assert result.stdout.count("Wrote ") == 1  # one process speaks
     assert not list(folder.glob("*.training"))
+    hard = json.loads((folder / "settings.yaml").read_text())["negatives_from"] == "model"
+    assert [result.stderr.count(f"Hard negatives by {source}") for source in ("BM25", "the model")] == [hard, hard]
     return load_file(output / "model.safetensors")
 
 
 @pytest.mark.parametrize(
-    ("name", "objective", "data"),
-    [("ap-cnn", "softmax", PAIRS), ("abcnn-3", "listwise", PAIRS), ("scnn", "pointwise", GRADED)],
+    ("name", "objective", "data", "negatives_from"),
+    [
+        ("ap-cnn", "softmax", PAIRS, "random"),
+        ("ap-cnn", "softmax", PAIRS, "model"),
+        ("abcnn-3", "listwise", PAIRS, "random"),
+        ("scnn", "pointwise", GRADED, "random"),
+    ],
 )
-def test_two_processes_learn_what_one_does(name: str, objective: str, data: str, tmp_path: Path) -> None:
+def test_two_processes_learn_what_one_does(
+    name: str, objective: str, data: str, negatives_from: str, tmp_path: Path
+) -> None:
     """Batches of 7 do not split evenly; the short last one has fewer questions still."""
     (tmp_path / "data.csv").write_text(data)
     settings = {
@@ -62,6 +71,7 @@ def test_two_processes_learn_what_one_does(name: str, objective: str, data: str,
         "embedding_size": 8,
         "epochs": 2,
         "negatives": 2,
+        "negatives_from": negatives_from,
         "optimizer": "sgd",  # Adam would blow up the rounding of gradients that are almost zero
         "learning_rate": 0.3,
     }
