@@ -136,7 +136,8 @@ def current_commit(folder: Path) -> str:
     """The checkout's commit, with `+` if something in it is not committed; the results themselves do not count."""
     try:
         head = _git(folder, "rev-parse", "--short", "HEAD")
-        changed = _git(folder, "status", "--porcelain", "--", ":(top)", f":(exclude){HERE}/results.*")
+        written = [f":(exclude){HERE / name}" for name in ("results.json", "results.md")]
+        changed = _git(folder, "status", "--porcelain", "--", ":(top)", *written)
     except (OSError, subprocess.CalledProcessError):
         return "unknown"  # an unpacked archive, or no git
     return head + ("+" if changed else "")

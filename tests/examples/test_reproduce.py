@@ -206,8 +206,12 @@ def test_the_commit_tells_uncommitted_changes(tmp_path: Path) -> None:
         subprocess.run([*git, *arguments], cwd=tmp_path, check=True)
     head = subprocess.check_output([*git, "rev-parse", "--short", "HEAD"], cwd=tmp_path, text=True)
     with patch.object(run, "HERE", results):
-        (results / "results.json").write_text("[]\n")
+        for name in ("results.json", "results.md"):
+            (results / name).write_text("[]\n")
         assert run.current_commit(tmp_path) == head.strip()
+        (results / "results.py").write_text("new code\n")
+        assert run.current_commit(tmp_path) == head.strip() + "+"
+        (results / "results.py").unlink()
         (tmp_path / "code.py").write_text("2\n")
         assert run.current_commit(results) == head.strip() + "+"
 
