@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
-import platform
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,6 +13,7 @@ import torch
 
 from ap_ranker.benchmark.corpus import Corpus
 from ap_ranker.benchmark.latency import FEW, SLOW_SECONDS, Latency, Ratio, Tell, copy_bandwidth, measure
+from ap_ranker.benchmark.machine import describe_machine
 from ap_ranker.benchmark.peers import CROSS_ENCODER, CROSS_ENCODER_LIMITED, load_peers
 from ap_ranker.benchmark.pipeline import measure_growth, measure_pipelines, store_of
 from ap_ranker.benchmark.report import Benchmark
@@ -81,7 +80,7 @@ def benchmark(
             data=corpus.name,
             answers=len(corpus.documents),
             questions=len(corpus.questions),
-            machine=_machine(place),
+            machine=describe_machine(place),
             copy_bandwidth=bandwidth,
             latency=latency,
             pipeline=measure_pipelines(checkpoints, store, corpus, place, tell),
@@ -121,7 +120,7 @@ def _notes(
         f"Data: {corpus.name}, {len(lengths):,} different answers of {sum(lengths) / len(lengths):.0f} words on "
         f"average, punctuation marks included. Our models and late interaction read the first {MAX_TOKENS} tokens; "
         f"{cut:,} answers have more words than that.",
-        f"Machine: {_machine(device)}.",
+        f"Machine: {describe_machine(device)}.",
         f"{timed} questions, each with the best answers of BM25 as candidates. Cold: none of them is cached. Warm: the "
         "same candidates once more, with another question. No system has seen either question before. Times are those "
         "of the component's `run` in ms, questions/s 1 / mean warm time of one process.",
@@ -154,23 +153,6 @@ def _notes(
             f"{bandwidth / 1e9:,.0f} GB/s at which the device copies a gigabyte."
         )
     return notes
-
-
-def _machine(device: torch.device) -> str:
-    gpu = f", {torch.cuda.get_device_name(device)}" if device.type == "cuda" else ""
-    threads = torch.get_num_threads()
-    return (
-        f"{_cpu()}, {os.cpu_count()} cores{gpu}; torch {torch.__version__} on {device.type}, "
-        f"{threads} {'thread' if threads == 1 else 'threads'}"
-    )
-
-
-def _cpu() -> str:
-    """The processor's name, as Linux or else the platform tells it."""
-    with_name = Path("/proc/cpuinfo")
-    lines = with_name.read_text(encoding="utf-8").splitlines() if with_name.exists() else []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()
 
 
 @contextmanager

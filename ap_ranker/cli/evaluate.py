@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from ap_ranker.cli.options import Answers, Device, MatchText
+from ap_ranker.errors import InputError
 from ap_ranker.files import write_whole
 
 if TYPE_CHECKING:
@@ -26,6 +27,12 @@ def evaluate(
     data: Annotated[Path, typer.Argument(help="A file of questions, or a folder with test.*")],
     answers: Answers = None,
     pools: Annotated[Path | None, typer.Option(help="Candidate pools (qid, candidate_ids).")] = None,
+    no_pools: Annotated[
+        bool, typer.Option("--no-pools", help="BM25 fetches candidates from all answers, though the data names pools.")
+    ] = False,
+    clean: Annotated[
+        bool, typer.Option("--clean", help="Leave out questions whose candidates are all right: no order is wrong.")
+    ] = False,
     match: MatchText = None,
     precision: Annotated[str, typer.Option(help="Of the answers' states: float32, float16 or int8.")] = "float32",
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the numbers here, too.")] = None,
@@ -39,11 +46,17 @@ def evaluate(
     from ap_ranker.ranking.precision import parse_precision
     from ap_ranker.ranking.ranker import Ranker
 
+    if pools and no_pools:
+        raise InputError("Expected either --pools, which names the candidates, or --no-pools, found both.")
     rounding = EncodingCache(0, parse_precision(precision))  # keeps nothing, but rounds what goes through it
     ranker = Ranker.from_pretrained(checkpoint, device, cache=rounding)
     assert ranker.config is not None
     trained_match = Match(ranker.config.training.get("match", Match.both))
     dataset = read_dataset(data, "test", answers=answers, pools=pools, match=match or trained_match)
+    if no_pools:
+        dataset = dataset.without_pools()
+    if clean:
+        dataset = dataset.clean()
     report = run(ranker, dataset)
     _print(report, f"{ranker.config.model} ({checkpoint})", dataset.name)
     for reason, count in dataset.notes.items():

@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from ap_ranker.errors import InputError
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -75,6 +77,36 @@ class Dataset:
     def pairs(self) -> int:
         """How many (question, right answer) pairs there are."""
         return sum(len(question.positives) for question in self.questions)
+
+    def clean(self) -> Dataset:
+        """Without the questions whose candidates are all right, which no order ranks wrongly.
+
+        Their `answerable` ones are the "clean" questions of TREC-QA (Rao, He & Lin 2016). The answers stay, so BM25
+        counts the same words; `notes` says how many questions went.
+        """
+        everything = range(len(self.answers))
+        kept = [
+            question
+            for question in self.questions
+            if not question.positives
+            or set(everything if question.candidates is None else question.candidates) - set(question.positives)
+        ]
+        left_out = len(self.questions) - len(kept)
+        notes = self.notes + Counter({"questions whose candidates are all right left out": left_out})
+        return replace(self, questions=kept, notes=notes)
+
+    def without_pools(self) -> Dataset:
+        """Every answer a candidate of every question, as in a search, though the data names pools.
+
+        Raises:
+            InputError: candidates were judged one by one, so that other answers are unknown rather than wrong.
+        """
+        if self.judged:
+            raise InputError(
+                f"{self.name}: expected questions with pools of shared answers, found candidates judged for each "
+                "question: nobody knows which other answers are right, so they cannot be ranked. Leave out --no-pools."
+            )
+        return replace(self, questions=[replace(question, candidates=None) for question in self.questions])
 
 
 def split_questions(dataset: Dataset, share: float, seed: int) -> tuple[Dataset, Dataset]:

@@ -126,7 +126,7 @@ def compare(
     vectors: WordVectors | None = None,
     device: str | None = None,
     callbacks: tuple[TrainerCallback, ...] = (),
-    on_run: Callable[[Contender, int, Report], None] = lambda *_: None,
+    on_run: Callable[[Contender, int, Report, Ranker], None] = lambda *_: None,
 ) -> Comparison:
     """Train each contender with each seed and rank the test questions.
 
@@ -142,7 +142,7 @@ def compare(
         vectors: pre-trained word vectors.
         device: as in `train`.
         callbacks: as in `train`.
-        on_run: told of each finished run.
+        on_run: told of each finished run: contender, seed, what it reached on the test questions, and its ranker.
 
     Raises:
         InputError: `output` holds a run with other settings.
@@ -153,7 +153,7 @@ def compare(
         reports, seconds, parameters = [], [], 0
         for seed in seeds:
             settings = replace(config, model=contender.model, options=contender.options, seed=seed)
-            folder = output / f"{contender.label.replace(':', ',')}-seed{seed}"
+            folder = run_folder(output, contender, seed)
             ranker = _finished(folder, settings, data)
             if ranker is None:
                 ranker = train(data, dev, folder, settings, vectors=vectors, device=device, callbacks=callbacks).ranker
@@ -161,7 +161,7 @@ def compare(
             seconds.append(ranker.config.training["seconds"])
             parameters = count_parameters(ranker.model)
             reports.append(judged.report(ranker))
-            on_run(contender, seed, reports[-1])
+            on_run(contender, seed, reports[-1], ranker)
         each = np.mean([report.model_each[MEASURE] for report in reports], axis=0)
         result = Result(
             label=contender.label,
@@ -182,6 +182,11 @@ def compare(
         bm25=judged.bm25,
         results=sorted(results, key=lambda result: -result.mean(MEASURE)),
     )
+
+
+def run_folder(output: Path, contender: Contender, seed: int) -> Path:
+    """Where `compare` keeps the checkpoint of a run."""
+    return output / f"{contender.label.replace(':', ',')}-seed{seed}"
 
 
 def _finished(folder: Path, settings: TrainingConfig, data: Dataset) -> Ranker | None:

@@ -1,0 +1,210 @@
+"""The rows of `results.json`, and the tables that `results.md` shows of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+from protocols import PROTOCOLS
+
+from ap_ranker.errors import InputError
+from ap_ranker.files import write_whole
+
+MEASURES = ("MAP", "MRR", "P@1")
+END_TO_END = {"Hit@1": "P@1", "MRR@100": "MRR"}
+"""What is shown of the search over all answers, and its name where only the 100 best are ranked."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a model's runs reached on one choice of candidates.
+
+    Attributes:
+        candidates: what was ranked, in words.
+        n_questions: questions with a right answer, which the means are over.
+        unanswerable: questions without one.
+        model: measure -> one value per seed.
+        bm25: measure -> BM25's value.
+        fusion: measure -> one value per seed of model and BM25 together; `None` where they are not fused.
+    """
+
+    candidates: str
+    n_questions: int
+    unanswerable: int
+    model: dict[str, list[float]]
+    bm25: dict[str, float]
+    fusion: dict[str, list[float]] | None
+
+
+@dataclass(frozen=True)
+class Row:
+    """One model on one data set.
+
+    Attributes:
+        data: a key of `PROTOCOLS`.
+        config: the configuration's name; with `data` what tells a row from another.
+        model: the registry name.
+        seeds: of the runs, in the order of every other list.
+        test: measured on the candidates that came with the data.
+        end_to_end: measured on what BM25 fetched from all answers, where the protocol asks for it.
+        training_seconds: per seed.
+        machines: what each seed was trained on.
+        commits: the version of the code that trained each seed; `+` marks changes that were not committed.
+        command: what wrote this row, paths shortened to their last part.
+    """
+
+    data: str
+    config: str
+    model: str
+    seeds: list[int]
+    test: Measured
+    end_to_end: Measured | None
+    training_seconds: list[float]
+    machines: list[str]
+    commits: list[str]
+    command: str
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> Row:
+        """What `asdict` made of a row."""
+        search = fields["end_to_end"]
+        parts = {"test": Measured(**fields["test"]), "end_to_end": None if search is None else Measured(**search)}
+        return cls(**{**fields, **parts})
+
+
+def read_rows(path: Path) -> list[Row]:
+    """The rows of an earlier `results.json`; none if there is no such file.
+
+    Raises:
+        InputError: the file is not what `add_row` wrote.
+    """
+    if not path.exists():
+        return []
+    try:
+        return [Row.from_json(fields) for fields in json.loads(path.read_text(encoding="utf-8"))]
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise InputError(f"{path}: expected the list of rows that run.py writes ({error!r}). Remove it.") from error
+
+
+def add_row(row: Row, folder: Path, papers: Mapping[str, Any]) -> None:
+    """Add a row to the folder's `results.json`, or replace its data's and configuration's, and render."""
+    kept = [
+        other for other in read_rows(folder / "results.json") if (other.data, other.config) != (row.data, row.config)
+    ]
+    rows = sorted([*kept, row], key=lambda each: (each.data, each.config))
+    text = json.dumps([asdict(each) for each in rows], indent=1, sort_keys=True)
+    write_whole(folder / "results.json", text + "\n")
+    write_whole(folder / "results.md", render(rows, papers))
+
+
+def read_papers() -> dict[str, Any]:
+    """The papers' numbers, from the file beside this one."""
+    papers: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("papers.yaml").read_text(encoding="utf-8"))
+    return papers
+
+
+def spread(values: Sequence[float]) -> str:
+    """Mean ± sample standard deviation over the seeds; the value alone if there is one."""
+    mean = f"{np.mean(values):.3f}"
+    return f"{mean} ± {np.std(values, ddof=1):.3f}" if len(values) > 1 else mean
+
+
+def render(rows: Iterable[Row], papers: Mapping[str, Any]) -> str:
+    """`results.md`: for each data set a table of what was reached, the best MRR first, and one of how.
+
+    Args:
+        rows: in any order.
+        papers: what `papers.yaml` holds.
+    """
+    parts = [
+        "# Results\n\nWritten by `run.py` from `results.json`; [how to read it](README.md#how-to-read-the-tables)."
+    ]
+    for data, protocol in PROTOCOLS.items():
+        own = sorted((row for row in rows if row.data == data), key=lambda row: -float(np.mean(row.test.model["MRR"])))
+        if not own:
+            continue
+        known = papers.get(data, {})
+        tables = [_quality(own, known)]
+        if protocol.end_to_end:
+            tables.append("End to end, without pools:\n\n" + _search(own))
+        tables += [_origin(own), *([f"For comparison: {known['compare']}"] if "compare" in known else [])]
+        parts.append("\n\n".join([f"## {protocol.title}", *tables]))
+    return "\n\n".join(parts) + "\n"
+
+
+def _quality(rows: list[Row], papers: Mapping[str, Any]) -> str:
+    official = PROTOCOLS[rows[0].data].all_questions
+    titles = ["model", "seeds", *MEASURES]
+    if official:
+        asked = rows[0].test.n_questions + rows[0].test.unanswerable
+        titles += [f"{measure}, all {asked} questions" for measure in MEASURES[:2]]
+    lines = []
+    for row in rows:
+        test = row.test
+        cells = [row.config, str(len(row.seeds)), *(spread(test.model[measure]) for measure in MEASURES)]
+        if official:
+            share = test.n_questions / (test.n_questions + test.unanswerable)
+            cells += [spread([share * value for value in test.model[measure]]) for measure in MEASURES[:2]]
+        lines.append([*cells, *_beside(test, MEASURES), _paper(row, papers), _seconds(row)])
+    return _table([*titles, *_titles_beside(MEASURES), "paper", "training"], lines)
+
+
+def _search(rows: list[Row]) -> str:
+    measures = tuple(END_TO_END.values())
+    lines = [
+        [
+            row.config,
+            *(spread(row.end_to_end.model[measure]) for measure in measures),
+            *_beside(row.end_to_end, measures),
+        ]
+        for row in rows
+        if row.end_to_end is not None
+    ]
+    return _table(["model", *END_TO_END, *_titles_beside(END_TO_END)], lines)
+
+
+def _origin(rows: list[Row]) -> str:
+    lines = [
+        [row.config, "; ".join(dict.fromkeys(row.machines)), ", ".join(dict.fromkeys(row.commits)), f"`{row.command}`"]
+        for row in rows
+    ]
+    return _table(["model", "trained on", "commit", "command"], lines)
+
+
+def _titles_beside(measures: Iterable[str]) -> list[str]:
+    names = " / ".join(measures)
+    return [f"BM25: {names}", f"fused with BM25: {names}"]
+
+
+def _beside(measured: Measured, measures: Iterable[str]) -> list[str]:
+    """BM25 and the fusion on the same candidates."""
+    fusion = measured.fusion
+    return [
+        " / ".join(f"{measured.bm25[measure]:.3f}" for measure in measures),
+        " / ".join(spread(fusion[measure]) for measure in measures) if fusion else "",
+    ]
+
+
+def _paper(row: Row, papers: Mapping[str, Any]) -> str:
+    """What the paper reports: a value, or one for each of its test sets; a dash where it has none."""
+    numbers = papers.get("models", {})
+    found = numbers.get(row.config, numbers.get(row.model))
+    if found is None:
+        return "–"
+    note = f" ({found['note']})" if "note" in found else ""
+    values = {name: value if isinstance(value, list) else [value] for name, value in found.items() if name != "note"}
+    return ", ".join(f"{name} " + " / ".join(f"{v:.3f}" for v in each) for name, each in values.items()) + note
+
+
+def _seconds(row: Row) -> str:
+    return f"{np.mean(row.training_seconds):,.0f} s"
+
+
+def _table(titles: list[str], lines: list[list[str]]) -> str:
+    rule = ["---", *["---:"] * (len(titles) - 1)]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in [titles, rule, *lines])

@@ -1,0 +1,210 @@
+"""One row of the papers' tables: train a configuration with every seed, measure it, write it down.
+
+python examples/reproduce/run.py examples/reproduce/wikiqa/ap-cnn.yaml --data wikiqa --embeddings glove.6B.100d.txt
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from protocols import PROTOCOLS, read_parts
+from results import Measured, Row, add_row, read_papers
+from rich.console import Console
+from rich.markup import escape
+
+from ap_ranker.benchmark.machine import describe_machine
+from ap_ranker.cli.data import describe
+from ap_ranker.cli.options import Device
+from ap_ranker.cli.progress import EpochLines
+from ap_ranker.errors import InputError
+from ap_ranker.evaluation.evaluate import EvaluationSet, Report
+from ap_ranker.files import write_whole
+from ap_ranker.ranking.ranker import Ranker, resolve_device
+from ap_ranker.text.vectors import read_vectors
+from ap_ranker.training.compare import Contender, compare, run_folder
+from ap_ranker.training.config import read_config
+
+HERE = Path(__file__).resolve().parent
+ORIGIN = "origin.json"
+"""Kept in a run's checkpoint folder: what trained it. It may be used again by other code on another machine."""
+
+console = Console(soft_wrap=True)
+
+
+def command(
+    config: Annotated[Path, typer.Argument(help="DATA/NAME.yaml: settings of a training run.")],
+    data: Annotated[Path, typer.Option(help="The folder with the data set's files.")],
+    embeddings: Annotated[str | None, typer.Option(help="Word vectors, as for `ap-ranker train`.")] = None,
+    seeds: Annotated[str, typer.Option(help="Of the runs, separated by commas.")] = "1,2,3",
+    runs: Annotated[Path, typer.Option(help="A folder for the checkpoints; finished ones are not trained again.")] = (
+        Path("checkpoints/reproduce")
+    ),
+    device: Device = "auto",
+) -> None:
+    """Train a configuration with every seed, measure it on the test questions, add its row to the results."""
+    try:
+        numbers = list(dict.fromkeys(int(seed) for seed in seeds.split(",")))
+    except ValueError as error:
+        raise InputError(f"Expected --seeds as whole numbers separated by commas, found {seeds!r}.") from error
+    reproduce(config, data, embeddings, numbers, runs, device, HERE)
+
+
+def reproduce(
+    config: Path, folder: Path, embeddings: str | None, seeds: list[int], runs: Path, device: str, results: Path
+) -> Row:
+    """The row of a configuration, which is also written into `results`.
+
+    Args:
+        config: a file of `TrainingConfig` settings in a folder named as its data set.
+        folder: the data.
+        embeddings: word vectors, as `read_vectors` knows them.
+        seeds: of the runs.
+        runs: a folder for the checkpoints.
+        device: `auto`, `cpu`, `cuda:0`.
+        results: the folder of `results.json` and `results.md`.
+
+    Raises:
+        InputError: an unknown data set, bad data or settings, a finished run that was made otherwise.
+    """
+    name, settings = config.resolve().parent.name, read_config(config, {})
+    if name not in PROTOCOLS:
+        raise InputError(f"{config}: expected it in a folder named {', '.join(PROTOCOLS)}, found it in {name!r}.")
+    origin = {
+        "machine": describe_machine(resolve_device(device)),
+        "commit": current_commit(HERE),
+        "embeddings": Path(embeddings).name if embeddings else "none",
+    }
+    contender, output = Contender(config.stem, settings.model, settings.options), runs / name
+    for seed in seeds:
+        _check_embeddings(run_folder(output, contender, seed), origin["embeddings"])
+    parts = read_parts(name, folder, settings.match)
+    for title, part in (("Training data", parts.training), ("Dev data", parts.dev), ("Test data", parts.test)):
+        describe(console, title, part)
+    search = EvaluationSet(parts.search) if parts.search else None
+    tests: list[Report] = []
+    searches: list[Report] = []
+    origins: list[dict[str, str]] = []
+    seconds: list[float] = []
+
+    def collect(_: Contender, seed: int, report: Report, ranker: Ranker) -> None:
+        tests.append(report)
+        if search:
+            searches.append(search.report(ranker))
+        origins.append(_remember(run_folder(output, contender, seed), origin))
+        assert ranker.config is not None
+        seconds.append(ranker.config.training["seconds"])
+        console.print(f"seed {seed}: test MRR {report.model['MRR']:.3f} (BM25 {report.bm25['MRR']:.3f})")
+
+    compare(
+        [contender],
+        parts.training,
+        parts.dev,
+        parts.test,
+        output,
+        settings,
+        seeds=seeds,
+        vectors=read_vectors(embeddings) if embeddings else None,
+        device=device,
+        callbacks=(EpochLines(console),),
+        on_run=collect,
+    )
+    row = Row(
+        data=name,
+        config=config.stem,
+        model=settings.model,
+        seeds=seeds,
+        test=_measured(tests),
+        end_to_end=_measured(searches) if searches else None,
+        training_seconds=seconds,
+        machines=[each["machine"] for each in origins],
+        commits=[each["commit"] for each in origins],
+        command=_written_out(name, config, folder, origin["embeddings"], seeds, device),
+    )
+    add_row(row, results, read_papers())
+    return row
+
+
+def current_commit(folder: Path) -> str:
+    """The checkout's commit, with `+` if something in it is not committed; the results themselves do not count."""
+    try:
+        head = _git(folder, "rev-parse", "--short", "HEAD")
+        written = [f":(exclude){HERE / name}" for name in ("results.json", "results.md")]
+        changed = _git(folder, "status", "--porcelain", "--", ":(top)", *written)
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"  # an unpacked archive, or no git
+    return head + ("+" if changed else "")
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    return subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def _check_embeddings(run: Path, wanted: str) -> None:
+    """A checkpoint's settings do not say which word vectors it began with."""
+    if (run / ORIGIN).exists() and (found := _read_origin(run)["embeddings"]) != wanted:
+        raise InputError(
+            f"{run}: expected a run with the word vectors {wanted!r}, found one with {found!r}. "
+            "Name another folder with --runs, or remove this one."
+        )
+
+
+def _remember(run: Path, origin: Mapping[str, str]) -> dict[str, str]:
+    """What trained a run: this very command, unless the run already says otherwise."""
+    if not (run / ORIGIN).exists():
+        write_whole(run / ORIGIN, json.dumps(origin, indent=2) + "\n")
+    return _read_origin(run)
+
+
+def _read_origin(run: Path) -> dict[str, str]:
+    try:
+        origin: dict[str, str] = json.loads((run / ORIGIN).read_text(encoding="utf-8"))
+        return {name: origin[name] for name in ("machine", "commit", "embeddings")}
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise InputError(f"{run / ORIGIN}: expected what trained the run ({error!r}). Remove the folder.") from error
+
+
+def _measured(reports: list[Report]) -> Measured:
+    fusions = [getattr(report, "fusion", None) for report in reports]
+    first = reports[0]
+    return Measured(
+        candidates=first.candidates,
+        n_questions=first.n_questions,
+        unanswerable=first.unanswerable,
+        model=_per_seed([report.model for report in reports]),
+        bm25=first.bm25,
+        fusion=_per_seed([fusion for fusion in fusions if fusion]) if all(fusions) else None,
+    )
+
+
+def _per_seed(each: list[dict[str, float]]) -> dict[str, list[float]]:
+    found = defaultdict(list)
+    for measures in each:
+        for measure, value in measures.items():
+            found[measure].append(value)
+    return dict(found)
+
+
+def _written_out(name: str, config: Path, folder: Path, embeddings: str, seeds: list[int], device: str) -> str:
+    """The command that makes the row again; another user's data lies elsewhere."""
+    words = ["python", "examples/reproduce/run.py", f"examples/reproduce/{name}/{config.name}"]
+    words += ["--data", folder.resolve().name]
+    words += ["--embeddings", embeddings] if embeddings != "none" else []
+    words += ["--seeds", ",".join(map(str, seeds))]
+    words += ["--device", device] if device != "auto" else []
+    return shlex.join(words)
+
+
+if __name__ == "__main__":
+    try:
+        typer.run(command)
+    except InputError as error:
+        Console(stderr=True).print(f"[bold red]Error:[/] {escape(str(error))}", soft_wrap=True, highlight=False)
+        sys.exit(2)

@@ -1,0 +1,233 @@
+"""The papers' tables as commands: rows, tables, configurations, and a whole toy run."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+from dataclasses import asdict, replace
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+import run
+from conftest import ROOT
+from protocols import PROTOCOLS, read_parts
+from results import Measured, Row, add_row, read_papers, read_rows, render, spread
+
+from ap_ranker.data.faq import DEFAULT_MATCH
+from ap_ranker.data.reader import read_dataset
+from ap_ranker.errors import InputError
+from ap_ranker.evaluation.evaluate import evaluate
+from ap_ranker.models.registry import MODELS
+from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.training import compare as compare_module
+from ap_ranker.training.config import read_config
+
+CONFIGS = sorted((ROOT / "examples" / "reproduce").glob("*/*.yaml"))
+PAPERS = {"wikiqa": {"models": {"ap-cnn": {"MAP": 0.689, "MRR": 0.696}, "scnn": None}, "compare": "others reach 0.9."}}
+
+
+def measured(mrr: list[float], fusion: list[float] | None = None) -> Measured:
+    values = {"P@1": [0.5] * len(mrr), "MRR": mrr, "MAP": [0.25] * len(mrr)}
+    bm25 = {"P@1": 0.4, "MRR": 0.3, "MAP": 0.2}
+    return Measured("given", 8, 2, values, bm25, fusion and {"P@1": fusion, "MRR": fusion, "MAP": fusion})
+
+
+def row(data: str = "wikiqa", config: str = "ap-cnn", mrr: tuple[float, ...] = (0.7, 0.72, 0.71)) -> Row:
+    seeds = list(range(1, len(mrr) + 1))
+    here = {"seeds": seeds, "machines": ["A CPU"] * len(seeds), "commits": ["abc", *["abd+"] * (len(seeds) - 1)]}
+    seconds = [1000.0 + 500 * seed for seed in seeds]
+    test = measured(list(mrr))
+    return Row(data, config, config, test=test, end_to_end=None, training_seconds=seconds, command="python", **here)
+
+
+def cells(text: str, model: str) -> list[list[str]]:
+    """The cells of the lines that begin with the model's name."""
+    lines = [line for line in text.splitlines() if line.startswith(f"| {model} |")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+
+
+def test_spread_is_mean_and_sample_deviation() -> None:
+    values = [0.71, 0.735, 0.702]
+    assert spread(values) == f"{statistics.mean(values):.3f} ± {statistics.stdev(values):.3f}"
+    assert spread([0.71]) == "0.710"
+
+
+def test_a_table_shows_what_its_rows_hold() -> None:
+    text = render([row(), row(config="scnn", mrr=(0.8,))], PAPERS)
+    quality, origin = cells(text, "ap-cnn")
+    assert quality == [
+        *("ap-cnn", "3", "0.250 ± 0.000", "0.710 ± 0.010", "0.500 ± 0.000"),
+        *("0.200 / 0.300 / 0.400", "", "MAP 0.689, MRR 0.696", "2,000 s"),
+    ]
+    assert origin == ["ap-cnn", "A CPU", "abc, abd+", "`python`"]
+    assert text.index("| scnn |") < text.index("| ap-cnn |"), "the best MRR first"
+    assert cells(text, "scnn")[0][7] == "–"
+    assert "## WikiQA" in text
+    assert "others reach 0.9." in text
+    assert "SemEval" not in text, "no rows, no table"
+
+
+def test_fusion_and_end_to_end() -> None:
+    both = replace(row("insuranceqa"), test=measured([0.7, 0.8], [0.6, 0.8]), end_to_end=measured([0.1, 0.3]))
+    quality, search, _ = cells(render([both], {}), "ap-cnn")
+    fused = f"0.700 ± {statistics.stdev([0.6, 0.8]):.3f}"
+    assert quality[6] == f"{fused} / {fused} / {fused}"
+    assert search == ["ap-cnn", "0.500 ± 0.000", f"0.200 ± {statistics.stdev([0.1, 0.3]):.3f}", "0.400 / 0.300", ""]
+
+
+def test_semeval_also_counts_questions_without_a_right_answer() -> None:
+    text = render([row("semeval", mrr=(0.5,))], {})
+    assert "MRR, all 10 questions" in text
+    assert cells(text, "ap-cnn")[0][2:7] == ["0.250", "0.500", "0.500", "0.200", "0.400"]
+
+
+def test_a_row_takes_the_place_of_its_predecessor(tmp_path: Path) -> None:
+    rows = [row(), row("trecqa"), row(config="bimpm"), row(mrr=(0.9,))]
+    for each in rows:
+        add_row(each, tmp_path, PAPERS)
+    assert read_rows(tmp_path / "results.json") == [rows[1], rows[3], rows[2]]
+    assert (tmp_path / "results.md").read_text() == render(rows[1:], PAPERS)
+    content = (tmp_path / "results.json").read_text()
+    assert content == json.dumps(json.loads(content), indent=1, sort_keys=True) + "\n"
+    for other in ("[1]", "{", '[{"data": "wikiqa"}]'):
+        (tmp_path / "results.json").write_text(other)
+        with pytest.raises(InputError, match=r"results\.json: expected the list of rows"):
+            read_rows(tmp_path / "results.json")
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_configurations(path: Path) -> None:
+    assert path.parent.name in PROTOCOLS
+    assert path.stem in read_papers()[path.parent.name]["models"], "a number, or null"
+    if path.stem == "ap-transformer" and path.stem not in MODELS:
+        pytest.skip("the registry does not know ap-transformer yet")
+    assert read_config(path, {}).model == path.stem
+
+
+def test_every_data_set_has_configurations_and_papers() -> None:
+    assert {path.parent.name for path in CONFIGS} == set(PROTOCOLS) == set(read_papers())
+
+
+JUDGED = "qid\tquestion\tanswer\tlabel\n" + "".join(
+    f"{number}\twhere is my {thing}\tit is {place}\t{int(place == right)}\n"
+    for number, (thing, right) in enumerate([("parcel", "here"), ("refund", "there"), ("bike", "here")])
+    for place in ("here", "there", "nowhere")
+)
+ALL_RIGHT = "9\twhat now\tnothing\t1\n"
+NONE_RIGHT = "8\twhat else\tno idea\t0\n"
+SETTINGS = "model: ap-cnn\noptions: {filters: 4}\nembedding_size: 4\nepochs: 1\n"
+
+
+def toy(folder: Path, name: str, **files: str) -> tuple[Path, Path]:
+    """A configuration and a data folder."""
+    for place in (folder / name, folder / "data"):
+        place.mkdir()
+    (folder / name / "toy.yaml").write_text(SETTINGS)
+    for file, content in files.items():
+        (folder / "data" / f"{file.replace('_', '-')}.tsv").write_text(content)
+    return folder / name / "toy.yaml", folder / "data"
+
+
+def reproduce(folder: Path, config: Path, data: Path, embeddings: str | None = None) -> Row:
+    return run.reproduce(config, data, embeddings, [1, 2], folder / "runs", "cpu", folder)
+
+
+def test_a_toy_run_twice(tmp_path: Path) -> None:
+    """The second run trains nothing and writes the same; the numbers are those of `evaluate`."""
+    config, data = toy(tmp_path, "wikiqa", train=JUDGED, dev=JUDGED, test=JUDGED + ALL_RIGHT + NONE_RIGHT)
+    found = reproduce(tmp_path, config, data)
+    before = (tmp_path / "results.json").read_text()
+    for number, seed in enumerate([1, 2]):
+        ranker = Ranker.from_pretrained(tmp_path / "runs" / "wikiqa" / f"toy-seed{seed}", "cpu")
+        report = evaluate(ranker, read_dataset(data, "test"))
+        assert {name: values[number] for name, values in found.test.model.items()} == pytest.approx(report.model)
+        assert found.test.bm25 == pytest.approx(report.bm25)
+    assert (found.seeds, found.test.n_questions, found.test.unanswerable) == ([1, 2], 4, 1)
+    assert (found.end_to_end, found.test.fusion) == (None, None)
+    assert found.command == (
+        "python examples/reproduce/run.py examples/reproduce/wikiqa/toy.yaml --data data --seeds 1,2 --device cpu"
+    )
+    assert str(tmp_path) not in before, "a user's paths are nobody's business"
+    with (
+        patch.object(compare_module, "train", side_effect=AssertionError("trained again")),
+        patch.object(run, "current_commit", return_value="later"),
+    ):
+        again = reproduce(tmp_path, config, data)
+    assert asdict(again) == asdict(found), "the commit is the one that trained"
+    assert (tmp_path / "results.json").read_text() == before
+    with pytest.raises(
+        InputError, match=r"toy-seed1: expected a run with the word vectors 'v\.txt', found one with 'none'"
+    ):
+        reproduce(tmp_path, config, data, "v.txt")
+
+
+def test_trec_learns_from_the_large_file_and_leaves_foregone_questions_out(tmp_path: Path) -> None:
+    config, data = toy(
+        tmp_path, "trecqa", train=NONE_RIGHT, train_all=JUDGED, dev=JUDGED + ALL_RIGHT, test=JUDGED + ALL_RIGHT
+    )
+    parts = read_parts("trecqa", data, DEFAULT_MATCH)
+    assert [len(part.questions) for part in (parts.training, parts.dev, parts.test)] == [3, 3, 3]
+    assert reproduce(tmp_path, config, data).test.n_questions == 3
+    (data / "train-all.tsv").unlink()
+    with pytest.raises(InputError, match=r"expected a file train-all\.\* to learn from, found dev\.tsv, test\.tsv"):
+        read_parts("trecqa", data, DEFAULT_MATCH)
+
+
+def test_insuranceqa_is_measured_end_to_end_too(tmp_path: Path) -> None:
+    questions = "qid\tquestion\tanswer_ids\n1\twhere is my parcel\t1\n2\tmay I pause\t2\n"
+    config, data = toy(
+        tmp_path,
+        "insuranceqa",
+        answers="aid\tanswer\n1\tyour parcel is here\n2\tyes, pause it\n3\twhere is it\n4\tno\n",
+        train=questions,
+        valid=questions,
+        test=questions,
+        test_pools="qid\tcandidate_ids\n1\t1 4\n2\t2 3 4\n",
+    )
+    found = reproduce(tmp_path, config, data)
+    assert found.end_to_end is not None
+    assert found.end_to_end.candidates == "all 4 answers"
+    assert found.test.candidates == "given with the data, 2 per question"
+    ranker = Ranker.from_pretrained(tmp_path / "runs" / "insuranceqa" / "toy-seed2", "cpu")
+    whole = evaluate(ranker, read_dataset(data / "test.tsv", "test"))  # a file alone finds no pools
+    assert whole.candidates == "all 4 answers"
+    assert {name: values[1] for name, values in found.end_to_end.model.items()} == pytest.approx(whole.model)
+
+
+def test_the_commit_tells_uncommitted_changes(tmp_path: Path) -> None:
+    assert run.current_commit(tmp_path) == "unknown"
+    git = ["git", "-c", "user.name=T", "-c", "user.email=t@example.org"]
+    results = tmp_path / "examples"
+    results.mkdir()
+    (tmp_path / "code.py").write_text("1\n")
+    for arguments in (["init", "--quiet"], ["add", "."], ["commit", "--quiet", "-m", "one"]):
+        subprocess.run([*git, *arguments], cwd=tmp_path, check=True)
+    head = subprocess.check_output([*git, "rev-parse", "--short", "HEAD"], cwd=tmp_path, text=True)
+    with patch.object(run, "HERE", results):
+        for name in ("results.json", "results.md"):
+            (results / name).write_text("[]\n")
+        assert run.current_commit(tmp_path) == head.strip()
+        (results / "results.py").write_text("new code\n")
+        assert run.current_commit(tmp_path) == head.strip() + "+"
+        (results / "results.py").unlink()
+        (tmp_path / "code.py").write_text("2\n")
+        assert run.current_commit(results) == head.strip() + "+"
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("squad", "expected it in a folder named insuranceqa, wikiqa"), ("wikiqa", "expected a folder")],
+)
+def test_mistakes(tmp_path: Path, name: str, message: str) -> None:
+    config, _ = toy(tmp_path, name)
+    with pytest.raises(InputError, match=message):
+        reproduce(tmp_path, config, tmp_path / "nowhere")
+
+
+@pytest.mark.benchmark_data
+@pytest.mark.parametrize(("name", "dev", "test"), [("trecqa", 65, 68), ("wikiqa", 126, 243)])
+def test_the_papers_questions(benchmarks: Path, name: str, dev: int, test: int) -> None:
+    parts = read_parts(name, benchmarks / name, DEFAULT_MATCH)
+    assert (len(parts.dev.answerable), len(parts.test.answerable)) == (dev, test)
