@@ -186,7 +186,11 @@ SPECS = [
         family="attentive-pooling",
         cached="token states",
         build=ap_bilstm,
-        options={"hidden": Option(141, "units of the LSTM in each direction"), "sharpness": SHARPNESS, "dropout": DROPOUT},
+        options={
+            "hidden": Option(141, "units of the LSTM in each direction"),
+            "sharpness": SHARPNESS,
+            "dropout": DROPOUT,
+        },
         recipe=Recipe("hinge", "sgd", 1.1, "inverse", batch_size=20, margin=0.2),
     ),
 ]

@@ -149,9 +149,9 @@ class TransformerStates(nn.Module):
         hidden = self._recalled(batch) if self.frozen else self._read(heard)
         return States(tokens=self.projection(hidden) * heard.mask.unsqueeze(2), mask=heard.mask)
 
-    def hidden(self, batch: TokenBatch) -> States:
+    def hidden(self, batch: TokenBatch) -> Tensor:
         """(N, T, H) states, not projected; zero on padding."""
-        return States(tokens=self._read(batch) * batch.mask.unsqueeze(2), mask=batch.mask)
+        return self._read(batch) * batch.mask.unsqueeze(2)
 
     @contextmanager
     def remembering(self) -> Iterator[None]:
@@ -188,7 +188,7 @@ class TransformerStates(nn.Module):
         for row in set(range(len(texts))).difference(new):
             hidden[row, : lengths[row]] = self._memory[texts[row]].float()
         if new:
-            hidden[new] = self._read(TokenBatch(batch.ids[new], batch.mask[new])) * batch.mask[new].unsqueeze(2)
+            hidden[new] = self.hidden(TokenBatch(batch.ids[new], batch.mask[new]))
         for row in new:
             kept = hidden[row, : lengths[row]].half()
             if self._room > kept.nbytes:
@@ -222,12 +222,14 @@ class AttentivePoolingTransformer(AttentivePooling):
             batches: a sample of the texts.
         """
         encoder = self.encoder.eval()
-        hidden = [encoder.hidden(batch) for batch in batches]
-        means = torch.cat([nn.functional.normalize(mean_pool(h.tokens, h.mask), dim=1) for h in hidden])
+        hidden = [(encoder.hidden(batch), batch.mask) for batch in batches]
+        means = torch.cat([nn.functional.normalize(mean_pool(h, mask), dim=1) for h, mask in hidden])
         directions = torch.linalg.svd(means, full_matrices=False).Vh
         encoder.projection.weight.copy_(directions[: encoder.state_size])
-        lengths = torch.cat([(h.tokens @ encoder.projection.weight.T)[h.mask].pow(2).sum(dim=1) for h in hidden])
-        self.U.copy_(ATTENTION / (self.sharpness * lengths.mean()) * torch.eye(encoder.state_size, device=self.U.device))
+        lengths = torch.cat([(h[mask] @ encoder.projection.weight.T).pow(2).sum(dim=1) for h, mask in hidden])
+        self.U.copy_(
+            ATTENTION / (self.sharpness * lengths.mean()) * torch.eye(encoder.state_size, device=self.U.device)
+        )
 
 
 def ap_transformer(

@@ -1,4 +1,4 @@
-"""What a training run starts with: a tokenizer, and a model from random numbers, word vectors or a pretrained encoder."""
+"""What a training run starts with: a tokenizer, and a model of random numbers, word vectors or a pretrained encoder."""
 
 from __future__ import annotations
 
@@ -62,7 +62,9 @@ def _with_encoder(
     data: Dataset, config: TrainingConfig, options: Mapping[str, Any], vectors: WordVectors | None, device: torch.device
 ) -> tuple[AnswerModel, AnyTokenizer, Inputs]:
     if vectors:
-        raise InputError(f"{config.model} reads with a pretrained encoder, which brings its own vectors: leave these out.")
+        raise InputError(
+            f"{config.model} reads with a pretrained encoder, which brings its own vectors: leave these out."
+        )
     folder = find_encoder(options["encoder"])
     tokenizer = SubwordTokenizer.load(folder / TOKENIZER, config.max_tokens)
     inputs = Inputs(tokenizer.words, config.embedding_size, config.max_tokens, read_encoder_config(folder))

@@ -25,7 +25,7 @@ from ap_ranker.models.ap_transformer import AttentivePoolingTransformer
 from ap_ranker.models.base import AnswerModel, PairModel
 from ap_ranker.models.classifier import Classifier
 from ap_ranker.models.metzler_bendersky import MetzlerBendersky
-from ap_ranker.models.registry import complete_options, model_spec
+from ap_ranker.models.registry import complete_options
 from ap_ranker.models.spec import Recipe
 from ap_ranker.ranking.checkpoint import CheckpointConfig, save_checkpoint
 from ap_ranker.ranking.ranker import Ranker, resolve_device
@@ -39,8 +39,8 @@ from ap_ranker.training.distributed import gather, gather_states, is_first_proce
 from ap_ranker.training.memory import keep_freed_memory
 from ap_ranker.training.negatives import HardNegatives, MineEachEpoch
 from ap_ranker.training.objectives import IGNORE, NEGATIVE, hinge, in_batch_softmax, listwise, pointwise
-from ap_ranker.training.start import start
 from ap_ranker.training.sentences import with_answer_sentences
+from ap_ranker.training.start import start
 
 
 @dataclass(frozen=True)
