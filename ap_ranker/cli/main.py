@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.logging import RichHandler
 from rich.markup import escape
 
-from ap_ranker.cli import ask, benchmark, compare, encode, evaluate, models, train
+from ap_ranker.cli import ask, benchmark, compare, encode, evaluate, models, train, tune
 from ap_ranker.errors import InputError
 
 app = typer.Typer(
@@ -21,6 +21,7 @@ app = typer.Typer(
     pretty_exceptions_show_locals=False,
 )
 app.command("train")(train.train)
+app.command("tune")(tune.tune)
 app.command("evaluate")(evaluate.evaluate)
 app.command("compare")(compare.compare)
 app.command("benchmark")(benchmark.benchmark)

@@ -211,27 +211,39 @@ def read_config(path: Path | None, given: Mapping[str, Any]) -> TrainingConfig:
     Raises:
         InputError: unreadable, an unknown name, a value of the wrong kind.
     """
-    values: dict[str, Any] = {}
-    if path is not None:
-        try:
-            values = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
-        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-            raise InputError(f"{path}: expected a YAML file of settings ({error}).") from error
-        if not isinstance(values, dict):
-            raise InputError(f"{path}: expected 'name: value' lines, found {type(values).__name__}.")
-    known = {f.name: f for f in fields(TrainingConfig)}
-    for name, value in values.items():
-        if name not in known:
-            raise InputError(f"{path}: unknown setting {name!r}: expected one of {', '.join(known)}.")
-        values[name] = _checked(name, value, known[name].default, str(known[name].type), path)
+    values = {} if path is None else read_settings(path)
+    values = {name: checked_setting(name, value, path) for name, value in values.items()}
     return TrainingConfig(**{**values, **{name: value for name, value in given.items() if value is not None}})
 
 
-def _checked(name: str, value: Any, default: Any, annotation: str, path: Path | None) -> Any:
-    """The value, if it is of the kind that the setting's annotation names."""
+def read_settings(path: Path) -> dict[str, Any]:
+    """The lines 'name: value' of a YAML file, not looked at any further.
+
+    Raises:
+        InputError: unreadable, or anything but such lines.
+    """
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise InputError(f"{path}: expected a YAML file of settings ({error}).") from error
+    if not isinstance(values, dict):
+        raise InputError(f"{path}: expected 'name: value' lines, found {type(values).__name__}.")
+    return values
+
+
+def checked_setting(name: str, value: Any, where: object) -> Any:
+    """The value of an attribute of `TrainingConfig`, if there is one of that name and the value is of its kind.
+
+    Raises:
+        InputError: there is none, or it is not; the message begins with `where`.
+    """
+    known = {f.name: f for f in fields(TrainingConfig)}
+    if name not in known:
+        raise InputError(f"{where}: unknown setting {name!r}: expected one of {', '.join(known)}.")
+    default, annotation = known[name].default, str(known[name].type)
     if name == "match":
         if value not in list(Match):
-            raise InputError(f"{path}: expected match to be one of {', '.join(Match)}, found {value!r}.")
+            raise InputError(f"{where}: expected match to be one of {', '.join(Match)}, found {value!r}.")
         return Match(value)
     kinds: dict[str, type | tuple[type, ...]] = {"int": int, "float": (int, float), "bool": bool, "str": str}
     kind = kinds.get(annotation.removesuffix(" | None"), object if name in _CHOICES else Mapping)
@@ -239,4 +251,4 @@ def _checked(name: str, value: Any, default: Any, annotation: str, path: Path | 
         isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
     ):
         return value
-    raise InputError(f"{path}: expected {name} to be of type {annotation}, found {value!r}.")
+    raise InputError(f"{where}: expected {name} to be of type {annotation}, found {value!r}.")

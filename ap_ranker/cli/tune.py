@@ -1,0 +1,124 @@
+"""`ap-ranker tune`: which settings suit your data."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from ap_ranker.cli.data import describe, read_training_data
+from ap_ranker.cli.options import Answers, Device, MatchText
+from ap_ranker.errors import InputError
+from ap_ranker.processes import process_count
+
+if TYPE_CHECKING:
+    from ap_ranker.training.tune import Search, Trial
+
+console = Console(soft_wrap=True)
+
+
+def tune(
+    data: Annotated[Path, typer.Argument(help="A file or folder, as for train.")],
+    space: Annotated[Path, typer.Option(help="A YAML file of what may be tried; examples/faq/space.yaml is one.")],
+    output: Annotated[
+        Path, typer.Option(help="A folder for the search; the same command with the same folder goes on with it.")
+    ],
+    config: Annotated[Path | None, typer.Option(help="A YAML file with settings of all trials.")] = None,
+    trials: Annotated[int, typer.Option(min=1, help="So many in all.")] = 20,
+    dev: Annotated[
+        Path | None, typer.Option(help="Questions that measure each trial; by default some are set aside.")
+    ] = None,
+    answers: Answers = None,
+    embeddings: Annotated[str | None, typer.Option(help="Word vectors, as for train.")] = None,
+    match: MatchText = None,
+    device: Device = "auto",
+    seed: Annotated[int | None, typer.Option(help="Of the search and of each training run.")] = None,
+) -> None:
+    """Search for the settings that suit your data."""
+    from ap_ranker.training.config import read_config
+    from ap_ranker.training.space import read_space
+
+    if process_count() > 1:
+        raise InputError(f"Expected one process, found {process_count()}: start ap-ranker tune without torchrun.")
+    settings = read_config(config, {"match": match, "seed": seed})
+    wanted = read_space(space, settings)
+
+    from ap_ranker.text.vectors import read_vectors
+    from ap_ranker.training.tune import BEST, CHECKPOINT
+    from ap_ranker.training.tune import tune as run
+
+    training, development = read_training_data(data, dev, answers, settings)
+    describe(console, "Training data", training)
+    describe(console, "Dev data", development)
+    result = run(
+        training,
+        development,
+        wanted,
+        output,
+        settings,
+        trials=trials,
+        vectors=read_vectors(embeddings) if embeddings else None,
+        device=device,
+        on_trial=_report,
+    )
+    _print(result)
+    files = {"--dev": dev, "--answers": answers, "--embeddings": embeddings}
+    given = [part for name, value in files.items() if value is not None for part in (name, str(value))]
+    ending = ["--config", str(output / BEST), "--output", str(output / "trained")]
+    command = shlex.join(["ap-ranker", "train", str(data), *given, *ending])
+    console.print(f"The best trial's checkpoint: {escape(str(output / CHECKPOINT))}. To train it anew:")
+    console.print(command, markup=False, highlight=False)
+
+
+def _report(trial: Trial, best: bool) -> None:
+    """One line on a finished trial."""
+    parts = [f"trial {trial.number:3d}", "failed       " if trial.mrr is None else f"dev MRR {trial.mrr:.3f}"]
+    parts += [_text(trial.values), f"{trial.seconds:.0f} s"]
+    if trial.state == "pruned":
+        parts.append(f"ended after epoch {trial.epochs}, as it fell behind")
+    elif trial.state == "failed":
+        parts.append(f"failed: {trial.error}" if trial.mrr is not None else trial.error)
+    elif best:
+        parts.append("best so far")
+    console.print("   ".join(parts), markup=False, highlight=False)
+
+
+def _text(values: Mapping[str, Any]) -> str:
+    return ", ".join(
+        f"{name} {f'{value:.4g}' if isinstance(value, float) else value}" for name, value in values.items()
+    )
+
+
+def _print(search: Search) -> None:
+    """The five best trials with BM25 in its place, and what mattered."""
+    complete = [trial for trial in search.trials if trial.state == "complete"]
+    rows = [
+        (trial.mrr or 0.0, str(trial.number), _text(trial.values), f"{trial.seconds:.0f} s")
+        for trial in sorted(complete, key=lambda trial: -(trial.mrr or 0.0))[:5]
+    ]
+    bm25 = search.bm25["MRR"]
+    rows.insert(sum(mrr > bm25 for mrr, *_ in rows), (bm25, "BM25", "", ""))
+    table = Table()
+    table.add_column("trial", justify="right", no_wrap=True)
+    table.add_column("dev MRR", justify="right", no_wrap=True)
+    table.add_column("settings")
+    table.add_column("time", justify="right", no_wrap=True)
+    for mrr, name, values, seconds in rows:
+        table.add_row(name, f"{mrr:.3f}", escape(values), seconds, style="bold" if name == "BM25" else None)
+    console.print(table)
+    states = [trial.state for trial in search.trials]
+    console.print(
+        f"{len(states)} trials: {states.count('complete')} complete, {states.count('pruned')} ended early, "
+        f"{states.count('failed')} failed. These dev questions chose the settings, so they flatter them: measure on "
+        "others with ap-ranker evaluate.",
+        highlight=False,
+    )
+    if search.importance:
+        shares = ", ".join(f"{name} {share:.0%}" for name, share in search.importance.items())
+        console.print(f"What mattered most, roughly: {shares}.", markup=False, highlight=False)

@@ -1,0 +1,377 @@
+"""A search for better settings: many runs on the same data, each with settings that the earlier ones make likely.
+
+Akiba et al., Optuna, KDD 2019. Its tree-structured Parzen estimator (Bergstra et al., NeurIPS 2011) proposes settings,
+its median rule ends runs that fall behind.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import shutil
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+import yaml
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+from ap_ranker.data.dataset import Dataset, sample_questions
+from ap_ranker.errors import InputError
+from ap_ranker.evaluation.evaluate import EvaluationSet, answerable
+from ap_ranker.files import write_whole, written_aside
+from ap_ranker.models.registry import model_spec
+from ap_ranker.ranking.checkpoint import is_checkpoint
+from ap_ranker.ranking.ranker import resolve_device
+from ap_ranker.text.vectors import WordVectors
+from ap_ranker.training.config import TrainingConfig
+from ap_ranker.training.space import OPTION, Choice, Range, Space, configure
+from ap_ranker.training.train import train
+
+try:
+    import optuna
+    from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
+    from optuna.storages import JournalStorage
+    from optuna.storages.journal import JournalFileBackend
+    from optuna.trial import FrozenTrial, TrialState
+except ImportError as missing:
+    raise InputError('A search for settings needs an extra: pip install "ap-ranker[tune]"') from missing
+
+LOG, SEARCH, BEST, CHECKPOINT = "trials.log", "search.json", "best.yaml", "checkpoint"
+"""What a search leaves in its folder: all trials, what was searched, the best settings, their checkpoint."""
+
+MEASURE = "MRR"
+"""What the search raises, on the dev questions: what chooses a run's epoch, too."""
+
+BEFORE_PRUNING = {"n_startup_trials": 5, "n_warmup_steps": 3}
+"""No run is ended before five have shown what is usual, nor in its first epochs, in which slow learners lag behind."""
+
+FOR_IMPORTANCE = 5
+"""Complete trials; with fewer, the importance of a setting is mere noise."""
+
+OVERFLOW = "the loss was no longer a finite number: a smaller learning rate may help"
+
+SAMPLE = 100
+"""Answers that a trained model scores once, to see that its scores are numbers."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One run of the search.
+
+    Attributes:
+        number: from 1; a number is left out where a run was interrupted.
+        state: `complete`; `pruned`, ended early as it fell behind; `failed`, as training refused its settings.
+        mrr: of its best epoch on the dev questions; `None` if it failed before the first one ended.
+        values: setting -> the value tried.
+        epochs: how many it was measured after.
+        seconds: how long it took.
+        error: why it failed.
+    """
+
+    number: int
+    state: Literal["complete", "pruned", "failed"]
+    mrr: float | None
+    values: Mapping[str, Any]
+    epochs: int
+    seconds: float
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class Search:
+    """The result.
+
+    Attributes:
+        trials: in the order in which they ran, those of earlier sittings included.
+        best: the one whose checkpoint is kept.
+        bm25: measure -> mean of BM25 on the same dev questions.
+        importance: setting -> its share, together 1, the greatest first (PED-ANOVA, Watanabe et al., IJCAI 2023); empty
+            where fewer than five trials are complete, or where there is one setting only.
+    """
+
+    trials: list[Trial]
+    best: Trial
+    bm25: dict[str, float]
+    importance: dict[str, float]
+
+
+def tune(
+    data: Dataset,
+    dev: Dataset,
+    space: Space,
+    output: Path,
+    base: TrainingConfig,
+    *,
+    trials: int = 20,
+    vectors: WordVectors | None = None,
+    device: str | None = None,
+    on_trial: Callable[[Trial, bool], None] = lambda *_: None,
+) -> Search:
+    """Search for the settings with the best MRR on the dev questions; one process at a time.
+
+    Args:
+        data: to learn from.
+        dev: what every trial is measured on.
+        space: what may be tried, from `read_space`.
+        output: a folder for the search. One that holds the same search goes on where it was.
+        base: the settings of all trials beside those of `space`.
+        trials: so many in all, with those of earlier sittings, without interrupted ones.
+        vectors: pre-trained word vectors.
+        device: as in `train`.
+        on_trial: told of each finished trial, and whether it is the best so far.
+
+    Raises:
+        InputError: the folder holds something else; nothing to learn from; no trial succeeded.
+    """
+    resolve_device(device)
+    answerable(data)
+    if vectors is not None and "embedding_size" in space:
+        raise InputError("Expected a space without embedding_size, as the word vectors decide it.")
+    bm25 = EvaluationSet(sample_questions(dev, base.dev_questions, base.seed)).bm25
+    parts = {"training questions": data, "dev questions": dev, "word vectors": vectors}
+    _claim(output, {"space": space, "setting": base, "data": {name: _digest(part) for name, part in parts.items()}})
+    with _quiet():
+        study = _open(output / LOG)
+        _keep_best(study, output, base)
+        while len(_finished(study)) < trials:
+            study.sampler = optuna.samplers.TPESampler(seed=_seed(base.seed, len(study.trials)))
+            _run(study, data, dev, space, output, base, vectors, device)
+            _keep_best(study, output, base)
+            done = study.get_trials()[-1]
+            on_trial(_trial(done), _best(study) == done)
+        finished, best = [_trial(found) for found in _finished(study)], _best(study)
+        if best is None:
+            raise InputError(
+                f"{output}: expected at least one of {len(finished)} trials to succeed, found none; the last one: "
+                f"{finished[-1].error}. Change the space, and name another folder."
+            )
+        return Search(finished, _trial(best), bm25, _importance(study))
+
+
+def _run(
+    study: optuna.Study,
+    data: Dataset,
+    dev: Dataset,
+    space: Space,
+    output: Path,
+    base: TrainingConfig,
+    vectors: WordVectors | None,
+    device: str | None,
+) -> None:
+    """Train with settings that the study proposes, and tell it what came of them."""
+    trial = study.ask()
+    config = configure(base, _draw(trial, space, base))
+    watch = _Watch(trial)
+    folder = output / f"trial-{trial.number}"
+    try:
+        result = train(data, dev, folder, config, vectors=vectors, device=device, callbacks=(watch,))
+        texts = [answer.text for answer in dev.answers[:SAMPLE]]
+        if result.ranker.score(dev.answerable[0].text, texts).isnan().any():
+            raise FloatingPointError(OVERFLOW)  # after the last step; such scores leave the answers in any order
+    except (InputError, FloatingPointError, torch.OutOfMemoryError) as error:
+        trial.set_user_attr("error", str(error).split("\n")[0])
+        study.tell(trial, state=TrialState.FAIL)
+        return
+    if watch.pruned:
+        study.tell(trial, state=TrialState.PRUNED)
+    else:
+        study.tell(trial, result.dev[MEASURE])
+
+
+def _seed(seed: int, trial: int) -> int:
+    """The sampler's seed for a trial: it depends on the trials before, not on where the search was interrupted.
+
+    Mixed, not added: seed 2 would else repeat the draws of seed 1, one trial later.
+    """
+    return int(np.random.SeedSequence([seed, trial]).generate_state(1)[0])
+
+
+def _draw(trial: optuna.Trial, space: Space, base: TrainingConfig) -> dict[str, Any]:
+    """The trial's values; the model first, as the others depend on it."""
+    values: dict[str, Any] = {}
+    for name in sorted(space, key=lambda name: name != "model"):
+        options = model_spec(values.get("model", base.model)).options
+        if not name.startswith(OPTION) or name.removeprefix(OPTION) in options:
+            values[name] = _suggest(trial, name, space[name])
+    return values
+
+
+def _suggest(trial: optuna.Trial, name: str, setting: Choice | Range) -> Any:
+    if isinstance(setting, Choice):
+        return trial.suggest_categorical(name, setting.values)
+    if isinstance(setting.low, int) and isinstance(setting.high, int):
+        return trial.suggest_int(name, setting.low, setting.high, step=int(setting.step or 1), log=setting.log)
+    return trial.suggest_float(name, setting.low, setting.high, step=setting.step, log=setting.log)
+
+
+class _Watch(TrainerCallback):
+    """Tells the trial of each epoch, and ends a run that has fallen behind or whose numbers have overflowed."""
+
+    def __init__(self, trial: optuna.Trial) -> None:
+        self.trial, self.pruned = trial, False
+
+    def on_epoch_end(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        model: torch.nn.Module | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """A loss that is not finite makes the next weights so, which is seen once an epoch instead of at each step."""
+        assert model is not None
+        if not all(bool(weights.isfinite().all()) for weights in model.parameters()):
+            raise FloatingPointError(OVERFLOW)
+
+    def on_evaluate(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        metrics: dict[str, float] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        epoch = round(state.epoch or 0)
+        self.trial.report((metrics or {})[f"eval_{MEASURE}"], epoch)
+        if epoch < args.num_train_epochs and self.trial.should_prune():
+            self.pruned = control.should_training_stop = True
+
+
+def _claim(output: Path, search: Mapping[str, Any]) -> None:
+    """Note in the folder what is searched, or make sure that it is what an earlier sitting noted there."""
+    wanted = json.loads(json.dumps(search, default=asdict))
+    path = output / SEARCH
+    if not path.is_file():
+        if output.exists() and not (output.is_dir() and not any(output.iterdir())):
+            raise InputError(f"{output}: expected a new folder or one of an earlier search, found something else.")
+        output.mkdir(parents=True, exist_ok=True)
+        write_whole(path, json.dumps(wanted, indent=2, ensure_ascii=False) + "\n")
+        return
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        different = [
+            f"{part} {name}"
+            for part, entries in wanted.items()
+            for name in sorted(entries.keys() | found[part].keys())
+            if entries.get(name) != found[part].get(name)
+        ]
+    except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
+        raise InputError(f"{path}: expected what an earlier search noted there, found something else.") from error
+    if different:
+        raise InputError(
+            f"{output}: expected to go on with the search that was begun there, found another {', '.join(different)}. "
+            "Name another folder with --output, or remove this one."
+        )
+
+
+def _digest(part: Dataset | WordVectors | None) -> str | None:
+    """Tells one data set from another, wherever they are stored."""
+    if part is None:
+        return None
+    if isinstance(part, Dataset):
+        return hashlib.sha256(repr((part.answers, part.questions, part.judged, part.classes)).encode()).hexdigest()
+    digest = hashlib.sha256("\n".join(part.words).encode())
+    digest.update(part.matrix.tobytes())
+    return digest.hexdigest()
+
+
+def _open(log: Path) -> optuna.Study:
+    """The study with the trials of the log; those under way when an earlier sitting was interrupted have failed."""
+    if log.exists() and (text := log.read_bytes()) and not text.endswith(b"\n"):
+        write_whole(log, text[: text.rfind(b"\n") + 1].decode())  # the interruption cut the last line short
+    try:
+        study = optuna.create_study(
+            study_name="tune",
+            storage=JournalStorage(JournalFileBackend(str(log))),
+            pruner=optuna.pruners.MedianPruner(**BEFORE_PRUNING),
+            direction="maximize",
+            load_if_exists=True,
+        )
+        for trial in study.get_trials(states=(TrialState.RUNNING,)):
+            study.tell(trial.number, state=TrialState.FAIL)
+    except (ValueError, KeyError) as error:
+        raise InputError(f"{log}: expected the log of an earlier search, found damaged lines ({error}).") from error
+    return study
+
+
+def _finished(study: optuna.Study) -> list[FrozenTrial]:
+    """All but interrupted trials: of a failed one the reason is known."""
+    return [t for t in study.get_trials() if t.state.is_finished() and (t.state != TrialState.FAIL or _error(t))]
+
+
+def _error(trial: FrozenTrial) -> str:
+    return str(trial.user_attrs.get("error", ""))
+
+
+def _best(study: optuna.Study) -> FrozenTrial | None:
+    """The first of those with the best value."""
+    complete = study.get_trials(states=(TrialState.COMPLETE,))
+    return max(complete, key=lambda trial: trial.value or 0.0, default=None)
+
+
+def _trial(found: FrozenTrial) -> Trial:
+    reached = found.intermediate_values
+    states: dict[TrialState, Literal["complete", "pruned"]] = {
+        TrialState.COMPLETE: "complete",
+        TrialState.PRUNED: "pruned",
+    }
+    return Trial(
+        number=found.number + 1,
+        state=states.get(found.state, "failed"),
+        mrr=found.value if found.state == TrialState.COMPLETE else max(reached.values(), default=None),
+        values=found.params,
+        epochs=max(reached, default=0),
+        seconds=found.duration.total_seconds() if found.duration else 0.0,
+        error=_error(found),
+    )
+
+
+def _keep_best(study: optuna.Study, output: Path, base: TrainingConfig) -> None:
+    """Make the best trial's checkpoint the folder's, if it is a new one, and remove the others.
+
+    A trial's checkpoint waits in a folder of its own until the log says that it is complete, so an interruption at any
+    point is made up for by the next call.
+    """
+    best = _best(study)
+    if best is not None and is_checkpoint(new := output / f"trial-{best.number}"):
+        with written_aside(output / CHECKPOINT) as draft:
+            shutil.copytree(new, draft, dirs_exist_ok=True)
+        title = f"# The best trial of `ap-ranker tune`, number {best.number + 1}: dev MRR {best.value:.4f}.\n"
+        write_whole(output / BEST, title + _as_yaml(configure(base, best.params)))
+    for other in output.glob("trial-*"):
+        shutil.rmtree(other)
+
+
+def _as_yaml(config: TrainingConfig) -> str:
+    """The model and what differs from the defaults, as `read_config` reads it."""
+    values, defaults = (json.loads(json.dumps(asdict(c))) for c in (config, TrainingConfig()))
+    different = {name: value for name, value in values.items() if name == "model" or value != defaults[name]}
+    return yaml.safe_dump(different, sort_keys=False, allow_unicode=True)
+
+
+def _importance(study: optuna.Study) -> dict[str, float]:
+    complete = study.get_trials(states=(TrialState.COMPLETE,))
+    if len(complete) < FOR_IMPORTANCE or len({name for trial in complete for name in trial.params}) < 2:
+        return {}
+    found = get_param_importances(study, evaluator=PedAnovaImportanceEvaluator(), normalize=False)
+    total = sum(found.values())
+    return {name: value / total for name, value in found.items()} if total > 0 else {}
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Without optuna's own log and its remarks on what it calls experimental."""
+    before = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", module=r"optuna|ap_ranker\.training\.tune")
+            yield
+    finally:
+        optuna.logging.set_verbosity(before)

@@ -1,0 +1,122 @@
+"""`ap-ranker tune` as a user runs it, in this process: torch need not be loaded for each mistake."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from ap_ranker.cli.main import app
+from ap_ranker.errors import InputError
+
+PAIRS = "question,answer\n" + "".join(
+    f"{pattern.format(topic)},All about your {topic} [and more].\n"
+    for topic in ("parcel", "refund", "battery", "helmet")
+    for pattern in ("where is my {}", "the {} is gone", "help with a {}")
+)
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder in which the command runs."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    (tmp_path / "my faq.csv").write_text(PAIRS)
+    (tmp_path / "base.yaml").write_text("options: {filters: 8}\nembedding_size: 8\nepochs: 1\noptimizer: sgd\n")
+    (tmp_path / "space.yaml").write_text("learning_rate: [1.0e-9, 0.02, 1.0e+30]\noptions.dropout: [0.0, 0.1]\n")
+    return tmp_path
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def tune(*arguments: object) -> Result:
+    common = ("--space", "space.yaml", "--config", "base.yaml", "--output", "out", "--device", "cpu")
+    return run("tune", "my faq.csv", *common, *arguments)
+
+
+def test_tune_and_go_on_and_train_anew(place: Path) -> None:
+    first = tune("--trials", 2, "--seed", 3)
+    assert first.exit_code == 0, first.output
+    assert [line.split()[:2] for line in first.stdout.splitlines() if line.startswith("trial")] == [
+        ["trial", "1"],
+        ["trial", "2"],
+    ]
+    assert "What mattered" not in first.stdout
+    second = tune("--trials", 9, "--seed", 3)
+    assert second.exit_code == 0, second.output
+    lines = [line for line in second.stdout.splitlines() if line.startswith("trial")]
+    assert [int(line.split()[1]) for line in lines] == list(range(3, 10))
+    for line in lines:
+        assert ("failed: the loss was no longer a finite number" in line) == ("learning_rate 1e+30" in line)
+        assert "options.dropout 0" in line
+    assert "│  BM25 │" in second.stdout
+    assert sum(line.startswith("│") for line in second.stdout.splitlines()) == 6  # the five best and BM25
+    assert "9 trials: " in second.stdout
+    assert "What mattered most, roughly: " in second.stdout
+    command = shlex.split(second.stdout.splitlines()[-1])
+    assert command[:3] == ["ap-ranker", "train", "my faq.csv"]
+    assert "seed: 3" in Path("out/best.yaml").read_text()
+    trained = run(*command[1:], "--device", "cpu")
+    assert trained.exit_code == 0, trained.output
+    again, kept = (Path("out", name, "model.safetensors").read_bytes() for name in ("trained", "checkpoint"))
+    assert again == kept
+    assert tune("--trials", 9, "--seed", 3).exit_code == 0  # the trained one is in nobody's way
+
+
+def test_the_train_command_names_what_the_search_was_given(place: Path) -> None:
+    (place / "dev.csv").write_text(PAIRS)
+    (place / "v.txt").write_text("parcel 1 2 3\nrefund 4 5 6\n")
+    result = tune("--trials", 1, "--dev", "dev.csv", "--embeddings", "v.txt", "--match", "answer")
+    assert result.exit_code == 0, result.output
+    expected = "train 'my faq.csv' --dev dev.csv --embeddings v.txt --config out/best.yaml --output out/trained"
+    assert result.stdout.splitlines()[-1] == f"ap-ranker {expected}"
+    assert "match: answer" in Path("out/best.yaml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--space", "nowhere.yaml"], "nowhere.yaml: expected a YAML file of settings"),
+        (["--space", "base.yaml"], "base.yaml, options: expected the options one by one, as options.NAME"),
+        (["--config", "space.yaml"], "space.yaml: expected learning_rate to be of type float"),
+        (["--embeddings", "no.txt"], "No word vectors at 'no.txt'"),
+        (["--dev", "no.csv"], "No file at 'no.csv'"),
+        (["--device", "cuda:99"], "Expected a device such as auto, cpu or cuda:0"),
+        (["--output", "."], "expected a new folder or one of an earlier search, found something else"),
+    ],
+)
+def test_mistakes(place: Path, arguments: list[str], message: str) -> None:
+    result = tune(*arguments)
+    assert isinstance(result.exception, InputError)
+    assert message in str(result.exception)
+    assert not (place / "out").exists()
+
+
+def test_another_space_is_another_search(place: Path) -> None:
+    assert tune("--trials", 1).exit_code == 0
+    (place / "space.yaml").write_text("learning_rate: [0.02]\n")
+    result = tune("--trials", 2)
+    assert isinstance(result.exception, InputError)
+    assert "out: expected to go on with the search that was begun there, found another space learning_rate" in str(
+        result.exception
+    )
+
+
+def test_without_optuna(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    monkeypatch.delitem(sys.modules, "ap_ranker.training.tune", raising=False)
+    result = tune()
+    assert isinstance(result.exception, InputError)
+    assert 'pip install "ap-ranker[tune]"' in str(result.exception)
+
+
+def test_one_process_only(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    result = tune()
+    assert isinstance(result.exception, InputError)
+    assert "Expected one process, found 2" in str(result.exception)

@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+
+from ap_ranker.errors import InputError
+from ap_ranker.training.config import TrainingConfig, read_config
+from ap_ranker.training.space import Choice, Range, Space, configure, read_space
+
+BASE = TrainingConfig(options={"filters": 8}, epochs=2)
+
+
+def read(folder: Path, text: str, base: TrainingConfig = BASE) -> Space:
+    (folder / "space.yaml").write_text(text)
+    return read_space(folder / "space.yaml", base)
+
+
+def test_choices_and_ranges(tmp_path: Path) -> None:
+    space = read(
+        tmp_path,
+        "learning_rate: {low: 1.0e-4, high: 1, log: true}\n"
+        "batch_size: [8, 16]\n"
+        "temperature: [null, 0.05]\n"
+        "epochs: {low: 1, high: 10, step: 4}\n"
+        "options.dropout: {low: 0.1, high: 0.45, step: 0.1}\n"
+        "options.filters: {low: 4, high: 8}\n",
+    )
+    assert space == {
+        "learning_rate": Range(0.0001, 1.0, log=True),
+        "batch_size": Choice((8, 16)),
+        "temperature": Choice((None, 0.05)),
+        "epochs": Range(1, 9, step=4),  # the last whole step
+        "options.dropout": Range(0.1, 0.4, step=0.1),
+        "options.filters": Range(4, 8),
+    }
+    # An integer stays one, and a setting that may be a fraction is one, however its ends are written.
+    kinds = {name: type(entry.high) for name, entry in space.items() if isinstance(entry, Range)}
+    assert kinds == {"learning_rate": float, "epochs": int, "options.dropout": float, "options.filters": int}
+
+
+def test_values_over_the_base() -> None:
+    config = configure(BASE, {"learning_rate": 0.1, "options.dropout": 0.5, "options.filters": 4})
+    assert (config.learning_rate, config.epochs) == (0.1, 2)
+    assert config.options == {"filters": 4, "dropout": 0.5}
+    other = configure(BASE, {"model": "qa-bilstm", "options.hidden": 3})
+    assert (other.model, other.options) == ("qa-bilstm", {"hidden": 3})  # which has no filters
+    assert BASE.options == {"filters": 8}
+
+
+def test_the_example(tmp_path: Path) -> None:
+    faq = ROOT / "examples" / "faq"
+    space = read_space(faq / "space.yaml", read_config(faq / "settings.yaml", {}))
+    assert "learning_rate" in space
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "space.yaml: expected at least one line 'setting: [choice, choice]', found none"),
+        ("- a", "space.yaml: expected 'name: value' lines, found list"),
+        ("a: [", "space.yaml: expected a YAML file of settings"),
+        ("epoch: [3]", "space.yaml, epoch: expected options.NAME or one of model, recipe"),
+        ("epoch: {low: 1, high: 2}", "space.yaml, epoch: expected options.NAME or one of model, recipe"),
+        ("3: [3]", "found '3'"),
+        ("options: [a]", "space.yaml, options: expected the options one by one, as options.NAME"),
+        ("seed: [1, 2]", "space.yaml, seed: expected no seed"),
+        ("match: [both, answer]", "space.yaml, match: expected no match"),
+        (
+            "dev_share: [0.1, 0.2]",
+            "dev_share: expected no dev_share: every trial is measured on the same dev questions",
+        ),
+        ("dev_questions: [5, 9]", "space.yaml, dev_questions: expected no dev_questions"),
+        ("epochs: []", "space.yaml, epochs: expected at least one choice, found an empty list"),
+        ("epochs: 3", "expected a list of choices, or low and high, found 3. A value that all trials share belongs"),
+        ("epochs: [3, 3]", "space.yaml, epochs: expected each choice once, found [3, 3]"),
+        ("epochs: [[3]]", "expected words, numbers, true, false or null as choices, found [3]"),
+        ("epochs: [3, many]", "space.yaml, epochs: expected epochs to be of type int, found 'many'"),
+        ("epochs: [3, 0]", "space.yaml, epochs: Expected epochs above 0, found 0"),
+        ("epochs: {low: 1}", "space.yaml, epochs: expected low and high, found no high"),
+        ("epochs: {}", "space.yaml, epochs: expected low and high, found no high and no low"),
+        ("epochs: {low: 1, high: 3, by: 2}", "expected low, high, log and step, found 'by'"),
+        ("epochs: {low: 1, high: 2.5}", "space.yaml, epochs: expected an integer as high, found 2.5"),
+        ("epochs: {low: true, high: 2}", "space.yaml, epochs: expected an integer as low, found True"),
+        (
+            "epochs: {low: 3, high: 3}",
+            "space.yaml, epochs: expected low below high, both finite, found low 3 and high 3",
+        ),
+        ("epochs: {low: 5, high: 3}", "expected low below high, both finite, found low 5 and high 3"),
+        ("epochs: {low: 0, high: 3}", "space.yaml, epochs: Expected epochs above 0, found 0"),
+        ("epochs: {low: 0, high: 3, log: true}", "space.yaml, epochs: expected low above 0, as log is true, found 0"),
+        ("epochs: {low: 1, high: 3, log: 1}", "space.yaml, epochs: expected log to be true or false, found 1"),
+        ("epochs: {low: 1, high: 9, log: true, step: 2}", "space.yaml, epochs: expected log or step, found both"),
+        ("epochs: {low: 1, high: 9, step: 0}", "expected step above 0 and at most high - low, found 0"),
+        ("epochs: {low: 1, high: 9, step: 9}", "expected step above 0 and at most high - low, found 9"),
+        ("epochs: {low: 1, high: 9, step: 1.5}", "space.yaml, epochs: expected an integer as step, found 1.5"),
+        ("learning_rate: {low: 0.1, high: .inf}", "expected low below high, both finite, found low 0.1 and high inf"),
+        ("learning_rate: {low: .nan, high: 1}", "expected low below high, both finite, found low nan"),
+        (
+            "learning_rate: {low: 1e-4, high: 1}",
+            "expected a number as low, found '1e-4'. To YAML, 1e-4 is a word: write it with a point, as in 1.0e-4",
+        ),
+        ("learning_rate: [1e-4, 0.1]", "To YAML, 1e-4 is a word"),
+        ("learning_rate: [-0.1, 0.1]", "space.yaml, learning_rate: Expected learning_rate above 0, found -0.1"),
+        (
+            "phrases: {low: 0, high: 1}",
+            "expected a list of choices, as it is not a number, found {'low': 0, 'high': 1}",
+        ),
+        ("objective: [hinge, triplet]", "Expected objective to be one of softmax, hinge, pointwise, listwise, found"),
+        ("options.filter: [3]", "options.filter: expected an option of ap-cnn: dropout, filters"),
+        ("options.filters: [3, a]", "space.yaml, options.filters: ap-cnn: option 'filters' must be int, found 'a'"),
+        ("model: [ap-cnn, ap-cn]", "space.yaml, model: Unknown model 'ap-cn'"),
+        ("options.filters: [3]\nmodel: [ap-cn]", "space.yaml, model: Unknown model 'ap-cn'"),
+        ("model: {low: a, high: b}", "space.yaml, model: expected a list of choices, as it is not a number"),
+        (
+            "model: [qa-bilstm, ap-bilstm]\noptions.filters: [3]",
+            "options.filters: expected an option of qa-bilstm or ap-bilstm: dropout, hidden",
+        ),
+    ],
+)
+def test_mistakes(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(InputError) as raised:
+        read(tmp_path, text)
+    assert message in str(raised.value)
+    assert str(raised.value).startswith(str(tmp_path / "space.yaml"))
+
+
+def test_an_option_that_one_of_the_models_has(tmp_path: Path) -> None:
+    space = read(tmp_path, "options.hidden: {low: 2, high: 4}\nmodel: [ap-cnn, qa-bilstm]")
+    assert space == {"model": Choice(("ap-cnn", "qa-bilstm")), "options.hidden": Range(2, 4)}
+
+
+def test_no_file() -> None:
+    with pytest.raises(InputError, match=r"nowhere.yaml: expected a YAML file of settings"):
+        read_space(Path("nowhere.yaml"), BASE)

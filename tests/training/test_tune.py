@@ -1,0 +1,350 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import optuna
+import pytest
+import torch
+from optuna.trial import TrialState
+
+from ap_ranker.data.dataset import Answer, Dataset, Question
+from ap_ranker.errors import InputError
+from ap_ranker.evaluation.evaluate import EvaluationSet, evaluate
+from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.text.vectors import WordVectors
+from ap_ranker.training import tune as module
+from ap_ranker.training.config import TrainingConfig, read_config
+from ap_ranker.training.space import Choice, Range, Space, configure
+from ap_ranker.training.train import train
+from ap_ranker.training.tune import Search, Trial, tune
+
+TOPICS = ["parcel", "refund", "battery", "helmet", "invoice", "account", "brake", "lease"]
+DATA = Dataset(
+    "tiny",
+    [Answer(topic, f"all about the {topic} we know") for topic in TOPICS],
+    [
+        Question(f"{topic}-{i}", pattern.format(topic), (row,))
+        for row, topic in enumerate(TOPICS)
+        for i, pattern in enumerate(["where is my {}?", "the {} is gone"])
+    ],
+)
+BASE = TrainingConfig(
+    options={"filters": 8, "dropout": 0.0}, epochs=2, batch_size=4, embedding_size=8, answer_sentences=False
+)
+SPACE: Space = {"learning_rate": Choice((1e-9, 0.02)), "options.filters": Range(6, 9)}
+
+
+def search(output: Path, trials: int, space: Space = SPACE, base: TrainingConfig = BASE, **other: Any) -> Search:
+    return tune(DATA, DATA, space, output, base, trials=trials, device="cpu", **other)
+
+
+def log(output: Path) -> optuna.Study:
+    """The folder's log as optuna itself reads it."""
+    storage = optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(str(output / "trials.log")))
+    return optuna.load_study(study_name=None, storage=storage)
+
+
+def plant(output: Path, values: list[dict[str, Any]], measure: Any, epochs: int = 2) -> None:
+    """Write complete trials into the log that nobody trained."""
+    kinds = {
+        "learning_rate": optuna.distributions.CategoricalDistribution((1e-9, 0.02)),
+        "options.filters": optuna.distributions.IntDistribution(6, 9),
+    }
+    for params in values:
+        log(output).add_trial(
+            optuna.create_trial(
+                params=params,
+                distributions={name: kinds[name] for name in params},
+                value=measure(params),
+                intermediate_values=dict.fromkeys(range(1, epochs + 1), measure(params)),
+            )
+        )
+
+
+def files(output: Path) -> list[str]:
+    return sorted(path.name for path in output.iterdir())
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> tuple[Search, Path, list[tuple[Trial, bool]]]:
+    """A search of four trials, its folder, and what was told on the way."""
+    told: list[tuple[Trial, bool]] = []
+    output = tmp_path_factory.mktemp("tune") / "deep" / "out"
+    result = search(output, 4, on_trial=lambda trial, best: told.append((trial, best)))
+    return result, output, told
+
+
+def test_the_better_of_two_planted_settings_is_found(found: tuple[Search, Path, Any]) -> None:
+    result, _, _ = found
+    rates = {trial.values["learning_rate"]: trial.mrr for trial in result.trials}
+    assert set(rates) == {1e-9, 0.02}  # both were tried
+    assert result.best.values["learning_rate"] == 0.02
+    assert result.best.mrr == max(trial.mrr or 0 for trial in result.trials)
+    assert all(
+        isinstance(t.values["options.filters"], int) and 6 <= t.values["options.filters"] <= 9 for t in result.trials
+    )
+    assert result.bm25 == EvaluationSet(DATA).bm25
+    assert result.importance == {}  # of four trials nobody can tell
+
+
+def test_each_trial_is_told_once_with_the_best_so_far(found: tuple[Search, Path, list[tuple[Trial, bool]]]) -> None:
+    result, _, told = found
+    assert [trial for trial, _ in told] == result.trials
+    assert [trial.number for trial in result.trials] == [1, 2, 3, 4]
+    measures = [trial.mrr or 0.0 for trial in result.trials]
+    assert [best for _, best in told] == [
+        all(mrr > earlier for earlier in measures[:i]) for i, mrr in enumerate(measures)
+    ]
+
+
+def test_the_best_checkpoint_and_its_settings_are_kept(found: tuple[Search, Path, Any], tmp_path: Path) -> None:
+    result, output, _ = found
+    assert files(output) == ["best.yaml", "checkpoint", "search.json", "trials.log"]
+    kept = Ranker.from_pretrained(output / "checkpoint", "cpu")
+    assert evaluate(kept, DATA).model["MRR"] == result.best.mrr
+    config = read_config(output / "best.yaml", {})
+    assert config == configure(BASE, result.best.values)
+    again = train(DATA, DATA, tmp_path / "again", config, device="cpu").ranker.model.state_dict()
+    assert all(torch.equal(again[name], weights) for name, weights in kept.model.state_dict().items())
+
+
+def test_a_resumed_search_is_the_unbroken_one(found: tuple[Search, Path, Any], tmp_path: Path) -> None:
+    unbroken, output, _ = found
+    with patch.object(module, "train", wraps=train) as trained:
+        search(tmp_path / "out", 1)
+        resumed = search(tmp_path / "out", 4)
+        assert trained.call_count == 4
+        assert search(tmp_path / "out", 2).best == resumed.best  # all done: only the result
+        assert trained.call_count == 4
+    assert [(t.values, t.mrr) for t in resumed.trials] == [(t.values, t.mrr) for t in unbroken.trials]
+    assert (tmp_path / "out" / "best.yaml").read_text() == (output / "best.yaml").read_text()
+
+
+def test_other_seeds_draw_otherwise(tmp_path: Path) -> None:
+    """Nor does a seed repeat another's draws, one trial later."""
+    space = {"temperature": Range(0.01, 0.1)}
+    draws = {
+        trial.values["temperature"]
+        for seed in (1, 2)
+        for trial in search(tmp_path / str(seed), 2, space, replace(BASE, epochs=1, seed=seed)).trials
+    }
+    assert len(draws) == 4
+
+
+def killed(*args: Any, **kwargs: Any) -> Any:
+    raise KeyboardInterrupt
+
+
+def test_killed_while_training(tmp_path: Path) -> None:
+    """The interrupted trial does not count, and nothing of it is left."""
+    output = tmp_path / "out"
+    search(output, 1)
+    with patch.object(module.EvaluationSet, "measure", killed), pytest.raises(KeyboardInterrupt):
+        search(output, 3)
+    assert [trial.state for trial in log(output).trials] == [TrialState.COMPLETE, TrialState.RUNNING]
+    assert "trial-1.training" in files(output)
+    result = search(output, 3)
+    assert [trial.number for trial in result.trials] == [1, 3, 4]
+    assert [trial.state for trial in log(output).trials][1] == TrialState.FAIL
+    assert files(output) == ["best.yaml", "checkpoint", "search.json", "trials.log"]
+
+
+def test_killed_before_the_log_knows_of_a_checkpoint(tmp_path: Path) -> None:
+    """A complete checkpoint of a trial that never ended is not the best one's."""
+    output = tmp_path / "out"
+    with patch.object(optuna.Study, "tell", killed), pytest.raises(KeyboardInterrupt):
+        search(output, 1)
+    assert "trial-0" in files(output)
+    result = search(output, 1)
+    assert [trial.number for trial in result.trials] == [2]
+    assert "number 2" in (output / "best.yaml").read_text()
+
+
+@pytest.mark.parametrize("step", ["copytree", "write_whole"])
+def test_killed_before_the_checkpoint_is_in_its_place(step: str, tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    search(output, 1, {"learning_rate": Choice((0.02,))})
+    (output / "best.yaml").unlink()
+    place = module.shutil if step == "copytree" else module
+    work = log(output).trials[0]
+    train(DATA, DATA, output / "trial-0", configure(BASE, work.params), device="cpu")
+    with patch.object(place, step, killed), pytest.raises(KeyboardInterrupt):
+        search(output, 1, {"learning_rate": Choice((0.02,))})
+    result = search(output, 1, {"learning_rate": Choice((0.02,))})
+    assert evaluate(Ranker.from_pretrained(output / "checkpoint", "cpu"), DATA).model["MRR"] == result.best.mrr
+    assert files(output) == ["best.yaml", "checkpoint", "search.json", "trials.log"]
+
+
+def test_a_line_that_was_cut_short_is_dropped(tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    search(output, 1)
+    with (output / "trials.log").open("a") as file:
+        file.write('{"op_code":4,"wor')
+    assert [trial.number for trial in search(output, 2).trials] == [1, 2]
+    assert [trial.number for trial in search(output, 2).trials] == [1, 2]
+
+
+def test_a_hopeless_run_is_ended_early(tmp_path: Path) -> None:
+    """Five trials were perfect from the first epoch on; one that hardly learns is ended when the rule may judge it."""
+    space, base, output = {"learning_rate": Choice((1e-9,))}, replace(BASE, epochs=8, patience=8), tmp_path / "out"
+    with patch.object(module, "train", killed), pytest.raises(KeyboardInterrupt):
+        search(output, 1, space, base)
+    plant(output, [{}] * 4, lambda _: 1.0, epochs=8)
+    fifth = search(output, 5, space, base).trials[-1]
+    assert (fifth.state, fifth.epochs) == ("complete", 8)  # four are too few to judge by
+    plant(output, [{}], lambda _: 1.0, epochs=8)
+    last = search(output, 7, space, base).trials[-1]
+    assert (last.state, last.epochs) == ("pruned", 3)
+    assert last.mrr == max(log(output).trials[-1].intermediate_values.values()) < 1.0
+    assert files(output) == ["search.json", "trials.log"]  # the best ones were planted
+
+
+@pytest.mark.parametrize("sizes", [{}, {"batch_size": 64, "epochs": 1}], ids=["many steps", "at the only step"])
+def test_numbers_that_overflow_fail_the_trial_and_the_search_goes_on(sizes: dict[str, int], tmp_path: Path) -> None:
+    space = {"learning_rate": Choice((1e30, 0.02))}
+    result = search(tmp_path / "out", 5, space, replace(BASE, optimizer="sgd", **sizes))
+    states = {trial.values["learning_rate"]: (trial.state, trial.error) for trial in result.trials}
+    assert states[0.02] == ("complete", "")
+    assert states[1e30][0] == "failed"
+    assert "no longer a finite number" in states[1e30][1]
+    assert len(result.trials) == 5  # failed ones count, or such a search might never end
+
+
+@pytest.mark.parametrize("error", [InputError("no such thing\nat all"), torch.OutOfMemoryError("too large")])
+def test_settings_that_training_refuses(error: Exception, tmp_path: Path) -> None:
+    runs: list[Path] = []
+
+    def refuse_the_first(*args: Any, **kwargs: Any) -> Any:
+        runs.append(args[2])
+        if len(runs) == 1:
+            raise error
+        return train(*args, **kwargs)
+
+    with patch.object(module, "train", refuse_the_first):
+        result = search(tmp_path / "out", 2)
+    first, second = result.trials
+    assert (first.state, first.mrr, first.error) == ("failed", None, str(error).split("\n")[0])
+    assert second == result.best
+
+
+def test_no_trial_succeeds(tmp_path: Path) -> None:
+    with pytest.raises(
+        InputError, match=r"at least one of 2 trials to succeed, found none; the last one: the loss was"
+    ):
+        search(tmp_path / "out", 2, {"learning_rate": Choice((1e30,))}, replace(BASE, optimizer="sgd"))
+
+
+def test_options_of_a_model_are_drawn_for_that_model_only(tmp_path: Path) -> None:
+    space = {
+        "options.hidden": Range(3, 4),
+        "options.filters": Range(6, 9),
+        "model": Choice(("qa-bilstm", "qa-cnn")),
+        "learning_rate": Choice((0.02,)),
+    }
+    result = search(tmp_path / "out", 4, space)
+    drawn = {trial.values["model"]: set(trial.values) for trial in result.trials}
+    assert drawn == {
+        "qa-bilstm": {"model", "learning_rate", "options.hidden"},
+        "qa-cnn": {"model", "learning_rate", "options.filters"},
+    }
+    assert Ranker.from_pretrained(tmp_path / "out" / "checkpoint", "cpu").config is not None
+    assert read_config(tmp_path / "out" / "best.yaml", {}).model == result.best.values["model"]
+
+
+def test_what_mattered(tmp_path: Path) -> None:
+    """Planted trials whose measure depends on the learning rate alone."""
+    output = tmp_path / "out"
+    search(output, 1)
+    values = [{"learning_rate": rate, "options.filters": n} for rate in (1e-9, 0.02) for n in (6, 7, 8, 9)]
+    plant(output, values * 3, lambda params: 0.9 if params["learning_rate"] == 0.02 else 0.1)
+    importance = search(output, 25).importance
+    assert list(importance) == ["learning_rate", "options.filters"]
+    assert importance["learning_rate"] > 0.8
+    assert sum(importance.values()) == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"space": {"learning_rate": Choice((0.02,))}}, "another space learning_rate, space options.filters"),
+        ({"base": replace(BASE, epochs=3)}, "another setting epochs"),
+        ({"base": replace(BASE, seed=2)}, "another setting seed"),
+        ({"data": replace(DATA, questions=DATA.questions[1:])}, "another data training questions"),
+        ({"dev": replace(DATA, questions=DATA.questions[1:])}, "another data dev questions"),
+        ({"vectors": WordVectors(["parcel"], np.ones((1, 8), np.float32))}, "another data word vectors"),
+    ],
+)
+def test_another_search_is_not_mixed_in(change: dict[str, Any], message: str, found: tuple[Search, Path, Any]) -> None:
+    _, output, _ = found
+    arguments: dict[str, Any] = {"data": DATA, "dev": DATA, "space": SPACE, "base": BASE, **change}
+    before = (output / "trials.log").read_bytes()
+    with pytest.raises(InputError) as raised:
+        tune(output=output, trials=9, device="cpu", **arguments)
+    assert message in str(raised.value)
+    assert str(output) in str(raised.value)
+    assert (output / "trials.log").read_bytes() == before
+
+
+def test_the_same_data_elsewhere_is_the_same_search(found: tuple[Search, Path, Any]) -> None:
+    result, output, _ = found
+    moved = replace(DATA, name="elsewhere")
+    assert tune(moved, moved, SPACE, output, BASE, trials=4, device="cpu").trials == result.trials
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "message"),
+    [
+        ("notes.txt", "mine", "expected a new folder or one of an earlier search, found something else"),
+        ("search.json", "{", "search.json: expected what an earlier search noted there"),
+        ("search.json", "[1]", "search.json: expected what an earlier search noted there"),
+        ("search.json", '{"space": 3}', "search.json: expected what an earlier search noted there"),
+    ],
+)
+def test_a_folder_that_holds_something_else(file: str, text: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / file).write_text(text)
+    with pytest.raises(InputError, match=message):
+        search(tmp_path, 1)
+    assert files(tmp_path) == [file]
+
+
+def test_a_damaged_log(tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    search(output, 1)
+    (output / "trials.log").write_text("no json\n" + (output / "trials.log").read_text())
+    with pytest.raises(InputError, match=r"trials.log: expected the log of an earlier search, found damaged lines"):
+        search(output, 2)
+
+
+def test_nothing_is_begun_with_a_mistake(tmp_path: Path) -> None:
+    output, nothing = tmp_path / "out", Dataset("none", DATA.answers, [])
+    vectors = WordVectors(["parcel"], np.ones((1, 8), np.float32))
+    with pytest.raises(InputError, match="Expected a device"):
+        tune(DATA, DATA, SPACE, output, BASE, device="cuda:99")
+    for data, dev in ((nothing, DATA), (DATA, nothing)):
+        with pytest.raises(InputError, match="none: expected questions with a right answer"):
+            tune(data, dev, SPACE, output, BASE, device="cpu")
+    with pytest.raises(InputError, match="without embedding_size, as the word vectors decide it"):
+        search(output, 1, {"embedding_size": Choice((4, 8))}, vectors=vectors)
+    assert not output.exists()
+
+
+def test_optuna_is_quiet_and_then_as_before(
+    found: tuple[Search, Path, Any], capfd: pytest.CaptureFixture[str], recwarn: pytest.WarningsRecorder
+) -> None:
+    _, output, _ = found
+    before = optuna.logging.get_verbosity()
+    search(output, 4)
+    assert optuna.logging.get_verbosity() == before
+    assert capfd.readouterr() == ("", "")
+    assert not [warning for warning in recwarn if "xperimental" in str(warning.message)]
+
+
+def test_the_log_is_lines_of_json(found: tuple[Search, Path, Any]) -> None:
+    _, output, _ = found
+    lines = (output / "trials.log").read_text().splitlines()
+    assert all(isinstance(json.loads(line), dict) for line in lines)
