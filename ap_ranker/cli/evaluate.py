@@ -62,7 +62,12 @@ def evaluate(
     for reason, count in dataset.notes.items():
         console.print(f"  {count:,} {reason}")
     if json_file:
-        numbers = {"n_questions": report.n_questions, "model": report.model, "bm25": report.bm25}
+        numbers = {
+            "n_questions": report.n_questions,
+            "model": report.model,
+            "bm25": report.bm25,
+            "fusion": report.fusion,
+        }
         costs = {
             "encode_seconds": report.encode_seconds,
             "seconds_per_question": report.seconds_per_question,
@@ -88,6 +93,8 @@ def _print(report: Report, name: str, data: str) -> None:
         table.add_column(measure, justify="right")
     table.add_row("BM25", *(f"{value:.3f}" for value in report.bm25.values()))
     table.add_row(escape(name), *(f"{value:.3f}" for value in report.model.values()))
+    if report.fusion:
+        table.add_row("both scores added", *(f"{value:.3f}" for value in report.fusion.values()))
     gains = (report.model[measure] - value for measure, value in report.bm25.items())
     table.add_row("difference", *(f"{gain:+.3f}" for gain in gains), end_section=True)
     console.print(table)

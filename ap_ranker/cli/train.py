@@ -77,5 +77,7 @@ def train(
     )
     console.print(
         f"Wrote {escape(str(output))}: {settings.model}, epoch {result.best_epoch}, dev MRR {result.dev['MRR']:.3f} "
-        f"(BM25 {result.bm25['MRR']:.3f}), {result.seconds:.0f} s of training."
+        f"(BM25 {result.bm25['MRR']:.3f}, "
+        + (f"both added {result.fusion['MRR']:.3f}" if result.fusion else "adding it does not help")
+        + f"), {result.seconds:.0f} s of training."
     )

@@ -10,6 +10,7 @@ import numpy as np
 
 from ap_ranker.data.dataset import Dataset, Question
 from ap_ranker.errors import InputError
+from ap_ranker.evaluation.fusion import fit_weight, fuse
 from ap_ranker.evaluation.metrics import means, measure_each
 from ap_ranker.evaluation.scoring import score_candidates
 from ap_ranker.ranking.bm25 import BM25
@@ -32,6 +33,7 @@ class Report:
         candidates: what was ranked, in words.
         model: measure -> mean.
         bm25: the same for BM25.
+        fusion: the same for both scores added, with the checkpoint's weight of BM25; `None` where that is 0.
         model_each: measure -> (Q,) values of the single questions.
         bm25_each: the same for BM25.
         encode_seconds: to encode all answers once.
@@ -43,6 +45,7 @@ class Report:
     candidates: str
     model: dict[str, float]
     bm25: dict[str, float]
+    fusion: dict[str, float] | None
     model_each: dict[str, np.ndarray]
     bm25_each: dict[str, np.ndarray]
     encode_seconds: float
@@ -75,13 +78,18 @@ class EvaluationSet:
 
     def measure(self, ranker: Ranker) -> dict[str, float]:
         """The measures of the model as it is now."""
-        return means(self._measure_each(score_candidates(ranker, self.dataset, self.questions, self.pools).by_question))
+        return self.measures(self.scores(ranker))
+
+    @cached_property
+    def bm25_scores(self) -> list[np.ndarray]:
+        """BM25's scores of each question's candidates."""
+        pairs = zip(self.questions, self.pools, strict=True)
+        return [self._bm25(question.text)[list(rows)].astype(np.float64) for question, rows in pairs]
 
     @cached_property
     def bm25_each(self) -> dict[str, np.ndarray]:
         """BM25's measures on the same candidates, question by question."""
-        pairs = zip(self.questions, self.pools, strict=True)
-        return self._measure_each([self._bm25(question.text)[list(rows)].tolist() for question, rows in pairs])
+        return self._measure_each(self.bm25_scores)
 
     @property
     def bm25(self) -> dict[str, float]:
@@ -91,32 +99,53 @@ class EvaluationSet:
     def random(self, orders: int = 20) -> dict[str, float]:
         """The mean measures of random orders of the candidates: what knowing nothing is worth."""
         rng = np.random.default_rng(1)
-        found = [
-            means(self._measure_each([rng.random(len(rows)).tolist() for rows in self.pools])) for _ in range(orders)
-        ]
+        found = [self.measures([rng.random(len(rows)) for rows in self.pools]) for _ in range(orders)]
         return {name: float(np.mean([each[name] for each in found])) for name in found[0]}
 
+    def scores(self, ranker: Ranker) -> list[np.ndarray]:
+        """The model's scores of each question's candidates."""
+        found = score_candidates(ranker, self.dataset, self.questions, self.pools).by_question
+        return [np.array(values) for values in found]
+
+    def bm25_weight(self, scores: Sequence[np.ndarray]) -> float:
+        """The weight with which BM25's scores help these of a model; 0 if they do not."""
+        right = [np.isin(rows, question.positives) for rows, question in zip(self.pools, self.questions, strict=True)]
+        # Where BM25 fetched the candidates, it may not have found a right one: such a question says nothing.
+        told = [number for number, relevant in enumerate(right) if relevant.any()]
+        model, bm25 = ([each[number] for number in told] for each in (scores, self.bm25_scores))
+        return fit_weight(model, bm25, [right[number] for number in told])
+
+    def fused(self, scores: Sequence[np.ndarray], weight: float) -> dict[str, float] | None:
+        """The measures of a model's scores with BM25's added; `None` without a weight."""
+        return self.measures(fuse(scores, self.bm25_scores, weight)) if weight else None
+
+    def measures(self, scores: Sequence[Sequence[float] | np.ndarray]) -> dict[str, float]:
+        """The mean measures of each question's scores."""
+        return means(self._measure_each(scores))
+
     def report(self, ranker: Ranker) -> Report:
-        """The model and BM25 side by side."""
+        """The model, BM25 and their fusion side by side."""
         scores = score_candidates(ranker, self.dataset, self.questions, self.pools)
         each = self._measure_each(scores.by_question)
+        weight = ranker.config.bm25_weight if ranker.config else 0.0
         return Report(
             n_questions=len(self.questions),
             unanswerable=len(self.dataset.questions) - len(self.questions),
             candidates=self.candidates,
             model=means(each),
             bm25=self.bm25,
+            fusion=self.fused([np.array(values) for values in scores.by_question], weight),
             model_each=each,
             bm25_each=self.bm25_each,
             encode_seconds=scores.encode_seconds,
             seconds_per_question=scores.question_seconds / len(self.questions),
         )
 
-    def _measure_each(self, scores: Sequence[Sequence[float]]) -> dict[str, np.ndarray]:
+    def _measure_each(self, scores: Sequence[Sequence[float] | np.ndarray]) -> dict[str, np.ndarray]:
         ids = [answer.id for answer in self.dataset.answers]
         relevant = {question.id: {ids[row]: 1 for row in question.positives} for question in self.questions}
         run = {
-            question.id: {ids[row]: score for row, score in zip(rows, values, strict=True)}
+            question.id: {ids[row]: float(score) for row, score in zip(rows, values, strict=True)}
             for question, rows, values in zip(self.questions, self.pools, scores, strict=True)
         }
         return measure_each(relevant, run)

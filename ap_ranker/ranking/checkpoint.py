@@ -34,6 +34,7 @@ class CheckpointConfig:
         max_tokens: longer texts are cut after this many tokens.
         training: the data and the settings that made the weights, for the reader; nothing depends on it.
         segmenter: what splits Chinese into words before the tokenizer does the rest: the tokenizer's.
+        bm25_weight: what BM25's score counts beside the model's, as fitted on the dev questions; 0: it does not help.
         encoder: the architecture of the pretrained encoder that the model reads with, as transformers describes it.
         format_version: of this folder's layout.
     """
@@ -44,6 +45,7 @@ class CheckpointConfig:
     max_tokens: int
     training: Mapping[str, Any]
     segmenter: str | None = None
+    bm25_weight: float = 0.0
     encoder: Mapping[str, Any] | None = None
     format_version: int = FORMAT_VERSION
 

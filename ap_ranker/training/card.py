@@ -16,11 +16,15 @@ def model_card(
     settings: Mapping[str, Any],
     measures: Mapping[str, float],
     bm25: Mapping[str, float],
+    fusion: Mapping[str, float] | None,
     n_dev: int,
     batches: Batches,
 ) -> str:
     """Markdown with the front matter that the hub reads."""
-    rows = "\n".join(f"| {name} | {value:.3f} | {bm25[name]:.3f} |" for name, value in measures.items())
+    rows = "\n".join(
+        f"| {name} | {bm25[name]:.3f} | {value:.3f} | {f'{fusion[name]:.3f}' if fusion else 'does not help'} |"
+        for name, value in measures.items()
+    )
     return f"""---
 library_name: ap-ranker
 pipeline_tag: text-ranking
@@ -35,8 +39,8 @@ on the dev questions was number {settings["best_epoch"]}.
 
 ## Results on the {n_dev} dev questions ({settings["dev"]})
 
-| measure | this model | BM25 |
-|---|---|---|
+| measure | BM25 | this model | both scores added |
+|---|---|---|---|
 {rows}
 
 These questions chose the epoch, so they flatter the model a little. Measure on questions of your own with

@@ -51,6 +51,7 @@ class TrainingResult:
         ranker: the best model, ready to rank.
         dev: its measures on the dev questions.
         bm25: BM25's measures on the same questions and candidates.
+        fusion: those of both scores added; `None` if that does not help.
         best_epoch: when it was reached.
         seconds: how long training took.
     """
@@ -58,6 +59,7 @@ class TrainingResult:
     ranker: Ranker
     dev: dict[str, float]
     bm25: dict[str, float]
+    fusion: dict[str, float] | None
     best_epoch: int
     seconds: float
 
@@ -123,20 +125,24 @@ def train(
     if hard is not None and config.negatives_from == "model":
         callbacks = (MineEachEpoch(hard, ranker), *callbacks)
 
-    # 2. Learning.
+    # 2. Learning, and how much BM25 adds to the best epoch's weights.
     dev_set = EvaluationSet(sample_questions(dev, config.dev_questions, config.seed))
     started = time.perf_counter()
-    if recipe.objective in WITHOUT_GRADIENT:
-        if recipe.objective == "coordinate-ascent":
-            _fit_weights(ranker, sample_questions(data, config.dev_questions, config.seed))
-        best_epoch = 0
-    else:
-        pairs = Pairs(data, own_candidates=own_candidates)
-        best_epoch = _learn(ranker, pairs, batches, dev_set, config, recipe, work, last, callbacks)
-    seconds = time.perf_counter() - started
+    encoder = model.encoder if isinstance(model, AttentivePoolingTransformer) else None
+    with encoder.remembering() if encoder else contextlib.nullcontext():
+        if recipe.objective in WITHOUT_GRADIENT:
+            if recipe.objective == "coordinate-ascent":
+                _fit_weights(ranker, sample_questions(data, config.dev_questions, config.seed))
+            best_epoch = 0
+        else:
+            pairs = Pairs(data, own_candidates=own_candidates)
+            best_epoch = _learn(ranker, pairs, batches, dev_set, config, recipe, work, last, callbacks)
+        seconds = time.perf_counter() - started
+        scores = dev_set.scores(ranker)
+    measures, bm25, weight = dev_set.measures(scores), dev_set.bm25, dev_set.bm25_weight(scores)
+    fusion = dev_set.fused(scores, weight)
 
-    # 3. The best epoch's weights are loaded again by now; write them as a checkpoint.
-    measures, bm25 = dev_set.measure(ranker), dev_set.bm25
+    # 3. Write them as a checkpoint.
     settings = (
         asdict(config)
         | asdict(recipe)
@@ -149,6 +155,7 @@ def train(
         config.max_tokens,
         settings,
         segmenter=config.segmenter,
+        bm25_weight=weight,
         encoder=inputs.encoder,
     )
     wait_for_all()  # the others may still be reading the best epoch's weights
@@ -158,12 +165,13 @@ def train(
             settings=settings,
             measures=measures,
             bm25=bm25,
+            fusion=fusion,
             n_dev=len(dev_set.questions),
             batches=batches,
         )
         save_checkpoint(output, ranker.config, model, tokenizer, card)
         shutil.rmtree(work, ignore_errors=True)
-    return TrainingResult(ranker, measures, bm25, best_epoch, seconds)
+    return TrainingResult(ranker, measures, bm25, fusion, best_epoch, seconds)
 
 
 def _fit_weights(ranker: Ranker, data: Dataset) -> None:
@@ -220,13 +228,12 @@ def _learn(
         if not isinstance(model, AttentivePoolingTransformer):
             trainer.train(resume_from_checkpoint=last)
         else:  # it knows something before it has learnt anything, and must not end up worse
-            with model.encoder.remembering():
-                untrained = {name: value.clone() for name, value in model.state_dict().items()}
-                measure = dev.measure(ranker)["MRR"]
-                trainer.train(resume_from_checkpoint=last)
-                if measure >= (trainer.state.best_metric or 0.0):
-                    model.load_state_dict(untrained)
-                    return 0
+            untrained = {name: value.clone() for name, value in model.state_dict().items()}
+            measure = dev.measure(ranker)["MRR"]
+            trainer.train(resume_from_checkpoint=last)
+            if measure >= (trainer.state.best_metric or 0.0):
+                model.load_state_dict(untrained)
+                return 0
     return round((trainer.state.best_global_step or trainer.state.global_step) / trainer.steps_per_epoch)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import json
+import math
 import os
 import subprocess
 import sys
@@ -118,6 +120,7 @@ def test_to_dict(component: Component) -> None:
             "cache_megabytes": 256,
             "cache_precision": "float32",
             "encodings": None,
+            "fuse_scores": False,
         },
     }
 
@@ -139,6 +142,7 @@ CUSTOM = {
     "cache_megabytes": 5,
     "cache_precision": "int8",
     "encodings": "corpus",
+    "fuse_scores": False,
 }
 
 
@@ -494,3 +498,41 @@ def test_a_checkpoint_of_another_family_is_refused(component: Component, family:
             f"({', '.join(models_of(component.family))}), found {found} of the {family} family. "
             f"{RIGHT_COMPONENT[family]}"
         )
+
+
+@pytest.fixture(scope="module")
+def weighted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkpoint for which BM25's score counts a tenth."""
+    folder = write_checkpoint("ap-cnn", tmp_path_factory.mktemp("weighted") / "checkpoint")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"bm25_weight": 0.1}))
+    return folder
+
+
+@pytest.mark.parametrize("scale_score", [False, True])
+def test_fused_scores_are_the_models_plus_the_weighted_ones_that_documents_come_with(
+    weighted: Path, scale_score: bool
+) -> None:
+    documents = [replace(document, score=float(number * 5)) for number, document in enumerate(DOCUMENTS)]
+    alone = APRanker(model=weighted, device=CPU, scale_score=False).run(query=QUERY, documents=documents)["documents"]
+    fused = APRanker(model=weighted, device=CPU, scale_score=scale_score, fuse_scores=True)
+    found = fused.run(query=QUERY, documents=documents)["documents"]
+    given = {document.id: document.score for document in documents}
+    expected = {document.id: document.score + 0.1 * given[document.id] for document in alone}
+    if scale_score:
+        expected = {name: 0.5 + math.atan(score) / math.pi for name, score in expected.items()}
+        assert all(0 < score < 1 for score in expected.values())
+    assert {document.id: document.score for document in found} == pytest.approx(expected, abs=1e-6)
+    assert [document.score for document in found] == pytest.approx(sorted(expected.values(), reverse=True), abs=1e-6)
+    assert APRanker.from_dict(fused.to_dict()).fuse_scores
+
+
+def test_fusion_without_a_weight_changes_nothing(component: Component, checkpoint: Path) -> None:
+    plain, fused = (component(model=checkpoint, device=CPU, fuse_scores=fuse) for fuse in (False, True))
+    assert plain.run(query=QUERY, documents=DOCUMENTS) == fused.run(query=QUERY, documents=DOCUMENTS)
+
+
+def test_fusion_needs_the_scores_of_a_retriever(weighted: Path) -> None:
+    documents = [replace(DOCUMENTS[0], score=3.0), *DOCUMENTS[1:]]
+    with pytest.raises(ValueError, match="2 of 3 have none"):
+        APRanker(model=weighted, device=CPU, fuse_scores=True).run(query=QUERY, documents=documents)

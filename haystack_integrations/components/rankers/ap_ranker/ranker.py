@@ -6,10 +6,12 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+import torch
 from haystack import Document, component, default_from_dict, default_to_dict
 from haystack.utils import ComponentDevice, Secret
 from haystack.utils.misc import _deduplicate_documents
@@ -64,6 +66,7 @@ class AnswerRanker:
         cache_megabytes: int = 256,
         cache_precision: str = "float32",
         encodings: str | Path | None = None,
+        fuse_scores: bool = False,
     ) -> None:
         """Create the component; nothing is loaded yet.
 
@@ -85,6 +88,9 @@ class AnswerRanker:
                 go first. A document is encoded again only when its text has changed. 0: no cache.
             cache_precision: of their numbers: `float32`, `float16` (half the memory) or `int8` (a quarter).
             encodings: a folder that `ap-ranker encode` wrote with this checkpoint: documents in it need no encoding.
+            fuse_scores: add BM25's score, which the documents come with, to the model's, with the weight that training
+                found best (0 where it does not help). It holds for Lucene's BM25, so for `BM25SRetriever` and
+                Elasticsearch, not for other retrievers' scores. Scaled scores are then 1/2 + arctan(s) / pi.
 
         Raises:
             ValueError: `top_k` is not positive, or no such precision.
@@ -108,6 +114,7 @@ class AnswerRanker:
         self.cache_megabytes = cache_megabytes
         self.cache_precision = cache_precision
         self.encodings = None if encodings is None else str(encodings)
+        self.fuse_scores = fuse_scores
         self._ranker: Ranker | None = None
 
     def warm_up(self) -> None:
@@ -160,6 +167,7 @@ class AnswerRanker:
             cache_megabytes=self.cache_megabytes,
             cache_precision=self.cache_precision,
             encodings=self.encodings,
+            fuse_scores=self.fuse_scores,
         )
 
     @classmethod
@@ -190,7 +198,7 @@ class AnswerRanker:
             `documents`: copies with their new scores, best first; equal scores keep the given order.
 
         Raises:
-            ValueError: `top_k` is not positive.
+            ValueError: `top_k` is not positive; with `fuse_scores`, a document comes without a score.
             InputError: the checkpoint cannot be loaded.
         """
         top_k = self.top_k if top_k is None else top_k
@@ -204,8 +212,11 @@ class AnswerRanker:
         candidates = _deduplicate_documents(documents)
         question = self.query_prefix + query + self.query_suffix
         scores = self._ranker.score(question, [self._text(document) for document in candidates], self.batch_size)
+        weight = self._ranker.config.bm25_weight if self.fuse_scores and self._ranker.config else 0.0
+        if weight:
+            scores = scores + weight * torch.tensor(_bm25_scores(candidates))
         if scale_score:
-            scores = self._ranker.model.scale(scores)
+            scores = 0.5 + scores.atan() / math.pi if weight else self._ranker.model.scale(scores)
         ranked = sorted(zip(candidates, scores.tolist(), strict=True), key=lambda pair: -pair[1])
         if score_threshold is not None:
             ranked = [(document, score) for document, score in ranked if score >= score_threshold]
@@ -292,6 +303,16 @@ class ABCNNRanker(AnswerRanker):
     """
 
     family = "abcnn"
+
+
+def _bm25_scores(documents: list[Document]) -> list[float]:
+    scores = [document.score for document in documents if document.score is not None]
+    if len(scores) < len(documents):
+        raise ValueError(
+            f"fuse_scores needs the score that BM25 gave each document, but {len(documents) - len(scores)} of "
+            f"{len(documents)} have none. Connect a BM25 retriever, or set fuse_scores to false."
+        )
+    return scores
 
 
 def _check_top_k(top_k: int) -> None:
