@@ -241,8 +241,19 @@ def test_the_card_tells_the_dev_numbers_and_the_cut_texts(tmp_path: Path) -> Non
     result = train(DATA, DATA, tmp_path / "c", settings("ap-cnn", epochs=1, max_tokens=3), device="cpu")
     card = (tmp_path / "c" / "README.md").read_text()
     for measure, value in result.dev.items():
-        assert f"| {measure} | {value:.3f} | {result.bm25[measure]:.3f} |" in card
+        fused = f"{result.fusion[measure]:.3f}" if result.fusion else "does not help"
+        assert f"| {measure} | {result.bm25[measure]:.3f} | {value:.3f} | {fused} |" in card
     assert "8 of the 8 answers were" in card
+
+
+def test_the_checkpoint_keeps_the_weight_that_gave_the_fused_dev_numbers(tmp_path: Path) -> None:
+    """A model that has learnt nearly nothing is best helped by BM25, which knows the words of these questions."""
+    result = train(DATA, DATA, tmp_path / "c", settings("qa-cnn", epochs=1, learning_rate=1e-9), device="cpu")
+    ranker = Ranker.from_pretrained(tmp_path / "c", "cpu")
+    assert ranker.config is not None and result.fusion is not None
+    assert ranker.config.bm25_weight > 0
+    assert evaluate(ranker, DATA).fusion == pytest.approx(result.fusion)
+    assert result.fusion["MRR"] > result.dev["MRR"]
 
 
 def test_nothing_to_learn_from(tmp_path: Path) -> None:
