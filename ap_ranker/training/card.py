@@ -34,8 +34,7 @@ tags: [answer-selection, faq, haystack]
 # {config.model}
 
 Answer-selection model, {model_spec(config.model).paper} ({model_spec(config.model).year}).
-Trained by `ap-ranker train` on {settings["pairs"]:,} question-answer pairs ({settings["data"]}); the best of its epochs
-on the dev questions was number {settings["best_epoch"]}.
+{_origin(config, settings)}
 
 ## Results on the {n_dev} dev questions ({settings["dev"]})
 
@@ -63,3 +62,13 @@ ranker.rank("question", ["one answer", "another answer"])
 In a Haystack pipeline: `from ap_ranker import AnswerRanker`, then
 `AnswerRanker(model="PATH OR HUB NAME OF THIS FOLDER")`.
 """
+
+
+def _origin(config: TrainingConfig, settings: Mapping[str, Any]) -> str:
+    source = f"{settings['pairs']:,} question-answer pairs ({settings['data']})"
+    if config.epochs == 0:
+        return f"Written untrained by `ap-ranker train` beside {source}:\nits pretrained encoder is as it was."
+    return (
+        f"Trained by `ap-ranker train` on {source}; the best of its epochs\n"
+        f"on the dev questions was number {settings['best_epoch']}."
+    )

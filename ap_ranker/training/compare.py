@@ -154,7 +154,7 @@ def compare(
         for seed in seeds:
             settings = replace(config, model=contender.model, options=contender.options, seed=seed)
             folder = run_folder(output, contender, seed)
-            ranker = _finished(folder, settings, data)
+            ranker = finished_run(folder, settings, data)
             if ranker is None:
                 ranker = train(data, dev, folder, settings, vectors=vectors, device=device, callbacks=callbacks).ranker
             assert ranker.config is not None
@@ -189,8 +189,12 @@ def run_folder(output: Path, contender: Contender, seed: int) -> Path:
     return output / f"{contender.label.replace(':', ',')}-seed{seed}"
 
 
-def _finished(folder: Path, settings: TrainingConfig, data: Dataset) -> Ranker | None:
-    """The ranker of an earlier, equal run."""
+def finished_run(folder: Path, settings: TrainingConfig, data: Dataset) -> Ranker | None:
+    """The ranker of an earlier, equal run; `None` if there is no run yet.
+
+    Raises:
+        InputError: `folder` holds a run with other settings or on other data.
+    """
     if not is_checkpoint(folder):
         return None
     ranker = Ranker.from_pretrained(folder)
@@ -202,6 +206,6 @@ def _finished(folder: Path, settings: TrainingConfig, data: Dataset) -> Ranker |
     if different:
         raise InputError(
             f"{folder}: expected a run with the same settings, found another {', '.join(different)}. "
-            "Name another folder with --output, or remove this one."
+            "Name another folder for the runs, or remove this one."
         )
     return ranker

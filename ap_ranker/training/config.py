@@ -103,7 +103,8 @@ class TrainingConfig:
     question used. If not given: where there are fewer than 5,000 pairs; with more, it costs time and adds little."""
 
     epochs: int = 20
-    """An upper bound: early stopping ends most runs sooner."""
+    """An upper bound: early stopping ends most runs sooner. 0, only with a pretrained encoder, writes the untrained
+    checkpoint: a beginning for who has no training data."""
 
     patience: int = 4
     """Epochs without a better dev MRR after which training stops; one bad epoch is noise, four are not."""
@@ -147,7 +148,6 @@ class TrainingConfig:
                 raise InputError(f"Expected {name} to be one of {', '.join(allowed)}, found {value!r}.")
         for name in (
             "temperature",
-            "epochs",
             "patience",
             "batch_size",
             "learning_rate",
@@ -158,6 +158,11 @@ class TrainingConfig:
         ):
             if (value := getattr(self, name)) is not None and not value > 0:
                 raise InputError(f"Expected {name} above 0, found {value}.")
+        if self.epochs < 0 or (self.epochs == 0 and not model_spec(self.model).pretrained):
+            raise InputError(
+                f"Expected epochs above 0 for {self.model}, found {self.epochs}. 0, to train nothing, is for models "
+                "with a pretrained encoder (ap-transformer): others know nothing yet."
+            )
         if self.negatives_from != "random" and self.negatives is not None and self.negatives < 1:
             raise InputError(
                 f"Expected negatives above 0 with negatives_from: {self.negatives_from}, found {self.negatives}. "

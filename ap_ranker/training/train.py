@@ -204,8 +204,10 @@ def _learn(
     """Train by gradient; the Trainer of transformers steps, saves, resumes and uses several devices if there are any.
 
     Returns:
-        The best epoch, whose weights the model has now.
+        The best epoch, whose weights the model has now; 0 if nothing was learnt.
     """
+    if config.epochs == 0:
+        return 0
     trainer = _AnswerTrainer(
         config,
         recipe,

@@ -1,0 +1,198 @@
+"""What to do with 50, 150, 500 or 2,000 pairs: train each method on so many, measure it, write it down.
+
+python examples/small_data/run.py --data examples/faq --covid covid-faq-en.csv.gz --sizes 50,150,500,2000
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from sampling import Parts, draw, read_covid, read_folder
+from tables import MEASURES, Row, add_row, fused, spread
+
+from ap_ranker.cli.options import Device
+from ap_ranker.cli.progress import EpochLines
+from ap_ranker.data.dataset import Dataset
+from ap_ranker.data.faq import Match
+from ap_ranker.errors import InputError
+from ap_ranker.evaluation.evaluate import EvaluationSet, Report
+from ap_ranker.text.vectors import WordVectors, read_vectors
+from ap_ranker.training.compare import finished_run
+from ap_ranker.training.config import TrainingConfig, checked_setting, read_settings
+from ap_ranker.training.train import train
+
+HERE = Path(__file__).resolve().parent
+
+console = Console(soft_wrap=True)
+
+
+@dataclass(frozen=True)
+class Method:
+    """A row of the tables.
+
+    Attributes:
+        name: its key in `methods.yaml`.
+        embeddings: the word vectors it begins with, as `read_vectors` knows them, or `none`.
+        config: all settings but the seed.
+    """
+
+    name: str
+    embeddings: str
+    config: TrainingConfig
+
+
+def command(
+    data: Annotated[Path | None, typer.Option(help="A folder with train.*, dev.*, test.* and answers.*.")] = None,
+    covid: Annotated[Path | None, typer.Option(help="A file of question, answer: covid-faq-en.csv.gz.")] = None,
+    sizes: Annotated[str, typer.Option(help="Numbers of training pairs, separated by commas.")] = "50,150,500,2000",
+    seeds: Annotated[str, typer.Option(help="Of the runs and their draws, separated by commas.")] = "1,2,3",
+    methods: Annotated[str | None, typer.Option(help="Of methods.yaml, separated by commas; all if not given.")] = None,
+    runs: Annotated[Path, typer.Option(help="A folder for the checkpoints; finished ones are not trained again.")] = (
+        Path("checkpoints/small_data")
+    ),
+    device: Device = "auto",
+) -> None:
+    """Train each method on so many pairs with every seed, measure it, add its rows to the results."""
+    sources: dict[str, Callable[[Match], Parts]] = {}
+    if data:
+        sources[data.resolve().name] = partial(read_folder, data)
+    if covid:
+        sources["covid"] = partial(read_covid, covid)
+    if not sources:
+        raise InputError("Expected a folder with --data or a file with --covid, found neither.")
+    known = read_methods(HERE / "methods.yaml")
+    chosen = methods.split(",") if methods else list(known)
+    if unknown := [name for name in chosen if name not in known]:
+        raise InputError(f"Expected --methods among {', '.join(known)}; found {unknown[0]!r}.")
+    numbers, wanted = _numbers("--seeds", seeds), _numbers("--sizes", sizes)
+    for name, source in sources.items():
+        for method in chosen:
+            add_rows(name, source, known[method], wanted, numbers, runs, device, HERE, list(known))
+
+
+def read_methods(path: Path) -> dict[str, Method]:
+    """The methods of a YAML file by their names: `embeddings` and attributes of `TrainingConfig` under each.
+
+    Raises:
+        InputError: unreadable, an unknown setting, no embeddings; names the file and the method.
+    """
+    methods = {}
+    for name, entry in read_settings(path).items():
+        where = f"{path}, {name}"
+        if not isinstance(entry, dict) or not isinstance(entry.get("embeddings"), str):
+            raise InputError(f"{where}: expected settings with 'embeddings: none' or 'embeddings: glove-50d'.")
+        settings = {key: checked_setting(key, entry[key], where) for key in entry if key != "embeddings"}
+        methods[name] = Method(name, entry["embeddings"], TrainingConfig(**settings))
+    return methods
+
+
+def add_rows(
+    name: str,
+    source: Callable[[Match], Parts],
+    method: Method,
+    sizes: Sequence[int],
+    seeds: Sequence[int],
+    runs: Path,
+    device: str,
+    results: Path,
+    order: Sequence[str],
+) -> None:
+    """Measure a method with each number of pairs; each row is written when it is done.
+
+    Args:
+        name: of the data set.
+        source: reads it.
+        method: what to train.
+        sizes: numbers of pairs; those that the data set does not have are left out.
+        seeds: of the runs; each draws pairs of its own.
+        runs: a folder for the checkpoints.
+        device: `auto`, `cpu`, `cuda:0`.
+        results: the folder of `results.json` and `results.md`.
+        order: of the methods in the tables.
+
+    Raises:
+        InputError: bad data, or a finished run that was made otherwise.
+    """
+    parts = source(method.config.match)
+    judged = EvaluationSet(parts.test)
+    for size in sizes:
+        if size > parts.training.pairs:
+            console.print(f"{name}: {size:,} pairs left out, as there are {parts.training.pairs:,} to draw from")
+            continue
+        where = runs / name / str(size)
+        row = _measure(name, parts, judged, method, size, seeds, where, device)
+        add_row(row, results, order)
+        console.print(f"{name}, {size:,} pairs, {method.name}: test MRR {spread(row.model['MRR'])}")
+
+
+def _measure(
+    name: str,
+    parts: Parts,
+    judged: EvaluationSet,
+    method: Method,
+    size: int,
+    seeds: Sequence[int],
+    runs: Path,
+    device: str,
+) -> Row:
+    reports: list[Report] = []
+    samples: list[Dataset] = []
+    trained: list[Mapping[str, Any]] = []
+    for seed in seeds:
+        settings, sample = replace(method.config, seed=seed), draw(parts.training, size, seed)
+        # A checkpoint does not say which word vectors it began with; the folder's name does.
+        folder = runs / f"{method.name},{method.embeddings}-seed{seed}"
+        ranker = finished_run(folder, settings, sample)
+        if ranker is None:
+            console.print(f"{sample.name}: {method.name}")
+            vectors, lines = _vectors(method.embeddings), (EpochLines(console),)
+            ranker = train(sample, parts.dev, folder, settings, vectors=vectors, device=device, callbacks=lines).ranker
+        assert ranker.config is not None
+        reports.append(judged.report(ranker))
+        samples.append(sample)
+        trained.append(ranker.config.training)
+    return Row(
+        data=name,
+        method=method.name,
+        size=size,
+        pairs=[sample.pairs for sample in samples],
+        seeds=list(seeds),
+        n_questions=reports[0].n_questions,
+        candidates=reports[0].candidates,
+        model={measure: [report.model[measure] for report in reports] for measure in MEASURES},
+        fused={measure: [fused(report)[measure] for report in reports] for measure in MEASURES},
+        bm25={measure: reports[0].bm25[measure] for measure in MEASURES},
+        best_epochs=[each["best_epoch"] for each in trained],
+        training_seconds=[each["seconds"] for each in trained],
+    )
+
+
+@cache
+def _vectors(name: str) -> WordVectors | None:
+    return None if name == "none" else read_vectors(name)
+
+
+def _numbers(option: str, text: str) -> list[int]:
+    try:
+        numbers = list(dict.fromkeys(int(number) for number in text.split(",")))
+    except ValueError as error:
+        raise InputError(f"Expected {option} as whole numbers separated by commas, found {text!r}.") from error
+    if min(numbers) < 1:
+        raise InputError(f"Expected {option} above 0, found {min(numbers)}.")
+    return numbers
+
+
+if __name__ == "__main__":
+    try:
+        typer.run(command)
+    except InputError as error:
+        Console(stderr=True).print(f"[bold red]Error:[/] {escape(str(error))}", soft_wrap=True, highlight=False)
+        sys.exit(2)

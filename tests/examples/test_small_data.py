@@ -1,0 +1,284 @@
+"""What few pairs are worth: the draws, the split of a messy FAQ, the tables, and a whole toy run."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import json
+import statistics
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from conftest import ROOT
+from hypothesis import given
+from hypothesis import strategies as st
+from sampling import draw, read_covid, read_folder
+from tables import Row, add_row, fused, read_rows, render
+
+from ap_ranker.data.dataset import Answer, Dataset, Question
+from ap_ranker.data.faq import DEFAULT_MATCH
+from ap_ranker.errors import InputError
+from ap_ranker.evaluation.evaluate import evaluate
+from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.training.config import read_config
+
+HERE = ROOT / "examples" / "small_data"
+
+
+@pytest.fixture(scope="module")
+def run() -> Iterator[ModuleType]:
+    """The script; another example's has the same name."""
+    spec = importlib.util.spec_from_file_location("small_data_run", HERE / "run.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # its dataclasses look their annotations up there
+    spec.loader.exec_module(module)
+    yield module
+    del sys.modules[spec.name]
+
+
+right = st.lists(st.integers(0, 4), max_size=3, unique=True).map(tuple)
+
+
+@given(st.lists(right, min_size=1, max_size=30), st.integers(0, 40), st.integers(0, 40), st.integers(0, 9))
+def test_a_smaller_draw_is_part_of_a_larger_one(positives: list[Any], one: int, other: int, seed: int) -> None:
+    questions = [Question(str(number), f"question {number}", rows) for number, rows in enumerate(positives)]
+    data = Dataset("all", [Answer(str(row), f"answer {row}") for row in range(5)], questions)
+    small, large = (draw(data, size, seed) for size in sorted((one, other)))
+    assert list(large.questions[: len(small.questions)]) == list(small.questions)
+    assert draw(data, one, seed) == (small if one <= other else large), "same seed, same draw"
+    assert small.answers == data.answers
+    ids = [question.id for question in large.questions]
+    assert len(set(ids)) == len(ids)
+    assert {(q.id, q.positives) for q in large.questions} <= {(q.id, q.positives) for q in questions if q.positives}
+    wanted = max(one, other)
+    if wanted >= data.pairs:
+        assert large.pairs == data.pairs
+    else:
+        assert wanted - 3 < large.pairs <= wanted, "only a question of several answers may fail to fit"
+
+
+def test_draws_differ_by_seed_and_say_what_they_are() -> None:
+    data = Dataset("all", [Answer("0", "a")], [Question(str(i), str(i), (0,)) for i in range(100)])
+    first, second = draw(data, 50, 1), draw(data, 50, 2)
+    assert [first.pairs, second.pairs] == [50, 50]
+    assert {q.id for q in first.questions} != {q.id for q in second.questions}
+    assert {q.id for q in first.questions} != {str(i) for i in range(50)}
+    assert first.name == "all, 50 pairs drawn with seed 1"
+
+
+def test_the_example_faq_keeps_its_dev_and_test_questions() -> None:
+    parts = read_folder(ROOT / "examples" / "faq", DEFAULT_MATCH)
+    few = draw(parts.training, 50, 1)
+    assert [few.pairs, len(few.answers), parts.training.pairs] == [50, 168, 1848]
+    assert [len(parts.dev.questions), len(parts.test.questions)] == [364, 565]
+    assert not {q.text for q in few.questions} & {q.text for part in (parts.dev, parts.test) for q in part.questions}
+
+
+def write_faq(path: Path, rows: list[tuple[str, str]]) -> Path:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["question", "answer", "source", "url"])
+        writer.writerows([*row, "a body", "https://example.org"] for row in rows)
+    return path
+
+
+MESSY = [
+    *((f"what is  thing {i}?" if i % 3 else f"What is thing {i}?", f"thing {i} is {i}") for i in range(40)),
+    *((f"WHAT IS thing {i}?", f"it depends on {i}") for i in range(0, 40, 4)),
+    *((f"how many of thing {i}?", "Ask the help desk.") for i in range(10)),
+    *((f"How many of thing {i}?", "Ask the help desk.") for i in range(10)),
+]
+
+
+def key(text: str) -> str:
+    return " ".join(text.casefold().split())
+
+
+def test_no_question_text_is_on_two_sides(tmp_path: Path) -> None:
+    parts = read_covid(write_faq(tmp_path / "messy.csv", MESSY), DEFAULT_MATCH)
+    sides = [{key(question.text) for question in part.questions} for part in (parts.training, parts.dev, parts.test)]
+    assert [len(side) for side in sides] == [33, 5, 12], "of 50: a tenth for dev, a quarter for testing"
+    assert set.union(*sides) == {key(question) for question, _ in MESSY}
+    assert sum(map(len, sides)) == 50
+    answers = [answer.text for answer in parts.test.answers]
+    assert sorted(answers) == sorted({answer for _, answer in MESSY}), "one answer for one text"
+    known = {(key(question), answer) for question, answer in MESSY}
+    found = {
+        (key(question.text), answers[row])
+        for part in (parts.training, parts.dev, parts.test)
+        for question in part.questions
+        for row in question.positives
+    }
+    assert found == known
+    for part in (parts.dev, parts.test):
+        assert all(sorted(question.candidates or ()) == list(range(len(answers))) for question in part.questions)
+
+
+@pytest.mark.benchmark_data
+def test_the_covid_faq(benchmarks: Path) -> None:
+    path = benchmarks / "faq_public" / "covid-faq-en.csv.gz"
+    parts = read_covid(path, DEFAULT_MATCH)
+    sides = [{key(question.text) for question in part.questions} for part in (parts.training, parts.dev, parts.test)]
+    assert sum(map(len, sides)) == len(set.union(*sides)) == 1453
+    assert [len(side) for side in sides[1:]] == [145, 363]
+    assert len(parts.training.answers) > 1000, "more than BM25 would let pass"
+    assert len(parts.test.questions[0].candidates or ()) == len(parts.test.answers)
+
+
+def row(method: str, size: int, mrr: list[float], with_bm25: list[float] | None = None, data: str = "faq") -> Row:
+    """A row of one or more seeds."""
+    n = len(mrr)
+    return Row(
+        *(data, method, size, [size] * n, list(range(1, n + 1)), 504, "all 168 answers"),
+        model={"MRR": mrr, "P@1": [0.1] * n},
+        fused={"MRR": with_bm25 or mrr, "P@1": [0.2] * n},
+        bm25={"MRR": 0.521, "P@1": 0.435},
+        best_epochs=[3] * n,
+        training_seconds=[1.5] * n,
+    )
+
+
+def lines(text: str) -> dict[str, list[str]]:
+    """The cells of a table's lines by their first one."""
+    found = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:1] == "|"]
+    return {cells[0]: cells[1:] for cells in found}
+
+
+def test_a_table_of_methods_by_sizes() -> None:
+    three, together = [0.4, 0.45, 0.41], [0.55, 0.6, 0.62]
+    rows = [row("new", 150, [0.9]), row("glove", 2000, [0.7]), row("scratch", 150, three, together)]
+    found = lines(render(rows, ["scratch", "unmeasured", "glove"]))
+    assert list(found) == ["method", "---", "BM25", "scratch", "glove", "new"], "in the order given, unknown ones last"
+    assert found["method"] == ["150 pairs", "with BM25", "2,000 pairs", "with BM25"]
+    assert found["BM25"] == ["0.521", "", "0.521", ""]
+    expected = [f"{statistics.mean(each):.3f} ± {statistics.stdev(each):.3f}" for each in (three, together)]
+    assert found["scratch"] == [*expected, "", ""]
+    assert found["glove"] == ["", "", "0.700", "0.700"]
+
+
+def test_a_table_for_each_data_set() -> None:
+    text = render([row("glove", 50, [0.3]), row("glove", 50, [0.2], data="covid")], ["glove"])
+    assert text.index("## covid") < text.index("| glove | 0.200 |") < text.index("## faq") < text.index("| 0.300 |")
+    assert "Test MRR over 504 questions; candidates: all 168 answers." in text
+
+
+def test_a_row_takes_the_place_of_its_predecessor(tmp_path: Path) -> None:
+    rows = [row("glove", 50, [0.3]), row("glove", 150, [0.4]), row("glove", 50, [0.35])]
+    for each in rows:
+        add_row(each, tmp_path, ["glove"])
+    assert read_rows(tmp_path / "results.json") == [rows[2], rows[1]]
+    assert (tmp_path / "results.md").read_text() == render(rows[1:], ["glove"])
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["results.json", "results.md"]
+    for other in ("[1]", "{", '[{"data": "faq"}]'):
+        (tmp_path / "results.json").write_text(other)
+        with pytest.raises(InputError, match=r"results\.json: expected the list of rows"):
+            add_row(rows[0], tmp_path, ["glove"])
+
+
+def test_without_fusion_the_model_speaks_alone() -> None:
+    model, both = {"MRR": 0.5}, {"MRR": 0.6}
+    reports: list[Any] = [
+        SimpleNamespace(model=model),
+        SimpleNamespace(model=model, fusion=None),
+        SimpleNamespace(model=model, fusion=both),
+    ]
+    assert [fused(report) for report in reports] == [model, model, both]
+
+
+def test_the_methods_are_what_their_names_say(run: ModuleType) -> None:
+    methods = run.read_methods(HERE / "methods.yaml")
+    scratch, glove = methods["scratch"], methods["glove"]
+    assert scratch.config == glove.config == read_config(ROOT / "examples" / "faq" / "settings.yaml", {})
+    assert [scratch.embeddings, glove.embeddings] == ["none", "glove-50d"]
+    transformers = [methods[f"transformer-{kind}"].config for kind in ("untrained", "frozen", "fine-tuned")]
+    assert {config.model for config in transformers} == {"ap-transformer"}
+    assert [config.epochs == 0 for config in transformers] == [True, False, False]
+    assert [bool(config.options.get("frozen")) for config in transformers] == [False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: {model: ap-cnn}", r"methods\.yaml, a: expected settings with 'embeddings: none'"),
+        ("a: 3", r"methods\.yaml, a: expected settings with"),
+        ("a: {embeddings: none, epoch: 3}", r"methods\.yaml, a: unknown setting 'epoch'"),
+    ],
+)
+def test_bad_methods(run: ModuleType, tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "methods.yaml").write_text(text)
+    with pytest.raises(InputError, match=message):
+        run.read_methods(tmp_path / "methods.yaml")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({}, "Expected a folder with --data or a file with --covid, found neither"),
+        ({"data": Path("faq"), "sizes": "50,many"}, "Expected --sizes as whole numbers separated by commas"),
+        ({"data": Path("faq"), "seeds": "0"}, "Expected --seeds above 0, found 0"),
+        ({"data": Path("faq"), "methods": "glove,bert"}, "Expected --methods among scratch, .*; found 'bert'"),
+    ],
+)
+def test_mistakes(run: ModuleType, given: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        run.command(**{"sizes": "50", "seeds": "1", **given})
+
+
+METHODS = "tiny: {embeddings: none, model: ap-cnn, options: {filters: 4}, embedding_size: 4, epochs: 1}\n"
+
+
+def test_a_toy_run_twice(run: ModuleType, tmp_path: Path) -> None:
+    """The second trains nothing and writes the same; the numbers are those of `evaluate`."""
+    (tmp_path / "methods.yaml").write_text(METHODS)
+    write_faq(tmp_path / "messy.csv", MESSY)
+
+    def again(**other: Any) -> None:
+        with patch.object(run, "HERE", tmp_path):
+            given = {"covid": tmp_path / "messy.csv", "sizes": "6,12,500", "seeds": "1,2", "device": "cpu"}
+            run.command(runs=tmp_path / "runs", **{**given, **other})
+
+    again(sizes="6")
+    assert [each.size for each in read_rows(tmp_path / "results.json")] == [6]
+    again()
+    rows, written = read_rows(tmp_path / "results.json"), (tmp_path / "results.json").read_text()
+    assert [each.key for each in rows] == [("covid", "tiny", 6), ("covid", "tiny", 12)], "500 pairs there are not"
+    test = read_covid(tmp_path / "messy.csv", DEFAULT_MATCH).test
+    for number, seed in enumerate([1, 2]):
+        report = evaluate(Ranker.from_pretrained(tmp_path / f"runs/covid/12/tiny,none-seed{seed}", "cpu"), test)
+        assert rows[1].model["MRR"][number] == pytest.approx(report.model["MRR"])
+        assert rows[1].model["P@1"][number] == pytest.approx(report.model["P@1"])
+        assert rows[1].bm25["MRR"] == pytest.approx(report.bm25["MRR"])
+    assert rows[1].n_questions == len(test.questions)
+    assert str(tmp_path) not in written, "a user's paths are nobody's business"
+    with patch.object(run, "train", side_effect=AssertionError("trained again")):
+        (tmp_path / "results.json").write_text(json.dumps([]))
+        again()
+        assert (tmp_path / "results.json").read_text() == written
+        with pytest.raises(AssertionError, match="trained again"):
+            again(seeds="3")
+        (tmp_path / "methods.yaml").write_text(METHODS.replace("epochs: 1", "epochs: 2"))
+        with pytest.raises(InputError, match="expected a run with the same settings, found another epochs"):
+            again()
+
+
+def test_another_draw_is_another_run(run: ModuleType, tmp_path: Path) -> None:
+    """A finished run is not taken for one that learnt from other pairs."""
+    (tmp_path / "methods.yaml").write_text(METHODS)
+    method = run.read_methods(tmp_path / "methods.yaml")["tiny"]
+    source = partial(read_covid, write_faq(tmp_path / "messy.csv", MESSY))
+    run.add_rows("covid", source, method, [6], [1], tmp_path / "runs", "cpu", tmp_path, ["tiny"])
+    parts = source(DEFAULT_MATCH)
+    folder = tmp_path / "runs/covid/6/tiny,none-seed1"
+    settings = replace(method.config, seed=1)
+    assert run.finished_run(folder, settings, draw(parts.training, 6, 1)) is not None
+    with pytest.raises(InputError, match="found another data"):
+        run.finished_run(folder, settings, draw(parts.training, 6, 2))

@@ -1,0 +1,94 @@
+"""`epochs: 0`: a pretrained encoder as it is becomes a checkpoint; other models know nothing to begin with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+import torch
+from conftest import TEXTS
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+from transformers import BertConfig, BertModel, Trainer
+from typer.testing import CliRunner
+
+from ap_ranker.cli.main import app
+from ap_ranker.data.dataset import Dataset
+from ap_ranker.errors import InputError
+from ap_ranker.evaluation.evaluate import evaluate
+from ap_ranker.models.registry import MODELS
+from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.training.config import TrainingConfig, read_config
+from ap_ranker.training.train import train
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny "pretrained" transformer: random weights, saved as the libraries save them."""
+    folder = tmp_path_factory.mktemp("encoder")
+    split = pre_tokenizers.BertPreTokenizer()
+    words = sorted({word for text in TEXTS for word, _ in split.pre_tokenize_str(text.lower())})
+    vocabulary = {word: place for place, word in enumerate(["[PAD]", "[UNK]", *words])}
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
+    tokenizer.normalizer, tokenizer.pre_tokenizer = normalizers.Lowercase(), split
+    tokenizer.save(str(folder / "tokenizer.json"))
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=len(vocabulary), hidden_size=4, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16
+    )
+    BertModel(config).save_pretrained(folder)
+    return folder
+
+
+def test_the_encoder_is_kept_as_it_is(encoder: Path, pairs: Dataset, tmp_path: Path) -> None:
+    config = TrainingConfig("ap-transformer", {"encoder": str(encoder)}, epochs=0)
+    with patch.object(Trainer, "train", side_effect=AssertionError("trained")):
+        result = train(pairs, pairs, tmp_path / "c", config, device="cpu")
+    assert result.best_epoch == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["c"]
+    loaded = Ranker.from_pretrained(tmp_path / "c", "cpu")
+    assert loaded.config is not None
+    assert (loaded.config.training["best_epoch"], loaded.config.training["epochs"]) == (0, 0)
+    pretrained = BertModel.from_pretrained(encoder).state_dict()
+    kept = {
+        name.removeprefix("encoder.backbone."): value
+        for name, value in loaded.model.state_dict().items()
+        if name.startswith("encoder.backbone.")
+    }
+    assert "encoder.layer.0.attention.self.query.weight" in kept
+    assert all(torch.equal(value, pretrained[name]) for name, value in kept.items())
+    assert evaluate(loaded, pairs).model == pytest.approx(result.dev)
+    assert "Written untrained" in (tmp_path / "c" / "README.md").read_text()
+
+
+def test_without_training_data_on_the_command_line(encoder: Path, tmp_path: Path) -> None:
+    rows = zip(TEXTS[::2], TEXTS[1::2], strict=True)
+    (tmp_path / "faq.csv").write_text("question,answer\n" + "".join(f'"{q}","{a}"\n' for q, a in rows))
+    (tmp_path / "settings.yaml").write_text(f"options: {{encoder: '{encoder}'}}\n")
+    arguments = [tmp_path / "faq.csv", "--config", tmp_path / "settings.yaml", "--output", tmp_path / "c"]
+    options = ["--model", "ap-transformer", "--epochs", "0", "--device", "cpu"]
+    with patch.object(Trainer, "train", side_effect=AssertionError("trained")):
+        result = CliRunner().invoke(app, ["train", *map(str, arguments), *options])
+    assert result.exit_code == 0, result.output
+    assert ": ap-transformer, epoch 0, dev MRR" in result.output
+    assert len(Ranker.from_pretrained(tmp_path / "c", "cpu").rank(TEXTS[0], TEXTS[1::2])) == 3
+
+
+def test_zero_on_the_command_line_is_over_the_file(tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text("model: ap-transformer\nepochs: 4\n")
+    assert read_config(tmp_path / "c.yaml", {"epochs": 0}).epochs == 0
+
+
+def test_other_models_must_learn(name: str) -> None:
+    if MODELS[name].pretrained:
+        assert TrainingConfig(name, epochs=0).epochs == 0
+    else:
+        with pytest.raises(InputError, match=f"Expected epochs above 0 for {name}, found 0. 0, to train nothing"):
+            TrainingConfig(name, epochs=0)
+
+
+@pytest.mark.parametrize("given", [{"model": "ap-transformer"}, {}])
+def test_epochs_below_zero(given: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match=r"Expected epochs above 0 for ap-[a-z]+, found -1"):
+        TrainingConfig(**given, epochs=-1)
