@@ -21,6 +21,11 @@ CANDIDATES = 100
 RANK_ALL = 1000
 """Up to this many answers, all of them are candidates: no first stage is needed, so none should cost recall."""
 
+DIVERGED = (
+    "The model has diverged: expected scores that are finite numbers, found others. "
+    "Train it again with a lower learning_rate, or with another objective."
+)
+
 
 @dataclass(frozen=True)
 class Report:
@@ -53,7 +58,7 @@ def evaluate(ranker: Ranker, dataset: Dataset) -> Report:
     """Rank each answerable question's candidates with the model and with BM25.
 
     Raises:
-        InputError: no question has a right answer.
+        InputError: no question has a right answer, or the model's scores are not finite numbers.
     """
     return EvaluationSet(dataset).report(ranker)
 
@@ -74,7 +79,11 @@ class EvaluationSet:
         self.pools, self.candidates = _candidates(dataset, self.questions, self._bm25)
 
     def measure(self, ranker: Ranker) -> dict[str, float]:
-        """The measures of the model as it is now."""
+        """The measures of the model as it is now.
+
+        Raises:
+            InputError: its scores are not finite numbers.
+        """
         return means(self._measure_each(score_candidates(ranker, self.dataset, self.questions, self.pools).by_question))
 
     @cached_property
@@ -97,7 +106,11 @@ class EvaluationSet:
         return {name: float(np.mean([each[name] for each in found])) for name in found[0]}
 
     def report(self, ranker: Ranker) -> Report:
-        """The model and BM25 side by side."""
+        """The model and BM25 side by side.
+
+        Raises:
+            InputError: the model's scores are not finite numbers.
+        """
         scores = score_candidates(ranker, self.dataset, self.questions, self.pools)
         each = self._measure_each(scores.by_question)
         return Report(
@@ -113,6 +126,8 @@ class EvaluationSet:
         )
 
     def _measure_each(self, scores: Sequence[Sequence[float]]) -> dict[str, np.ndarray]:
+        if not all(np.isfinite(values).all() for values in scores):  # they would leave the answers in any order
+            raise InputError(DIVERGED)
         ids = [answer.id for answer in self.dataset.answers]
         relevant = {question.id: {ids[row]: 1 for row in question.positives} for question in self.questions}
         run = {
