@@ -13,12 +13,14 @@ os.environ["HF_HUB_OFFLINE"] = "1"  # no test may reach for a model hub
 import pytest
 import torch
 from naive import SMALL
+from naive.ap_transformer import TINY
+from transformers import AutoConfig, AutoModel
 
 from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.models.base import AnswerModel
 from ap_ranker.models.registry import MODELS, build_model, complete_options
 from ap_ranker.models.spec import Inputs
-from ap_ranker.ranking.checkpoint import CheckpointConfig, save_checkpoint
+from ap_ranker.ranking.checkpoint import TOKENIZER, CheckpointConfig, save_checkpoint
 from ap_ranker.text.tokenizer import WordTokenizer
 
 ROOT = Path(__file__).parent.parent
@@ -45,6 +47,19 @@ def tokenizer() -> WordTokenizer:
     return WordTokenizer.build(TEXTS, max_tokens=20)
 
 
+def encoder_of(name: str) -> dict[str, Any] | None:
+    """The architecture that a model reads with, if it reads with a pretrained encoder."""
+    return TINY if MODELS[name].pretrained else None
+
+
+def write_encoder(folder: Path, texts: Sequence[str] = TEXTS) -> Path:
+    """A pretrained encoder of random weights, as transformers stores one; its tokens are the words of `texts`."""
+    torch.manual_seed(0)
+    AutoModel.from_config(AutoConfig.for_model(**TINY)).save_pretrained(folder)
+    WordTokenizer.build(texts, max_tokens=20).save(folder / TOKENIZER)
+    return folder
+
+
 def make_model(
     name: str,
     words: Sequence[str],
@@ -59,7 +74,7 @@ def make_model(
     chosen = dict(SMALL[name] if options is None else options)
     if "dropout" in MODELS[name].options:
         chosen["dropout"] = dropout
-    model = build_model(name, Inputs(words, 8, max_tokens), chosen).eval()
+    model = build_model(name, Inputs(words, 8, max_tokens, encoder_of(name)), chosen).eval()
     if model.statistics is not None:
         model.statistics.count([[2, 3, 4, 3], [4, 5, 6], [7, 2, 8, 9, 9], [4, 1], [3, 4, 10]])
     return model
@@ -75,7 +90,9 @@ def write_checkpoint(name: str, folder: Path, options: Mapping[str, Any] | None 
     tokenizer = WordTokenizer.build(TEXTS, max_tokens=20)
     model = make_model(name, tokenizer.words, options)
     chosen = complete_options(name, SMALL[name] if options is None else options)
-    save_checkpoint(folder, CheckpointConfig(name, chosen, 8, 20, {}), model, tokenizer, "# card\n")
+    save_checkpoint(
+        folder, CheckpointConfig(name, chosen, 8, 20, {}, encoder=encoder_of(name)), model, tokenizer, "# card\n"
+    )
     return folder
 
 

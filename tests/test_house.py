@@ -43,6 +43,7 @@ def test_imports_run_one_way(path: Path) -> None:
 
 SHARED = {
     "alignment",
+    "attentive",
     "base",
     "classifier",
     "encoders",

@@ -14,9 +14,11 @@ from haystack.utils import ComponentDevice
 from ap_ranker.models.registry import MODELS, build_model, complete_options
 from ap_ranker.models.spec import Inputs
 from ap_ranker.ranking.checkpoint import WEIGHTS, CheckpointConfig, save_checkpoint
+from ap_ranker.text.subwords import AnyTokenizer
 from ap_ranker.text.tokenizer import WordTokenizer
 from ap_ranker.training.compare import Contender
 from ap_ranker.training.config import TrainingConfig
+from ap_ranker.training.start import read_encoder
 from haystack_integrations.components.rankers.ap_ranker.ranker import AnswerRanker
 from haystack_integrations.components.retrievers.ap_ranker.bm25s import BM25SRetriever
 from haystack_integrations.document_stores.ap_ranker.bm25s import BM25SDocumentStore
@@ -110,21 +112,32 @@ def answer_ranker(checkpoint: Path, device: torch.device, top_k: int) -> AnswerR
 def write_checkpoints(contenders: Sequence[Contender], texts: Sequence[str], folder: Path) -> dict[str, Path]:
     """Checkpoints of untrained models by their labels: what the weights are does not change the time that they take.
 
+    A model with a pretrained encoder has its architecture and tokenizer.
+
     Args:
         contenders: the models.
         texts: the answers; their words are the vocabulary.
         folder: where to write.
+
+    Raises:
+        InputError: an encoder is not there.
     """
-    tokenizer = WordTokenizer.build(texts, max_tokens=MAX_TOKENS)
-    words = tokenizer.words
+    words = WordTokenizer.build(texts, max_tokens=MAX_TOKENS)
+    of_words = Inputs(words.words, EMBEDDING_SIZE, MAX_TOKENS)
     written = {}
     for number, contender in enumerate(contenders):
         torch.manual_seed(1)
         options = complete_options(contender.model, contender.options)
-        model = build_model(contender.model, Inputs(words, EMBEDDING_SIZE, MAX_TOKENS), options)
+        tokenizer: AnyTokenizer = words
+        inputs = of_words
+        if MODELS[contender.model].pretrained:
+            _, tokenizer, inputs = read_encoder(options["encoder"], MAX_TOKENS)
+        model = build_model(contender.model, inputs, options)
         if model.statistics is not None:
             model.statistics.count(tokenizer.encode(texts)[0])
-        config = CheckpointConfig(contender.model, options, EMBEDDING_SIZE, MAX_TOKENS, {})
+        config = CheckpointConfig(
+            contender.model, options, inputs.embedding_size, MAX_TOKENS, {}, encoder=inputs.encoder
+        )
         written[contender.label] = folder / f"model-{number}"
         save_checkpoint(written[contender.label], config, model, tokenizer, f"# {contender.label}, untrained\n")
     return written

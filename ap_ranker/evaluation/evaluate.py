@@ -22,6 +22,11 @@ CANDIDATES = 100
 RANK_ALL = 1000
 """Up to this many answers, all of them are candidates: no first stage is needed, so none should cost recall."""
 
+DIVERGED = (
+    "The model has diverged: expected scores that are finite numbers, found others. "
+    "Train it again with a lower learning_rate, or with another objective."
+)
+
 
 @dataclass(frozen=True)
 class Report:
@@ -56,7 +61,7 @@ def evaluate(ranker: Ranker, dataset: Dataset) -> Report:
     """Rank each answerable question's candidates with the model and with BM25.
 
     Raises:
-        InputError: no question has a right answer.
+        InputError: no question has a right answer, or the model's scores are not finite numbers.
     """
     return EvaluationSet(dataset).report(ranker)
 
@@ -77,7 +82,11 @@ class EvaluationSet:
         self.pools, self.candidates = _candidates(dataset, self.questions, self._bm25)
 
     def measure(self, ranker: Ranker) -> dict[str, float]:
-        """The measures of the model as it is now."""
+        """The measures of the model as it is now.
+
+        Raises:
+            InputError: its scores are not finite numbers.
+        """
         return self.measures(self.scores(ranker))
 
     @cached_property
@@ -124,7 +133,11 @@ class EvaluationSet:
         return means(self._measure_each(scores))
 
     def report(self, ranker: Ranker) -> Report:
-        """The model, BM25 and their fusion side by side."""
+        """The model, BM25 and their fusion side by side.
+
+        Raises:
+            InputError: the model's scores are not finite numbers.
+        """
         scores = score_candidates(ranker, self.dataset, self.questions, self.pools)
         each = self._measure_each(scores.by_question)
         weight = ranker.config.bm25_weight if ranker.config else 0.0
@@ -142,6 +155,8 @@ class EvaluationSet:
         )
 
     def _measure_each(self, scores: Sequence[Sequence[float] | np.ndarray]) -> dict[str, np.ndarray]:
+        if not all(np.isfinite(values).all() for values in scores):  # they would leave the answers in any order
+            raise InputError(DIVERGED)
         ids = [answer.id for answer in self.dataset.answers]
         relevant = {question.id: {ids[row]: 1 for row in question.positives} for question in self.questions}
         run = {

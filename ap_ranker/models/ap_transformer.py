@@ -2,7 +2,7 @@
 
     H = transformer(text)                              (T, H)   one state per subword
     Q, A = H_q P^T, H_a P^T                            (M, C), (L, C)
-    s(q, a) = attentive pooling of Q and A, as in ap.py
+    s(q, a) = attentive pooling of Q and A, as in attentive.py
 
 P begins as the C directions in which the texts' mean states differ most, and U as a small multiple of the identity: the
 attention is then nearly even, and the untrained score nearly the cosine of mean-pooled states, which the encoder was
@@ -11,6 +11,7 @@ trained for. With C = H it is exactly that cosine, except for what the attention
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -18,10 +19,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from ap_ranker.errors import InputError
-from ap_ranker.models.ap import SHARPNESS, AttentivePooling
+from ap_ranker.models.attentive import SHARPNESS, AttentivePooling
 from ap_ranker.models.base import States
 from ap_ranker.models.pooling import mean_pool
 from ap_ranker.models.spec import Inputs, ModelSpec, Option, Recipe
@@ -90,10 +92,12 @@ def read_encoder_config(folder: Path) -> dict[str, Any]:
     from transformers import AutoConfig
 
     try:
-        config = AutoConfig.from_pretrained(folder).to_dict()
+        config: dict[str, Any] = json.loads(json.dumps(AutoConfig.from_pretrained(folder).to_dict()))
     except (OSError, ValueError, KeyError) as error:
         raise InputError(f"{folder}: expected a pretrained encoder of a known architecture ({error}).") from error
-    return {name: value for name, value in config.items() if name not in ("_name_or_path", "transformers_version")}
+    # Without its dtype: weights stored in half precision are trained in float32 like all others.
+    left_out = ("_name_or_path", "transformers_version", "dtype")
+    return {name: value for name, value in config.items() if name not in left_out}
 
 
 class TransformerStates(nn.Module):
@@ -121,19 +125,29 @@ class TransformerStates(nn.Module):
         size: int = self.backbone.config.hidden_size
         return size
 
+    @property
+    def _dtype(self) -> torch.dtype:
+        return self.projection.weight.dtype
+
     def load_pretrained(self, folder: Path) -> None:
         """Take the weights of a pretrained encoder.
 
         Raises:
-            InputError: there are none in safetensors.
+            InputError: there are none in safetensors, or not all.
         """
         from transformers import AutoModel
 
         try:
-            pretrained = AutoModel.from_pretrained(folder, use_safetensors=True)
-        except (OSError, ValueError) as error:
+            pretrained, found = AutoModel.from_pretrained(folder, use_safetensors=True, output_loading_info=True)
+        except (OSError, ValueError, RuntimeError, SafetensorError) as error:
             raise InputError(f"{folder}: expected an encoder's weights in safetensors ({error}).") from error
-        self.backbone.load_state_dict(pretrained.state_dict(), strict=False)
+        missing = sorted(self.backbone.state_dict().keys() & found["missing_keys"])
+        if missing:  # transformers would make them up
+            raise InputError(
+                f"{folder}: expected the weights of a whole encoder in safetensors, but {len(missing)} are missing, "
+                f"{missing[0]} for one."
+            )
+        self.backbone.load_state_dict(pretrained.state_dict(), strict=False)  # the pooler's are left over
 
     def forward(self, batch: TokenBatch) -> States:
         """(N, T, C) token states.
@@ -157,8 +171,10 @@ class TransformerStates(nn.Module):
     def remembering(self) -> Iterator[None]:
         """Within, a frozen transformer keeps its states of texts, in half precision, and reads none of them twice."""
         self._memory, self._room = {}, REMEMBERED_BYTES
-        yield
-        self._memory, self._room = {}, 0
+        try:
+            yield
+        finally:
+            self._memory, self._room = {}, 0
 
     def _read(self, batch: TokenBatch) -> Tensor:
         """(N, T, H) hidden states."""
@@ -173,7 +189,7 @@ class TransformerStates(nn.Module):
             ids, mask = batch.ids[rows, :width], batch.mask[rows, :width].long()
             with torch.autocast("cpu", torch.bfloat16, enabled=reduced):
                 states: Tensor = self.backbone(input_ids=ids, attention_mask=mask).last_hidden_state
-            parts.append(nn.functional.pad(states.float(), (0, 0, 0, batch.ids.shape[1] - width)))
+            parts.append(nn.functional.pad(states.to(self._dtype), (0, 0, 0, batch.ids.shape[1] - width)))
         return torch.cat(parts)[order.argsort()]
 
     @torch.no_grad()
@@ -183,10 +199,10 @@ class TransformerStates(nn.Module):
             return self._read(batch)
         lengths = batch.mask.sum(dim=1).tolist()
         texts = [row[:length].numpy().tobytes() for row, length in zip(batch.ids.cpu(), lengths, strict=True)]
-        hidden = torch.zeros(*batch.ids.shape, self.hidden_size, device=batch.ids.device)
+        hidden = torch.zeros(*batch.ids.shape, self.hidden_size, dtype=self._dtype, device=batch.ids.device)
         new = [row for row, text in enumerate(texts) if text not in self._memory]
         for row in set(range(len(texts))).difference(new):
-            hidden[row, : lengths[row]] = self._memory[texts[row]].float()
+            hidden[row, : lengths[row]] = self._memory[texts[row]].to(self._dtype)
         if new:
             hidden[new] = self.hidden(TokenBatch(batch.ids[new], batch.mask[new]))
         for row in new:
@@ -224,7 +240,8 @@ class AttentivePoolingTransformer(AttentivePooling):
         encoder = self.encoder.eval()
         hidden = [(encoder.hidden(batch), batch.mask) for batch in batches]
         means = torch.cat([nn.functional.normalize(mean_pool(h, mask), dim=1) for h, mask in hidden])
-        directions = torch.linalg.svd(means, full_matrices=False).Vh
+        # The right singular vectors, greatest first. Those of M^T M, because M has fewer of them than H with few texts.
+        directions = torch.linalg.eigh(means.double().T @ means.double()).eigenvectors.T.flip(0)
         encoder.projection.weight.copy_(directions[: encoder.state_size])
         lengths = torch.cat([(h[mask] @ encoder.projection.weight.T).pow(2).sum(dim=1) for h, mask in hidden])
         self.U.copy_(

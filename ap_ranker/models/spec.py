@@ -25,7 +25,7 @@ class Inputs:
 
     Attributes:
         words: the vocabulary; a word's position is its token id.
-        embedding_size: D, dimensions of the word vectors.
+        embedding_size: D, dimensions of the word vectors; 0 where an encoder brings its own.
         max_tokens: no text is longer.
         encoder: the architecture of a pretrained encoder, for models that read with one.
     """

@@ -30,7 +30,7 @@ class CheckpointConfig:
     Attributes:
         model: the model's registry name.
         options: its hyper-parameters, all of them.
-        embedding_size: dimensions of the word vectors.
+        embedding_size: dimensions of the word vectors; 0 where an encoder brings its own.
         max_tokens: longer texts are cut after this many tokens.
         training: the data and the settings that made the weights, for the reader; nothing depends on it.
         segmenter: what splits Chinese into words before the tokenizer does the rest: the tokenizer's.

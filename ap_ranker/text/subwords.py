@@ -18,7 +18,16 @@ class SubwordTokenizer:
     segmenter: str | None = None
 
     def __init__(self, tokenizer: Tokenizer, max_tokens: int) -> None:
-        """Take over a tokenizer; texts are cut after `max_tokens` tokens, special ones included."""
+        """Take over a tokenizer; texts are cut after `max_tokens` tokens, special ones included.
+
+        Raises:
+            InputError: the special ones alone are as many.
+        """
+        special = tokenizer.num_special_tokens_to_add(False)
+        if max_tokens <= special:
+            raise InputError(
+                f"Expected max_tokens above {special}, the encoder's special tokens in each text, found {max_tokens}."
+            )
         tokenizer.no_padding()
         tokenizer.enable_truncation(max_tokens)
         self._tokenizer = tokenizer
@@ -48,11 +57,15 @@ class SubwordTokenizer:
         """Read a `tokenizer.json`, be it ours or the pretrained encoder's.
 
         Raises:
-            InputError: it is not there.
+            InputError: it is not there, or damaged; or see above.
         """
         if not path.is_file():
             raise InputError(f"{path}: expected the encoder's tokenizer; encoders without this file are not supported.")
-        return cls(Tokenizer.from_file(str(path)), max_tokens)
+        try:
+            tokenizer = Tokenizer.from_file(str(path))
+        except Exception as error:  # the tokenizers library raises bare Exception
+            raise InputError(f"{path}: not a readable tokenizer ({error}).") from error
+        return cls(tokenizer, max_tokens)
 
 
 AnyTokenizer = WordTokenizer | SubwordTokenizer

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -17,12 +18,16 @@ from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluate import EvaluationSet, Report
 from ap_ranker.evaluation.metrics import MEASURES
 from ap_ranker.evaluation.significance import holm, randomisation_test
+from ap_ranker.models.ap_transformer import find_encoder
 from ap_ranker.models.registry import MODELS, complete_options, count_parameters, model_spec
+from ap_ranker.models.spec import ModelSpec
 from ap_ranker.ranking.checkpoint import is_checkpoint
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.vectors import WordVectors
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.train import train
+
+logger = logging.getLogger(__name__)
 
 MEASURE = "MRR"
 """What the table is sorted by and the significance test compares: what chooses the epoch, too."""
@@ -56,9 +61,21 @@ class Contender:
 
     @classmethod
     def parse_all(cls, text: str) -> list[Contender]:
-        """Read several, separated by commas; `all` are all registered models."""
-        names = sorted(MODELS) if text.strip() == "all" else list(dict.fromkeys(text.split(",")))
-        return [cls.parse(name) for name in names]
+        """Read several, separated by commas; `all` are all registered models, but those whose encoder is missing."""
+        if text.strip() != "all":
+            return [cls.parse(name) for name in dict.fromkeys(text.split(","))]
+        return [cls.parse(name) for name in sorted(MODELS) if _can_be_had(MODELS[name])]
+
+
+def _can_be_had(spec: ModelSpec) -> bool:
+    """Whether the pretrained encoder of a model, if it has one, is installed or can be fetched."""
+    if spec.pretrained:
+        try:
+            find_encoder(spec.options["encoder"].default)
+        except InputError as error:
+            logger.warning("%s is left out: %s", spec.name, error)
+            return False
+    return True
 
 
 @dataclass(frozen=True)
@@ -139,7 +156,7 @@ def compare(
             that an interrupted comparison goes on where it was.
         config: the settings of all runs; `model`, `options` and `seed` are the contenders'.
         seeds: of the runs.
-        vectors: pre-trained word vectors.
+        vectors: pre-trained word vectors, for the models without a pretrained encoder.
         device: as in `train`.
         callbacks: as in `train`.
         on_run: told of each finished run: contender, seed, what it reached on the test questions, and its ranker.
@@ -156,7 +173,8 @@ def compare(
             folder = run_folder(output, contender, seed)
             ranker = finished_run(folder, settings, data)
             if ranker is None:
-                ranker = train(data, dev, folder, settings, vectors=vectors, device=device, callbacks=callbacks).ranker
+                own = None if model_spec(contender.model).pretrained else vectors  # an encoder brings its own
+                ranker = train(data, dev, folder, settings, vectors=own, device=device, callbacks=callbacks).ranker
             assert ranker.config is not None
             seconds.append(ranker.config.training["seconds"])
             parameters = count_parameters(ranker.model)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ def start(
     """The model on its device, its tokenizer, and what it was built for.
 
     Raises:
-        InputError: no such encoder, or word vectors for a model that has an encoder.
+        InputError: as `read_encoder`, or word vectors for a model that has an encoder.
     """
     if model_spec(config.model).pretrained:
         return _with_encoder(data, config, options, vectors, device)
@@ -44,6 +45,27 @@ def start(
         model.embedding.vectors.weight.data.copy_(table)
         model.embedding.vectors.requires_grad_(not config.freeze_embeddings)
     return model.to(device), tokenizer, inputs
+
+
+def read_encoder(name: str, max_tokens: int) -> tuple[Path, SubwordTokenizer, Inputs]:
+    """A pretrained encoder's folder, its tokenizer, and what a model that reads with it is built for.
+
+    Args:
+        name: a folder, or the name of a model on the hub.
+        max_tokens: texts are cut there.
+
+    Raises:
+        InputError: there is none of that name, or it lacks a file, or it cannot read texts that long.
+    """
+    folder = find_encoder(name)
+    architecture = read_encoder_config(folder)
+    positions = architecture.get("max_position_embeddings") or max_tokens
+    if max_tokens > positions:
+        raise InputError(
+            f"{name} reads at most {positions} tokens: expected max_tokens up to that, found {max_tokens}."
+        )
+    tokenizer = SubwordTokenizer.load(folder / TOKENIZER, max_tokens)
+    return folder, tokenizer, Inputs(tokenizer.words, 0, max_tokens, architecture)
 
 
 def _words(data: Dataset, config: TrainingConfig, vectors: WordVectors | None) -> WordTokenizer:
@@ -65,9 +87,7 @@ def _with_encoder(
         raise InputError(
             f"{config.model} reads with a pretrained encoder, which brings its own vectors: leave these out."
         )
-    folder = find_encoder(options["encoder"])
-    tokenizer = SubwordTokenizer.load(folder / TOKENIZER, config.max_tokens)
-    inputs = Inputs(tokenizer.words, config.embedding_size, config.max_tokens, read_encoder_config(folder))
+    folder, tokenizer, inputs = read_encoder(options["encoder"], config.max_tokens)
     model = build_model(config.model, inputs, options).to(device)
     assert isinstance(model, AttentivePoolingTransformer)
     model.encoder.load_pretrained(folder)

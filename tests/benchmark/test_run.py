@@ -10,10 +10,10 @@ from unittest.mock import patch
 
 import pytest
 import torch
-from conftest import TEXTS
+from conftest import TEXTS, write_encoder
 from haystack import Document, Pipeline
 
-from ap_ranker.benchmark import pipeline, run
+from ap_ranker.benchmark import pipeline, run, systems
 from ap_ranker.benchmark.corpus import Corpus
 from ap_ranker.benchmark.latency import timed
 from ap_ranker.benchmark.peers import CROSS_ENCODER, CROSS_ENCODER_LIMITED
@@ -24,7 +24,9 @@ from ap_ranker.benchmark.systems import AnswerModelSystem, System, write_checkpo
 from ap_ranker.cli.plot import plot_benchmark
 from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.errors import InputError
-from ap_ranker.models.registry import MODELS
+from ap_ranker.models.registry import MODELS, count_parameters
+from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.text.subwords import SubwordTokenizer
 from ap_ranker.training.compare import Contender
 from haystack_integrations.components.rankers.ap_ranker import AnswerRanker
 
@@ -219,3 +221,22 @@ def test_a_corpus_grows_by_other_texts() -> None:
     documents = grown(["a", "b"], 5)
     assert [document.content for document in documents] == ["a", "b", "1 a", "1 b", "2 a"]
     assert len({document.id for document in documents}) == 5
+
+
+def test_an_untrained_model_with_an_encoder_has_its_tokenizer(tmp_path: Path) -> None:
+    """Random weights of the encoder's architecture; without its files there is nothing to measure."""
+    encoder = write_encoder(tmp_path / "encoder", ANSWERS)
+    (encoder / "model.safetensors").unlink()  # its weights are not needed
+    contender = Contender("small", "ap-transformer", {"encoder": str(encoder), "size": 6})
+    with patch.object(systems, "MAX_TOKENS", 24):
+        (checkpoint,) = write_checkpoints([contender], ANSWERS, tmp_path).values()
+    system = AnswerModelSystem(contender, checkpoint, CPU)
+    found = system.run("where is it", [Document(content=text) for text in ANSWERS[:7]])
+    assert len({document.score for document in found["documents"]}) > 1
+    assert system.token_states
+    ranker = Ranker.from_pretrained(checkpoint, "cpu")
+    assert isinstance(ranker.tokenizer, SubwordTokenizer)
+    assert count_parameters(ranker.model) == sum(p.numel() for p in ranker.model.parameters())
+    other = Contender("other", "ap-transformer", {"encoder": "./none"})
+    with pytest.raises(InputError, match=r"No pretrained encoder './none'"):
+        write_checkpoints([other], ANSWERS, tmp_path)

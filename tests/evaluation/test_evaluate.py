@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from math import log
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 import pytest
 import torch
@@ -95,3 +97,22 @@ def test_bm25_on_the_published_pools(benchmarks: Path) -> None:
     measures = EvaluationSet(read_dataset(benchmarks / "wikiqa", "test")).bm25
     assert measures["MAP"] == pytest.approx(0.602, abs=0.01)
     assert measures["MRR"] == pytest.approx(0.610, abs=0.01)
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf"), float("-inf")])
+def test_scores_that_are_not_finite_are_no_ranking(wrong: float, checkpoint: Path, pairs: Dataset) -> None:
+    """A stable sort leaves them in the pool's order, in which the right answer may well come first."""
+    ranker = Ranker.from_pretrained(checkpoint, "cpu")
+    judged = EvaluationSet(pairs)
+    judged.measure(ranker)
+    match_pairs = ranker.model.match_pairs
+
+    def one_wrong(*args: Any) -> torch.Tensor:
+        scores = match_pairs(*args)
+        scores[-1] = wrong
+        return scores
+
+    with patch.object(ranker.model, "match_pairs", one_wrong):
+        for judge in (judged.measure, judged.report):
+            with pytest.raises(InputError, match=r"The model has diverged: expected scores .* a lower learning_rate"):
+                judge(ranker)

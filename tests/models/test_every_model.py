@@ -138,7 +138,8 @@ def test_learns_a_tiny_set_by_heart(case: Case, model: AnswerModel, objective: C
         pytest.skip("an untrained baseline")
     target = torch.tensor([4, 0, 2])
     relevance = torch.full((3, 5), NEGATIVE).scatter(1, target.unsqueeze(1), POSITIVE)
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
+    # A transformer that is normalised after each layer collapses at the others' rate.
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.003 if MODELS[case.name].pretrained else 0.02)
     for _ in range(100):
         optimizer.zero_grad()
         found = model(TokenBatch.from_lists(QUESTIONS), TokenBatch.from_lists(ANSWERS))

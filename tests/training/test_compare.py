@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from conftest import TEXTS
+from conftest import TEXTS, write_encoder
 
 from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.errors import InputError
@@ -15,8 +15,9 @@ from ap_ranker.evaluation.evaluate import EvaluationSet
 from ap_ranker.evaluation.significance import randomisation_test
 from ap_ranker.models.registry import MODELS
 from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.text.vectors import read_vectors
 from ap_ranker.training import compare as module
-from ap_ranker.training.compare import Comparison, Contender, compare
+from ap_ranker.training.compare import Comparison, Contender, compare, run_folder
 from ap_ranker.training.config import TrainingConfig
 
 DATA = Dataset(
@@ -111,3 +112,32 @@ def test_random_order_by_hand() -> None:
     assert EvaluationSet(DATA).random(orders=2000)["MRR"] == pytest.approx(
         np.mean([1 / r for r in range(1, 7)]), abs=0.01
     )
+
+
+def test_word_vectors_are_for_the_models_without_an_encoder(tmp_path: Path) -> None:
+    texts = [answer.text for answer in DATA.answers]
+    encoder = write_encoder(tmp_path / "encoder", texts)
+    (tmp_path / "v.txt").write_text("parcel 1 2 3\nzebra 4 5 6\n")
+    contenders = [
+        Contender("ap-transformer", "ap-transformer", {"encoder": str(encoder), "size": 4}),
+        Contender("ap-cnn", "ap-cnn", {"filters": 6}),
+    ]
+    config = replace(CONFIG, max_tokens=24)
+    vectors = read_vectors(tmp_path / "v.txt")
+    compare(contenders, DATA, DATA, DATA, tmp_path / "out", config, seeds=[1], vectors=vectors, device="cpu")
+    pretrained, words = (
+        Ranker.from_pretrained(run_folder(tmp_path / "out", contender, 1), "cpu") for contender in contenders
+    )
+    assert "zebra" not in pretrained.tokenizer.words
+    assert words.model.embedding is not None
+    assert words.model.embedding.vectors.weight.shape[1] == 3
+
+
+def test_all_are_those_whose_encoder_can_be_had(caplog: pytest.LogCaptureFixture) -> None:
+    with patch.object(module, "find_encoder", lambda name: Path(name)):
+        assert [contender.model for contender in Contender.parse_all("all")] == sorted(MODELS)
+    with patch.object(module, "find_encoder", side_effect=InputError("no such encoder")):
+        without = [contender.model for contender in Contender.parse_all("all")]
+        assert [contender.model for contender in Contender.parse_all("ap-transformer")] == ["ap-transformer"]
+    assert without == sorted(name for name, spec in MODELS.items() if not spec.pretrained)
+    assert caplog.messages == ["ap-transformer is left out: no such encoder"]

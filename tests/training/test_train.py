@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import torch
+from conftest import write_encoder
 from naive import SMALL
 from transformers import TrainerCallback
 
@@ -14,10 +17,11 @@ from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluate import evaluate
 from ap_ranker.models.classifier import Classifier
-from ap_ranker.models.registry import MODELS
+from ap_ranker.models.registry import MODELS, complete_options
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.vectors import read_vectors
 from ap_ranker.training.config import TrainingConfig
+from ap_ranker.training.start import start
 from ap_ranker.training.train import train
 
 TOPICS = ["parcel", "refund", "battery", "helmet", "invoice", "account", "brake", "lease"]
@@ -30,6 +34,12 @@ DATA = Dataset(
         for i, pattern in enumerate(["where is my {}?", "the {} is gone", "help with {} please"])
     ],
 )
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> str:
+    texts = [answer.text for answer in DATA.answers] + [question.text for question in DATA.questions]
+    return str(write_encoder(tmp_path_factory.mktemp("encoder") / "tiny", texts))
 
 
 def settings(name: str, dropout: float = 0.1, **other: Any) -> TrainingConfig:
@@ -52,12 +62,15 @@ def same(first: Ranker, second: Ranker) -> bool:
     return a.keys() == b.keys() and all(torch.equal(a[key], b[key]) for key in a)
 
 
-def test_learns_a_tiny_set_by_heart(name: str, tmp_path: Path) -> None:
+def test_learns_a_tiny_set_by_heart(name: str, encoder: str, tmp_path: Path) -> None:
     # Random vectors that are never learnt must be long to tell words apart.
     size = 512 if is_baseline(name) else 16
     config = settings(name, 0.0, epochs=40, patience=40, learning_rate=0.02, embedding_size=size)
     if name == "scnn":  # each filter must tell one word from all others, as it never sees both texts
         config = replace(config, options={**config.options, "filters": 64}, learning_rate=0.006, objective="listwise")
+    if MODELS[name].pretrained:
+        config = replace(config, options={**config.options, "encoder": encoder}, max_tokens=24)
+        config = replace(config, encoder_learning_rate=0.005)
     result = train(DATA, DATA, tmp_path / "c", config, device="cpu")
     assert result.dev["P@1"] == 1.0
     loaded = Ranker.from_pretrained(tmp_path / "c", "cpu")
@@ -214,6 +227,137 @@ def test_phrases(tmp_path: Path) -> None:
     assert "new_york" in [tokenizer.words[token] for token in tokens]
 
 
+def with_encoder(encoder: str, size: int = 0, *, frozen: bool = False, **other: Any) -> TrainingConfig:
+    options = {"encoder": encoder, "size": size, "frozen": frozen, "dropout": 0.1}
+    return TrainingConfig("ap-transformer", options, **{"batch_size": 8, "max_tokens": 24, "epochs": 3, **other})
+
+
+def with_other_answers(data: Dataset) -> Dataset:
+    """Each question wants the answer after its own, which nobody can know untrained."""
+    wrong = [replace(q, positives=((q.positives[0] + 1) % len(TOPICS),)) for q in data.questions]
+    return replace(data, questions=wrong)
+
+
+@pytest.mark.parametrize("frozen", [False, True], ids=["fine-tuned", "frozen"])
+def test_what_training_changes_of_a_pretrained_encoder(frozen: bool, encoder: str, tmp_path: Path) -> None:
+    data = with_other_answers(DATA)
+    config = with_encoder(encoder, 6, frozen=frozen, epochs=4, patience=4, learning_rate=0.02)
+    result = train(data, data, tmp_path / "c", config, device="cpu")
+    assert result.best_epoch > 0
+    torch.manual_seed(config.seed)
+    untrained = start(data, config, complete_options(config.model, config.options), None, torch.device("cpu"))[0]
+    before, after = untrained.state_dict(), weights(result.ranker)
+    assert before.keys() == after.keys()
+    changed = {name for name in before if not torch.equal(before[name], after[name])}
+    assert {"U", "encoder.projection.weight"} <= changed
+    backbone = {name for name in before if name.startswith("encoder.backbone")}
+    if frozen:
+        assert not changed & backbone
+    else:
+        assert len(changed & backbone) > 30
+
+
+def test_an_encoder_has_a_learning_rate_of_its_own(encoder: str, tmp_path: Path) -> None:
+    """Adam's first step is as long as the learning rate in every number that has a gradient."""
+    data = with_other_answers(DATA)
+    config = with_encoder(encoder, 6, epochs=1, batch_size=64, schedule="constant", learning_rate=0.03)
+    config = replace(config, encoder_learning_rate=0.002, answer_sentences=False, temperature=0.05)
+    config = replace(config, options={**config.options, "dropout": 0.0})
+    steps: list[dict[str, torch.Tensor]] = []
+
+    class Weights(TrainerCallback):
+        def on_step_begin(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
+            steps.append({name: value.detach().clone() for name, value in model.named_parameters()})
+
+        def on_step_end(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
+            steps.append({name: value.detach().clone() for name, value in model.named_parameters()})
+
+    train(data, data, tmp_path / "c", config, device="cpu", callbacks=(Weights(),))
+    moved = {name: (steps[1][name] - steps[0][name]).abs().max().item() for name in steps[0]}
+    for name, step in moved.items():
+        assert step == pytest.approx(0.002 if "backbone" in name else 0.03, rel=0.05), name
+
+
+@pytest.mark.parametrize("frozen", [False, True], ids=["fine-tuned", "frozen"])
+def test_an_untrained_encoder_is_kept_if_training_makes_it_worse(frozen: bool, encoder: str, tmp_path: Path) -> None:
+    """It learns from wrong answers, and is judged by the right ones."""
+    config = with_encoder(encoder, frozen=frozen, learning_rate=0.1, encoder_learning_rate=0.1, patience=3)
+    result = train(with_other_answers(DATA), DATA, tmp_path / "c", config, device="cpu")
+    torch.manual_seed(config.seed)
+    options = complete_options(config.model, config.options)
+    untrained = start(with_other_answers(DATA), config, options, None, torch.device("cpu"))[0].state_dict()
+    assert result.best_epoch == 0
+    assert all(torch.equal(value, untrained[name]) for name, value in weights(result.ranker).items())
+    assert same(Ranker.from_pretrained(tmp_path / "c", "cpu"), result.ranker)
+
+
+@pytest.mark.parametrize("frozen", [False, True], ids=["fine-tuned", "frozen"])
+def test_a_resumed_run_with_an_encoder(frozen: bool, encoder: str, tmp_path: Path) -> None:
+    data = with_other_answers(DATA)
+    config = with_encoder(encoder, 6, frozen=frozen, epochs=4, learning_rate=0.02)
+    unbroken = train(data, data, tmp_path / "unbroken", config, device="cpu")
+    with pytest.raises(KeyboardInterrupt):
+        train(data, data, tmp_path / "broken", config, device="cpu", callbacks=(StopAfter(2),))
+    resumed = train(data, data, tmp_path / "broken", config, device="cpu", resume=True)
+    assert frozen or resumed.best_epoch == unbroken.best_epoch > 0
+    for name, value in weights(resumed.ranker).items():
+        # A frozen encoder's states are in half precision from the second time on, and a new process has none.
+        assert torch.allclose(value, weights(unbroken.ranker)[name], atol=2e-2 if frozen else 0.0), name
+
+
+def test_a_checkpoint_needs_its_encoder_no_longer(tmp_path: Path) -> None:
+    texts = [answer.text for answer in DATA.answers]
+    folder = write_encoder(tmp_path / "encoder", texts)
+    result = train(DATA, DATA, tmp_path / "c", with_encoder(str(folder), 6), device="cpu")
+    shutil.rmtree(folder)
+    (tmp_path / "c").rename(tmp_path / "elsewhere")
+    with (
+        patch("huggingface_hub.snapshot_download", side_effect=AssertionError),
+        patch("transformers.AutoModel.from_pretrained", side_effect=AssertionError),
+    ):
+        loaded = Ranker.from_pretrained(tmp_path / "elsewhere", "cpu")
+    assert loaded.config == result.ranker.config
+    assert same(loaded, result.ranker)
+    assert torch.equal(loaded.score("where is my parcel?", texts), result.ranker.score("where is my parcel?", texts))
+
+
+@pytest.mark.parametrize(
+    ("missing", "message"),
+    [
+        ("config.json", "expected a pretrained encoder of a known architecture"),
+        ("tokenizer.json", "expected the encoder's tokenizer"),
+        ("model.safetensors", "expected an encoder's weights in safetensors"),
+    ],
+)
+def test_an_encoder_that_lacks_a_file(missing: str, message: str, tmp_path: Path) -> None:
+    folder = write_encoder(tmp_path / "encoder")
+    (folder / missing).unlink()
+    with pytest.raises(InputError, match=message):
+        train(DATA, DATA, tmp_path / "c", with_encoder(str(folder)), device="cpu")
+    assert not (tmp_path / "c").exists()
+
+
+def test_settings_that_do_not_suit_an_encoder(encoder: str, tmp_path: Path) -> None:
+    (tmp_path / "v.txt").write_text("parcel 1 2 3\nzebra 4 5 6\n")
+    vectors = read_vectors(tmp_path / "v.txt")
+    with pytest.raises(InputError, match="ap-transformer reads with a pretrained encoder, which brings its own"):
+        train(DATA, DATA, tmp_path / "c", with_encoder(encoder), vectors=vectors, device="cpu")
+    with pytest.raises(InputError, match="reads at most 24 tokens: expected max_tokens up to that, found 25"):
+        train(DATA, DATA, tmp_path / "c", with_encoder(encoder, max_tokens=25), device="cpu")
+    with pytest.raises(InputError, match=r"No pretrained encoder './none'"):
+        train(DATA, DATA, tmp_path / "c", with_encoder("./none"), device="cpu")
+
+
+@pytest.mark.parametrize("name", ["ap-cnn", "ap-transformer"])
+def test_a_run_that_diverges_says_so(name: str, encoder: str, tmp_path: Path) -> None:
+    """Without a word, scores that are no numbers rank the answers in the order in which they came."""
+    config = settings(name) if name == "ap-cnn" else with_encoder(encoder)
+    config = replace(config, optimizer="sgd", learning_rate=1e30, encoder_learning_rate=1e30)
+    with pytest.raises(InputError, match=r"The model has diverged: .* lower learning_rate"):
+        train(DATA, DATA, tmp_path / "c", config, device="cpu")
+    assert not (tmp_path / "c").exists()
+
+
 def test_nothing_to_resume(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"Nothing to resume.*c.training"):
         train(DATA, DATA, tmp_path / "c", settings("ap-cnn"), device="cpu", resume=True)
@@ -221,9 +365,8 @@ def test_nothing_to_resume(tmp_path: Path) -> None:
 
 def test_the_best_epoch_is_kept(tmp_path: Path) -> None:
     """The dev set is the training set with wrong answers: learning makes it worse, so an early epoch is the best."""
-    wrong = [replace(q, positives=((q.positives[0] + 1) % len(TOPICS),)) for q in DATA.questions]
     config = settings("ap-cnn", epochs=30, patience=3, learning_rate=0.02)
-    result = train(DATA, replace(DATA, questions=wrong), tmp_path / "c", config, device="cpu")
+    result = train(DATA, with_other_answers(DATA), tmp_path / "c", config, device="cpu")
     assert result.best_epoch < 10
 
 

@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+from functools import partial
+from math import erf, sqrt
+
+from torch import nn
+
+from ap_ranker.models.base import AnswerModel
+from naive.ap import attentive
+from naive.arithmetic import Matrix, Vector, add, affine, dot, matvec, mean, softmax, weighted_sum
+from naive.case import Case
+
+TINY = {
+    "model_type": "bert",
+    "vocab_size": 64,
+    "hidden_size": 8,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 12,
+    "max_position_embeddings": 24,
+    "type_vocab_size": 2,
+    "hidden_act": "gelu",
+    "layer_norm_eps": 1e-5,
+    "initializer_range": 0.2,
+}
+"""Devlin et al. 2019, as small as it gets; its random weights are large enough for texts to differ."""
+
+
+def layer_norm(layer: nn.LayerNorm, x: Vector) -> Vector:
+    centre = sum(x) / len(x)
+    spread = sqrt(sum((v - centre) ** 2 for v in x) / len(x) + 1e-5)
+    gain, bias = layer.weight.tolist(), layer.bias.tolist()
+    return [g * (v - centre) / spread + b for v, g, b in zip(x, gain, bias, strict=True)]
+
+
+def gelu(x: Vector) -> Vector:
+    return [v * (1 + erf(v / sqrt(2))) / 2 for v in x]
+
+
+def self_attention(block: nn.Module, states: Matrix, heads: int = 2) -> Matrix:
+    q, k, v = ([affine(layer, x) for x in states] for layer in (block.query, block.key, block.value))
+    size = len(states[0]) // heads
+    found: Matrix = [[] for _ in states]
+    for head in range(heads):
+        part = slice(head * size, (head + 1) * size)
+        values = [row[part] for row in v]
+        for t in range(len(states)):
+            weights = softmax([dot(q[t][part], row[part]) / sqrt(size) for row in k])
+            found[t] += weighted_sum(weights, values)
+    return found
+
+
+def bert(backbone: nn.Module, ids: list[int]) -> Matrix:
+    """The last hidden states; every layer is normalised after what it adds."""
+    table = backbone.embeddings
+    word, position, kind = (
+        getattr(table, f"{name}_embeddings").weight.tolist() for name in ("word", "position", "token_type")
+    )
+    states = [layer_norm(table.LayerNorm, add(add(word[i], position[t]), kind[0])) for t, i in enumerate(ids)]
+    for layer in backbone.encoder.layer:
+        out = layer.attention.output
+        heard = [affine(out.dense, x) for x in self_attention(layer.attention.self, states)]
+        states = [layer_norm(out.LayerNorm, add(x, y)) for x, y in zip(states, heard, strict=True)]
+        wide = [gelu(affine(layer.intermediate.dense, x)) for x in states]
+        narrow = [affine(layer.output.dense, x) for x in wide]
+        states = [layer_norm(layer.output.LayerNorm, add(x, y)) for x, y in zip(states, narrow, strict=True)]
+    return states
+
+
+def mean_state(backbone: nn.Module, ids: list[int]) -> Vector:
+    """What sentence encoders compare by its cosine."""
+    return mean(bert(backbone, ids))
+
+
+def ap_transformer(model: AnswerModel, q: list[int], a: list[int], sharpness: float) -> float:
+    encoder = model.encoder
+    Q, A = ([matvec(encoder.projection.weight, h) for h in bert(encoder.backbone, ids)] for ids in (q, a))  # noqa: N806
+    return attentive(model, Q, A, sharpness)
+
+
+CASES = [
+    Case("ap-transformer", {"size": 0}, partial(ap_transformer, sharpness=5.0)),
+    Case("ap-transformer", {"size": 6, "sharpness": 2.0}, partial(ap_transformer, sharpness=2.0)),
+]
