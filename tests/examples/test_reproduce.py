@@ -19,7 +19,6 @@ from ap_ranker.data.faq import DEFAULT_MATCH
 from ap_ranker.data.reader import read_dataset
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluate import evaluate
-from ap_ranker.models.registry import MODELS
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.training import compare as compare_module
 from ap_ranker.training.config import read_config
@@ -100,10 +99,9 @@ def test_a_row_takes_the_place_of_its_predecessor(tmp_path: Path) -> None:
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_configurations(path: Path) -> None:
     assert path.parent.name in PROTOCOLS
-    assert path.stem in read_papers()[path.parent.name]["models"], "a number, or null"
-    if path.stem == "ap-transformer" and path.stem not in MODELS:
-        pytest.skip("the registry does not know ap-transformer yet")
-    assert read_config(path, {}).model == path.stem
+    model = read_config(path, {}).model
+    assert model in read_papers()[path.parent.name]["models"], "a number, or null"
+    assert path.stem == model or path.stem.startswith(f"{model}-"), "named after its model"
 
 
 def test_every_data_set_has_configurations_and_papers() -> None:

@@ -134,7 +134,7 @@ def test_word_vectors_are_for_the_models_without_an_encoder(tmp_path: Path) -> N
 
 
 def test_all_are_those_whose_encoder_can_be_had(caplog: pytest.LogCaptureFixture) -> None:
-    with patch.object(module, "find_encoder", lambda name: Path(name)):
+    with patch.object(module, "find_encoder", Path):
         assert [contender.model for contender in Contender.parse_all("all")] == sorted(MODELS)
     with patch.object(module, "find_encoder", side_effect=InputError("no such encoder")):
         without = [contender.model for contender in Contender.parse_all("all")]
