@@ -261,7 +261,7 @@ def ap_transformer(
 SPECS = [
     ModelSpec(
         name="ap-transformer",
-        paper="ours; attentive pooling after dos Santos, Tan, Xiang & Zhou, Attentive Pooling Networks",
+        paper="after dos Santos, Tan, Xiang & Zhou, Attentive Pooling Networks",
         year=2016,
         family="attentive-pooling",
         cached="token states",

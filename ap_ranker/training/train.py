@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import shutil
 import time
@@ -15,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 from transformers import EarlyStoppingCallback, Trainer, TrainerCallback, TrainingArguments
+from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_callback import PrinterCallback, ProgressCallback
 from transformers.trainer_utils import get_last_checkpoint, set_seed
 
@@ -41,6 +43,9 @@ from ap_ranker.training.negatives import HardNegatives, MineEachEpoch
 from ap_ranker.training.objectives import IGNORE, NEGATIVE, hinge, in_batch_softmax, listwise, pointwise
 from ap_ranker.training.sentences import with_answer_sentences
 from ap_ranker.training.start import start
+
+SECONDS = "eval_training_seconds"
+"""Kept in the Trainer's history after each epoch, so that a resumed run knows how long it took in all."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +132,7 @@ def train(
 
     # 2. Learning, and how much BM25 adds to the best epoch's weights.
     dev_set = EvaluationSet(sample_questions(dev, config.dev_questions, config.seed))
-    started = time.perf_counter()
+    started = time.perf_counter() - (_seconds_so_far(last) if last else 0.0)
     encoder = model.encoder if isinstance(model, AttentivePoolingTransformer) else None
     with encoder.remembering() if encoder else contextlib.nullcontext():
         if recipe.objective in WITHOUT_GRADIENT:
@@ -136,7 +141,7 @@ def train(
             best_epoch = 0
         else:
             pairs = Pairs(data, own_candidates=own_candidates)
-            best_epoch = _learn(ranker, pairs, batches, dev_set, config, recipe, work, last, callbacks)
+            best_epoch = _learn(ranker, pairs, batches, dev_set, config, recipe, work, last, started, callbacks)
         seconds = time.perf_counter() - started
         scores = dev_set.scores(ranker)
     measures, bm25, weight = dev_set.measures(scores), dev_set.bm25, dev_set.bm25_weight(scores)
@@ -199,6 +204,7 @@ def _learn(
     recipe: Recipe,
     work: Path,
     last: str | None,
+    started: float,
     callbacks: tuple[TrainerCallback, ...],
 ) -> int:
     """Train by gradient; the Trainer of transformers steps, saves, resumes and uses several devices if there are any.
@@ -214,6 +220,7 @@ def _learn(
         ranker,
         dev,
         batches,
+        started,
         model=_Scorer(ranker.model),
         args=_arguments(work, config, recipe, ranker.device),
         train_dataset=pairs,
@@ -289,9 +296,11 @@ class _AnswerTrainer(Trainer):
         ranker: Ranker,
         dev: EvaluationSet,
         batches: Batches,
+        started: float,
         **kwargs: Any,
     ) -> None:
         super().__init__(eval_dataset=dev.questions, **kwargs)
+        self.started = started
         self.config, self.recipe, self.ranker, self.dev = config, recipe, ranker, dev
         self.classes = batches.classes
         self.lengths = [batches.lengths(pair) for pair in kwargs["train_dataset"]]
@@ -361,6 +370,7 @@ class _AnswerTrainer(Trainer):
 
     def evaluate(self, *args: Any, metric_key_prefix: str = "eval", **kwargs: Any) -> dict[str, float]:
         measures = {f"{metric_key_prefix}_{name}": value for name, value in self.dev.measure(self.ranker).items()}
+        measures[SECONDS] = time.perf_counter() - self.started
         self.log(measures)
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, measures)
         return measures
@@ -399,6 +409,12 @@ def _last_state(work: Path) -> str:
             f"Nothing to resume: expected the state of an unfinished run in {str(work)!r}. Leave out --resume."
         )
     return last
+
+
+def _seconds_so_far(state: str) -> float:
+    """How long the run had been trained when it saved this state."""
+    history = json.loads((Path(state) / TRAINER_STATE_NAME).read_text(encoding="utf-8"))["log_history"]
+    return max((entry[SECONDS] for entry in history if SECONDS in entry), default=0.0)
 
 
 @contextlib.contextmanager

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import shutil
 from dataclasses import replace
 from itertools import pairwise
@@ -12,6 +13,7 @@ import torch
 from conftest import write_encoder
 from naive import SMALL
 from transformers import TrainerCallback
+from transformers.trainer_utils import get_last_checkpoint
 
 from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.errors import InputError
@@ -112,6 +114,18 @@ def test_a_resumed_run_ends_with_the_weights_of_an_unbroken_one(name: str, negat
     resumed = train(DATA, DATA, tmp_path / "broken", config, device="cpu", resume=True)
     assert same(resumed.ranker, unbroken.ranker)
     assert resumed.best_epoch == unbroken.best_epoch
+
+
+def test_a_resumed_run_counts_the_seconds_before_it_was_broken(tmp_path: Path) -> None:
+    config = settings("ap-cnn", epochs=3)
+    with pytest.raises(KeyboardInterrupt):
+        train(DATA, DATA, tmp_path / "c", config, device="cpu", callbacks=(StopAfter(2),))
+    state = Path(get_last_checkpoint(str(tmp_path / "c.training")), "trainer_state.json")
+    history = json.loads(state.read_text())
+    for entry in history["log_history"]:  # as if an epoch had taken 500 seconds
+        entry |= {name: 500.0 * entry["epoch"] for name in entry if name.endswith("training_seconds")}
+    state.write_text(json.dumps(history))
+    assert 1000 < train(DATA, DATA, tmp_path / "c", config, device="cpu", resume=True).seconds < 1400
 
 
 @pytest.mark.parametrize(
