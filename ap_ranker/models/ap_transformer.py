@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
 from safetensors import SafetensorError
@@ -117,8 +117,16 @@ class TransformerStates(nn.Module):
         self.projection = nn.Linear(self.hidden_size, self.state_size, bias=False)
         self.dropout, self.frozen = dropout, frozen
         self.backbone.requires_grad_(not frozen)
+        self._attention: str = self.backbone.config._attn_implementation
         self._memory: dict[bytes, Tensor] = {}
         self._room = 0
+
+    def train(self, mode: bool = True) -> Self:
+        super().train(mode)
+        # Fused attention is the faster one forwards, but its gradient on a CPU costs half a training step more.
+        plain = mode and self.projection.weight.device.type == "cpu"
+        self.backbone.set_attn_implementation("eager" if plain else self._attention)
+        return self
 
     @property
     def hidden_size(self) -> int:
