@@ -18,6 +18,7 @@ class Protocol:
 
     Attributes:
         title: of the table.
+        measures: what papers report of it, the most telling first.
         train: the name of the training file, without its ending.
         clean: questions whose candidates are all right are left out of dev and test.
         end_to_end: measured a second time on what BM25 fetches from all answers.
@@ -25,6 +26,7 @@ class Protocol:
     """
 
     title: str
+    measures: tuple[str, str] = ("MAP", "MRR")
     train: str = "train"
     clean: bool = False
     end_to_end: bool = False
@@ -32,7 +34,7 @@ class Protocol:
 
 
 PROTOCOLS = {
-    "insuranceqa": Protocol("InsuranceQA V2, pools of 500 answers", end_to_end=True),
+    "insuranceqa": Protocol("InsuranceQA V2, pools of 500 answers", ("P@1", "MRR"), end_to_end=True),
     "wikiqa": Protocol("WikiQA"),
     "trecqa": Protocol("TREC-QA, clean", train="train-all", clean=True),
     "semeval": Protocol("SemEval-2016 Task 3, subtask A", all_questions=True),

@@ -1,8 +1,9 @@
-"""The rows of `results.json`, and the tables that `results.md` shows of them."""
+"""The rows of `results.json` and the tables of them: those of `results.md`, and the README's, which it prints as a script."""
 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -137,6 +138,49 @@ def render(rows: Iterable[Row], papers: Mapping[str, Any]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def summary(rows: Iterable[Row], papers: Mapping[str, Any]) -> str:
+    """The README's tables: BM25, then a data set's models, the best first, by the measures that papers report of it.
+
+    Args:
+        rows: in any order.
+        papers: what `papers.yaml` holds.
+    """
+    parts = []
+    for data, protocol in PROTOCOLS.items():
+        names, searched = protocol.measures, list(END_TO_END.values()) if protocol.end_to_end else []
+        own = sorted(
+            (row for row in rows if row.data == data), key=lambda row: -float(np.mean(row.test.model[names[0]]))
+        )
+        lines = []
+        for row in own:
+            share = _answered(row.test) if protocol.all_questions else 1.0
+            found = [*_cells(row.test.model, names, share), *_cells(row.test.fusion, names, share)]
+            if row.end_to_end is not None:
+                found += _cells(row.end_to_end.fusion or row.end_to_end.model, searched)
+            if not lines:
+                bm25, search = row.test.bm25, row.end_to_end.bm25 if row.end_to_end else {}
+                values = [f"{share * bm25[name]:.3f}" for name in names], [f"{search[name]:.3f}" for name in searched]
+                lines.append(["BM25", "", *values[0], *("" for _ in names), *values[1], ""])
+            lines.append([f"`{row.config}`", str(len(row.seeds)), *found, _paper(row, papers.get(data, {}))])
+        if lines:
+            titles = [
+                *names,
+                *(f"with BM25: {name}" for name in names),
+                *(f"end to end: {name}" for name in END_TO_END if searched),
+            ]
+            parts.append(f"**{protocol.title}**\n\n" + _table(["", "seeds", *titles, "paper"], lines))
+    return "\n\n".join(parts) + "\n"
+
+
+def _cells(values: Mapping[str, list[float]] | None, names: Iterable[str], share: float = 1.0) -> list[str]:
+    return [spread([share * value for value in values[name]]) if values else "" for name in names]
+
+
+def _answered(test: Measured) -> float:
+    """The share of questions with a right answer, by which means over all questions are lower."""
+    return test.n_questions / (test.n_questions + test.unanswerable)
+
+
 def _quality(rows: list[Row], papers: Mapping[str, Any]) -> str:
     official = PROTOCOLS[rows[0].data].all_questions
     titles = ["model", "seeds", *MEASURES]
@@ -146,10 +190,9 @@ def _quality(rows: list[Row], papers: Mapping[str, Any]) -> str:
     lines = []
     for row in rows:
         test = row.test
-        cells = [row.config, str(len(row.seeds)), *(spread(test.model[measure]) for measure in MEASURES)]
+        cells = [row.config, str(len(row.seeds)), *_cells(test.model, MEASURES)]
         if official:
-            share = test.n_questions / (test.n_questions + test.unanswerable)
-            cells += [spread([share * value for value in test.model[measure]]) for measure in MEASURES[:2]]
+            cells += _cells(test.model, MEASURES[:2], _answered(test))
         lines.append([*cells, *_beside(test, MEASURES), _paper(row, papers), _seconds(row)])
     return _table([*titles, *_titles_beside(MEASURES), "paper", "training"], lines)
 
@@ -159,7 +202,7 @@ def _search(rows: list[Row]) -> str:
     lines = [
         [
             row.config,
-            *(spread(row.end_to_end.model[measure]) for measure in measures),
+            *_cells(row.end_to_end.model, measures),
             *_beside(row.end_to_end, measures),
         ]
         for row in rows
@@ -208,3 +251,7 @@ def _seconds(row: Row) -> str:
 def _table(titles: list[str], lines: list[list[str]]) -> str:
     rule = ["---", *["---:"] * (len(titles) - 1)]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in [titles, rule, *lines])
+
+
+if __name__ == "__main__":
+    sys.stdout.write(summary(read_rows(Path(__file__).with_name("results.json")), read_papers()))

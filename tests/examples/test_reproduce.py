@@ -13,7 +13,7 @@ import pytest
 import run
 from conftest import ROOT
 from protocols import PROTOCOLS, read_parts
-from results import Measured, Row, add_row, read_papers, read_rows, render, spread
+from results import Measured, Row, add_row, read_papers, read_rows, render, spread, summary
 
 from ap_ranker.data.faq import DEFAULT_MATCH
 from ap_ranker.data.reader import read_dataset
@@ -102,6 +102,36 @@ def test_configurations(path: Path) -> None:
     model = read_config(path, {}).model
     assert model in read_papers()[path.parent.name]["models"], "a number, or null"
     assert path.stem == model or path.stem.startswith(f"{model}-"), "named after its model"
+
+
+def test_the_readme_shows_what_was_measured() -> None:
+    folder = ROOT / "examples" / "reproduce"
+    rows = read_rows(folder / "results.json")
+    assert rows
+    assert summary(rows, read_papers()) in (ROOT / "README.md").read_text(encoding="utf-8")
+    assert render(rows, read_papers()) == (folder / "results.md").read_text(encoding="utf-8")
+
+
+def test_the_summary_adds_the_fusion_and_the_search() -> None:
+    searched = row("insuranceqa", "ap-cnn")
+    searched = replace(
+        searched, test=measured([0.6, 0.7, 0.8], [0.7, 0.8, 0.9]), end_to_end=measured([0.1, 0.2, 0.3], [0.4, 0.5, 0.6])
+    )
+    bm25, own = (
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in summary([searched], PAPERS).splitlines()
+        if line.startswith(("| BM25", "| `ap-cnn`"))
+    )
+    assert bm25 == ["BM25", "", "0.400", "0.300", "", "", "0.400", "0.300", ""]
+    assert own == [
+        "`ap-cnn`",
+        "3",
+        "0.500 ± 0.000",
+        "0.700 ± 0.100",
+        *["0.800 ± 0.100"] * 2,
+        *["0.500 ± 0.100"] * 2,
+        "–",
+    ]
 
 
 def test_every_data_set_has_configurations_and_papers() -> None:
