@@ -1,4 +1,4 @@
-"""The rows of `results.json` and the tables of them: those of `results.md`, and the README's, which it prints as a script."""
+"""The rows of `results.json` and their tables: those of `results.md`, and the README's, which it prints as a script."""
 
 from __future__ import annotations
 
