@@ -100,7 +100,9 @@ class TrainingConfig:
 
     answer_sentences: bool | None = None
     """Learn from each sentence of an answer as if it were a question for that answer, too: it teaches words that no
-    question used. If not given: where there are fewer than 5,000 pairs; with more, it costs time and adds little."""
+    question used. If not given: where there are fewer than 5,000 pairs, as with more it costs time and adds little, and no
+    pretrained encoder, which knows the words and would learn to look for the same ones (example FAQ, frozen encoder: dev
+    MRR 0.66 with sentences, 0.77 without)."""
 
     epochs: int = 20
     """An upper bound: early stopping ends most runs sooner. 0, only with a pretrained encoder, writes the untrained
@@ -193,7 +195,9 @@ class TrainingConfig:
 
     def learns_from_sentences(self, pairs: int) -> bool:
         """Whether answer sentences are in force for so many question-answer pairs."""
-        return pairs < FEW_PAIRS if self.answer_sentences is None else self.answer_sentences
+        if self.answer_sentences is None:
+            return pairs < FEW_PAIRS and not model_spec(self.model).pretrained
+        return self.answer_sentences
 
     def sampled_negatives(self, objective: Objective) -> int:
         """The number of drawn answers in force: per question, or, if random and shared, per batch."""

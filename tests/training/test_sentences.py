@@ -26,3 +26,5 @@ def test_only_few_pairs_need_them() -> None:
     assert not TrainingConfig().learns_from_sentences(FEW_PAIRS)
     assert TrainingConfig(answer_sentences=True).learns_from_sentences(FEW_PAIRS)
     assert not TrainingConfig(answer_sentences=False).learns_from_sentences(1)
+    assert not TrainingConfig(model="ap-transformer").learns_from_sentences(1)
+    assert TrainingConfig(model="ap-transformer", answer_sentences=True).learns_from_sentences(1)
