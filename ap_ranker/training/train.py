@@ -13,9 +13,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
-from torch.utils.data import DataLoader
-from transformers import EarlyStoppingCallback, Trainer, TrainerCallback, TrainingArguments
+from transformers import EarlyStoppingCallback, TrainerCallback
 from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_callback import PrinterCallback, ProgressCallback
 from transformers.trainer_utils import get_last_checkpoint, set_seed
@@ -24,28 +22,22 @@ from ap_ranker.data.dataset import Dataset, sample_questions
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluate import EvaluationSet, answerable
 from ap_ranker.models.ap_transformer import AttentivePoolingTransformer
-from ap_ranker.models.base import AnswerModel, PairModel
-from ap_ranker.models.classifier import Classifier
 from ap_ranker.models.metzler_bendersky import MetzlerBendersky
 from ap_ranker.models.registry import complete_options
 from ap_ranker.models.spec import Recipe
 from ap_ranker.ranking.checkpoint import CheckpointConfig, save_checkpoint
 from ap_ranker.ranking.ranker import Ranker, resolve_device
-from ap_ranker.text.batch import TokenBatch
 from ap_ranker.text.vectors import WordVectors
-from ap_ranker.training.batches import Batches, LengthBuckets, Pairs
+from ap_ranker.training.batches import Batches, Pairs
 from ap_ranker.training.card import model_card
 from ap_ranker.training.config import OWN_CANDIDATES, WITHOUT_GRADIENT, TrainingConfig
 from ap_ranker.training.coordinate_ascent import coordinate_ascent
-from ap_ranker.training.distributed import gather, gather_states, is_first_process, processes, share, wait_for_all
+from ap_ranker.training.distributed import is_first_process, wait_for_all
 from ap_ranker.training.memory import keep_freed_memory
 from ap_ranker.training.negatives import HardNegatives, MineEachEpoch
-from ap_ranker.training.objectives import IGNORE, NEGATIVE, hinge, in_batch_softmax, listwise, pointwise
 from ap_ranker.training.sentences import with_answer_sentences
 from ap_ranker.training.start import start
-
-SECONDS = "eval_training_seconds"
-"""Kept in the Trainer's history after each epoch, so that a resumed run knows how long it took in all."""
+from ap_ranker.training.trainer import SECONDS, AnswerTrainer, Scorer, training_arguments
 
 
 @dataclass(frozen=True)
@@ -214,15 +206,15 @@ def _learn(
     """
     if config.epochs == 0:
         return 0
-    trainer = _AnswerTrainer(
+    trainer = AnswerTrainer(
         config,
         recipe,
         ranker,
         dev,
         batches,
         started,
-        model=_Scorer(ranker.model),
-        args=_arguments(work, config, recipe, ranker.device),
+        model=Scorer(ranker.model),
+        args=training_arguments(work, config, recipe, ranker.device),
         train_dataset=pairs,
         data_collator=batches,
         callbacks=[EarlyStoppingCallback(config.patience)],
@@ -244,162 +236,6 @@ def _learn(
                 model.load_state_dict(untrained)
                 return 0
     return round((trainer.state.best_global_step or trainer.state.global_step) / trainer.steps_per_epoch)
-
-
-class _Scorer(nn.Module):
-    """The model as the Trainer calls it: tensors in, scores out."""
-
-    def __init__(self, model: AnswerModel) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(
-        self,
-        question_ids: Tensor,
-        question_mask: Tensor,
-        answer_ids: Tensor,
-        answer_mask: Tensor,
-        wanted: Tensor,
-        classes: int,
-    ) -> Tensor:
-        """(B, N) scores, of a `PairModel` only where wanted; or, with more than two classes, (B, N, K) logits."""
-        (B, N), model = wanted.shape, self.model  # noqa: N806
-        own, others = share(B, wanted.device), share(N, wanted.device)
-        questions = model.encode_questions(TokenBatch(question_ids[own], question_mask[own]))
-        answers = gather_states(model.encode_answers(TokenBatch(answer_ids[others], answer_mask[others])), N)
-        rows, columns = wanted[own].nonzero(as_tuple=True)
-        if isinstance(model, Classifier) and classes > 2:
-            scores = model.classify(questions[rows], answers[columns])
-        elif isinstance(model, PairModel):
-            scores = model.match_pairs(questions, answers, rows, columns)
-        else:
-            return gather(model.match(questions, answers), B)
-        table = scores.new_zeros(len(own), N, *scores.shape[1:])
-        return gather(table.index_put((rows, columns), scores), B)
-
-
-class _SameBatches(DataLoader[Any]):
-    """Gives every process the same batches, which share them out themselves."""
-
-    def set_epoch(self, epoch: int) -> None:
-        """Called by the Trainer before each epoch."""
-        self.sampler.set_epoch(epoch)  # type: ignore[attr-defined]
-
-
-class _AnswerTrainer(Trainer):
-    """Steps on our objectives, and judges an epoch by the dev questions' ranking."""
-
-    def __init__(
-        self,
-        config: TrainingConfig,
-        recipe: Recipe,
-        ranker: Ranker,
-        dev: EvaluationSet,
-        batches: Batches,
-        started: float,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(eval_dataset=dev.questions, **kwargs)
-        self.started = started
-        self.config, self.recipe, self.ranker, self.dev = config, recipe, ranker, dev
-        self.classes = batches.classes
-        self.lengths = [batches.lengths(pair) for pair in kwargs["train_dataset"]]
-        self.n_answers = len({row for _, row in kwargs["train_dataset"]})
-
-    def _get_train_sampler(self, train_dataset: Any = None) -> LengthBuckets:
-        return LengthBuckets(self.lengths, self.n_answers, self.args.train_batch_size, self.config.seed)
-
-    def get_train_dataloader(self) -> DataLoader[Any]:
-        if processes() == 1:
-            return super().get_train_dataloader()
-        assert isinstance(self.train_dataset, Pairs)
-        return _SameBatches(
-            self.train_dataset,
-            batch_size=self.recipe.batch_size,
-            sampler=self._get_train_sampler(),
-            collate_fn=self.data_collator,
-        )
-
-    @property
-    def steps_per_epoch(self) -> int:
-        return len(self.get_train_dataloader())
-
-    def create_optimizer(self, *args: Any, **kwargs: Any) -> torch.optim.Optimizer:
-        model = self.ranker.model
-        learnt = [parameter for parameter in model.parameters() if parameter.requires_grad]
-        parameters: list[dict[str, Any]] = [{"params": learnt}]
-        if isinstance(model, AttentivePoolingTransformer):
-            pretrained = set(model.encoder.backbone.parameters())
-            parameters = [
-                {"params": [parameter for parameter in learnt if parameter not in pretrained]},
-                {"params": [p for p in learnt if p in pretrained], "lr": self.config.encoder_learning_rate},
-            ]
-        settings: dict[str, Any] = {"lr": self.recipe.learning_rate, "weight_decay": self.recipe.weight_decay}
-        if self.recipe.optimizer == "adadelta":
-            self.optimizer = torch.optim.Adadelta(parameters, **settings)
-        else:  # a fused step goes over the word vectors, most of all numbers, once instead of several times
-            kind = {"adam": torch.optim.Adam, "sgd": torch.optim.SGD}[self.recipe.optimizer]
-            self.optimizer = kind(parameters, fused=True, **settings)
-        return self.optimizer
-
-    def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
-        if self.recipe.schedule != "inverse":
-            return super().create_scheduler(num_training_steps, optimizer)
-        epoch = self.steps_per_epoch
-        chosen = optimizer or self.optimizer
-        assert chosen is not None
-        self.lr_scheduler = torch.optim.lr_scheduler.LambdaLR(chosen, lambda step: 1 / (1 + step // epoch))
-        return self.lr_scheduler
-
-    def compute_loss(
-        self, model: nn.Module, inputs: dict[str, Tensor], return_outputs: bool = False, num_items_in_batch: Any = None
-    ) -> Tensor:
-        labels, target = inputs.pop("labels"), inputs.pop("target")
-        objective = self.recipe.objective
-        classes = self.classes if objective == "pointwise" else 2
-        scores = model(**inputs, wanted=labels != IGNORE, classes=classes)
-        if scores.dim() > 2:
-            return nn.functional.cross_entropy(scores[labels != IGNORE], labels[labels != IGNORE])
-        relevance = torch.where(labels > NEGATIVE, (labels == self.classes - 1).long(), labels)
-        temperature = self.ranker.model.temperature if self.config.temperature is None else self.config.temperature
-        if objective == "hinge":
-            return hinge(scores, relevance, target, self.recipe.margin)
-        if objective == "softmax":
-            return in_batch_softmax(scores, relevance, target, temperature)
-        return (pointwise if objective == "pointwise" else listwise)(scores, relevance, temperature)
-
-    def evaluate(self, *args: Any, metric_key_prefix: str = "eval", **kwargs: Any) -> dict[str, float]:
-        measures = {f"{metric_key_prefix}_{name}": value for name, value in self.dev.measure(self.ranker).items()}
-        measures[SECONDS] = time.perf_counter() - self.started
-        self.log(measures)
-        self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, measures)
-        return measures
-
-
-def _arguments(work: Path, config: TrainingConfig, recipe: Recipe, device: torch.device) -> TrainingArguments:
-    return TrainingArguments(
-        output_dir=str(work),
-        num_train_epochs=config.epochs,
-        per_device_train_batch_size=recipe.batch_size,
-        learning_rate=recipe.learning_rate,
-        lr_scheduler_type="linear" if recipe.schedule == "linear" else "constant",
-        max_grad_norm=5.0,  # biLSTMs explode now and then
-        eval_strategy="epoch",
-        save_strategy="epoch",
-        logging_strategy="epoch",
-        save_total_limit=2,  # the best epoch, and the last one to resume from
-        load_best_model_at_end=True,
-        metric_for_best_model="MRR",
-        greater_is_better=True,
-        seed=config.seed,
-        use_cpu=device.type == "cpu",
-        bf16=device.type == "cuda" and torch.cuda.is_bf16_supported(),
-        dataloader_pin_memory=device.type == "cuda",
-        remove_unused_columns=False,  # the batches are tensors of our own naming
-        label_names=[],
-        report_to="none",
-        disable_tqdm=False,
-    )
 
 
 def _last_state(work: Path) -> str:

@@ -1,0 +1,183 @@
+"""The Trainer of transformers with our batches, our objectives and our judgement of an epoch."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.data import DataLoader
+from transformers import Trainer, TrainingArguments
+
+from ap_ranker.evaluation.evaluate import EvaluationSet
+from ap_ranker.models.ap_transformer import AttentivePoolingTransformer
+from ap_ranker.models.base import AnswerModel, PairModel
+from ap_ranker.models.classifier import Classifier
+from ap_ranker.models.spec import Recipe
+from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.text.batch import TokenBatch
+from ap_ranker.training.batches import Batches, LengthBuckets, Pairs
+from ap_ranker.training.config import TrainingConfig
+from ap_ranker.training.distributed import gather, gather_states, processes, share
+from ap_ranker.training.objectives import IGNORE, NEGATIVE, hinge, in_batch_softmax, listwise, pointwise
+
+SECONDS = "eval_training_seconds"
+"""Kept in the Trainer's history after each epoch, so that a resumed run knows how long it took in all."""
+
+
+class Scorer(nn.Module):
+    """The model as the Trainer calls it: tensors in, scores out."""
+
+    def __init__(self, model: AnswerModel) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(
+        self,
+        question_ids: Tensor,
+        question_mask: Tensor,
+        answer_ids: Tensor,
+        answer_mask: Tensor,
+        wanted: Tensor,
+        classes: int,
+    ) -> Tensor:
+        """(B, N) scores, of a `PairModel` only where wanted; or, with more than two classes, (B, N, K) logits."""
+        (B, N), model = wanted.shape, self.model  # noqa: N806
+        own, others = share(B, wanted.device), share(N, wanted.device)
+        questions = model.encode_questions(TokenBatch(question_ids[own], question_mask[own]))
+        answers = gather_states(model.encode_answers(TokenBatch(answer_ids[others], answer_mask[others])), N)
+        rows, columns = wanted[own].nonzero(as_tuple=True)
+        if isinstance(model, Classifier) and classes > 2:
+            scores = model.classify(questions[rows], answers[columns])
+        elif isinstance(model, PairModel):
+            scores = model.match_pairs(questions, answers, rows, columns)
+        else:
+            return gather(model.match(questions, answers), B)
+        table = scores.new_zeros(len(own), N, *scores.shape[1:])
+        return gather(table.index_put((rows, columns), scores), B)
+
+
+class _SameBatches(DataLoader[Any]):
+    """Gives every process the same batches, which share them out themselves."""
+
+    def set_epoch(self, epoch: int) -> None:
+        """Called by the Trainer before each epoch."""
+        self.sampler.set_epoch(epoch)  # type: ignore[attr-defined]
+
+
+class AnswerTrainer(Trainer):
+    """Steps on our objectives, and judges an epoch by the dev questions' ranking."""
+
+    def __init__(
+        self,
+        config: TrainingConfig,
+        recipe: Recipe,
+        ranker: Ranker,
+        dev: EvaluationSet,
+        batches: Batches,
+        started: float,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(eval_dataset=dev.questions, **kwargs)
+        self.started = started
+        self.config, self.recipe, self.ranker, self.dev = config, recipe, ranker, dev
+        self.classes = batches.classes
+        self.lengths = [batches.lengths(pair) for pair in kwargs["train_dataset"]]
+        self.n_answers = len({row for _, row in kwargs["train_dataset"]})
+
+    def _get_train_sampler(self, train_dataset: Any = None) -> LengthBuckets:
+        return LengthBuckets(self.lengths, self.n_answers, self.args.train_batch_size, self.config.seed)
+
+    def get_train_dataloader(self) -> DataLoader[Any]:
+        if processes() == 1:
+            return super().get_train_dataloader()
+        assert isinstance(self.train_dataset, Pairs)
+        return _SameBatches(
+            self.train_dataset,
+            batch_size=self.recipe.batch_size,
+            sampler=self._get_train_sampler(),
+            collate_fn=self.data_collator,
+        )
+
+    @property
+    def steps_per_epoch(self) -> int:
+        return len(self.get_train_dataloader())
+
+    def create_optimizer(self, *args: Any, **kwargs: Any) -> torch.optim.Optimizer:
+        model = self.ranker.model
+        learnt = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        parameters: list[dict[str, Any]] = [{"params": learnt}]
+        if isinstance(model, AttentivePoolingTransformer):
+            pretrained = set(model.encoder.backbone.parameters())
+            parameters = [
+                {"params": [parameter for parameter in learnt if parameter not in pretrained]},
+                {"params": [p for p in learnt if p in pretrained], "lr": self.config.encoder_learning_rate},
+            ]
+        settings: dict[str, Any] = {"lr": self.recipe.learning_rate, "weight_decay": self.recipe.weight_decay}
+        if self.recipe.optimizer == "adadelta":
+            self.optimizer = torch.optim.Adadelta(parameters, **settings)
+        else:  # a fused step goes over the word vectors, most of all numbers, once instead of several times
+            kind = {"adam": torch.optim.Adam, "sgd": torch.optim.SGD}[self.recipe.optimizer]
+            self.optimizer = kind(parameters, fused=True, **settings)
+        return self.optimizer
+
+    def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
+        if self.recipe.schedule != "inverse":
+            return super().create_scheduler(num_training_steps, optimizer)
+        epoch = self.steps_per_epoch
+        chosen = optimizer or self.optimizer
+        assert chosen is not None
+        self.lr_scheduler = torch.optim.lr_scheduler.LambdaLR(chosen, lambda step: 1 / (1 + step // epoch))
+        return self.lr_scheduler
+
+    def compute_loss(
+        self, model: nn.Module, inputs: dict[str, Tensor], return_outputs: bool = False, num_items_in_batch: Any = None
+    ) -> Tensor:
+        labels, target = inputs.pop("labels"), inputs.pop("target")
+        objective = self.recipe.objective
+        classes = self.classes if objective == "pointwise" else 2
+        scores = model(**inputs, wanted=labels != IGNORE, classes=classes)
+        if scores.dim() > 2:
+            return nn.functional.cross_entropy(scores[labels != IGNORE], labels[labels != IGNORE])
+        relevance = torch.where(labels > NEGATIVE, (labels == self.classes - 1).long(), labels)
+        temperature = self.ranker.model.temperature if self.config.temperature is None else self.config.temperature
+        if objective == "hinge":
+            return hinge(scores, relevance, target, self.recipe.margin)
+        if objective == "softmax":
+            return in_batch_softmax(scores, relevance, target, temperature)
+        return (pointwise if objective == "pointwise" else listwise)(scores, relevance, temperature)
+
+    def evaluate(self, *args: Any, metric_key_prefix: str = "eval", **kwargs: Any) -> dict[str, float]:
+        measures = {f"{metric_key_prefix}_{name}": value for name, value in self.dev.measure(self.ranker).items()}
+        measures[SECONDS] = time.perf_counter() - self.started
+        self.log(measures)
+        self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, measures)
+        return measures
+
+
+def training_arguments(work: Path, config: TrainingConfig, recipe: Recipe, device: torch.device) -> TrainingArguments:
+    return TrainingArguments(
+        output_dir=str(work),
+        num_train_epochs=config.epochs,
+        per_device_train_batch_size=recipe.batch_size,
+        learning_rate=recipe.learning_rate,
+        lr_scheduler_type="linear" if recipe.schedule == "linear" else "constant",
+        max_grad_norm=5.0,  # biLSTMs explode now and then
+        eval_strategy="epoch",
+        save_strategy="epoch",
+        logging_strategy="epoch",
+        save_total_limit=2,  # the best epoch, and the last one to resume from
+        load_best_model_at_end=True,
+        metric_for_best_model="MRR",
+        greater_is_better=True,
+        seed=config.seed,
+        use_cpu=device.type == "cpu",
+        bf16=device.type == "cuda" and torch.cuda.is_bf16_supported(),
+        dataloader_pin_memory=device.type == "cuda",
+        remove_unused_columns=False,  # the batches are tensors of our own naming
+        label_names=[],
+        report_to="none",
+        disable_tqdm=False,
+    )
