@@ -17,7 +17,6 @@ from ap_ranker.files import write_whole
 
 if TYPE_CHECKING:
     from ap_ranker.evaluation.evaluate import Report
-    from ap_ranker.ranking.ranker import Ranker
     from ap_ranker.training.compare import Comparison, Contender
 
 console = Console(soft_wrap=True)
@@ -93,7 +92,7 @@ def compare(
         plot_comparison(result, plot)
 
 
-def _report(contender: Contender, seed: int, report: Report, _: Ranker) -> None:
+def _report(contender: Contender, seed: int, report: Report) -> None:
     console.print(
         f"[bold]{escape(contender.label)}[/], seed {seed}: test MRR {report.model['MRR']:.3f} "
         f"(BM25 {report.bm25['MRR']:.3f})",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -12,7 +12,7 @@ from ap_ranker.data.dataset import Dataset, Question
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.fusion import fit_weight, fuse
 from ap_ranker.evaluation.metrics import means, measure_each
-from ap_ranker.evaluation.scoring import score_candidates
+from ap_ranker.evaluation.scoring import Scores, score_candidates
 from ap_ranker.ranking.bm25 import BM25
 from ap_ranker.ranking.ranker import Ranker
 
@@ -138,7 +138,9 @@ class EvaluationSet:
         Raises:
             InputError: the model's scores are not finite numbers.
         """
-        scores = score_candidates(ranker, self.dataset, self.questions, self.pools)
+        return self._report(ranker, score_candidates(ranker, self.dataset, self.questions, self.pools))
+
+    def _report(self, ranker: Ranker, scores: Scores) -> Report:
         each = self._measure_each(scores.by_question)
         weight = ranker.config.bm25_weight if ranker.config else 0.0
         return Report(
@@ -205,3 +207,25 @@ def _candidates(
     pools = [tuple(np.argsort(-bm25(question.text), kind="stable")[:CANDIDATES].tolist()) for question in questions]
     found = sum(bool(set(rows) & set(q.positives)) for rows, q in zip(pools, questions, strict=True)) / len(questions)
     return pools, f"BM25's {CANDIDATES} best of {total} answers, with a right one for {found:.1%} of the questions"
+
+
+def report_together(judged: Sequence[EvaluationSet], ranker: Ranker) -> list[Report]:
+    """As `report` of each set, encoding the answers once for all of them; the reports' times are those of all together.
+
+    Args:
+        judged: the same questions over the same answers, with other candidates.
+        ranker: the model.
+
+    Raises:
+        InputError: the model's scores are not finite numbers.
+    """
+    first = judged[0]
+    pools = zip(*(each.pools for each in judged), strict=True)
+    together = [list(dict.fromkeys(row for rows in each for row in rows)) for each in pools]
+    scores = score_candidates(ranker, first.dataset, first.questions, together)
+    found = [dict(zip(rows, values, strict=True)) for rows, values in zip(together, scores.by_question, strict=True)]
+    reports = []
+    for each in judged:
+        own = [[values[row] for row in rows] for rows, values in zip(each.pools, found, strict=True)]
+        reports.append(each._report(ranker, replace(scores, by_question=own)))
+    return reports

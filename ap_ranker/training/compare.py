@@ -21,11 +21,9 @@ from ap_ranker.evaluation.significance import holm, randomisation_test
 from ap_ranker.models.ap_transformer import find_encoder
 from ap_ranker.models.registry import MODELS, complete_options, count_parameters, model_spec
 from ap_ranker.models.spec import ModelSpec
-from ap_ranker.ranking.checkpoint import is_checkpoint
-from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.vectors import WordVectors
 from ap_ranker.training.config import TrainingConfig
-from ap_ranker.training.train import train
+from ap_ranker.training.runs import trained
 
 logger = logging.getLogger(__name__)
 
@@ -143,7 +141,7 @@ def compare(
     vectors: WordVectors | None = None,
     device: str | None = None,
     callbacks: tuple[TrainerCallback, ...] = (),
-    on_run: Callable[[Contender, int, Report, Ranker], None] = lambda *_: None,
+    on_run: Callable[[Contender, int, Report], None] = lambda *_: None,
 ) -> Comparison:
     """Train each contender with each seed and rank the test questions.
 
@@ -159,7 +157,7 @@ def compare(
         vectors: pre-trained word vectors, for the models without a pretrained encoder.
         device: as in `train`.
         callbacks: as in `train`.
-        on_run: told of each finished run: contender, seed, what it reached on the test questions, and its ranker.
+        on_run: told of each finished run: contender, seed and what it reached on the test questions.
 
     Raises:
         InputError: `output` holds a run with other settings.
@@ -171,15 +169,12 @@ def compare(
         for seed in seeds:
             settings = replace(config, model=contender.model, options=contender.options, seed=seed)
             folder = run_folder(output, contender, seed)
-            ranker = finished_run(folder, settings, data)
-            if ranker is None:
-                own = None if model_spec(contender.model).pretrained else vectors  # an encoder brings its own
-                ranker = train(data, dev, folder, settings, vectors=own, device=device, callbacks=callbacks).ranker
+            ranker = trained(data, dev, folder, settings, vectors=vectors, device=device, callbacks=callbacks)
             assert ranker.config is not None
             seconds.append(ranker.config.training["seconds"])
             parameters = count_parameters(ranker.model)
             reports.append(judged.report(ranker))
-            on_run(contender, seed, reports[-1], ranker)
+            on_run(contender, seed, reports[-1])
         each = np.mean([report.model_each[MEASURE] for report in reports], axis=0)
         result = Result(
             label=contender.label,
@@ -205,25 +200,3 @@ def compare(
 def run_folder(output: Path, contender: Contender, seed: int) -> Path:
     """Where `compare` keeps the checkpoint of a run."""
     return output / f"{contender.label.replace(':', ',')}-seed{seed}"
-
-
-def finished_run(folder: Path, settings: TrainingConfig, data: Dataset) -> Ranker | None:
-    """The ranker of an earlier, equal run; `None` if there is no run yet.
-
-    Raises:
-        InputError: `folder` holds a run with other settings or on other data.
-    """
-    if not is_checkpoint(folder):
-        return None
-    ranker = Ranker.from_pretrained(folder)
-    assert ranker.config is not None
-    wanted = json.loads(json.dumps(asdict(settings) | {"data": data.name}))
-    recipe = asdict(settings.training_recipe(judged=data.judged))
-    before = ranker.config.training
-    different = [name for name, value in (wanted | recipe).items() if before.get(name) != value]
-    if different:
-        raise InputError(
-            f"{folder}: expected a run with the same settings, found another {', '.join(different)}. "
-            "Name another folder for the runs, or remove this one."
-        )
-    return ranker

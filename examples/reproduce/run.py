@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -25,12 +26,12 @@ from ap_ranker.cli.data import describe
 from ap_ranker.cli.options import Device
 from ap_ranker.cli.progress import EpochLines
 from ap_ranker.errors import InputError
-from ap_ranker.evaluation.evaluate import EvaluationSet, Report
+from ap_ranker.evaluation.evaluate import EvaluationSet, Report, report_together
 from ap_ranker.files import write_whole
-from ap_ranker.ranking.ranker import Ranker, resolve_device
+from ap_ranker.ranking.ranker import resolve_device
 from ap_ranker.text.vectors import read_vectors
-from ap_ranker.training.compare import Contender, compare, run_folder
 from ap_ranker.training.config import read_config
+from ap_ranker.training.runs import trained
 
 HERE = Path(__file__).resolve().parent
 ORIGIN = "origin.json"
@@ -82,47 +83,34 @@ def reproduce(
         "commit": current_commit(HERE),
         "embeddings": Path(embeddings).name if embeddings else "none",
     }
-    contender, output = Contender(config.stem, settings.model, settings.options), runs / name
-    for seed in seeds:
-        _check_embeddings(run_folder(output, contender, seed), origin["embeddings"])
+    folders = {seed: runs / name / f"{config.stem}-seed{seed}" for seed in seeds}
+    for run in folders.values():
+        _check_embeddings(run, origin["embeddings"])
     parts = read_parts(name, folder, settings.match)
     for title, part in (("Training data", parts.training), ("Dev data", parts.dev), ("Test data", parts.test)):
         describe(console, title, part)
-    search = EvaluationSet(parts.search) if parts.search else None
-    tests: list[Report] = []
-    searches: list[Report] = []
+    vectors = read_vectors(embeddings) if embeddings else None
+    judged = [EvaluationSet(part) for part in (parts.test, parts.search) if part]
+    reports: list[list[Report]] = []
     origins: list[dict[str, str]] = []
     seconds: list[float] = []
-
-    def collect(_: Contender, seed: int, report: Report, ranker: Ranker) -> None:
-        tests.append(report)
-        if search:
-            searches.append(search.report(ranker))
-        origins.append(_remember(run_folder(output, contender, seed), origin))
+    for seed, run in folders.items():
+        own, lines = replace(settings, seed=seed), (EpochLines(console),)
+        ranker = trained(parts.training, parts.dev, run, own, vectors=vectors, device=device, callbacks=lines)
         assert ranker.config is not None
+        origins.append(_remember(run, origin))
         seconds.append(ranker.config.training["seconds"])
-        console.print(f"seed {seed}: test MRR {report.model['MRR']:.3f} (BM25 {report.bm25['MRR']:.3f})")
-
-    compare(
-        [contender],
-        parts.training,
-        parts.dev,
-        parts.test,
-        output,
-        settings,
-        seeds=seeds,
-        vectors=read_vectors(embeddings) if embeddings else None,
-        device=device,
-        callbacks=(EpochLines(console),),
-        on_run=collect,
-    )
+        reports.append(report_together(judged, ranker))
+        test = reports[-1][0]
+        console.print(f"seed {seed}: test MRR {test.model['MRR']:.3f} (BM25 {test.bm25['MRR']:.3f})")
+    tests, *searches = [_measured(list(each)) for each in zip(*reports, strict=True)]
     row = Row(
         data=name,
         config=config.stem,
         model=settings.model,
         seeds=seeds,
-        test=_measured(tests),
-        end_to_end=_measured(searches) if searches else None,
+        test=tests,
+        end_to_end=searches[0] if searches else None,
         training_seconds=seconds,
         machines=[each["machine"] for each in origins],
         commits=[each["commit"] for each in origins],
@@ -172,7 +160,7 @@ def _read_origin(run: Path) -> dict[str, str]:
 
 
 def _measured(reports: list[Report]) -> Measured:
-    fusions = [getattr(report, "fusion", None) for report in reports]
+    fusions = [report.fusion for report in reports]
     first = reports[0]
     return Measured(
         candidates=first.candidates,

@@ -25,9 +25,8 @@ from ap_ranker.data.faq import Match
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluate import EvaluationSet, Report
 from ap_ranker.text.vectors import WordVectors, read_vectors
-from ap_ranker.training.compare import finished_run
 from ap_ranker.training.config import TrainingConfig, checked_setting, read_settings
-from ap_ranker.training.train import train
+from ap_ranker.training.runs import trained
 
 HERE = Path(__file__).resolve().parent
 
@@ -145,20 +144,18 @@ def _measure(
 ) -> Row:
     reports: list[Report] = []
     samples: list[Dataset] = []
-    trained: list[Mapping[str, Any]] = []
+    checkpoints: list[Mapping[str, Any]] = []
     for seed in seeds:
         settings, sample = replace(method.config, seed=seed), draw(parts.training, size, seed)
         # A checkpoint does not say which word vectors it began with; the folder's name does.
         folder = runs / f"{method.name},{method.embeddings}-seed{seed}"
-        ranker = finished_run(folder, settings, sample)
-        if ranker is None:
-            console.print(f"{sample.name}: {method.name}")
-            vectors, lines = _vectors(method.embeddings), (EpochLines(console),)
-            ranker = train(sample, parts.dev, folder, settings, vectors=vectors, device=device, callbacks=lines).ranker
+        console.print(f"{sample.name}: {method.name}")
+        vectors, lines = _vectors(method.embeddings), (EpochLines(console),)
+        ranker = trained(sample, parts.dev, folder, settings, vectors=vectors, device=device, callbacks=lines)
         assert ranker.config is not None
         reports.append(judged.report(ranker))
         samples.append(sample)
-        trained.append(ranker.config.training)
+        checkpoints.append(ranker.config.training)
     return Row(
         data=name,
         method=method.name,
@@ -170,8 +167,8 @@ def _measure(
         model={measure: [report.model[measure] for report in reports] for measure in MEASURES},
         fused={measure: [fused(report)[measure] for report in reports] for measure in MEASURES},
         bm25={measure: reports[0].bm25[measure] for measure in MEASURES},
-        best_epochs=[each["best_epoch"] for each in trained],
-        training_seconds=[each["seconds"] for each in trained],
+        best_epochs=[each["best_epoch"] for each in checkpoints],
+        training_seconds=[each["seconds"] for each in checkpoints],
     )
 
 

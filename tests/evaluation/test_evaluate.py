@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from math import log
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from ap_ranker.data.dataset import Answer, Dataset, Question, sample_questions
 from ap_ranker.data.reader import read_dataset
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation import evaluate as module
-from ap_ranker.evaluation.evaluate import EvaluationSet, evaluate
+from ap_ranker.evaluation.evaluate import EvaluationSet, evaluate, report_together
 from ap_ranker.evaluation.scoring import score_candidates
 from ap_ranker.ranking.bm25 import BM25
 from ap_ranker.ranking.ranker import Ranker
@@ -67,6 +68,20 @@ def test_report_by_hand(checkpoint: Path, pairs: Dataset) -> None:
     assert (report.n_questions, report.unanswerable, report.candidates) == (3, 1, "all 3 answers")
     assert EvaluationSet(dataset).measure(ranker) == report.model
     assert EvaluationSet(dataset).bm25 == report.bm25
+
+
+def test_reports_together_are_the_single_ones(checkpoint: Path, pairs: Dataset) -> None:
+    ranker = Ranker.from_pretrained(checkpoint, "cpu")
+    pools = [(2, 0), (1, 2), (0, 2)]
+    pooled = [replace(each, candidates=rows) for each, rows in zip(pairs.questions, pools, strict=True)]
+    judged = [EvaluationSet(replace(pairs, questions=pooled)), EvaluationSet(pairs)]
+    with patch.object(module, "score_candidates", wraps=score_candidates) as scored:
+        found = report_together(judged, ranker)
+        assert scored.call_count == 1
+    for report, alone in zip(found, judged, strict=True):
+        expected = alone.report(ranker)
+        assert report.model == pytest.approx(expected.model)
+        assert (report.bm25, report.candidates) == (expected.bm25, expected.candidates)
 
 
 def test_many_answers_without_pools_are_fetched_by_bm25(

@@ -20,7 +20,7 @@ from ap_ranker.data.reader import read_dataset
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluate import evaluate
 from ap_ranker.ranking.ranker import Ranker
-from ap_ranker.training import compare as compare_module
+from ap_ranker.training import runs as runs_module
 from ap_ranker.training.config import read_config
 
 CONFIGS = sorted((ROOT / "examples" / "reproduce").glob("*/*.yaml"))
@@ -179,7 +179,7 @@ def test_a_toy_run_twice(tmp_path: Path) -> None:
     )
     assert str(tmp_path) not in before, "a user's paths are nobody's business"
     with (
-        patch.object(compare_module, "train", side_effect=AssertionError("trained again")),
+        patch.object(runs_module, "train", side_effect=AssertionError("trained again")),
         patch.object(run, "current_commit", return_value="later"),
     ):
         again = reproduce(tmp_path, config, data)

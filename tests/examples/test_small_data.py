@@ -27,7 +27,9 @@ from ap_ranker.data.faq import DEFAULT_MATCH
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluate import evaluate
 from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.training import runs as runs_module
 from ap_ranker.training.config import read_config
+from ap_ranker.training.runs import trained
 
 HERE = ROOT / "examples" / "small_data"
 
@@ -259,7 +261,7 @@ def test_a_toy_run_twice(run: ModuleType, tmp_path: Path) -> None:
         assert rows[1].bm25["MRR"] == pytest.approx(report.bm25["MRR"])
     assert rows[1].n_questions == len(test.questions)
     assert str(tmp_path) not in written, "a user's paths are nobody's business"
-    with patch.object(run, "train", side_effect=AssertionError("trained again")):
+    with patch.object(runs_module, "train", side_effect=AssertionError("trained again")):
         (tmp_path / "results.json").write_text(json.dumps([]))
         again()
         assert (tmp_path / "results.json").read_text() == written
@@ -279,6 +281,7 @@ def test_another_draw_is_another_run(run: ModuleType, tmp_path: Path) -> None:
     parts = source(DEFAULT_MATCH)
     folder = tmp_path / "runs/covid/6/tiny,none-seed1"
     settings = replace(method.config, seed=1)
-    assert run.finished_run(folder, settings, draw(parts.training, 6, 1)) is not None
-    with pytest.raises(InputError, match="found another data"):
-        run.finished_run(folder, settings, draw(parts.training, 6, 2))
+    with patch.object(runs_module, "train", side_effect=AssertionError("trained again")):
+        assert trained(draw(parts.training, 6, 1), parts.dev, folder, settings) is not None
+        with pytest.raises(InputError, match="found another data"):
+            trained(draw(parts.training, 6, 2), parts.dev, folder, settings)

@@ -17,6 +17,7 @@ from ap_ranker.models.registry import MODELS
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.vectors import read_vectors
 from ap_ranker.training import compare as module
+from ap_ranker.training import runs as runs_module
 from ap_ranker.training.compare import Comparison, Contender, compare, run_folder
 from ap_ranker.training.config import TrainingConfig
 
@@ -92,10 +93,10 @@ def test_an_interrupted_comparison_goes_on(tmp_path: Path) -> None:
             raise KeyboardInterrupt
         return train(*args, **kwargs)  # type: ignore[arg-type]
 
-    train = module.train
-    with patch.object(module, "train", stop_at_third), pytest.raises(KeyboardInterrupt):
+    train = runs_module.train
+    with patch.object(runs_module, "train", stop_at_third), pytest.raises(KeyboardInterrupt):
         run(tmp_path / "broken")
-    with patch.object(module, "train", wraps=train) as again:
+    with patch.object(runs_module, "train", wraps=train) as again:
         resumed = run(tmp_path / "broken")
     assert again.call_count == 2
     assert [result.measures for result in resumed.results] == [result.measures for result in whole.results]

@@ -1,0 +1,63 @@
+"""A training run, or what an earlier, equal one left: so that work on many runs goes on where it was interrupted."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+from transformers import TrainerCallback
+
+from ap_ranker.data.dataset import Dataset
+from ap_ranker.errors import InputError
+from ap_ranker.models.registry import model_spec
+from ap_ranker.ranking.checkpoint import is_checkpoint
+from ap_ranker.ranking.ranker import Ranker, resolve_device
+from ap_ranker.text.vectors import WordVectors
+from ap_ranker.training.config import TrainingConfig
+from ap_ranker.training.train import train
+
+
+def trained(
+    data: Dataset,
+    dev: Dataset,
+    folder: Path,
+    config: TrainingConfig,
+    *,
+    vectors: WordVectors | None = None,
+    device: str | None = None,
+    callbacks: tuple[TrainerCallback, ...] = (),
+) -> Ranker:
+    """The ranker of the finished run in `folder`, or else of a new one that is written there.
+
+    Args:
+        data: to learn from.
+        dev: chooses the epoch.
+        folder: of the checkpoint.
+        config: all settings.
+        vectors: pre-trained word vectors, for a model without a pretrained encoder.
+        device: as in `train`.
+        callbacks: as in `train`.
+
+    Raises:
+        InputError: `folder` holds a run with other settings or on other data.
+    """
+    if is_checkpoint(folder):
+        return _finished(folder, config, data, device)
+    own = None if model_spec(config.model).pretrained else vectors  # an encoder brings its own
+    return train(data, dev, folder, config, vectors=own, device=device, callbacks=callbacks).ranker
+
+
+def _finished(folder: Path, config: TrainingConfig, data: Dataset, device: str | None) -> Ranker:
+    ranker = Ranker.from_pretrained(folder, resolve_device(device))
+    assert ranker.config is not None
+    wanted = json.loads(json.dumps(asdict(config) | {"data": data.name}))
+    recipe = asdict(config.training_recipe(judged=data.judged))
+    before = ranker.config.training
+    different = [name for name, value in (wanted | recipe).items() if before.get(name) != value]
+    if different:
+        raise InputError(
+            f"{folder}: expected a run with the same settings, found another {', '.join(different)}. "
+            "Name another folder for the runs, or remove this one."
+        )
+    return ranker
