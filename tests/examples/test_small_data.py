@@ -16,6 +16,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
+import yaml
 from conftest import ROOT
 from hypothesis import given
 from hypothesis import strategies as st
@@ -184,6 +185,16 @@ def test_a_row_takes_the_place_of_its_predecessor(tmp_path: Path) -> None:
         (tmp_path / "results.json").write_text(other)
         with pytest.raises(InputError, match=r"results\.json: expected the list of rows"):
             add_row(rows[0], tmp_path, ["glove"])
+
+
+def test_the_readme_shows_what_was_measured() -> None:
+    rows = read_rows(HERE / "results.json")
+    written = (HERE / "results.md").read_text(encoding="utf-8")
+    assert written == render(rows, list(yaml.safe_load((HERE / "methods.yaml").read_text(encoding="utf-8"))))
+    tables = [part for part in written.split("\n\n") if part.startswith("|")]
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert tables
+    assert all(table.strip() in readme for table in tables)
 
 
 def test_without_fusion_the_model_speaks_alone() -> None:
