@@ -1,4 +1,4 @@
-"""The pictures: how good each model of a comparison is and what it costs, what a benchmark measured, what counted."""
+"""The pictures: how good each model of a comparison is and what it costs, what was measured, what counted."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from ap_ranker.benchmark.latency import Latency
     from ap_ranker.benchmark.report import Benchmark
+    from ap_ranker.evaluation.lengths import LengthGroup
     from ap_ranker.ranking.explanation import Explanation, Token
     from ap_ranker.training.compare import Comparison
 
@@ -167,6 +168,26 @@ def _draw_lead(axes: Axes, rows: Sequence[Latency], reference: str, colours: dic
     axes.set_xlabel(f"times faster than the {reference}, {ordered[0].candidates:,} candidates")
     axes.spines[["top", "right", "left"]].set_visible(False)
     axes.tick_params(axis="y", length=0)
+
+
+def plot_lengths(groups: Sequence[LengthGroup], name: str, path: Path) -> None:
+    """Draw P@1 of the model and of BM25 against the length of the right answers."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7.5, 4.5), layout="constrained")
+    axes = figure.subplots()
+    places = range(len(groups))
+    axes.plot(places, [group.model for group in groups], color="tab:blue", marker="o", label=name)
+    axes.plot(places, [group.bm25 for group in groups], color="tab:orange", marker="o", label="BM25")
+    ranges = [f"{group.shortest:.0f} - {group.longest:.0f}\n{group.n_questions:,} questions" for group in groups]
+    axes.set_xticks(places, ranges, fontsize=8)
+    axes.set_xlabel("words of the right answers, mean of a question")
+    axes.set_ylabel("P@1")
+    axes.grid(axis="y", alpha=0.25)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False)
+    with written_whole(path) as draft:
+        figure.savefig(draft, format="png", dpi=150)
 
 
 COLUMNS, CHARACTER, LINE = 84, 0.0845, 0.3
