@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ap_ranker.errors import InputError
+    from ap_ranker.ranking.explanation import Explanation
     from ap_ranker.ranking.ranker import RankedAnswer, Ranker
     from haystack_integrations.components.rankers.ap_ranker.ranker import (
         ABCNNRanker,
@@ -28,6 +29,7 @@ __all__ = [
     "AnswerRanker",
     "BM25SDocumentStore",
     "BM25SRetriever",
+    "Explanation",
     "GlobalLocalRanker",
     "InputError",
     "RankedAnswer",
@@ -41,6 +43,7 @@ _HOMES = {
     "AnswerRanker": _COMPONENTS,
     "BM25SDocumentStore": "haystack_integrations.document_stores.ap_ranker.bm25s",
     "BM25SRetriever": "haystack_integrations.components.retrievers.ap_ranker.bm25s",
+    "Explanation": "ap_ranker.ranking.explanation",
     "GlobalLocalRanker": _COMPONENTS,
     "InputError": "ap_ranker.errors",
     "RankedAnswer": "ap_ranker.ranking.ranker",

@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from ap_ranker.cli.options import Answers, Device, MatchText
+from ap_ranker.cli.plot import check_plotting, plot_lengths
 from ap_ranker.errors import InputError
 from ap_ranker.files import write_whole
 
@@ -36,16 +37,20 @@ def evaluate(
     match: MatchText = None,
     precision: Annotated[str, typer.Option(help="Of the answers' states: float32, float16 or int8.")] = "float32",
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the numbers here, too.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw P@1 against the answers' length (PNG) here.")] = None,
     device: Device = "auto",
 ) -> None:
     """Measure a checkpoint and BM25 on the same questions and candidates."""
     from ap_ranker.data.faq import Match
     from ap_ranker.data.reader import read_dataset
     from ap_ranker.evaluation.evaluate import evaluate as run
+    from ap_ranker.evaluation.lengths import by_length
     from ap_ranker.ranking.cache import EncodingCache
     from ap_ranker.ranking.precision import parse_precision
     from ap_ranker.ranking.ranker import Ranker
 
+    if plot:
+        check_plotting()
     if pools and no_pools:
         raise InputError("Expected either --pools, which names the candidates, or --no-pools, found both.")
     rounding = EncodingCache(0, parse_precision(precision))  # keeps nothing, but rounds what goes through it
@@ -61,6 +66,8 @@ def evaluate(
     _print(report, f"{ranker.config.model} ({checkpoint})", dataset.name)
     for reason, count in dataset.notes.items():
         console.print(f"  {count:,} {reason}")
+    if plot:
+        plot_lengths(by_length(dataset, report), ranker.config.model, plot)
     if json_file:
         numbers = {
             "n_questions": report.n_questions,

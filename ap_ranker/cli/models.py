@@ -14,6 +14,13 @@ if TYPE_CHECKING:
 
 console = Console(soft_wrap=True)
 
+WEIGHED = {
+    "": "none that weighs words",
+    "question": "weighs the question's words",
+    "answer": "weighs the answer's words",
+    "both": "weighs the words of question and answer",
+}
+
 
 def models(name: Annotated[str | None, typer.Argument(help="One model; without, a table of all.")] = None) -> None:
     """List the models, or the options of one."""
@@ -52,6 +59,7 @@ def _print_one(spec: ModelSpec) -> None:
         "paper": f"{spec.paper} ({spec.year})",
         "family": spec.family,
         "cached per answer": spec.cached,
+        "attention": WEIGHED[spec.weighs],
         "parameters": f"{_parameters(spec):,} at default size, beside the word vectors",
         "objective": spec.objective,
     }

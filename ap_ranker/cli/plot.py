@@ -1,11 +1,13 @@
-"""The pictures: how good each model of a comparison is and what it costs, and what a benchmark measured."""
+"""The pictures: how good each model of a comparison is and what it costs, what was measured, what counted."""
 
 from __future__ import annotations
 
 import math
+import warnings
 from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING
+from unicodedata import east_asian_width
 
 from ap_ranker.errors import InputError
 from ap_ranker.files import written_whole
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
 
     from ap_ranker.benchmark.latency import Latency
     from ap_ranker.benchmark.report import Benchmark
+    from ap_ranker.evaluation.lengths import LengthGroup
+    from ap_ranker.ranking.explanation import Explanation, Token
     from ap_ranker.training.compare import Comparison
 
 
@@ -164,3 +168,73 @@ def _draw_lead(axes: Axes, rows: Sequence[Latency], reference: str, colours: dic
     axes.set_xlabel(f"times faster than the {reference}, {ordered[0].candidates:,} candidates")
     axes.spines[["top", "right", "left"]].set_visible(False)
     axes.tick_params(axis="y", length=0)
+
+
+def plot_lengths(groups: Sequence[LengthGroup], name: str, path: Path) -> None:
+    """Draw P@1 of the model and of BM25 against the length of the right answers."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7.5, 4.5), layout="constrained")
+    axes = figure.subplots()
+    places = range(len(groups))
+    axes.plot(places, [group.model for group in groups], color="tab:blue", marker="o", label=name)
+    axes.plot(places, [group.bm25 for group in groups], color="tab:orange", marker="o", label="BM25")
+    ranges = [f"{group.shortest:.0f} - {group.longest:.0f}\n{group.n_questions:,} questions" for group in groups]
+    axes.set_xticks(places, ranges, fontsize=8)
+    axes.set_xlabel("words of the right answers, mean of a question")
+    axes.set_ylabel("P@1")
+    axes.grid(axis="y", alpha=0.25)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False)
+    with written_whole(path) as draft:
+        figure.savefig(draft, format="png", dpi=150)
+
+
+COLUMNS, CHARACTER, LINE = 84, 0.0845, 0.3
+"""A line of a heat map in characters; a character's width at 10 points and a line's height, in inches."""
+
+
+def plot_explanation(explanation: Explanation, question: str, answer: str, model: str, path: Path) -> None:
+    """Draw both texts as heat maps, as dos Santos et al. 2016 do: the more a word counted, the stronger its ground.
+
+    Characters that matplotlib's own font lacks, such as Chinese ones, are drawn as boxes; the page shows them.
+    """
+    from matplotlib.figure import Figure
+
+    sides = {"question": _lines(question, explanation.question), "answer": _lines(answer, explanation.answer)}
+    heights = [LINE * (max(len(lines), 1) + 1) for lines in sides.values()]
+    figure = Figure(figsize=(COLUMNS * CHARACTER + 0.4, sum(heights) + 0.6), layout="constrained")
+    both = figure.subplots(2, 1, height_ratios=heights)
+    for axes, (name, lines) in zip(both, sides.items(), strict=True):
+        axes.set_title(name, loc="left", fontsize=10)
+        axes.set_xlim(0, COLUMNS)
+        axes.set_ylim(max(len(lines), 1) - 0.4, -0.6)
+        axes.set_axis_off()
+        for row, line in enumerate(lines):
+            for column, text, heat in line:
+                ground = {"facecolor": (1, 0.35, 0, 0.9 * heat), "edgecolor": "none", "pad": 1.5}
+                axes.text(
+                    column, row, text, family="monospace", fontsize=10, va="center", bbox=ground, parse_math=False
+                )
+    figure.suptitle(f"{model}, score {explanation.score:.3f}", fontsize=10)
+    with written_whole(path) as draft, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)  # one for each such character
+        figure.savefig(draft, format="png", dpi=150)
+
+
+def _lines(whole: str, tokens: Sequence[Token]) -> list[list[tuple[int, str, float]]]:
+    """The tokens in lines of COLUMNS characters: where each begins, its text, and its heat."""
+    from ap_ranker.cli.heat_map import pieces
+
+    lines: list[list[tuple[int, str, float]]] = []
+    column = last = 0
+    for start, end, heat in pieces(tokens):
+        text = " ".join(whole[start:end].split())  # a phrase may reach over the end of a line
+        width = sum(2 if east_asian_width(character) in "WF" else 1 for character in text)
+        column += start > last
+        if not lines or column + width > COLUMNS:
+            lines.append([])
+            column = 0
+        lines[-1].append((column, text, heat))
+        column, last = column + width, end
+    return lines

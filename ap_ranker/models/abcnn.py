@@ -111,7 +111,31 @@ class ABCNN(SCNN):
             mask=self.convolution.positions(batch.mask),
         )
 
+    def weigh(self, questions: States, answers: States) -> tuple[Tensor | None, Tensor | None]:
+        """The pooling's attention a_q and a_a, as shares of their sums; without such a pooling none.
+
+        With `attention_from: convolution` a_k weighs a window of h tokens, and a token's share is what all h windows
+        that it stands in have together.
+        """
+        if not self.pooling:
+            return None, None
+        _, A, _ = self._attended(questions, answers)  # noqa: N806
+        sides = [A.sum(dim=2), A.sum(dim=1)]
+        if self.pooling == "convolution":
+            sides = [window_sums(weights.unsqueeze(2), self.convolution.extra).squeeze(2) for weights in sides]
+        masks = [_states(states)[2][:, self.convolution.extra :] for states in (questions, answers)]
+        a_q, a_a = (weights * mask for weights, mask in zip(sides, masks, strict=True))
+        return a_q / a_q.sum(dim=1, keepdim=True), a_a / a_a.sum(dim=1, keepdim=True)
+
     def classify(self, questions: States, answers: States) -> Tensor:
+        C_q, A, C_a = self._attended(questions, answers)  # noqa: N806 - the paper's names
+        c_q = self._pool(C_q, A.sum(dim=2), _states(questions)[2])
+        c_a = self._pool(C_a, A.sum(dim=1), _states(answers)[2])
+        logits: Tensor = self.head(torch.cat([c_q, c_a], dim=1))
+        return logits
+
+    def _attended(self, questions: States, answers: States) -> tuple[Tensor, Tensor, Tensor]:
+        """C_q, the attention matrix A that the pooling sees, and C_a."""
         (S_q, C_q, wide_q), (S_a, C_a, wide_a) = _states(questions), _states(answers)  # noqa: N806 - the paper's names
         extra = self.convolution.extra
         mask_q, mask_a = wide_q[:, extra:], wide_a[:, extra:]
@@ -123,10 +147,7 @@ class ABCNN(SCNN):
         C_q, C_a = torch.relu(C_q), torch.relu(C_a)  # noqa: N806
         if self.pooling == "convolution":
             A = similarity(C_q, C_a, wide_q, wide_a)  # noqa: N806
-        c_q = self._pool(C_q, A.sum(dim=2), wide_q)
-        c_a = self._pool(C_a, A.sum(dim=1), wide_a)
-        logits: Tensor = self.head(torch.cat([c_q, c_a], dim=1))
-        return logits
+        return C_q, A, C_a
 
     def _pool(self, C: Tensor, attention: Tensor, wide: Tensor) -> Tensor:  # noqa: N803
         """(P, T + h - 1, m), (P, T), or (P, T + h - 1) with the attention of `convolution`, -> (P, m)."""
@@ -225,6 +246,7 @@ SPECS = [
         family="abcnn",
         cached="convolved words",
         build=abcnn_2,
+        weighs="both",
         options=_SIZES | _POOLING | _TRAINING,
         recipe=_RECIPE,
         objective="listwise",
@@ -236,6 +258,7 @@ SPECS = [
         family="abcnn",
         cached="convolved words",
         build=abcnn_3,
+        weighs="both",
         options=_SIZES | _POOLING | _TRAINING,
         recipe=_RECIPE,
         objective="listwise",

@@ -16,7 +16,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from ap_ranker.models.base import AnswerModel, States
+from ap_ranker.models.base import AnswerModel, Attention, States
 from ap_ranker.models.encoders import WordEmbedding
 from ap_ranker.models.pooling import masked_softmax
 from ap_ranker.models.similarity import unit
@@ -55,6 +55,12 @@ class ANMM(AnswerModel):
         embedded = self.embedding(batch)
         attention = masked_softmax(self.v(embedded).squeeze(2), batch.mask)
         return States(tokens=unit(embedded), features=attention.unsqueeze(2), mask=batch.mask)
+
+    def attend(self, questions: TokenBatch, answers: TokenBatch) -> Attention:
+        """τ, which is the same for all answers."""
+        tau = self.encode_questions(questions).features
+        assert tau is not None
+        return Attention(tau.squeeze(2).unsqueeze(1).expand(-1, len(answers.ids), -1), None)
 
     def match(self, questions: States, answers: States) -> Tensor:
         Q, A, attention = questions.tokens, answers.tokens, questions.features  # noqa: N806
@@ -109,6 +115,7 @@ SPECS = [
         family="survey",
         cached="word vectors",
         build=anmm_1,
+        weighs="question",
         options={"dropout": DROPOUT},
         recipe=_RECIPE,
     ),
@@ -119,6 +126,7 @@ SPECS = [
         family="survey",
         cached="word vectors",
         build=anmm_2,
+        weighs="question",
         options={"weights": Option(5, "sets of weights for the bins (the paper tunes it)"), "dropout": DROPOUT},
         recipe=_RECIPE,
     ),

@@ -81,6 +81,7 @@ SPECS = [
         family="attentive-pooling",
         cached="token ids",
         build=ap_cnn,
+        weighs="both",
         options={
             "filters": Option(400, "convolution filters, so also the size of a token's state"),
             "window": Option(3, "words that a filter sees at once"),
@@ -96,6 +97,7 @@ SPECS = [
         family="attentive-pooling",
         cached="token states",
         build=ap_bilstm,
+        weighs="both",
         options={
             "hidden": Option(141, "units of the LSTM in each direction"),
             "sharpness": SHARPNESS,

@@ -274,6 +274,7 @@ SPECS = [
         family="attentive-pooling",
         cached="token states",
         build=ap_transformer,
+        weighs="both",
         options={
             "encoder": Option(DEFAULT_ENCODER, "a pretrained encoder: a folder, or the name of a model on the hub"),
             "size": Option(0, "numbers of a token's state; 0 for as many as the encoder has"),

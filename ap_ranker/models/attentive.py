@@ -12,30 +12,17 @@ tanh is monotonic, so max(tanh(G)) = tanh(max(G)): it is taken of M + L numbers 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
 
-from ap_ranker.models.base import CosineModel, States
+from ap_ranker.models.base import Attention, CosineModel, States
 from ap_ranker.models.pooling import greatest, masked_softmax
 from ap_ranker.models.spec import Option
 from ap_ranker.text.batch import TokenBatch
 
 SHARPNESS = Option(1.0, "multiplies the attention scores, which tanh keeps in -1..1, before their softmax")
-
-
-@dataclass(frozen=True)
-class Attention:
-    """How much each token counts for each pair; the weights of a text sum to 1.
-
-    Attributes:
-        questions: (B, N, M) weights of the question's tokens.
-        answers: (B, N, L) weights of the answer's tokens.
-    """
-
-    questions: Tensor
-    answers: Tensor
 
 
 class AttentivePooling(CosineModel):
@@ -72,9 +59,10 @@ class AttentivePooling(CosineModel):
         """(N, B, L) -> (N, B, C): the sums of each answer's states."""
         return weights @ answers
 
-    def attention(self, questions: States, answers: States) -> Attention:
-        """The attention vectors of every pair."""
-        sigma_q, sigma_a = self._attention(questions, answers, self.read(answers))
+    def attend(self, questions: TokenBatch, answers: TokenBatch) -> Attention:
+        """σ_q and σ_a."""
+        states = self.encode_answers(answers)
+        sigma_q, sigma_a = self._attention(self.encode_questions(questions), states, self.read(states))
         return Attention(sigma_q.permute(2, 0, 1), sigma_a.permute(2, 0, 1))
 
     def match(self, questions: States, answers: States) -> Tensor:

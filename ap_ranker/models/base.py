@@ -81,6 +81,19 @@ class States:
         return cls(**joined)
 
 
+@dataclass(frozen=True)
+class Attention:
+    """How much each token counts for each pair; the weights of a text sum to 1, and are 0 on padding.
+
+    Attributes:
+        questions: (B, N, M) weights of the question's tokens; `None` where the model weighs answers only.
+        answers: (B, N, L) weights of the answer's tokens; `None` where the model weighs questions only.
+    """
+
+    questions: Tensor | None
+    answers: Tensor | None
+
+
 class AnswerModel(nn.Module, ABC):
     """A scorer of question-answer pairs that splits into `encode` and `match`.
 
@@ -124,6 +137,13 @@ class AnswerModel(nn.Module, ABC):
         """As `encode`."""
         return self.encode(batch)
 
+    def attend(self, questions: TokenBatch, answers: TokenBatch) -> Attention | None:
+        """The weights with which `match` counts the tokens of every pair, encoded here and now.
+
+        `None`: its scores come from no such weights. A model that returns some says in its `ModelSpec` whose.
+        """
+        return None
+
     def match_pairs(self, questions: States, answers: States, rows: Tensor, columns: Tensor) -> Tensor:
         """(P,) scores of question `rows[p]` with answer `columns[p]`, where few of all B x N pairs are wanted.
 
@@ -159,9 +179,21 @@ class PairModel(AnswerModel):
     def compare(self, questions: States, answers: States) -> Tensor:
         """(P,) score of each question with the answer in the same place."""
 
+    def weigh(self, questions: States, answers: States) -> tuple[Tensor | None, Tensor | None]:
+        """(P, M) and (P, L): what `attend` returns, of each question and of the answer in the same place."""
+        return None, None
+
+    def attend(self, questions: TokenBatch, answers: TokenBatch) -> Attention | None:
+        own, others = self.encode_questions(questions), self.encode_answers(answers)
+        rows, columns = _every_pair(own, others)
+        sides = [
+            None if weights is None else weights.unflatten(0, (len(own), len(others)))
+            for weights in self.weigh(own[rows], others[columns])
+        ]
+        return Attention(*sides) if any(side is not None for side in sides) else None
+
     def match(self, questions: States, answers: States) -> Tensor:
-        rows = torch.arange(len(questions)).repeat_interleave(len(answers))
-        columns = torch.arange(len(answers)).repeat(len(questions))
+        rows, columns = _every_pair(questions, answers)
         return self.match_pairs(questions, answers, rows, columns).view(len(questions), len(answers))
 
     def match_pairs(self, questions: States, answers: States, rows: Tensor, columns: Tensor) -> Tensor:
@@ -170,3 +202,9 @@ class PairModel(AnswerModel):
 
     def scale(self, scores: Tensor) -> Tensor:
         return torch.sigmoid(scores)
+
+
+def _every_pair(questions: States, answers: States) -> tuple[Tensor, Tensor]:
+    """The places (P,) of the questions and (P,) of the answers of all B x N pairs."""
+    rows = torch.arange(len(questions)).repeat_interleave(len(answers))
+    return rows, torch.arange(len(answers)).repeat(len(questions))

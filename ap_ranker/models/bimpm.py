@@ -13,6 +13,8 @@ Each token of one text is matched with the other text, in both directions of the
 
     aggregation: a second biLSTM over the 8 K matches of each token; its two last states of both texts
     prediction: hidden layer, softmax over classes
+
+It gives no token a weight of its own: α is a cosine of either sign, for every two tokens and each direction.
 """
 
 from __future__ import annotations

@@ -114,12 +114,26 @@ class CompareAggregate(PairModel):
         states = self.encode(batch)
         return replace(states, features=self.attention(states.tokens))
 
+    def align(self, questions: States, answers: States) -> Tensor:
+        """(P, L, M): G, what each word of the answer takes from each word of the question."""
+        WQ, A = questions.features, answers.tokens  # noqa: N806 - the paper's names
+        assert WQ is not None and A is not None and questions.mask is not None
+        weights: Tensor = self.clip(masked_softmax(dot_products(A, WQ), questions.mask.unsqueeze(1)))
+        return weights
+
+    def weigh(self, questions: States, answers: States) -> tuple[Tensor, None]:
+        """Each question word's share of all that the answer's words take from the question.
+
+        All are 0 where `clip` leaves nothing. The answer's words have no weights: the CNN takes maxima over them.
+        """
+        assert answers.mask is not None
+        taken = (self.align(questions, answers) * answers.mask.unsqueeze(2)).sum(dim=1)
+        return taken / taken.sum(dim=1, keepdim=True).clamp(min=1e-5), None
+
     def compare(self, questions: States, answers: States) -> Tensor:
-        Q, WQ, question_mask = questions.tokens, questions.features, questions.mask  # noqa: N806 - the paper's names
-        A, answer_mask = answers.tokens, answers.mask  # noqa: N806
-        assert Q is not None and WQ is not None and question_mask is not None
-        assert A is not None and answer_mask is not None
-        G = self.clip(masked_softmax(dot_products(A, WQ), question_mask.unsqueeze(1)))  # noqa: N806 - (P, L, M)
+        Q, A, answer_mask = questions.tokens, answers.tokens, answers.mask  # noqa: N806 - the paper's names
+        assert Q is not None and A is not None and answer_mask is not None
+        G = self.align(questions, answers)  # noqa: N806
         T = self.comparison(A, G @ Q) * answer_mask.unsqueeze(2)  # noqa: N806
         # relu is monotonic: max(relu(x)) = relu(max(x)).
         r = [torch.relu(max_pool(convolution(T, answer_mask), answer_mask)) for convolution in self.convolutions]
@@ -144,6 +158,7 @@ SPECS = [
         family="survey",
         cached="token states",
         build=compare_aggregate,
+        weighs="question",
         options={
             "hidden": Option(150, "size of a token's state, filters of each window, units of the last layer"),
             "comparison": Option(

@@ -22,7 +22,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from ap_ranker.models.base import CosineModel, States
+from ap_ranker.models.base import Attention, CosineModel, States
 from ap_ranker.models.encoders import BiLSTM, WordEmbedding
 from ap_ranker.models.pooling import masked_softmax, mean_pool
 from ap_ranker.models.siamese import Siamese
@@ -95,7 +95,11 @@ class GlobalLocal(CosineModel):
         f = mean_pool(self.lstm(self.embedding(batch), batch.mask), batch.mask)
         return States(vector=f, ids=batch.ids, mask=batch.mask)
 
-    def attention(self, questions: States, answers: States) -> Tensor:
+    def attend(self, questions: TokenBatch, answers: TokenBatch) -> Attention:
+        """α."""
+        return Attention(None, self.alpha(self.encode_questions(questions), self.encode_answers(answers)))
+
+    def alpha(self, questions: States, answers: States) -> Tensor:
         """(B, N, L) the weights α of every pair."""
         assert questions.vector is not None and answers.features is not None and answers.mask is not None
         raw = torch.einsum("bf,nlf->bnl", unit(self.W4(questions.vector)), answers.features)
@@ -104,7 +108,7 @@ class GlobalLocal(CosineModel):
     def match(self, questions: States, answers: States) -> Tensor:
         f_q, a = questions.vector, answers.tokens
         assert f_q is not None and a is not None and questions.ids is not None and answers.ids is not None
-        a_hat = (self.attention(questions, answers).transpose(0, 1) @ a).transpose(0, 1)  # (B, N, C)
+        a_hat = (self.alpha(questions, answers).transpose(0, 1) @ a).transpose(0, 1)  # (B, N, C)
         local = (unit(f_q).unsqueeze(1) * unit(a_hat)).sum(dim=2)
         return (GLOBAL**2 * bag_cosine(questions.ids, answers.ids, local.dtype) + local) / (GLOBAL**2 + 1)
 
@@ -145,6 +149,7 @@ SPECS = [
         family="global-local",
         cached="token states",
         build=global_local,
+        weighs="answer",
         options={
             "hidden": _HIDDEN,
             "tf_size": _TF_SIZE,

@@ -60,7 +60,7 @@ class IWAN(Classifier):
         states = self.encoder(self.embedding(batch), batch.mask)
         important = states - skipped(states) if self.weights == "skip" else states
         self_attention = self.w_self(torch.tanh(self.W_self(states)))
-        v = weighted_sum(self_attention, states, batch.mask)
+        v = weighted_sum(masked_softmax(self_attention.squeeze(2), batch.mask), states)
         average = self.W_other(mean_pool(states, batch.mask))
         features = self.W_own(important) * batch.mask.unsqueeze(2)
         return States(tokens=states, features=features, vector=torch.cat([v, average], dim=1), mask=batch.mask)
@@ -74,19 +74,29 @@ class IWAN(Classifier):
         logits: Tensor = self.head(torch.cat([*aligned, v_s * v_t, (v_s - v_t).abs()], dim=1))
         return logits
 
+    def inter_weights(self, own: States, other: States) -> Tensor:
+        """(P, own tokens): w of one text's words."""
+        assert own.tokens is not None and own.features is not None and own.mask is not None
+        assert other.vector is not None
+        average = other.vector[:, own.tokens.shape[2] :]
+        scores = self.w_inter(torch.tanh(own.features + average.unsqueeze(1)))
+        return masked_softmax(scores.squeeze(2), own.mask)
+
+    def weigh(self, questions: States, answers: States) -> tuple[Tensor, Tensor]:
+        """The inter-weights w. (The self-attention of v counts the words once more, beside them.)"""
+        return self.inter_weights(questions, answers), self.inter_weights(answers, questions)
+
     def summarise(self, scores: Tensor, own: States, other: States) -> list[Tensor]:
         """The weighted sums, (P, C) each, of one text's alignment features; `scores` are (P, own, other tokens)."""
-        assert own.tokens is not None and own.mask is not None and own.features is not None
-        assert other.tokens is not None and other.mask is not None and other.vector is not None
+        assert own.tokens is not None and other.tokens is not None and other.mask is not None
         found = align(scores, other.tokens, other.mask)
-        average = other.vector[:, own.tokens.shape[2] :]
-        weights = self.w_inter(torch.tanh(own.features + average.unsqueeze(1)))
+        weights = self.inter_weights(own, other)
         if self.alignment == "direct":
-            return [weighted_sum(weights, (own.tokens - found).abs(), own.mask)]
+            return [weighted_sum(weights, (own.tokens - found).abs())]
         # |ŝ|² is zero for words without any state; they have no parallel part.
         share = (own.tokens * found).sum(dim=2, keepdim=True) / found.square().sum(dim=2, keepdim=True).clamp(min=1e-12)
         parallel = share * found
-        return [weighted_sum(weights, part, own.mask) for part in (parallel, own.tokens - parallel)]
+        return [weighted_sum(weights, part) for part in (parallel, own.tokens - parallel)]
 
 
 def skipped(states: Tensor) -> Tensor:
@@ -97,9 +107,9 @@ def skipped(states: Tensor) -> Tensor:
     return torch.cat([before, after], dim=2)
 
 
-def weighted_sum(scores: Tensor, states: Tensor, mask: Tensor) -> Tensor:
-    """(P, T, 1), (P, T, C) -> (P, C): the states' sum, weighted by the softmax of the scores over the tokens."""
-    return (masked_softmax(scores.squeeze(2), mask).unsqueeze(2) * states).sum(dim=1)
+def weighted_sum(weights: Tensor, states: Tensor) -> Tensor:
+    """(P, T), (P, T, C) -> (P, C)."""
+    return (weights.unsqueeze(2) * states).sum(dim=1)
 
 
 def iwan(inputs: Inputs, *, hidden: int, alignment: str, weights: str, classes: int, dropout: float) -> IWAN:
@@ -117,6 +127,7 @@ SPECS = [
         family="survey",
         cached="token states",
         build=iwan,
+        weighs="both",
         options={
             "hidden": Option(150, "units of the LSTM in each direction, of the attention layers and of the last one"),
             "alignment": Option(

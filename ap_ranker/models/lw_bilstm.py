@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
+from ap_ranker.models.base import Attention
 from ap_ranker.models.encoders import BiLSTM, WordEmbedding
 from ap_ranker.models.pooling import masked_softmax
 from ap_ranker.models.siamese import SIMILARITY, Siamese
@@ -32,11 +33,22 @@ class LWBiLSTM(Siamese):
         self.importance = BiLSTM(self.encoder.state_size, importance)
         self.w = nn.Linear(self.importance.state_size, 1, bias=False)
 
-    def represent(self, batch: TokenBatch) -> Tensor:
+    def read(self, batch: TokenBatch) -> tuple[Tensor, Tensor]:
+        """H (N, T, C) and α (N, T)."""
         H = self.encoder(self.embedding(batch), batch.mask)  # noqa: N806 - the paper's name
         scores = self.w(self.importance(H, batch.mask)).squeeze(2)
-        alpha = masked_softmax(scores, batch.mask)
+        return H, masked_softmax(scores, batch.mask)
+
+    def represent(self, batch: TokenBatch) -> Tensor:
+        H, alpha = self.read(batch)  # noqa: N806
         return (alpha.unsqueeze(1) @ H).squeeze(1)
+
+    def attend(self, questions: TokenBatch, answers: TokenBatch) -> Attention:
+        """α of either text, which is the same whatever the other text."""
+        (_, alpha_q), (_, alpha_a) = self.read(questions), self.read(answers)
+        return Attention(
+            alpha_q.unsqueeze(1).expand(-1, len(alpha_a), -1), alpha_a.unsqueeze(0).expand(len(alpha_q), -1, -1)
+        )
 
 
 def lw_bilstm(inputs: Inputs, *, hidden: int, importance: int, similarity: str, dropout: float) -> LWBiLSTM:
@@ -54,6 +66,7 @@ SPECS = [
         family="survey",
         cached="one vector",
         build=lw_bilstm,
+        weighs="both",
         options={
             "hidden": Option(141, "units of the LSTM in each direction"),
             "importance": Option(141, "units, in each direction, of the LSTM that finds the tokens' importance"),

@@ -122,21 +122,39 @@ class MCAN(Classifier):
         z = self.cast_intra(x, align(dot_products(projected, projected), x, batch.mask))
         return States(tokens=torch.cat([z, x], dim=2) * mask, features=self.F(x) * mask, mask=batch.mask)
 
-    def classify(self, questions: States, answers: States) -> Tensor:
+    def affinity(self, questions: States, answers: States) -> Tensor:
+        """(P, M, L): S."""
         assert questions.features is not None and answers.features is not None
-        S = dot_products(questions.features, answers.features)  # noqa: N806 - the paper's name
+        return dot_products(questions.features, answers.features)
+
+    def weigh(self, questions: States, answers: States) -> tuple[Tensor, Tensor]:
+        """The mean of the max and the mean attention, the two that pool a text; its words are compared with the pools.
+
+        The alignment and the intra-attention give a token no weight of its own.
+        """
+        S = self.affinity(questions, answers)  # noqa: N806 - the paper's name
+        q, a = self.poolings(S, questions, answers), self.poolings(S.transpose(1, 2), answers, questions)
+        return (q[0] + q[1]) / 2, (a[0] + a[1]) / 2
+
+    def classify(self, questions: States, answers: States) -> Tensor:
+        S = self.affinity(questions, answers)  # noqa: N806 - the paper's name
         r_q, r_d = self.read(S, questions, answers), self.read(S.transpose(1, 2), answers, questions)
         logits: Tensor = self.head(both_ways(r_q, r_d))
         return logits
+
+    def poolings(self, S: Tensor, own: States, other: States) -> list[Tensor]:  # noqa: N803
+        """(P, own tokens) each: the weights of the max and of the mean attention; S as in `read`."""
+        assert own.mask is not None and other.mask is not None
+        greatest = S.masked_fill(~other.mask.unsqueeze(1), float("-inf")).amax(dim=2)
+        mean = S.sum(dim=2) / other.mask.sum(dim=1, keepdim=True)
+        return [masked_softmax(scores, own.mask) for scores in (greatest, mean)]
 
     def read(self, S: Tensor, own: States, other: States) -> Tensor:  # noqa: N803
         """(P, 2C) of one text; S is (P, own tokens, other tokens), zero on padding."""
         assert own.tokens is not None and own.mask is not None
         assert other.tokens is not None and other.mask is not None
         x, others = own.tokens[:, :, 3:], other.tokens[:, :, 3:]
-        greatest = S.masked_fill(~other.mask.unsqueeze(1), float("-inf")).amax(dim=2)
-        mean = S.sum(dim=2) / other.mask.sum(dim=1, keepdim=True)
-        pooled = [(masked_softmax(w, own.mask).unsqueeze(1) @ x).expand_as(x) for w in (greatest, mean)]
+        pooled = [(weights.unsqueeze(1) @ x).expand_as(x) for weights in self.poolings(S, own, other)]
         z = [
             self.cast_max(x, pooled[0]),
             self.cast_mean(x, pooled[1]),
@@ -161,6 +179,7 @@ SPECS = [
         family="survey",
         cached="token states",
         build=mcan,
+        weighs="both",
         options={
             "hidden": Option(100, "units of the LSTM; the last layers have eight times as many"),
             "compression": Option("fm", "how a vector becomes one scalar", ("sum", "nn", "fm")),

@@ -18,6 +18,8 @@ Schedule = Literal["linear", "constant", "inverse"]
 
 Family = Literal["attentive-pooling", "global-local", "abcnn", "survey", "baseline"]
 
+Weighed = Literal["", "question", "answer", "both"]
+
 
 @dataclass(frozen=True)
 class Inputs:
@@ -78,6 +80,7 @@ class ModelSpec:
         options: hyper-parameters by name.
         recipe: how the paper trained it.
         objective: what `ap-ranker train` uses unless told otherwise.
+        weighs: whose tokens its attention gives weights (`AnswerModel.attend`); empty for a model without any.
         pretrained: reads subwords with a pretrained encoder, which its option `encoder` names; its recipe is ours.
     """
 
@@ -90,6 +93,7 @@ class ModelSpec:
     recipe: Recipe
     options: Mapping[str, Option] = field(default_factory=dict)
     objective: Objective = "softmax"
+    weighs: Weighed = ""
     pretrained: bool = False
 
 

@@ -15,6 +15,7 @@ from ap_ranker.models.base import AnswerModel, States
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.checkpoint import CheckpointConfig, find_checkpoint, load_checkpoint
 from ap_ranker.ranking.encodings import Encodings, fingerprint
+from ap_ranker.ranking.explanation import Explanation, no_attention, tokens_of
 from ap_ranker.ranking.precision import Precision, ReducedStates
 from ap_ranker.text.batch import TokenBatch
 from ap_ranker.text.subwords import AnyTokenizer
@@ -127,6 +128,24 @@ class Ranker:
         for rows, states in self.answer_states(answers, batch_size):
             scores[rows] = self.model.match(state, states)[0].float().cpu()
         return scores
+
+    @torch.inference_mode()
+    def explain(self, question: str, answer: str) -> Explanation:
+        """How much each word of the question and of the answer counted for the answer's score.
+
+        Raises:
+            InputError: the model weighs no words.
+        """
+        self.model.eval()
+        batches = [TokenBatch.from_lists(self.tokenize([text]), self.device) for text in (question, answer)]
+        attention = self.model.attend(*batches)
+        if attention is None:
+            raise no_attention(self.config.model if self.config else type(self.model).__name__)
+        return Explanation(
+            self.score(question, [answer]).item(),
+            tokens_of(question, self.tokenizer.spans(question), attention.questions),
+            tokens_of(answer, self.tokenizer.spans(answer), attention.answers),
+        )
 
     def answer_states(self, answers: Sequence[str], batch_size: int = BATCH_SIZE) -> Iterator[tuple[list[int], States]]:
         """The states of N answers in batches, each with the positions of its answers.

@@ -14,6 +14,9 @@ PAD = 0
 UNKNOWN = 1
 """The id of `[UNK]` in every vocabulary: a word that was not known when it was built."""
 
+Span = tuple[int, int]
+"""Where a token stands in a text: its first character, and the one after its last."""
+
 
 @dataclass(frozen=True)
 class TokenBatch:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ap_ranker.errors import InputError
 
@@ -45,6 +45,18 @@ def _jieba() -> Segmenter:
         return _CHINESE.sub(lambda run: f" {' '.join(jieba.cut(run[0]))} ", text)
 
     return segment
+
+
+def origins(text: str, segmented: str) -> Sequence[int]:
+    """For each character of a segmented text its place in the text; that of the next one for a space put in."""
+    if segmented == text:
+        return range(len(text))
+    places, place = [], 0
+    for character in segmented:
+        places.append(place)
+        if text[place : place + 1] == character:
+            place += 1
+    return places
 
 
 SEGMENTERS: dict[str, Callable[[], Segmenter]] = {"jieba": _jieba}

@@ -8,7 +8,7 @@ from pathlib import Path
 from tokenizers import Tokenizer
 
 from ap_ranker.errors import InputError
-from ap_ranker.text.batch import UNKNOWN
+from ap_ranker.text.batch import UNKNOWN, Span
 from ap_ranker.text.tokenizer import WordTokenizer
 
 
@@ -47,6 +47,19 @@ class SubwordTokenizer:
         encoded = self._tokenizer.encode_batch_fast(list(texts))
         cut = sum(bool(encoding.overflowing) for encoding in encoded)
         return [encoding.ids or [UNKNOWN] for encoding in encoded], cut
+
+    def spans(self, text: str) -> list[Span]:
+        """Where in the text, as it was given, each of the tokens stands that `encode` makes of it.
+
+        The encoder's special tokens stand for no character: their spans are empty. Subwords of one character, such as
+        the bytes of an emoji, share its span.
+        """
+        encoding = self._tokenizer.encode(text)
+        spans, last = [], 0
+        for (start, end), special in zip(encoding.offsets, encoding.special_tokens_mask, strict=True):
+            spans.append((last, last) if special else (start, end))
+            last = spans[-1][1]
+        return spans or [(0, 0)]
 
     def save(self, path: Path) -> None:
         """Write `tokenizer.json`."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cache
+from itertools import islice
 from pathlib import Path
 
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 
-from ap_ranker.text.batch import PAD, UNKNOWN
+from ap_ranker.text.batch import PAD, UNKNOWN, Span
 from ap_ranker.text.phrases import Phrases, learn_phrases, phrase_words
-from ap_ranker.text.segment import find_segmenter
+from ap_ranker.text.segment import find_segmenter, origins
 
 PAD_TOKEN = "[PAD]"
 UNKNOWN_TOKEN = "[UNK]"
@@ -112,6 +113,22 @@ class WordTokenizer:
         encoded = [self._phrases.join(encoding.ids) for encoding in self._tokenizer.encode_batch_fast(texts)]
         cut = sum(len(ids) > self.max_tokens for ids in encoded)
         return [ids[: self.max_tokens] or [UNKNOWN] for ids in encoded], cut
+
+    def spans(self, text: str) -> list[Span]:
+        """Where in the text, as it was given, each of the tokens stands that `encode` makes of it.
+
+        Spans do not overlap. A phrase's span reaches from its first word to its last. A text without any token has the
+        span (0, 0), of no character.
+        """
+        segmented = self._segment(text) if self._segment else text
+        [encoding] = self._tokenizer.encode_batch([segmented])
+        origin = origins(text, segmented)
+        words = iter([(origin[start], origin[end - 1] + 1) for start, end in encoding.offsets])
+        spans = []
+        for token in self._phrases.join(encoding.ids)[: self.max_tokens]:
+            joined = list(islice(words, len(phrase_words(self._tokenizer.id_to_token(token) or "")) or 1))
+            spans.append((joined[0][0], joined[-1][1]))
+        return spans or [(0, 0)]
 
     def save(self, path: Path) -> None:
         """Write `tokenizer.json`."""

@@ -55,7 +55,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_evaluate(folder: Path) -> None:
-    result = run("evaluate", "ranker", "faq.csv", "--json", "report.json", cwd=folder)
+    result = run("evaluate", "ranker", "faq.csv", "--json", "report.json", "--plot", "lengths.png", cwd=folder)
     assert result.returncode == 0, result.stderr
     report = json.loads((folder / "report.json").read_text())
     assert report["n_questions"] == 12
@@ -64,6 +64,7 @@ def test_evaluate(folder: Path) -> None:
         for value in report[side].values():
             assert f"{value:.3f}" in result.stdout
     assert not list(folder.glob(".report*"))
+    assert (folder / "lengths.png").read_bytes().startswith(b"\x89PNG")
     rounded = run("evaluate", "ranker", "faq.csv", "--precision", "int8", "--json", "rounded.json", cwd=folder)
     assert rounded.returncode == 0, rounded.stderr
     assert json.loads((folder / "rounded.json").read_text())["bm25"] == report["bm25"]

@@ -121,6 +121,7 @@ def test_to_dict(component: Component) -> None:
             "cache_precision": "float32",
             "encodings": None,
             "fuse_scores": False,
+            "explain": False,
         },
     }
 
@@ -143,6 +144,7 @@ CUSTOM = {
     "cache_precision": "int8",
     "encodings": "corpus",
     "fuse_scores": False,
+    "explain": True,
 }
 
 
@@ -164,6 +166,7 @@ def test_to_dict_with_custom_init_parameters(component: Component) -> None:
         cache_megabytes=5,
         cache_precision="int8",
         encodings=Path("corpus"),
+        explain=True,
     )
     assert ranker.to_dict() == {"type": type_of(component), "init_parameters": CUSTOM}
 
@@ -536,3 +539,76 @@ def test_fusion_needs_the_scores_of_a_retriever(weighted: Path) -> None:
     documents = [replace(DOCUMENTS[0], score=3.0), *DOCUMENTS[1:]]
     with pytest.raises(ValueError, match="2 of 3 have none"):
         APRanker(model=weighted, device=CPU, fuse_scores=True).run(query=QUERY, documents=documents)
+
+
+# --- reasons ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module", params=[name for name, spec in MODELS.items() if spec.weighs])
+def attentive(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An untrained checkpoint of each model with attention."""
+    return write_checkpoint(request.param, tmp_path_factory.mktemp("attentive") / request.param)
+
+
+async def test_explain_adds_reasons_and_nothing_else(attentive: Path) -> None:
+    documents = [replace(document, meta={"stored": number}) for number, document in enumerate(DOCUMENTS)]
+    before = copy.deepcopy(documents)
+    plain = AnswerRanker(model=attentive, device=CPU).run(query=QUERY, documents=documents)["documents"]
+    explaining = AnswerRanker(model=attentive, device=CPU, explain=True)
+    found = explaining.run(query=QUERY, documents=documents)["documents"]
+    assert documents == before
+    assert [(d.id, d.score) for d in found] == [(d.id, d.score) for d in plain]
+    for document, without in zip(found, plain, strict=True):
+        reasons = document.meta["explanation"]
+        assert document.meta == {**without.meta, "explanation": reasons}
+        expected = Ranker.from_pretrained(attentive, "cpu").explain(QUERY, document.content or "").to_dict()
+        assert reasons == {side: expected[side] for side in ("question", "answer")}
+        assert json.loads(json.dumps(reasons)) == reasons
+        assert "".join(token["text"] for token in reasons["answer"]) == (document.content or "").replace(" ", "")
+    assert (await explaining.run_async(query=QUERY, documents=documents))["documents"] == found
+
+
+def test_only_returned_documents_are_explained(tmp_path: Path) -> None:
+    ranker = APRanker(model=write_checkpoint("ap-cnn", tmp_path / "c"), device=CPU, explain=True)
+    ranker.warm_up()
+    assert ranker._ranker is not None
+    with patch.object(ranker._ranker, "explain", wraps=ranker._ranker.explain) as explain:
+        found = ranker.run(query=QUERY, documents=DOCUMENTS, top_k=2)["documents"]
+    assert [call.args for call in explain.call_args_list] == [(QUERY, d.content) for d in found]
+
+
+def test_without_explain_no_attention_is_asked_for(ranker: AnswerRanker) -> None:
+    ranker.warm_up()
+    assert ranker._ranker is not None
+    with patch.object(ranker._ranker, "explain") as explain:
+        found = ranker.run(query=QUERY, documents=DOCUMENTS)["documents"]
+    explain.assert_not_called()
+    assert not any("explanation" in document.meta for document in found)
+
+
+def test_offsets_are_of_the_texts_that_were_matched(tmp_path: Path) -> None:
+    ranker = APRanker(
+        model=write_checkpoint("ap-cnn", tmp_path / "c"),
+        device=CPU,
+        explain=True,
+        query_prefix="Q: ",
+        document_prefix="D: ",
+        meta_fields_to_embed=["question"],
+    )
+    document = Document(content="The REFUND", meta={"question": "Money back?"})
+    [found] = ranker.run(query="Where?", documents=[document])["documents"]
+    for side, text in (("question", "Q: Where?"), ("answer", "D: Money back?\nThe REFUND")):
+        tokens = found.meta["explanation"][side]
+        assert [token["text"] for token in tokens] == [text[token["start"] : token["end"]] for token in tokens]
+        assert "".join(token["text"] for token in tokens) == "".join(text.split())
+
+
+@pytest.mark.parametrize("model", [name for name, spec in MODELS.items() if not spec.weighs])
+def test_a_model_without_attention_is_refused_when_it_is_loaded(model: str, tmp_path: Path) -> None:
+    folder = write_checkpoint(model, tmp_path / "c")
+    ranker = AnswerRanker(model=folder, device=CPU, explain=True)
+    for load in (ranker.warm_up, lambda: ranker.run(query=QUERY, documents=DOCUMENTS)):
+        with pytest.raises(InputError, match=r"ap-cnn, ap-bilstm.* found .*set explain to false") as error:
+            load()
+        assert str(folder) in str(error.value)
+        assert f"found {model}, which" in str(error.value)

@@ -98,7 +98,7 @@ def test_attention_begins_weak_whatever_the_encoders_scale() -> None:
         model.fit(batches(TOKENS))
         batch = TokenBatch.from_lists([TOKENS[4]])
         with torch.no_grad():
-            found = model.attention(model.encode_questions(batch), model.encode_answers(batch)).answers
+            found = model.attend(batch, batch).answers
         ratio = (found.max() / found.min()).log().item()
         assert 0 < ratio < 2 * module.ATTENTION
 

@@ -55,6 +55,37 @@ def test_score_is_the_papers(case: Case, model: AnswerModel) -> None:
     assert torch.allclose(scores(model, QUESTIONS, ANSWERS), torch.tensor(naive, dtype=torch.double), rtol=0, atol=1e-9)
 
 
+def test_attention_is_the_papers(case: Case, model: AnswerModel) -> None:
+    """Of each pair in a padded batch; the registry says whose words are weighed, and nothing else is."""
+    with torch.no_grad():
+        found = model.attend(TokenBatch.from_lists(QUESTIONS), TokenBatch.from_lists(ANSWERS))
+    weighs = MODELS[case.name].weighs
+    if case.attention is None:
+        assert (found, weighs) == (None, "")
+        return
+    assert found is not None
+    sides = (("question", found.questions, QUESTIONS), ("answer", found.answers, ANSWERS))
+    for place, (side, weights, texts) in enumerate(sides):
+        assert (weights is not None) == (weighs in (side, "both"))
+        if weights is None:
+            assert case.attention(model, QUESTIONS[0], ANSWERS[0])[place] is None
+            continue
+        assert weights.shape == (len(QUESTIONS), len(ANSWERS), max(map(len, texts)))
+        for row, question in enumerate(QUESTIONS):
+            for column, answer in enumerate(ANSWERS):
+                naive = case.attention(model, question, answer)[place]
+                assert naive is not None
+                shown, padding = weights[row, column].split([len(naive), weights.shape[2] - len(naive)])
+                assert not padding.any()
+                words = answer if place else question
+                if case.options.get("clip") != "k-max":
+                    assert shown.tolist() == pytest.approx(naive, rel=0, abs=1e-9)
+                for word in set(words):  # of two equal words `k-max` may keep either
+                    places = [i for i, other in enumerate(words) if other == word]
+                    assert shown[places].sum().item() == pytest.approx(sum(naive[i] for i in places), rel=0, abs=1e-9)
+                assert sum(naive) == pytest.approx(1) or (sum(naive) == 0 and case.options["clip"] == "k-threshold")
+
+
 def test_padding_changes_nothing(model: AnswerModel) -> None:
     together = scores(model, QUESTIONS, ANSWERS)
     alone = torch.tensor([[scores(model, [q], [a]).item() for a in ANSWERS] for q in QUESTIONS], dtype=torch.double)

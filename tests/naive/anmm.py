@@ -18,9 +18,12 @@ def bins(word: Vector, answer: list[Vector]) -> Vector:
     return sums
 
 
+def attention(model: AnswerModel, q: list[int], a: list[int]) -> tuple[Vector, None]:
+    return softmax([dot(model.v.weight.tolist()[0], word) for word in embed(model, q)]), None
+
+
 def score(model: AnswerModel, q: list[int], a: list[int]) -> float:
     words, answer = embed(model, q), embed(model, a)
-    attention = softmax([dot(model.v.weight.tolist()[0], word) for word in words])
     matches = []
     for word in words:
         values = bins(word, answer)
@@ -28,7 +31,7 @@ def score(model: AnswerModel, q: list[int], a: list[int]) -> float:
             if isinstance(layer, nn.Linear):
                 values = [sigmoid(value) for value in matvec(layer.weight, values)]
         matches.append(values[0])
-    return dot(attention, matches)
+    return dot(attention(model, q, a)[0], matches)
 
 
-CASES = [Case("anmm-1", {}, score), Case("anmm-2", {"weights": 4}, score)]
+CASES = [Case("anmm-1", {}, score, attention), Case("anmm-2", {"weights": 4}, score, attention)]

@@ -1,14 +1,12 @@
 from __future__ import annotations
 
-from functools import partial
 from math import erf, sqrt
 
 from torch import nn
 
 from ap_ranker.models.base import AnswerModel
-from naive.ap import attentive
+from naive.ap import case
 from naive.arithmetic import Matrix, Vector, add, affine, dot, matvec, mean, softmax, weighted_sum
-from naive.case import Case
 
 TINY = {
     "model_type": "bert",
@@ -72,13 +70,11 @@ def mean_state(backbone: nn.Module, ids: list[int]) -> Vector:
     return mean(bert(backbone, ids))
 
 
-def ap_transformer(model: AnswerModel, q: list[int], a: list[int], sharpness: float) -> float:
-    encoder = model.encoder
-    Q, A = ([matvec(encoder.projection.weight, h) for h in bert(encoder.backbone, ids)] for ids in (q, a))  # noqa: N806
-    return attentive(model, Q, A, sharpness)
+def read(model: AnswerModel, ids: list[int]) -> Matrix:
+    return [matvec(model.encoder.projection.weight, h) for h in bert(model.encoder.backbone, ids)]
 
 
 CASES = [
-    Case("ap-transformer", {"size": 0}, partial(ap_transformer, sharpness=5.0)),
-    Case("ap-transformer", {"size": 6, "sharpness": 2.0}, partial(ap_transformer, sharpness=2.0)),
+    case("ap-transformer", read, {"size": 0}, 5.0),
+    case("ap-transformer", read, {"size": 6, "sharpness": 2.0}, 2.0),
 ]

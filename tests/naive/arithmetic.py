@@ -51,6 +51,12 @@ def softmax(x: Vector) -> Vector:
     return [exp(v) / total for v in x]
 
 
+def shares(x: Vector) -> Vector:
+    """What part of their sum each is; all 0 where there is nothing to share."""
+    total = sum(x)
+    return [v / total if total else 0.0 for v in x]
+
+
 def add(x: Vector, y: Vector) -> Vector:
     return [a + b for a, b in zip(x, y, strict=True)]
 

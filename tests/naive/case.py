@@ -6,14 +6,18 @@ from typing import Any
 
 from ap_ranker.models.base import AnswerModel
 
+Weights = tuple[list[float] | None, list[float] | None]
+"""Of the question's tokens and of the answer's; `None` for a side that the model does not weigh."""
+
 
 @dataclass(frozen=True)
 class Case:
-    """A model with options, and its paper's score of a question and an answer, given as token ids."""
+    """A model with options, and its paper's score and attention of a question and an answer, given as token ids."""
 
     name: str
     options: Mapping[str, Any]
     score: Callable[[AnswerModel, list[int], list[int]], float]
+    attention: Callable[[AnswerModel, list[int], list[int]], Weights] | None = None
 
     def __str__(self) -> str:
         words = [value for value in self.options.values() if isinstance(value, (str, bool))]

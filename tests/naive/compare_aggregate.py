@@ -17,6 +17,7 @@ from naive.arithmetic import (
     multiply,
     norm,
     relu,
+    shares,
     sigmoid,
     softmax,
     weighted_sum,
@@ -39,8 +40,7 @@ def clip(model: AnswerModel, weights: Vector) -> Vector:
         kept = [w if i in ranked[: model.clip.k] else 0.0 for i, w in enumerate(weights)]
     else:
         kept = [w if w > model.clip.threshold else 0.0 for w in weights]
-    total = sum(kept)
-    return [w / total if total else 0.0 for w in kept]
+    return shares(kept)
 
 
 def compare(model: AnswerModel, a: Vector, h: Vector) -> Vector:
@@ -60,9 +60,19 @@ def compare(model: AnswerModel, a: Vector, h: Vector) -> Vector:
     return relu(affine(f.layer, squares + multiply(a, h)))
 
 
+def alignment(model: AnswerModel, Q: Matrix, A: Matrix) -> Matrix:  # noqa: N803
+    return [clip(model, softmax([dot(matvec(model.attention.weight, x), y) for x in Q])) for y in A]
+
+
+def attention(model: AnswerModel, q: list[int], a: list[int]) -> tuple[Vector, None]:
+    """What the answer's words take from each word of the question, in shares."""
+    G = alignment(model, gate(model, q), gate(model, a))  # noqa: N806
+    return shares([sum(taken[i] for taken in G) for i in range(len(q))]), None
+
+
 def score(model: AnswerModel, q: list[int], a: list[int]) -> float:
     Q, A = gate(model, q), gate(model, a)  # noqa: N806
-    G = [clip(model, softmax([dot(matvec(model.attention.weight, x), y) for x in Q])) for y in A]  # noqa: N806
+    G = alignment(model, Q, A)  # noqa: N806
     T = [compare(model, y, weighted_sum(weights, Q)) for y, weights in zip(A, G, strict=True)]  # noqa: N806
     r: Vector = []
     for window, convolution in enumerate(model.convolutions, start=1):
@@ -73,9 +83,19 @@ def score(model: AnswerModel, q: list[int], a: list[int]) -> float:
 
 COMPARISONS = ["mult", "nn", "ntn", "euccos", "sub", "submult-nn"]
 CASES = [
-    *(Case("compare-aggregate", {"hidden": 6, "comparison": f, "clip": "none"}, score) for f in COMPARISONS),
-    Case("compare-aggregate", {"hidden": 6, "comparison": "mult", "clip": "k-max", "k": 2}, score),
-    Case("compare-aggregate", {"hidden": 6, "comparison": "mult", "clip": "k-threshold", "threshold": 0.18}, score),
+    *(Case("compare-aggregate", {"hidden": 6, "comparison": f, "clip": "none"}, score, attention) for f in COMPARISONS),
+    Case("compare-aggregate", {"hidden": 6, "comparison": "mult", "clip": "k-max", "k": 2}, score, attention),
+    Case(
+        "compare-aggregate",
+        {"hidden": 6, "comparison": "mult", "clip": "k-threshold", "threshold": 0.18},
+        score,
+        attention,
+    ),
     # High enough that an answer word keeps some of a four-word question's words, and none of a six-word question's.
-    Case("compare-aggregate", {"hidden": 6, "comparison": "euccos", "clip": "k-threshold", "threshold": 0.24}, score),
+    Case(
+        "compare-aggregate",
+        {"hidden": 6, "comparison": "euccos", "clip": "k-threshold", "threshold": 0.24},
+        score,
+        attention,
+    ),
 ]

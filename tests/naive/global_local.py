@@ -31,17 +31,21 @@ def tf_lstm(model: AnswerModel, q: list[int], a: list[int]) -> float:
     return cosine(*(joint(global_view(model, ids), mean(read(model, ids))) for ids in (q, a)))
 
 
-def global_local(model: AnswerModel, q: list[int], a: list[int]) -> float:
+def attention(model: AnswerModel, q: list[int], a: list[int]) -> tuple[None, Vector]:
     f_q, states = mean(read(model, q)), read(model, a)
     b_tf = global_view(model, a)
     h = [joint(b_tf, matvec(model.W2.weight, a_i)) for a_i in states]
     from_question = matvec(model.W4.weight, f_q)
-    alpha = softmax([cosine(matvec(model.W3.weight, h_i), from_question) for h_i in h])
-    a_hat = weighted_sum(alpha, states)
-    return cosine(joint(bag(model, q), f_q), joint(bag(model, a), a_hat))
+    return None, softmax([cosine(matvec(model.W3.weight, h_i), from_question) for h_i in h])
+
+
+def global_local(model: AnswerModel, q: list[int], a: list[int]) -> float:
+    _, alpha = attention(model, q, a)
+    a_hat = weighted_sum(alpha, read(model, a))
+    return cosine(joint(bag(model, q), mean(read(model, q))), joint(bag(model, a), a_hat))
 
 
 CASES = [
     Case("tf-lstm", {"hidden": 6, "tf_size": 5}, tf_lstm),
-    Case("global-local", {"hidden": 6, "tf_size": 5, "attention": 7}, global_local),
+    Case("global-local", {"hidden": 6, "tf_size": 5, "attention": 7}, global_local, attention),
 ]

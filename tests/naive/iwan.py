@@ -45,6 +45,11 @@ def inter_weights(model: AnswerModel, own: Matrix, other: Matrix) -> Vector:
     return softmax(scores)
 
 
+def attention(model: AnswerModel, q: list[int], a: list[int]) -> tuple[Vector, Vector]:
+    S, T = (bilstm(model.encoder, embed(model, ids)) for ids in (q, a))  # noqa: N806
+    return inter_weights(model, S, T), inter_weights(model, T, S)
+
+
 def alignment_features(model: AnswerModel, own: Matrix, other: Matrix) -> Vector:
     weights = inter_weights(model, own, other)
     residual, parallel, orthogonal = [], [], []
@@ -72,7 +77,7 @@ def score(model: AnswerModel, q: list[int], a: list[int]) -> float:
 
 
 CASES = [
-    Case("iwan", {"hidden": 6, "alignment": "orthogonal", "weights": "attention"}, score),
-    Case("iwan", {"hidden": 6, "alignment": "direct", "weights": "attention"}, score),
-    Case("iwan", {"hidden": 6, "alignment": "orthogonal", "weights": "skip", "classes": 3}, score),
+    Case("iwan", {"hidden": 6, "alignment": "orthogonal", "weights": "attention"}, score, attention),
+    Case("iwan", {"hidden": 6, "alignment": "direct", "weights": "attention"}, score, attention),
+    Case("iwan", {"hidden": 6, "alignment": "orthogonal", "weights": "skip", "classes": 3}, score, attention),
 ]

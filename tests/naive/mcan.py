@@ -46,10 +46,20 @@ def similarities(layer: nn.Sequential, first: Matrix, second: Matrix) -> Matrix:
     return [[dot(relu(affine(layer[0], x)), relu(affine(layer[0], y))) for y in second] for x in first]
 
 
+def poolings(S: Matrix) -> tuple[Vector, Vector]:  # noqa: N803
+    """The weights of the max and of the mean attention over the words of S's rows."""
+    return softmax([max(row) for row in S]), softmax([sum(row) / len(row) for row in S])
+
+
+def attention(model: AnswerModel, q: list[int], a: list[int]) -> tuple[Vector, Vector]:
+    Q, D = ([highway(model.highway, x) for x in embed(model, ids)] for ids in (q, a))  # noqa: N806
+    of_q, of_d = poolings(similarities(model.F, Q, D)), poolings(similarities(model.F, D, Q))
+    return mean(list(of_q)), mean(list(of_d))
+
+
 def read(model: AnswerModel, own: Matrix, other: Matrix) -> Vector:
     S = similarities(model.F, own, other)  # noqa: N806
-    by_max = weighted_sum(softmax([max(row) for row in S]), own)
-    by_mean = weighted_sum(softmax([sum(row) / len(row) for row in S]), own)
+    by_max, by_mean = (weighted_sum(weights, own) for weights in poolings(S))
     states = []
     for x, row, intra in zip(own, S, similarities(model.F_intra, own, own), strict=True):
         z = cast(model.cast_max, x, by_max) + cast(model.cast_mean, x, by_mean)
@@ -68,7 +78,7 @@ def score(model: AnswerModel, q: list[int], a: list[int]) -> float:
 
 
 CASES = [
-    Case("mcan", {"hidden": 4, "compression": "fm", "factors": 3}, score),
-    Case("mcan", {"hidden": 4, "compression": "nn", "classes": 3}, score),
-    Case("mcan", {"hidden": 4, "compression": "sum"}, score),
+    Case("mcan", {"hidden": 4, "compression": "fm", "factors": 3}, score, attention),
+    Case("mcan", {"hidden": 4, "compression": "nn", "classes": 3}, score, attention),
+    Case("mcan", {"hidden": 4, "compression": "sum"}, score, attention),
 ]

@@ -48,26 +48,35 @@ def siamese(model: AnswerModel, q: list[int], a: list[int], f: Pool) -> float:
     return similarity(model, f(read(model, q)), f(read(model, a)))
 
 
-def attentive(model: AnswerModel, q: list[int], a: list[int], f: Pool) -> float:
-    f_q, H_a = f(read(model, q)), read(model, a)  # noqa: N806
-    from_question = matvec(model.W_q.weight, f_q)
+def alpha(model: AnswerModel, q: list[int], a: list[int], f: Pool) -> Vector:
+    from_question = matvec(model.W_q.weight, f(read(model, q)))
     raw = []
-    for h in H_a:
+    for h in read(model, a):
         m = [tanh(x) for x in add(matvec(model.W_a.weight, h), from_question)]
         raw.append(dot(model.w.weight.tolist()[0], m))
-    alpha = softmax(raw)
-    weighted = [[alpha[t] * x for x in h] for t, h in enumerate(H_a)]
-    return similarity(model, f_q, f(weighted))
+    return softmax(raw)
+
+
+def attentive(model: AnswerModel, q: list[int], a: list[int], f: Pool) -> float:
+    weights = alpha(model, q, a, f)
+    weighted = [[weights[t] * x for x in h] for t, h in enumerate(read(model, a))]
+    return similarity(model, f(read(model, q)), f(weighted))
 
 
 def case(name: str, score: Callable[..., float], **options: Any) -> Case:
     """A case whose f is its `pooling`, or the convolution where it has one."""
 
-    def paper(model: AnswerModel, q: list[int], a: list[int]) -> float:
+    def pool(model: AnswerModel) -> Pool:
         pools = {"last": last, "mean": mean, "max": maxima, None: lambda states: convolved(model, states)}
-        return score(model, q, a, pools[options.get("pooling")])
+        return pools[options.get("pooling")]
 
-    return Case(name, {"hidden": HIDDEN, **options}, paper)
+    def paper(model: AnswerModel, q: list[int], a: list[int]) -> float:
+        return score(model, q, a, pool(model))
+
+    def attention(model: AnswerModel, q: list[int], a: list[int]) -> tuple[None, Vector]:
+        return None, alpha(model, q, a, pool(model))
+
+    return Case(name, {"hidden": HIDDEN, **options}, paper, attention if score is attentive else None)
 
 
 CNN = {"filters": 10, "window": WINDOW}

@@ -20,6 +20,7 @@ from ap_ranker.errors import InputError
 from ap_ranker.models.registry import MODELS
 from ap_ranker.models.spec import Family
 from ap_ranker.ranking.cache import CacheInfo, EncodingCache
+from ap_ranker.ranking.explanation import no_attention
 from ap_ranker.ranking.precision import Precision
 from ap_ranker.ranking.ranker import BATCH_SIZE, Ranker
 
@@ -67,6 +68,7 @@ class AnswerRanker:
         cache_precision: str = "float32",
         encodings: str | Path | None = None,
         fuse_scores: bool = False,
+        explain: bool = False,
     ) -> None:
         """Create the component; nothing is loaded yet.
 
@@ -91,6 +93,13 @@ class AnswerRanker:
             fuse_scores: add BM25's score, which the documents come with, to the model's, with the weight that training
                 found best (0 where it does not help). It holds for Lucene's BM25, so for `BM25SRetriever` and
                 Elasticsearch, not for other retrievers' scores. Scaled scores are then 1/2 + arctan(s) / pi.
+            explain: give each returned document `meta["explanation"]`, how much each word counted:
+                `{"question": [{"text", "start", "end", "weight"}, ...], "answer": [...]}`. The weights of a side sum to
+                1, or are `None` where the model does not weigh it. `start` and `end` are characters of what was
+                matched. Of the question: the query with `query_prefix` and `query_suffix`. Of the answer: the content,
+                which is what `match` chose where `ap-ranker` made the documents (`both`: the stored question, a line
+                break, the answer), behind `document_prefix` and the values of `meta_fields_to_embed`, if any.
+                Each returned document is encoded once more for it.
 
         Raises:
             ValueError: `top_k` is not positive, or no such precision.
@@ -115,14 +124,15 @@ class AnswerRanker:
         self.cache_precision = cache_precision
         self.encodings = None if encodings is None else str(encodings)
         self.fuse_scores = fuse_scores
+        self.explain = explain
         self._ranker: Ranker | None = None
 
     def warm_up(self) -> None:
         """Load the checkpoint, if that has not been done.
 
         Raises:
-            InputError: there is none at `model`, it is damaged, its model is of another family, or `encodings` are not
-                its own.
+            InputError: there is none at `model`, it is damaged, its model is of another family or, with `explain`,
+                without attention, or `encodings` are not its own.
         """
         if self._ranker is None:
             token = self.token.resolve_value() if self.token else None
@@ -136,6 +146,8 @@ class AnswerRanker:
             )
             assert ranker.config is not None
             self._check_family(ranker.config.model)
+            if self.explain and not MODELS[ranker.config.model].weighs:
+                raise InputError(f"{self.model}: {no_attention(ranker.config.model)} Or set explain to false.")
             self._ranker = ranker
 
     @property
@@ -168,6 +180,7 @@ class AnswerRanker:
             cache_precision=self.cache_precision,
             encodings=self.encodings,
             fuse_scores=self.fuse_scores,
+            explain=self.explain,
         )
 
     @classmethod
@@ -220,7 +233,8 @@ class AnswerRanker:
         ranked = sorted(zip(candidates, scores.tolist(), strict=True), key=lambda pair: -pair[1])
         if score_threshold is not None:
             ranked = [(document, score) for document, score in ranked if score >= score_threshold]
-        return {"documents": [replace(document, score=score) for document, score in ranked[:top_k]]}
+        best = [replace(document, score=score) for document, score in ranked[:top_k]]
+        return {"documents": [self._explained(question, document) for document in best] if self.explain else best}
 
     @component.output_types(documents=list[Document])
     async def run_async(
@@ -253,6 +267,12 @@ class AnswerRanker:
             f"{self.model}: expected a checkpoint of the {self.family} family ({expected}), found {found} of the "
             f"{family} family. Use {fitting}, which loads any."
         )
+
+    def _explained(self, question: str, document: Document) -> Document:
+        assert self._ranker is not None
+        found = self._ranker.explain(question, self._text(document)).to_dict()
+        reasons = {side: found[side] for side in ("question", "answer")}
+        return replace(document, meta={**document.meta, "explanation": reasons})
 
     def _text(self, document: Document) -> str:
         values = [document.meta.get(name) for name in self.meta_fields_to_embed]

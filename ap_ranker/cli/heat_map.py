@@ -1,0 +1,90 @@
+"""Explanations as a page: both texts, the words that counted most on the strongest ground."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from html import escape
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ap_ranker.ranking.explanation import Explanation, Token
+
+# The policy is for browsers what the page promises: nothing but itself, no program, no request to any host.
+_PAGE = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<meta name="viewport" content="width=device-width">
+<meta name="color-scheme" content="light dark">
+<title>{title}</title>
+<style>
+:root {{ --ink: #1a1a1a; --paper: #fff; --quiet: #6b6b6b; --heat: 255 140 0; }}
+@media (prefers-color-scheme: dark) {{
+  :root {{ --ink: #f0f0f0; --paper: #161616; --quiet: #9a9a9a; --heat: 176 72 0; }}
+}}
+body {{ max-width: 44rem; margin: 2rem auto; padding: 0 1rem; font: 1.1rem/1.8 system-ui, sans-serif;
+  color: var(--ink); background: var(--paper); }}
+h1 {{ font-size: 1.1rem; margin: 2rem 0 0.3rem; }}
+p {{ margin: 0; white-space: pre-wrap; overflow-wrap: anywhere; }}
+b {{ font-weight: inherit; border-radius: 0.2em; background: rgb(var(--heat) / var(--w)); }}
+.quiet {{ color: var(--quiet); }}
+</style>
+</head>
+<body>
+<p class="quiet">{title}</p>
+{texts}
+</body>
+</html>
+"""
+
+
+def page(explanation: Explanation, question: str, answer: str, model: str) -> str:
+    """A self-contained HTML page.
+
+    Args:
+        explanation: of these two texts.
+        question: as it was given.
+        answer: likewise.
+        model: a name for it.
+    """
+    sides = [("Question", question, explanation.question), ("Answer", answer, explanation.answer)]
+    texts = "\n".join(
+        f"<section>\n<h1>{name}</h1>\n<p>{_marked(text, tokens)}</p>{_note(tokens)}\n</section>"
+        for name, text, tokens in sides
+    )
+    return _PAGE.format(title=escape(f"{model}, score {explanation.score:.3f}"), texts=texts)
+
+
+def pieces(tokens: Sequence[Token]) -> Iterator[tuple[int, int, float]]:
+    """Each stretch of a text that has tokens, and its heat: its weight beside the greatest, 0 to 1.
+
+    Tokens that share characters, as the bytes of an emoji do, are one stretch and add their weights; those that stand
+    for no character are left out.
+    """
+    found: list[tuple[int, int, float]] = []
+    for token in tokens:
+        start, end, weight = token.start, token.end, token.weight or 0.0
+        if start == end:
+            continue
+        if found and start < found[-1][1]:
+            before = found.pop()
+            start, end, weight = before[0], max(end, before[1]), weight + before[2]
+        found.append((start, end, weight))
+    greatest = max((weight for _, _, weight in found), default=0.0) or 1.0
+    return ((start, end, weight / greatest) for start, end, weight in found)
+
+
+def _marked(text: str, tokens: Sequence[Token]) -> str:
+    parts, last = [], 0
+    for start, end, heat in pieces(tokens):
+        parts.append(f'{escape(text[last:start])}<b style="--w:{heat:.3f}">{escape(text[start:end])}</b>')
+        last = end
+    rest = escape(text[last:])
+    return "".join(parts) + (f'<span class="quiet">{rest}</span>' if rest.strip() else rest)
+
+
+def _note(tokens: Sequence[Token]) -> str:
+    if all(token.weight is None for token in tokens):
+        return '\n<p class="quiet">The model does not weigh these words.</p>'
+    return ""

@@ -1,0 +1,53 @@
+"""P@1 by the length of the right answers: do long ones make a model fail? (dos Santos et al. 2016, figure 4.)"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ap_ranker.data.dataset import Dataset
+from ap_ranker.evaluation.evaluate import Report, answerable
+from ap_ranker.text.tokenizer import split_words
+
+GROUPS = 6
+
+
+@dataclass(frozen=True)
+class LengthGroup:
+    """Questions whose right answers are about as long.
+
+    Attributes:
+        shortest: mean length of a question's right answers, in words and punctuation marks: the least of the group.
+        longest: the greatest.
+        n_questions: how many there are.
+        model: the model's P@1 for them.
+        bm25: BM25's.
+    """
+
+    shortest: float
+    longest: float
+    n_questions: int
+    model: float
+    bm25: float
+
+
+def by_length(dataset: Dataset, report: Report) -> list[LengthGroup]:
+    """The report's questions in up to `GROUPS` groups of about as many, those with the shortest answers first.
+
+    Questions with equally long answers are in one group, so that groups differ in size where many are.
+    """
+    lengths = np.array(
+        [
+            np.mean([len(split_words(dataset.answers[row].text)) for row in question.positives])
+            for question in answerable(dataset)
+        ]
+    )
+    limits = np.unique(np.quantile(lengths, np.linspace(0, 1, GROUPS + 1)[1:-1], method="lower"))
+    group_of = np.searchsorted(limits, lengths)  # a length equal to a limit belongs below it
+    found = []
+    for group in np.unique(group_of):
+        rows = group_of == group
+        p_at_1 = [float(each["P@1"][rows].mean()) for each in (report.model_each, report.bm25_each)]
+        found.append(LengthGroup(float(lengths[rows].min()), float(lengths[rows].max()), int(rows.sum()), *p_at_1))
+    return found

@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from conftest import write_checkpoint
+
+from ap_ranker.errors import InputError
+from ap_ranker.models.registry import MODELS
+from ap_ranker.ranking.cache import EncodingCache
+from ap_ranker.ranking.precision import Precision
+from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.text.batch import TokenBatch
+
+QUESTION, ANSWER = "WHERE is my parcel, qwertyuiop?", "Open the tracking link:\tyour Parcel 保险!"
+WEIGHING = [name for name, spec in MODELS.items() if spec.weighs]
+
+
+@pytest.fixture(params=WEIGHING)
+def ranker(request: pytest.FixtureRequest, tmp_path: Path) -> Ranker:
+    """Each model that weighs words."""
+    return Ranker.from_pretrained(write_checkpoint(request.param, tmp_path / "c"), "cpu")
+
+
+def test_tokens_carry_the_models_weights(ranker: Ranker) -> None:
+    assert ranker.config is not None
+    found = ranker.explain(QUESTION, ANSWER)
+    assert found.score == ranker.score(QUESTION, [ANSWER]).item()
+    with torch.no_grad():
+        weights = ranker.model.attend(*(TokenBatch.from_lists(ranker.tokenize([text])) for text in (QUESTION, ANSWER)))
+    assert weights is not None
+    weighs = MODELS[ranker.config.model].weighs
+    for side, tokens, text, expected in (
+        ("question", found.question, QUESTION, weights.questions),
+        ("answer", found.answer, ANSWER, weights.answers),
+    ):
+        assert len(tokens) == len(ranker.tokenize([text])[0])
+        assert [token.text for token in tokens] == [text[token.start : token.end] for token in tokens]
+        assert "".join(token.text for token in tokens) == "".join(text.split())
+        if weighs in (side, "both"):
+            assert expected is not None
+            assert [token.weight for token in tokens] == expected[0, 0].tolist()
+            assert sum(token.weight or 0 for token in tokens) == pytest.approx(1, abs=1e-5)
+        else:
+            assert [token.weight for token in tokens] == [None] * len(tokens)
+
+
+def test_as_basic_types(ranker: Ranker) -> None:
+    found = ranker.explain("Where?", "Open")
+    basic = found.to_dict()
+    assert json.loads(json.dumps(basic)) == basic
+    assert basic["score"] == found.score
+    assert [token["text"] for token in basic["question"] + basic["answer"]] == ["Where", "?", "Open"]
+    assert set(basic["answer"][0]) == {"text", "start", "end", "weight"}
+
+
+@pytest.mark.parametrize("text", ["", " \n", "?", "parcel", "qwertyuiop", "parcel " * 500])
+def test_odd_texts(ranker: Ranker, text: str) -> None:
+    """Without a word, unknown, and longer than the limit of 20 tokens, where the explanation ends, too."""
+    for tokens in (ranker.explain(text, ANSWER).question, ranker.explain(QUESTION, text).answer):
+        assert [token.text for token in tokens] == (text.split()[:20] or [""])
+        weights = [token.weight for token in tokens if token.weight is not None]
+        assert not weights or sum(weights) == pytest.approx(1, abs=1e-5)
+
+
+def test_nothing_is_learnt_from_explaining(ranker: Ranker) -> None:
+    """It runs without dropout and without gradients, whatever was done with the model before."""
+    expected = ranker.explain(QUESTION, ANSWER)
+    ranker.model.train()
+    assert ranker.explain(QUESTION, ANSWER) == expected
+    assert not ranker.model.training
+
+
+def test_cached_states_change_no_weight(tmp_path: Path) -> None:
+    folder = write_checkpoint("ap-bilstm", tmp_path / "c")
+    plain, cached = (
+        Ranker.from_pretrained(folder, "cpu", cache=cache) for cache in (None, EncodingCache(10**6, Precision.float32))
+    )
+    cached.rank(QUESTION, [ANSWER])
+    assert cached.explain(QUESTION, ANSWER) == plain.explain(QUESTION, ANSWER)
+
+
+def test_a_model_without_attention_says_so(tmp_path: Path) -> None:
+    ranker = Ranker.from_pretrained(write_checkpoint("qa-cnn", tmp_path / "c"), "cpu")
+    with pytest.raises(InputError) as error:
+        ranker.explain(QUESTION, ANSWER)
+    message = str(error.value)
+    assert "found qa-cnn, which has no such weights" in message
+    assert all(f"{name}," in message or f"{name})" in message for name in WEIGHING)
+    unnamed = Ranker(ranker.model, ranker.tokenizer)
+    with pytest.raises(InputError, match="found MaxPooled, which"):
+        unnamed.explain(QUESTION, ANSWER)

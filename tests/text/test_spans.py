@@ -1,0 +1,198 @@
+"""Where tokens stand in a text, whatever its script: the characters of a span, read alone, are the token again."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+
+from ap_ranker.text.subwords import SubwordTokenizer
+from ap_ranker.text.tokenizer import WordTokenizer, split_words
+
+# Letters that change their number when lower-cased or stripped, marks that vanish, scripts without spaces.
+PARTS = [
+    "İ",
+    "ẞ",
+    "ﬁ",
+    "Å",
+    "A\u030a",
+    "e\u0301",
+    "\u0301",
+    "\x00",
+    "\u200b",
+    "\ufeff",
+    "\u00a0",
+    "\t",
+    "\n",
+    " ",
+    "  ",
+]
+PARTS += [
+    "New",
+    "york",
+    "TIMES",
+    "_",
+    "'",
+    "?",
+    "e-Mail",
+    "保险",
+    "我想买医疗保险",
+    "𠀀",
+    "ｗｉｄｅ",
+    "가격",
+    "🚲",
+    "👩🏽‍🔧",
+    "ไทย",
+]
+TEXTS = st.one_of(st.text(), st.lists(st.sampled_from(PARTS), max_size=12).map("".join))
+
+
+def words_only(max_tokens: int = 999) -> WordTokenizer:
+    return WordTokenizer.build(["new york times ? e - mail 保 险 i̇ å"], max_tokens=max_tokens)
+
+
+@given(TEXTS)
+def test_a_words_span_is_the_word_and_between_spans_is_none(text: str) -> None:
+    tokenizer = words_only()
+    [ids], _ = tokenizer.encode([text])
+    spans = tokenizer.spans(text)
+    assert len(spans) == len(ids)
+    if not split_words(text):
+        assert spans == [(0, 0)]
+        return
+    assert [split_words(text[start:end]) for start, end in spans] == [[word] for word in split_words(text)]
+    assert [tokenizer.encode([text[start:end]])[0][0] for start, end in spans] == [[token] for token in ids]
+    edges = [0, *(place for span in spans for place in span), len(text)]
+    assert edges == sorted(edges)
+    assert not any(split_words(text[end:start]) for end, start in zip(edges[0::2], edges[1::2], strict=True))
+
+
+@given(TEXTS, st.integers(1, 4))
+def test_a_cut_texts_spans_end_where_it_was_cut(text: str, limit: int) -> None:
+    assert words_only(limit).spans(text) == words_only().spans(text)[:limit]
+
+
+@pytest.fixture(scope="module")
+def phrases() -> WordTokenizer:
+    pytest.importorskip("gensim", reason="the extra phrases is not installed")
+    fillers = [f"word{i}" for i in range(300)]
+    return WordTokenizer.build(["New York Times", *fillers] * 10, max_tokens=999, phrases=True)
+
+
+@given(text=TEXTS)
+def test_a_phrases_span_holds_its_words(phrases: WordTokenizer, text: str) -> None:
+    [ids], _ = phrases.encode([text])
+    spans = phrases.spans(text)
+    assert len(spans) == len(ids)
+    assert all(end <= start for (_, end), (start, _) in pairwise(spans))
+    assert [phrases.encode([text[start:end]])[0][0] for start, end in spans] == [[token] for token in ids]
+
+
+def test_a_phrase_over_lines(phrases: WordTokenizer) -> None:
+    text = "The New\n York  Times, New York!"
+    assert [text[start:end] for start, end in phrases.spans(text)] == [
+        "The",
+        "New\n York  Times",
+        ",",
+        "New York",
+        "!",
+    ]
+
+
+@given(text=TEXTS)
+def test_spans_in_a_segmented_text_are_of_the_text_before(text: str) -> None:
+    pytest.importorskip("jieba", reason="the extra chinese is not installed")
+    tokenizer = WordTokenizer.build(["我想买医疗保险 new york"], max_tokens=999, segmenter="jieba")
+    [ids], _ = tokenizer.encode([text])
+    spans = tokenizer.spans(text)
+    assert len(spans) == len(ids)
+    edges = [0, *(place for span in spans for place in span), len(text)]
+    assert edges == sorted(edges)
+    pieces = [text[start:end] for start, end in spans]
+    if split_words(text):
+        assert [split_words(piece, characters=False) for piece in pieces] == [[lower(piece)] for piece in pieces]
+        assert "".join(map(lower, pieces)) == "".join(split_words(text))
+        vocabulary = tokenizer.words
+        assert [vocabulary[i] for i in ids] == [lower(p) if lower(p) in vocabulary else "[UNK]" for p in pieces]
+
+
+def lower(piece: str) -> str:
+    """A piece without the marks that are never seen, as one word of the vocabulary."""
+    return "".join(split_words(piece))
+
+
+def test_jiebas_words_in_the_text() -> None:
+    jieba = pytest.importorskip("jieba", reason="the extra chinese is not installed")
+    text = "A  我想买医疗保险，Größe 3G？"
+    tokenizer = WordTokenizer.build([text], max_tokens=999, segmenter="jieba")
+    words = ["A", *jieba.lcut("我想买医疗保险"), "，", "Größe", "3G", "？"]
+    assert [text[start:end] for start, end in tokenizer.spans(text)] == words
+
+
+# --- subwords ---
+
+PIECES = [
+    "[PAD]",
+    "[UNK]",
+    "[CLS]",
+    "[SEP]",
+    "parcel",
+    "##s",
+    "e",
+    "##e",
+    "a",
+    "##a",
+    "?",
+    "i",
+    "new",
+    "york",
+    "##york",
+]
+
+
+def word_pieces(max_tokens: int = 999) -> SubwordTokenizer:
+    tokenizer = Tokenizer(models.WordPiece({word: row for row, word in enumerate(PIECES)}, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer()
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        "[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    return SubwordTokenizer(tokenizer, max_tokens)
+
+
+@given(TEXTS, st.integers(3, 30))
+def test_a_subwords_span_is_its_letters(text: str, limit: int) -> None:
+    tokenizer = word_pieces(limit)
+    [ids], _ = tokenizer.encode([text])
+    spans = tokenizer.spans(text)
+    assert len(spans) == len(ids)
+    assert spans[0] == (0, 0)
+    assert spans[-1][0] == spans[-1][1] == spans[-2][1]
+    assert all(0 <= start < end <= len(text) for start, end in spans[1:-1])
+    assert all(end <= start for (_, end), (start, _) in pairwise(spans))
+    plain = normalizers.BertNormalizer(handle_chinese_chars=False)
+    for token, (start, end) in zip(ids[1:-1], spans[1:-1], strict=True):
+        if PIECES[token] != "[UNK]":
+            assert plain.normalize_str(text[start:end]) == PIECES[token].removeprefix("##")
+
+
+def test_subwords() -> None:
+    text = "Áéa PARCELS, é?"
+    found = [text[start:end] for start, end in word_pieces().spans(text)]
+    assert found == ["", "Á", "é", "a", "PARCEL", "S", ",", "é", "?", ""]
+    assert [text[start:end] for start, end in word_pieces(5).spans(text)] == ["", "Á", "é", "a", ""]
+
+
+@given(TEXTS)
+def test_the_bytes_of_a_character_share_its_span(text: str) -> None:
+    """Encoders such as RoBERTa read bytes; with no merges each byte is a token."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    vocabulary = {word: row for row, word in enumerate(["[PAD]", "[UNK]", *alphabet])}
+    tokenizer = Tokenizer(models.BPE(vocabulary, []))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    spans = SubwordTokenizer(tokenizer, 999).spans(text)
+    expected = [(place, place + 1) for place, character in enumerate(text) for _ in character.encode()]
+    assert spans == (expected or [(0, 0)])
