@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from ap_ranker.cli.stores import find_stores, load_pipeline, one_clear_message, place_of
 from ap_ranker.data.faq import DEFAULT_MATCH, Entry, Match, read_faq
 from ap_ranker.errors import InputError
 
@@ -22,7 +23,10 @@ console = Console(soft_wrap=True)
 
 def ask(
     questions: Annotated[list[str], typer.Argument(help="One question, or several.")],
-    documents: Annotated[Path, typer.Option(help="The FAQ: a file with columns question and answer.")],
+    documents: Annotated[
+        Path | None,
+        typer.Option(help="The FAQ: a file with columns question and answer; without it, what the store holds."),
+    ] = None,
     pipeline: Annotated[Path, typer.Option(help="A Haystack pipeline.")] = Path("pipelines/faq_search.yaml"),
     match: Annotated[Match, typer.Option(help="Which text of an entry is compared with the question.")] = DEFAULT_MATCH,
     top_k: Annotated[
@@ -33,13 +37,17 @@ def ask(
     """Put questions to a FAQ and show the best answers."""
     if top_k is not None and top_k <= 0:
         raise InputError(f"Expected --top-k above 0, found {top_k}.")
-    entries = read_faq(documents)
+    entries = None if documents is None else read_faq(documents)
     search = FAQSearch.load(pipeline)
-    search.index([to_document(entry, match) for entry in entries])
     results = []
-    for question in questions:
-        found = search.run(question, top_k)
-        results.append({"question": question, "answers": [_answer(document) for document in found]})
+    with one_clear_message(pipeline, search.place):
+        if entries is None:
+            search.check_filled()
+        else:
+            search.index([to_document(entry, match) for entry in entries])
+        for question in questions:
+            found = search.run(question, top_k)
+            results.append({"question": question, "answers": [_answer(document) for document in found]})
     if as_json:
         typer.echo(json.dumps(results[0] if len(results) == 1 else results, ensure_ascii=False, indent=2))
     else:
@@ -77,17 +85,7 @@ class FAQSearch:
         Raises:
             InputError: no such file, not a pipeline, one that Haystack refuses, or no such declarations.
         """
-        import yaml
-        from haystack import Pipeline
-
-        try:
-            text = path.read_text(encoding="utf-8")
-            declared = yaml.safe_load(text)
-            pipeline = Pipeline.loads(text)
-        except FileNotFoundError:
-            raise InputError(f"No pipeline at {str(path)!r}.") from None
-        except Exception as error:  # whatever Haystack or a component's constructor finds wrong with the file
-            raise InputError(f"{path}: expected a Haystack pipeline ({error}).") from error
+        pipeline, declared = load_pipeline(path)
         query = (declared.get("inputs") or {}).get("query")
         documents = (declared.get("outputs") or {}).get("documents")
         if not query or not isinstance(documents, str):
@@ -97,16 +95,32 @@ class FAQSearch:
             )
         return cls(path, pipeline, [query] if isinstance(query, str) else list(query), documents.split(".")[0])
 
+    @property
+    def place(self) -> str:
+        """Where its documents are, for messages."""
+        return ", ".join(dict.fromkeys(map(place_of, self._stores())))
+
     def index(self, documents: list[Document]) -> None:
         """Write the documents into every store that the pipeline retrieves from; entries that are equal are one."""
         from haystack.document_stores.types import DuplicatePolicy
 
-        components = (self.pipeline.get_component(name) for name in self.pipeline.graph.nodes)
-        stores = [component.document_store for component in components if hasattr(component, "document_store")]
+        for store in self._stores():
+            # Equal ids are equal documents, and the stored one may have the mark of `ap-ranker index`.
+            store.write_documents(documents, policy=DuplicatePolicy.SKIP)
+
+    def check_filled(self) -> None:
+        """An empty store has no answers; an `InputError` says how to fill it."""
+        if not any(store.count_documents() for store in self._stores()):
+            raise InputError(
+                f"{self.path}: expected documents in {self.place}, found none. Give --documents, or write them with "
+                "`ap-ranker index` if the store lasts."
+            )
+
+    def _stores(self) -> list[Any]:
+        stores = find_stores(self.pipeline)
         if not stores:
             raise InputError(f"{self.path}: expected a retriever with a document store, found none.")
-        for store in stores:
-            store.write_documents(documents, policy=DuplicatePolicy.OVERWRITE)
+        return stores
 
     def run(self, question: str, top_k: int | None) -> list[Document]:
         """The documents for a question, best first; `None` leaves their number to the pipeline."""

@@ -1,0 +1,116 @@
+"""A YAML pipeline and its document store: loading them, and one clear message where a store or its server fails."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from ap_ranker.errors import InputError
+
+if TYPE_CHECKING:
+    from haystack import Pipeline
+
+
+def load_pipeline(path: Path) -> tuple[Pipeline, dict[str, Any]]:
+    """A pipeline, and its file as a dictionary, for the `inputs` and `outputs` that Haystack leaves to Hayhooks.
+
+    Raises:
+        InputError: no such file, not a pipeline, one that Haystack refuses, or an extra is not installed.
+    """
+    import yaml
+    from haystack import Pipeline
+
+    try:
+        text = path.read_text(encoding="utf-8")
+        declared = yaml.safe_load(text)
+        return Pipeline.loads(text), declared
+    except FileNotFoundError:
+        raise InputError(f"No pipeline at {str(path)!r}.") from None
+    except Exception as error:  # whatever Haystack or a component's constructor finds wrong with the file
+        if ".elasticsearch." in text and importlib.util.find_spec("elasticsearch") is None:
+            raise InputError(f'{path}: Elasticsearch needs an extra: pip install "ap-ranker[elasticsearch]"') from error
+        raise InputError(f"{path}: expected a Haystack pipeline ({error}).") from error
+
+
+def find_stores(pipeline: Pipeline) -> list[Any]:
+    """The document stores of a pipeline's components."""
+    components = (pipeline.get_component(name) for name in pipeline.graph.nodes)
+    # Retrievers of other packages keep theirs in `_document_store`.
+    found = (getattr(one, "document_store", getattr(one, "_document_store", None)) for one in components)
+    return [store for store in found if store is not None]
+
+
+def place_of(store: Any) -> str:
+    """Where a store keeps its documents, for messages."""
+    settings = store.to_dict()["init_parameters"]
+    if "hosts" in settings:
+        return f"index {settings['index']!r} of {settings['hosts']}"
+    path = settings.get("path")
+    return f"{type(store).__name__}" + (f" at {path!r}" if path else "")
+
+
+@contextmanager
+def one_clear_message(path: Path, place: str) -> Iterator[None]:
+    """Turn what a document store raises into an `InputError`: what was expected, what was found, where, what to do.
+
+    Args:
+        path: the pipeline's file.
+        place: of the store.
+    """
+    from haystack.core.errors import PipelineRuntimeError
+
+    logging.getLogger("elastic_transport").setLevel(logging.ERROR)  # it would tell of each attempt before the message
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:
+        cause = error.__cause__ if isinstance(error, PipelineRuntimeError) else error
+        if isinstance(cause, InputError):
+            raise cause from error
+        found = _explanation(cause)
+        if found is None and isinstance(error, ValueError):
+            found = f"expected settings that can be used, found: {error}"
+        if found is None:
+            raise
+        raise InputError(f"{path}: {place}: {found}") from error
+
+
+def _explanation(error: BaseException | None) -> str | None:
+    """What was expected, found and to be done; `None` if the error is not a store's."""
+    from haystack.document_stores.errors import DocumentStoreError
+
+    if isinstance(error, DocumentStoreError):
+        return f"expected documents that it can hold, found that it refuses some. {_shortened(str(error))}"
+    client = sys.modules.get("elasticsearch")  # if it is not loaded, the error is not its
+    explanations = {} if client is None else _elasticsearch(client)
+    for kind, explanation in explanations.items():
+        if isinstance(error, kind):
+            return explanation.format(_shortened(str(error)))
+    return None
+
+
+def _elasticsearch(client: ModuleType) -> dict[type[Exception], str]:
+    """The client's errors, a special one before the general one that it is a case of."""
+    return {
+        client.AuthenticationException: "expected to be let in, found that authentication failed (401). Set "
+        "ELASTIC_API_KEY to a valid key, and ELASTIC_API_KEY_ID if the key has an id of its own.",
+        client.AuthorizationException: "expected permission to read and write, found that it is refused (403). {}",
+        client.ConnectionTimeout: "expected an answer in time, found none. Try again; if the server is slow, raise "
+        "request_timeout in the pipeline.",
+        client.ConnectionError: "expected a server, found none that can be reached ({}). Start it (docker compose up "
+        "--detach --wait), or correct hosts in the pipeline.",
+        client.ApiError: "expected Elasticsearch to do as asked, found {}",
+        client.TransportError: "expected Elasticsearch to do as asked, found {}",
+    }
+
+
+def _shortened(text: str, limit: int = 600) -> str:
+    """A message about a hundred documents begins with the first one; the others rarely add to it."""
+    return text if len(text) <= limit else f"{text[:limit]} ..."

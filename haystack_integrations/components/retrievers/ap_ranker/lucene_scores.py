@@ -1,0 +1,44 @@
+"""Elasticsearch's scores on the scale of Lucene's BM25, which is the scale that training fits `fuse_scores` to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from haystack import Document, component
+
+from ap_ranker.errors import InputError
+from ap_ranker.ranking.bm25 import K1
+
+
+@component
+class LuceneScores:
+    """Stands between `ElasticsearchBM25Retriever` and a ranker with `fuse_scores: true`.
+
+    Elasticsearch 8 multiplies each word's share of the score by k1 + 1, as Lucene did before its version 8
+    (`LegacyBM25Similarity`). The order is the same, but a score that is added to another one weighs 2.2 times as much.
+    """
+
+    def __init__(self, k1: float = K1) -> None:
+        """Create the component.
+
+        Args:
+            k1: of the index's BM25 similarity; 1.2 unless its settings say otherwise.
+
+        Raises:
+            InputError: `k1` is out of range.
+        """
+        if not 0 <= k1 < float("inf"):
+            raise InputError(f"Expected a k1 of 0 or more, found {k1}.")
+        self.k1 = k1
+
+    @component.output_types(documents=list[Document])
+    def run(self, documents: list[Document]) -> dict[str, list[Document]]:
+        """Divide the documents' scores by k1 + 1.
+
+        Returns:
+            `documents`: copies in the same order; a document without a score stays as it is.
+        """
+        divisor = self.k1 + 1
+        return {
+            "documents": [one if one.score is None else replace(one, score=one.score / divisor) for one in documents]
+        }

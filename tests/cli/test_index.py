@@ -1,0 +1,210 @@
+"""`ap-ranker index` into our own store, and what it refuses; tests/elastic has the same into Elasticsearch."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from conftest import ROOT
+from haystack import Document
+from haystack.document_stores.errors import DuplicateDocumentError
+from haystack.document_stores.types import DuplicatePolicy
+from typer.testing import CliRunner
+
+from ap_ranker.cli.index import MARK, Changes, mirror
+from ap_ranker.cli.main import app
+from ap_ranker.cli.stores import one_clear_message
+from ap_ranker.errors import InputError
+from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
+
+STORE = "haystack_integrations.document_stores.ap_ranker.bm25s.BM25SDocumentStore"
+WRITER = "haystack.components.writers.document_writer.DocumentWriter"
+
+
+@pytest.fixture
+def pipeline(tmp_path: Path, checkpoint: Path) -> Callable[[str | None], Path]:
+    """The project's file with a path for its store."""
+
+    def write(path: str | None) -> Path:
+        declared = yaml.safe_load((ROOT / "pipelines" / "faq_search.yaml").read_text())
+        store = declared["components"]["retriever"]["init_parameters"]["document_store"]
+        store["init_parameters"] = {"path": path}
+        declared["components"]["ranker"]["init_parameters"]["model"] = str(checkpoint)
+        file = tmp_path / "search.yaml"
+        file.write_text(yaml.safe_dump(declared))
+        return file
+
+    return write
+
+
+def invoke(*command: object) -> str:
+    return CliRunner().invoke(app, list(map(str, command)), catch_exceptions=False).stdout
+
+
+def test_index_then_ask(tmp_path: Path, pipeline: Callable[[str | None], Path]) -> None:
+    """A file changes; the folder follows; questions are asked without it."""
+    search, faq = pipeline(str(tmp_path / "index")), tmp_path / "faq.csv"
+    faq.write_text("question,answer,topic\nwhere is it,on its way,post\n" + "how much,nothing,price\n" * 2)
+    line = invoke("index", faq, "--pipeline", search)
+    assert "now holds the 2 entries" in line
+    assert "2 added, 0 changed, 0 removed, 0 unchanged. 1 equal to another left out." in line
+    assert "0 added, 0 changed, 0 removed, 2 unchanged." in invoke("index", faq, "--pipeline", search)
+    faq.write_text("question,answer,topic\nhow much,a lot,price\nis it blue,it is red,colour\nis it new,it is,age\n")
+    assert "2 added, 1 changed, 1 removed, 0 unchanged." in invoke("index", faq, "--pipeline", search)
+    found = json.loads(invoke("ask", "how much is it", "--pipeline", search, "--json"))
+    assert {answer["answer"] for answer in found["answers"]} == {"a lot", "it is red", "it is"}
+
+
+def test_an_id_tells_a_change_from_another_entry(tmp_path: Path, pipeline: Callable[[str | None], Path]) -> None:
+    search, faq = pipeline(str(tmp_path / "index")), tmp_path / "faq.csv"
+    faq.write_text("aid,answer\n1,on its way\n2,nothing\n")
+    invoke("index", faq, "--pipeline", search)
+    faq.write_text("aid,answer\n1,it is lost\n3,nothing\n")
+    assert "1 added, 1 changed, 1 removed, 0 unchanged." in invoke("index", faq, "--pipeline", search)
+
+
+def documents(*texts: str) -> list[Document]:
+    return [Document(content=text, meta={"question": text, "answer": text}) for text in texts]
+
+
+def test_documents_of_others_stay() -> None:
+    store = BM25SDocumentStore()
+    others = documents("theirs", "both")
+    store.write_documents(others)
+    assert mirror(store, documents("ours", "both")) == Changes(2, 0, 0, 0)  # what both wrote becomes ours
+    assert mirror(store, documents("ours")) == Changes(0, 0, 1, 1)
+    assert {document.content for document in store.filter_documents()} == {"theirs", "ours"}
+    assert MARK not in store.filter_documents({"field": "id", "operator": "==", "value": others[0].id})[0].meta
+
+
+class Interrupted(BM25SDocumentStore):
+    """A store whose user loses patience after some writes and deletes."""
+
+    left = 10**6
+
+    def _step(self) -> None:
+        if self.left == 0:
+            raise KeyboardInterrupt
+        self.left -= 1
+
+    def write_documents(self, documents: list[Document], policy: DuplicatePolicy = DuplicatePolicy.NONE) -> int:
+        self._step()
+        return super().write_documents(documents, policy)
+
+    def delete_documents(self, document_ids: list[str]) -> None:
+        self._step()
+        super().delete_documents(document_ids)
+
+
+@pytest.mark.parametrize("steps", range(4))  # two batches to write, two to delete
+def test_interrupted_anywhere(steps: int) -> None:
+    """After any of its steps an entry that stays is there, and the next run ends where an undisturbed one does."""
+    store, old, new = Interrupted(), documents(*"abcdefgh"), documents(*"efghijkl")
+    mirror(store, old)
+    store.left = steps
+    with pytest.raises(KeyboardInterrupt):
+        mirror(store, new, batch=2)
+    assert set("efgh") <= {document.content for document in store.filter_documents()}
+    store.left = 4
+    assert mirror(store, new, batch=2).total == 8
+    assert sorted(document.content or "" for document in store.filter_documents()) == list("efghijkl")
+    assert mirror(store, new) == Changes(0, 0, 0, 8)
+
+
+def test_a_list_with_a_document_twice_is_asked_for_again() -> None:
+    """Pages in no set order: one twice may mean that another one is missing."""
+
+    class Shuffled(BM25SDocumentStore):
+        bad = 0
+
+        def filter_documents(self, filters: dict[str, Any] | None = None) -> list[Document]:
+            found = super().filter_documents(filters)
+            self.bad -= 1
+            return [found[0], *found[:-1]] if self.bad >= 0 and len(found) > 1 else found
+
+    store = Shuffled()
+    mirror(store, documents(*"abcdef"))
+    store.bad = 2
+    assert mirror(store, documents(*"abc")) == Changes(0, 0, 3, 3)
+    assert store.count_documents() == 3
+    store.bad = 100
+    with pytest.raises(InputError, match="found some of them twice in five attempts"):
+        mirror(store, documents(*"abc"))
+
+
+def refused(*command: object) -> str:
+    result = CliRunner().invoke(app, list(map(str, command)))
+    assert isinstance(result.exception, InputError), result.exception
+    return str(result.exception)
+
+
+def test_what_cannot_last_is_refused(tmp_path: Path, pipeline: Callable[[str | None], Path]) -> None:
+    faq = tmp_path / "faq.csv"
+    faq.write_text("question,answer\na,b\n")
+    assert "expected a document store that lasts" in refused("index", faq, "--pipeline", pipeline(None))
+    assert "expected documents in BM25SDocumentStore, found none" in refused("ask", "a", "--pipeline", pipeline(None))
+
+
+def test_other_pipelines_are_refused(tmp_path: Path) -> None:
+    faq, file = tmp_path / "faq.csv", tmp_path / "index.yaml"
+    faq.write_text("question,answer\na,b\n")
+    store = {"type": STORE, "init_parameters": {"path": str(tmp_path / "index")}}
+    writer = {"type": WRITER, "init_parameters": {"document_store": store, "policy": "OVERWRITE"}}
+    cleaner = {"type": "haystack.components.preprocessors.document_cleaner.DocumentCleaner", "init_parameters": {}}
+
+    def write(components: dict[str, Any], connections: list[dict[str, str]]) -> None:
+        file.write_text(yaml.safe_dump({"components": components, "connections": connections}))
+
+    write({"cleaner": cleaner}, [])
+    assert "expected a pipeline with one document store, found 0" in refused("index", faq, "--pipeline", file)
+    write({"cleaner": cleaner, "writer": writer}, [{"sender": "cleaner.documents", "receiver": "writer.documents"}])
+    assert "found 'writer' behind cleaner" in refused("index", faq, "--pipeline", file)
+    assert not (tmp_path / "index").exists()
+    write({"writer": writer}, [])
+    assert "1 added" in invoke("index", faq, "--pipeline", file)
+
+
+def test_missing_extra(tmp_path: Path) -> None:
+    """The pip command, rather than the name of a module."""
+    faq = tmp_path / "faq.csv"
+    faq.write_text("question,answer\na,b\n")
+    pipeline = ROOT / "pipelines" / "faq_index_elasticsearch.yaml"
+    without = (
+        "import sys; sys.modules['elasticsearch'] = sys.modules['elastic_transport'] = None; "
+        "from ap_ranker.cli.main import main; main()"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", without, "index", str(faq), "--pipeline", str(pipeline)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        cwd=ROOT,
+    )
+    assert result.returncode == 2
+    assert 'Elasticsearch needs an extra: pip install "ap-ranker[elasticsearch]"' in " ".join(result.stderr.split())
+
+
+def test_a_refusal_without_a_reason() -> None:
+    """What elasticsearch-haystack raises when it overwrites and the server refuses a document."""
+
+    class Silent(BM25SDocumentStore):
+        def write_documents(self, documents: list[Document], policy: DuplicatePolicy = DuplicatePolicy.NONE) -> int:
+            raise DuplicateDocumentError if policy == DuplicatePolicy.FAIL else KeyError("create")
+
+    with (
+        pytest.raises(InputError, match=r"p.yaml: here: expected documents that it can hold.* did not say which"),
+        one_clear_message(Path("p.yaml"), "here"),
+    ):
+        mirror(Silent(), documents("a"))
+
+
+def test_other_errors_are_not_hidden() -> None:
+    with pytest.raises(ZeroDivisionError), one_clear_message(Path("p.yaml"), "here"):
+        raise ZeroDivisionError
