@@ -87,7 +87,7 @@ def _listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         raise InputError(
             f"Expected an address of this machine and a free port, found that {host} port {port} cannot be used "
-            f"({error.strerror or error}). Choose others with --host and --port."
+            f"({os.strerror(error.errno) if error.errno and error.errno > 0 else error}). Choose others with --host and --port."
         ) from error
 
 

@@ -21,8 +21,10 @@ class FeedbackFile:
         """Open the file for appending, so that a place that cannot be written is found at once.
 
         Raises:
-            InputError: it cannot be written.
+            InputError: it cannot be written, or its name is not one of a JSONL file.
         """
+        if path.suffix != ".jsonl":
+            raise InputError(f"Expected a file for feedback that ends in .jsonl, found {str(path)!r}.")
         self.path = path
         self._lock = threading.Lock()
         try:

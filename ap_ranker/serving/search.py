@@ -93,7 +93,7 @@ class FAQSearch:
 
     def run(self, question: str, top_k: int | None = None) -> list[Document]:
         """The documents for a question, best first; `None` leaves their number to the pipeline."""
-        return self._run(question, top_k, set())[self.last]["documents"]  # type: ignore[no-any-return]
+        return self._run(question, top_k, set())[self.last]["documents"]
 
     def ranked(self, question: str) -> list[Ranked]:
         """The documents for a question, best first, each with the place that BM25 gave it."""

@@ -13,7 +13,9 @@ import pytest
 pytest.importorskip("hayhooks", reason="the extra serve is not installed")
 
 from starlette.testclient import TestClient
+from typer.testing import CliRunner
 
+from ap_ranker.cli import main
 from ap_ranker.data.reader import read_dataset
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.ranker import Ranker
@@ -23,7 +25,7 @@ from ap_ranker.serving.feedback import FeedbackFile
 from ap_ranker.serving.limits import MAX_BYTES, MAX_CLIENTS, Rate
 from ap_ranker.serving.search import FAQSearch
 
-from .conftest import NASTY, filled, write_pipeline
+from .conftest import ENTRIES, NASTY, filled, write_pipeline
 
 QUESTION = "where is the parcel with my battery and my money"
 
@@ -121,6 +123,33 @@ def test_feedback_is_training_data(client: TestClient, search: FAQSearch) -> Non
     assert [answer.text for answer in data.answers] == [f"{one['question']}\n{one['answer']}" for one in found[:2]]
     (question,) = data.questions
     assert (question.text, question.positives, question.negatives) == (QUESTION, (0,), (1,))
+
+
+def test_train_learns_from_feedback(client: TestClient, tmp_path: Path) -> None:
+    """By the command, beside the data that the search was filled with."""
+    (tmp_path / "faq.csv").write_text(
+        "question,answer\n" + "".join(f'"{entry.question}","{entry.answer}"\n' for entry in ENTRIES)
+    )
+    (tmp_path / "settings.yaml").write_text("options: {filters: 4}\nembedding_size: 4\nepochs: 1\n")
+    shown = next(one for one in answers(client) if one["question"] == ENTRIES[2].question)
+    judged = {"question": QUESTION, "id": shown["id"], "helped": True}
+    assert client.post("/api/feedback", json=judged).status_code == 200
+    files = {"--config": "settings.yaml", "--feedback": "feedback.jsonl", "--output": "ranker"}
+    options = [str(part) for name, file in files.items() for part in (name, tmp_path / file)]
+    result = CliRunner().invoke(main.app, ["train", str(tmp_path / "faq.csv"), *options, "--device", "cpu"])
+    assert result.exit_code == 0, result.output
+    assert "1 questions that users' feedback answers" in result.output
+    assert "3 questions, 3 right answers among 3" in result.output  # three, less one for dev, and the one above
+
+
+def test_many_at_once_get_the_same_answers(client: TestClient) -> None:
+    """In threads on one model, one store and one cache."""
+    questions = [QUESTION, "which battery", "refund", "zebra", NASTY.question] * 20
+    alone = {question: answers(client, question) for question in set(questions)}
+    with ThreadPoolExecutor(16) as pool:
+        found = list(pool.map(lambda question: answers(client, question), questions))
+    for question, one in zip(questions, found, strict=True):
+        assert [answer["id"] for answer in one] == [answer["id"] for answer in alone[question]]
 
 
 def test_feedback_of_many_at_once(tmp_path: Path) -> None:

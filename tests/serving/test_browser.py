@@ -101,7 +101,7 @@ def ask(page: Page, question: str) -> None:
 
 
 def test_a_question_its_reasons_and_feedback(page: Page, folder: Path) -> None:
-    ask(page, "help, my battery is gone")
+    ask(page, "help my battery is gone")
     first = page.locator("#answers article").first
     expect(first.locator(".stored")).to_have_text("What of the battery?")
     expect(first.locator(".text")).to_have_text("All about your battery.")
@@ -119,7 +119,7 @@ def test_a_question_its_reasons_and_feedback(page: Page, folder: Path) -> None:
     (line,) = map(json.loads, (folder / "feedback.jsonl").read_text().splitlines())
     kept = {name: line[name] for name in ("question", "answer", "label")}
     matched = "What of the battery?\nAll about your battery."
-    assert kept == {"question": "help, my battery is gone", "answer": matched, "label": 1}
+    assert kept == {"question": "help my battery is gone", "answer": matched, "label": 1}
 
 
 def test_no_good_answer(page: Page) -> None:
