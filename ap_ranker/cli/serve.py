@@ -85,9 +85,10 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=family, backlog=2048)
     except OSError as error:
+        reason = str(error).split("] ")[-1].split(" (while")[0]
         raise InputError(
             f"Expected an address of this machine and a free port, found that {host} port {port} cannot be used "
-            f"({os.strerror(error.errno) if error.errno and error.errno > 0 else error}). Choose others with --host and --port."
+            f"({reason}). Choose others with --host and --port."
         ) from error
 
 

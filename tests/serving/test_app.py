@@ -146,7 +146,7 @@ def test_many_at_once_get_the_same_answers(client: TestClient) -> None:
     """In threads on one model, one store and one cache."""
     questions = [QUESTION, "which battery", "refund", "zebra", NASTY.question] * 20
     alone = {question: answers(client, question) for question in set(questions)}
-    with ThreadPoolExecutor(16) as pool:
+    with client, ThreadPoolExecutor(16) as pool:  # entered, the client has one event loop, as a server has
         found = list(pool.map(lambda question: answers(client, question), questions))
     for question, one in zip(questions, found, strict=True):
         assert [answer["id"] for answer in one] == [answer["id"] for answer in alone[question]]
