@@ -54,7 +54,7 @@ def serve(
             search.check_filled()
         else:
             search.index([to_document(entry, match) for entry in entries])
-        search.run("Is anything there?")  # loads the model and builds the index before the first user waits for them
+        search.warm_up()  # before it listens: what is wrong is said here, and the first user does not wait
 
     import uvicorn
 

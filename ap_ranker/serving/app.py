@@ -33,8 +33,8 @@ MAX_CHARACTERS = 1000
 SEARCH_SECONDS = 20.0
 """After which a request is answered with an error: nobody waits longer."""
 
-THREADS = 8
-"""Searches at the same time; more only wait for the processor in a place where nobody sees them."""
+THREADS = 4
+"""Searches at the same time. They need the processor, so more of them would only be slower, each and together."""
 
 PAGE = {
     "/": ("index.html", "text/html"),

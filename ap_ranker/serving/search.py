@@ -91,6 +91,11 @@ class FAQSearch:
             raise InputError(f"{self.path}: expected a retriever with a document store, found none.")
         return stores
 
+    def warm_up(self) -> None:
+        """Load the model and open or build the index, which the first question would do otherwise."""
+        self.pipeline.warm_up()
+        self.run("Is anything there?")
+
     def run(self, question: str, top_k: int | None = None) -> list[Document]:
         """The documents for a question, best first; `None` leaves their number to the pipeline."""
         return self._run(question, top_k, set())[self.last]["documents"]
