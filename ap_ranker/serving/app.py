@@ -30,9 +30,6 @@ logger = logging.getLogger(__name__)
 MAX_CHARACTERS = 1000
 """Of a question: longer than any that a person types into a search box."""
 
-SEARCH_SECONDS = 20.0
-"""After which a request is answered with an error: nobody waits longer."""
-
 THREADS = 4
 """Searches at the same time. They need the processor, so more of them would only be slower, each and together."""
 
@@ -119,12 +116,9 @@ def _add_search(app: FastAPI, search: FAQSearch, feedback: FeedbackFile, score_t
     threads = anyio.CapacityLimiter(THREADS)
 
     async def run(work: Callable[[], T]) -> T:
-        """In a thread, for a limited time; what fails there is the server's fault, not the client's."""
+        """In a thread; what fails there is the server's fault, not the client's."""
         try:
-            with anyio.fail_after(SEARCH_SECONDS):
-                return await anyio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=threads)
-        except TimeoutError:
-            raise HTTPException(503, f"The search took longer than {SEARCH_SECONDS:g} seconds. Try again.") from None
+            return await anyio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=threads)
         except InputError as error:
             logger.error("%s", error)
             raise HTTPException(503, FAILED) from error

@@ -1,4 +1,4 @@
-"""What one request may cost, as ASGI middleware: its size, its time to arrive, and how many a client may send."""
+"""What one request may cost, as ASGI middleware: its size, its time, and how many a client may send."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ MAX_BYTES = 16 * 1024
 
 ARRIVAL_SECONDS = 10.0
 """In which a request must have arrived: one that trickles in holds a connection."""
+
+ANSWER_SECONDS = 20.0
+"""After which it is answered with an error: nobody waits longer."""
 
 MAX_CLIENTS = 10_000
 """Clients whose requests are counted; the one that was quiet for longest is forgotten first."""
@@ -48,7 +51,7 @@ class Rate:
 
 
 class Limits:
-    """Refuses POST requests that are too many, too large, too slow or not JSON before anything reads them."""
+    """Refuses POST requests that are too many, too large, too slow or not JSON, and ends those that take too long."""
 
     def __init__(self, app: ASGIApp, rate: Rate | None) -> None:
         self.app = app
@@ -63,7 +66,24 @@ class Limits:
             headers = {"Retry-After": "1"} if status == 429 else {"Connection": "close"}
             await JSONResponse({"error": found}, status, headers)(scope, receive, send)
         else:
-            await self.app(scope, _replay(found, receive), send)
+            await self._answer(scope, _replay(found, receive), send)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        started = False
+
+        async def note(message: Message) -> None:
+            nonlocal started
+            started = True
+            await send(message)
+
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                await self.app(scope, receive, note)
+        except TimeoutError:
+            if started:
+                raise
+            sentence = f"The search took longer than {ANSWER_SECONDS:g} seconds. Try again."
+            await JSONResponse({"error": sentence}, 503)(scope, receive, send)
 
     async def _read(self, scope: Scope, receive: Receive) -> tuple[int, str | bytes]:
         """The body, or the status and the sentence that refuse it."""

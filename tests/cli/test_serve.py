@@ -63,6 +63,7 @@ def test_what_is_wrong_is_said_before_it_listens(folder: Path) -> None:
     declared = yaml.safe_load((folder / "search.yaml").read_text())
     declared["components"]["ranker"]["init_parameters"]["model"] = "nowhere"
     (folder / "search.yaml").write_text(yaml.safe_dump(declared))
+    (folder / "faq.csv").write_text("question,answer\nnothing,like the warm-up\n")
     result = run()
     assert isinstance(result.exception, InputError)
     assert "nowhere" in str(result.exception)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -13,13 +15,14 @@ import pytest
 pytest.importorskip("hayhooks", reason="the extra serve is not installed")
 
 from starlette.testclient import TestClient
+from starlette.types import Message
 from typer.testing import CliRunner
 
 from ap_ranker.cli import main
 from ap_ranker.data.reader import read_dataset
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.ranker import Ranker
-from ap_ranker.serving import app as app_module
+from ap_ranker.serving import limits
 from ap_ranker.serving.app import HEADERS, build_app
 from ap_ranker.serving.feedback import FeedbackFile
 from ap_ranker.serving.limits import MAX_BYTES, MAX_CLIENTS, Rate
@@ -186,6 +189,8 @@ def test_an_answer_that_was_not_given(client: TestClient, path: str, more: dict[
         (422, "question:", {"json": {"question": 3}}),
         (422, "question:", {"json": {}}),
         (422, "top_k:", {"json": {"question": "x", "top_k": 10**9}}),
+        (422, "question:", {"content": '{"question": "\\ud800"}', "headers": {"Content-Type": "application/json"}}),
+        (400, "parsing", {"content": "[" * 16_000, "headers": {"Content-Type": "application/json"}}),
         (422, "JSON", {"content": "{", "headers": {"Content-Type": "application/json"}}),
     ],
 )
@@ -222,9 +227,7 @@ def test_rate_counts_each_client_and_forgets() -> None:
     assert len(rate._clients) == MAX_CLIENTS
 
 
-def test_a_search_that_fails_or_takes_too_long(
-    client: TestClient, search: FAQSearch, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_search_that_fails(client: TestClient, search: FAQSearch, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("a secret of the server")
 
@@ -233,10 +236,54 @@ def test_a_search_that_fails_or_takes_too_long(
         response = client.post("/api/search", json={"question": "x"})
     assert (response.status_code, list(response.json())) == (500, ["error"])
     assert "secret" not in response.text
-    monkeypatch.setattr(app_module, "SEARCH_SECONDS", 0.0)
-    response = client.post("/api/search", json={"question": "x"})
+    with monkeypatch.context() as patch:
+        patch.setattr(search.pipeline, "run_async", fail)
+        response = client.post("/search/run", json={"query": "x"})
+    assert (response.status_code, list(response.json())) == (500, ["error"])
+    assert "secret" not in response.text
+
+
+@pytest.mark.parametrize(
+    ("path", "body"), [("/api/search", {"question": QUESTION}), ("/search/run", {"query": QUESTION})]
+)
+def test_a_search_that_takes_too_long(
+    client: TestClient, search: FAQSearch, monkeypatch: pytest.MonkeyPatch, path: str, body: dict[str, str]
+) -> None:
+    enough = threading.Event()
+    ranker = search.pipeline.get_component("ranker")
+    run = ranker.run
+    monkeypatch.setattr(ranker, "run", lambda **inputs: (enough.wait(20), run(**inputs))[1])
+    monkeypatch.setattr(limits, "ANSWER_SECONDS", 0.3)
+    with client:
+        response = client.post(path, json=body)
+        assert not enough.is_set()
+        enough.set()
     assert response.status_code == 503
-    assert "longer than" in response.json()["error"]
+    assert response.json() == {"error": "The search took longer than 0.3 seconds. Try again."}
+    assert response.headers["x-content-type-options"] == "nosniff"
+
+
+async def test_a_request_that_trickles_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[Message] = []
+    waits = iter([{"type": "http.request", "body": b"{", "more_body": True}])
+
+    async def receive() -> Message:
+        for message in waits:
+            return message
+        await asyncio.sleep(60)
+        raise AssertionError
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    async def app(*_: object) -> None:
+        raise AssertionError("nothing should have been passed on")
+
+    monkeypatch.setattr(limits, "ARRIVAL_SECONDS", 0.05)
+    headers = [(b"content-type", b"application/json")]
+    await limits.Limits(app, None)({"type": "http", "method": "POST", "headers": headers}, receive, send)
+    assert sent[0]["status"] == 408
+    assert b"within 0.05 seconds" in sent[1]["body"]
 
 
 def test_the_page_needs_no_other_host(client: TestClient) -> None:
