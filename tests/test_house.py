@@ -19,6 +19,7 @@ ROOMS = [
     "evaluation",
     "training",
     "benchmark",
+    "serving",
     "cli",
 ]
 """Lowest floor first; a room imports from itself and from those before it."""

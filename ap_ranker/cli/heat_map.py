@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from html import escape
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from ap_ranker.ranking.explanation import Explanation, Token
+from ap_ranker.ranking.explanation import Explanation, Token, pieces
 
 # The policy is for browsers what the page promises: nothing but itself, no program, no request to any host.
 _PAGE = """<!DOCTYPE html>
@@ -54,25 +52,6 @@ def page(explanation: Explanation, question: str, answer: str, model: str) -> st
         for name, text, tokens in sides
     )
     return _PAGE.format(title=escape(f"{model}, score {explanation.score:.3f}"), texts=texts)
-
-
-def pieces(tokens: Sequence[Token]) -> Iterator[tuple[int, int, float]]:
-    """Each stretch of a text that has tokens, and its heat: its weight beside the greatest, 0 to 1.
-
-    Tokens that share characters, as the bytes of an emoji do, are one stretch and add their weights; those that stand
-    for no character are left out.
-    """
-    found: list[tuple[int, int, float]] = []
-    for token in tokens:
-        start, end, weight = token.start, token.end, token.weight or 0.0
-        if start == end:
-            continue
-        if found and start < found[-1][1]:
-            before = found.pop()
-            start, end, weight = before[0], max(end, before[1]), weight + before[2]
-        found.append((start, end, weight))
-    greatest = max((weight for _, _, weight in found), default=0.0) or 1.0
-    return ((start, end, weight / greatest) for start, end, weight in found)
 
 
 def _marked(text: str, tokens: Sequence[Token]) -> str:

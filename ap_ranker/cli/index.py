@@ -16,10 +16,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from ap_ranker.cli.ask import to_document
-from ap_ranker.cli.stores import find_stores, load_pipeline, one_clear_message, place_of
 from ap_ranker.data.faq import DEFAULT_MATCH, Match, read_faq
 from ap_ranker.errors import InputError
+from ap_ranker.serving.search import to_document
+from ap_ranker.serving.stores import find_stores, load_pipeline, one_clear_message, place_of
 
 if TYPE_CHECKING:
     from haystack import Document, Pipeline

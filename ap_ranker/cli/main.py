@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.logging import RichHandler
 from rich.markup import escape
 
-from ap_ranker.cli import ask, benchmark, compare, encode, evaluate, explain, index, models, train, tune
+from ap_ranker.cli import ask, benchmark, compare, encode, evaluate, explain, index, models, serve, train, tune
 from ap_ranker.errors import InputError
 
 app = typer.Typer(
@@ -29,6 +29,7 @@ app.command("encode")(encode.encode)
 app.command("models")(models.models)
 app.command("index")(index.index)
 app.command("ask")(ask.ask)
+app.command("serve")(serve.serve)
 app.command("explain")(explain.explain)
 
 

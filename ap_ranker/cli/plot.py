@@ -224,7 +224,7 @@ def plot_explanation(explanation: Explanation, question: str, answer: str, model
 
 def _lines(whole: str, tokens: Sequence[Token]) -> list[list[tuple[int, str, float]]]:
     """The tokens in lines of COLUMNS characters: where each begins, its text, and its heat."""
-    from ap_ranker.cli.heat_map import pieces
+    from ap_ranker.ranking.explanation import pieces
 
     lines: list[list[tuple[int, str, float]]] = []
     column = last = 0

@@ -11,6 +11,7 @@ from rich.markup import escape
 
 from ap_ranker.cli.data import describe, read_training_data
 from ap_ranker.cli.options import Answers, Device, MatchText
+from ap_ranker.data.feedback import add_feedback
 from ap_ranker.errors import InputError
 from ap_ranker.processes import process_number
 
@@ -27,6 +28,9 @@ def train(
         Path | None, typer.Option(help="Questions that choose the best epoch; by default some are set aside.")
     ] = None,
     answers: Answers = None,
+    feedback: Annotated[
+        Path | None, typer.Option(help="Users' judgements that `ap-ranker serve` kept, to learn from as well.")
+    ] = None,
     embeddings: Annotated[
         str | None, typer.Option(help="Word vectors: a GloVe, word2vec or fastText file, or glove-50d.")
     ] = None,
@@ -56,6 +60,8 @@ def train(
             f"{output}.training holds an unfinished run: add --resume to go on, or --overwrite to start anew."
         )
     training, development = read_training_data(data, dev, answers, settings)
+    if feedback is not None:
+        training = add_feedback(training, development, feedback)
 
     # Heavy imports only now, when the input is known to be good.
     from ap_ranker.cli.progress import EpochLines

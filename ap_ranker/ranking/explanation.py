@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -54,6 +54,25 @@ def tokens_of(text: str, spans: Sequence[Span], weights: Tensor | None) -> list[
     """The tokens of a text with their (1, 1, T) weights, if it has any."""
     shares = [None] * len(spans) if weights is None else weights.flatten().tolist()
     return [Token(text[start:end], start, end, share) for (start, end), share in zip(spans, shares, strict=True)]
+
+
+def pieces(tokens: Sequence[Token]) -> Iterator[tuple[int, int, float]]:
+    """Each stretch of a text that has tokens, and its heat: its weight beside the greatest, 0 to 1.
+
+    Tokens that share characters, as the bytes of an emoji do, are one stretch and add their weights; those that stand
+    for no character are left out.
+    """
+    found: list[tuple[int, int, float]] = []
+    for token in tokens:
+        start, end, weight = token.start, token.end, token.weight or 0.0
+        if start == end:
+            continue
+        if found and start < found[-1][1]:
+            before = found.pop()
+            start, end, weight = before[0], max(end, before[1]), weight + before[2]
+        found.append((start, end, weight))
+    greatest = max((weight for _, _, weight in found), default=0.0) or 1.0
+    return ((start, end, weight / greatest) for start, end, weight in found)
 
 
 def no_attention(found: str) -> InputError:

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from matplotlib.image import imread
 from typer.testing import CliRunner, Result
 
-from ap_ranker.cli.heat_map import page, pieces
+from ap_ranker.cli.heat_map import page
 from ap_ranker.cli.main import app
 from ap_ranker.errors import InputError
-from ap_ranker.ranking.explanation import Explanation, Token
+from ap_ranker.ranking.explanation import Explanation, Token, pieces
 from ap_ranker.ranking.ranker import Ranker
 
 QUESTION, ANSWER = 'Where\'s <b>my</b> "parcel" & <p>bike?', "Open the\n tracking link; it costs $5 & $6."

@@ -19,8 +19,8 @@ from typer.testing import CliRunner
 
 from ap_ranker.cli.index import MARK, Changes, mirror
 from ap_ranker.cli.main import app
-from ap_ranker.cli.stores import one_clear_message
 from ap_ranker.errors import InputError
+from ap_ranker.serving.stores import one_clear_message
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
 
 STORE = "haystack_integrations.document_stores.ap_ranker.bm25s.BM25SDocumentStore"

@@ -20,8 +20,8 @@ from typer.testing import CliRunner
 
 from ap_ranker.cli.index import Changes, mirror
 from ap_ranker.cli.main import app
-from ap_ranker.cli.stores import find_stores, one_clear_message
 from ap_ranker.errors import InputError
+from ap_ranker.serving.stores import find_stores, one_clear_message
 from elastic.adapter import Adapter
 from elastic.conftest import Search
 from elastic.servers import Server

@@ -20,7 +20,7 @@ from ap_ranker.errors import InputError
 from ap_ranker.models.registry import MODELS
 from ap_ranker.models.spec import Family
 from ap_ranker.ranking.cache import CacheInfo, EncodingCache
-from ap_ranker.ranking.explanation import no_attention
+from ap_ranker.ranking.explanation import Explanation, no_attention
 from ap_ranker.ranking.precision import Precision
 from ap_ranker.ranking.ranker import BATCH_SIZE, Ranker
 
@@ -234,7 +234,7 @@ class AnswerRanker:
         if score_threshold is not None:
             ranked = [(document, score) for document, score in ranked if score >= score_threshold]
         best = [replace(document, score=score) for document, score in ranked[:top_k]]
-        return {"documents": [self._explained(question, document) for document in best] if self.explain else best}
+        return {"documents": [self._explained(query, document) for document in best] if self.explain else best}
 
     @component.output_types(documents=list[Document])
     async def run_async(
@@ -268,9 +268,23 @@ class AnswerRanker:
             f"{family} family. Use {fitting}, which loads any."
         )
 
-    def _explained(self, question: str, document: Document) -> Document:
+    def explanation(self, query: str, document: Document) -> tuple[str, str, Explanation]:
+        """How much each word counted when this document was ranked for this query.
+
+        Returns:
+            The question and the answer as the model read them, which is what the tokens' `start` and `end` point into,
+            and the explanation; its score is the model's own, neither fused nor scaled.
+
+        Raises:
+            InputError: the checkpoint cannot be loaded, or its model weighs no words.
+        """
+        self.warm_up()
         assert self._ranker is not None
-        found = self._ranker.explain(question, self._text(document)).to_dict()
+        question, answer = self.query_prefix + query + self.query_suffix, self._text(document)
+        return question, answer, self._ranker.explain(question, answer)
+
+    def _explained(self, query: str, document: Document) -> Document:
+        found = self.explanation(query, document)[-1].to_dict()
         reasons = {side: found[side] for side in ("question", "answer")}
         return replace(document, meta={**document.meta, "explanation": reasons})
 

@@ -1,0 +1,99 @@
+"""`ap-ranker serve`: a search page in the browser, and the pipeline's REST interface."""
+
+from __future__ import annotations
+
+import importlib.util
+import ipaddress
+import os
+import socket
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from ap_ranker.data.faq import DEFAULT_MATCH, Match, read_faq
+from ap_ranker.errors import InputError
+from ap_ranker.serving.search import FAQSearch, to_document
+from ap_ranker.serving.stores import one_clear_message
+
+console = Console(soft_wrap=True)
+
+
+def serve(
+    documents: Annotated[
+        Path | None,
+        typer.Option(help="The FAQ: a file with columns question and answer; without it, what the store holds."),
+    ] = None,
+    pipeline: Annotated[Path, typer.Option(help="A Haystack pipeline.")] = Path("pipelines/faq_search.yaml"),
+    match: Annotated[Match, typer.Option(help="Which text of an entry is compared with the question.")] = DEFAULT_MATCH,
+    score_threshold: Annotated[
+        float | None,
+        typer.Option(help="Answers with a lower score are not good enough; by default as the pipeline says."),
+    ] = None,
+    feedback: Annotated[Path, typer.Option(help="Where users' judgements go; `ap-ranker train` reads it.")] = Path(
+        "feedback.jsonl"
+    ),
+    host: Annotated[str, typer.Option(help="The address to listen at; 0.0.0.0 for all of this machine's.")] = (
+        "127.0.0.1"
+    ),
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any free one.")] = 8000,
+    rate: Annotated[
+        float, typer.Option(min=0, help="Requests per second that one client may send; 0 for any number.")
+    ] = 20.0,
+) -> None:
+    """Serve a search page for a FAQ."""
+    if importlib.util.find_spec("hayhooks") is None:
+        raise InputError('The server needs an extra: pip install "ap-ranker[serve]"')
+    os.environ.setdefault("HAYHOOKS_LOG_LEVEL", "WARNING")  # else it logs every question
+    entries = None if documents is None else read_faq(documents)
+    search = FAQSearch.load(pipeline)
+    with one_clear_message(pipeline, search.place):
+        if entries is None:
+            search.check_filled()
+        else:
+            search.index([to_document(entry, match) for entry in entries])
+        search.warm_up()  # before it listens: what is wrong is said here, and the first user does not wait
+
+    import uvicorn
+
+    from ap_ranker.serving.app import build_app
+    from ap_ranker.serving.feedback import FeedbackFile
+
+    app = build_app(search, FeedbackFile(feedback), score_threshold=score_threshold, rate=rate or None)
+    listening = _listen(host, port)
+    address = f"[{host}]" if ":" in host else host
+    console.print(
+        f"Search page: http://{address}:{listening.getsockname()[1]}/ (Ctrl+C ends it). "
+        f"Feedback goes to {escape(str(feedback))}.",
+        highlight=False,
+    )
+    if not _is_loopback(host):
+        Console(stderr=True).print(
+            f"[bold yellow]Warning:[/] other machines can reach {escape(host)}, and whoever does can ask and give "
+            "feedback: there are no accounts and no encryption. Put a web server with both in front of it.",
+            soft_wrap=True,
+            highlight=False,
+        )
+    config = uvicorn.Config(app, log_level="warning", timeout_keep_alive=5, timeout_graceful_shutdown=5)
+    uvicorn.Server(config).run(sockets=[listening])
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=2048)
+    except OSError as error:
+        reason = str(error).split("] ")[-1].split(" (while")[0]
+        raise InputError(
+            f"Expected an address of this machine and a free port, found that {host} port {port} cannot be used "
+            f"({reason}). Choose others with --host and --port."
+        ) from error
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,242 @@
+"""The HTTP interface of a search: our page and what it asks for, beside Hayhooks' REST interface of the pipeline."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from importlib.resources import files
+from typing import Annotated, Any, TypeVar
+
+import anyio
+import anyio.to_thread
+from fastapi import FastAPI, HTTPException, Request
+from fastapi.exceptions import RequestValidationError
+from hayhooks import YAMLPipelineWrapper
+from hayhooks.server.pipelines.registry import registry
+from hayhooks.server.utils.deploy_utils import add_pipeline_api_route
+from pydantic import BaseModel, ConfigDict, StringConstraints
+from starlette.exceptions import HTTPException as StarletteHTTPException
+from starlette.responses import JSONResponse, Response
+
+from ap_ranker.errors import InputError
+from ap_ranker.ranking.explanation import Token, pieces
+from ap_ranker.serving.feedback import FeedbackFile
+from ap_ranker.serving.limits import Limits, Rate
+from ap_ranker.serving.search import FAQSearch, Ranked
+from ap_ranker.serving.stores import one_clear_message
+
+logger = logging.getLogger(__name__)
+
+MAX_CHARACTERS = 1000
+"""Of a question: longer than any that a person types into a search box."""
+
+THREADS = 4
+"""Searches at the same time. They need the processor, so more of them would only be slower, each and together."""
+
+PAGE = {
+    "/": ("index.html", "text/html"),
+    "/page.js": ("page.js", "text/javascript"),
+    "/page.css": ("page.css", "text/css"),
+}
+HEADERS = {
+    # The page needs nothing but this server, and no other site may show it in a frame.
+    "Content-Security-Policy": "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-cache",
+}
+FAILED = "The search does not work at the moment; the server's log says why."
+
+T = TypeVar("T")
+Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_CHARACTERS)]
+
+
+class Asked(BaseModel):
+    """A question."""
+
+    model_config = ConfigDict(extra="forbid")
+    question: Text
+
+
+class Chosen(Asked):
+    """A question and the id of one of its answers."""
+
+    id: Text
+
+
+class Judged(Chosen):
+    """Whether that answer helped."""
+
+    helped: bool
+
+
+def build_app(
+    search: FAQSearch, feedback: FeedbackFile, *, score_threshold: float | None = None, rate: float | None = None
+) -> FastAPI:
+    """The application, for any ASGI server.
+
+    Args:
+        search: its store is filled.
+        feedback: where users' judgements go.
+        score_threshold: answers with a lower score are not shown; `None` leaves it to the pipeline.
+        rate: requests that one client may send per second; `None` for any number.
+
+    Raises:
+        InputError: Hayhooks refuses the pipeline.
+    """
+    # Without the documentation pages of FastAPI: they load programs from another host.
+    app = FastAPI(title="ap-ranker", docs_url=None, redoc_url=None)
+    app.add_middleware(Limits, rate=None if rate is None else Rate(rate))
+    app.middleware("http")(_with_headers)
+    _answer_errors_in_json(app)
+    _add_page(app)
+    _add_search(app, search, feedback, score_threshold)
+    _add_pipeline(app, search)
+    return app
+
+
+def _add_page(app: FastAPI) -> None:
+    folder = files("ap_ranker.serving") / "page"
+    for path, (name, media_type) in PAGE.items():
+        app.add_route(path, _file((folder / name).read_bytes(), media_type), methods=["GET"])
+
+    @app.get("/health")
+    async def health() -> dict[str, str]:
+        return {"status": "ok"}
+
+
+def _file(content: bytes, media_type: str) -> Callable[[Request], Awaitable[Response]]:
+    async def send(_: Request) -> Response:
+        return Response(content, media_type=media_type)
+
+    return send
+
+
+def _add_search(app: FastAPI, search: FAQSearch, feedback: FeedbackFile, score_threshold: float | None) -> None:
+    threads = anyio.CapacityLimiter(THREADS)
+
+    async def run(work: Callable[[], T]) -> T:
+        """In a thread; what fails there is the server's fault, not the client's."""
+        try:
+            return await anyio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=threads)
+        except InputError as error:
+            logger.error("%s", error)
+            raise HTTPException(503, FAILED) from error
+
+    def ranked(question: str) -> list[Ranked]:
+        with one_clear_message(search.path, search.place):
+            found = search.ranked(question)
+        return [one for one in found if score_threshold is None or (one.document.score or 0.0) >= score_threshold]
+
+    async def one_answer(question: str, key: str) -> Ranked:
+        """Asked anew: so the server remembers nothing, and nobody can judge what was never shown."""
+        found = await run(lambda: ranked(question))
+        chosen = next((one for one in found if one.document.id == key), None)
+        if chosen is None:
+            raise HTTPException(404, "Expected the id of an answer to this question, found another. Ask again.")
+        return chosen
+
+    @app.post("/api/search")
+    async def api_search(asked: Asked) -> dict[str, Any]:
+        """The answers that are good enough, best first; `found` is false if there is none."""
+        found = await run(lambda: ranked(asked.question))
+        return {"question": asked.question, "found": bool(found), "answers": [_answer(one) for one in found]}
+
+    @app.post("/api/explain")
+    async def api_explain(chosen: Chosen) -> dict[str, Any]:
+        """How much each word counted; `start` and `end` are characters (code points) of `text`."""
+        document = (await one_answer(chosen.question, chosen.id)).document
+
+        def work() -> dict[str, Any] | str:
+            try:
+                question, answer, found = search.explain(chosen.question, document)
+            except InputError as error:
+                return str(error)
+            return {
+                "score": found.score,
+                "question": {"text": question, "tokens": _tokens(found.question)},
+                "answer": {"text": answer, "tokens": _tokens(found.answer)},
+            }
+
+        reasons = await run(work)
+        if isinstance(reasons, str):
+            raise HTTPException(409, reasons)
+        return reasons
+
+    @app.post("/api/feedback")
+    async def api_feedback(judged: Judged) -> dict[str, str]:
+        """Keep whether an answer helped."""
+        document = (await one_answer(judged.question, judged.id)).document
+
+        def work() -> None:
+            try:
+                feedback.append(
+                    question=judged.question,
+                    answer=document.content or "",
+                    stored_question=document.meta.get("question") or "",
+                    helped=judged.helped,
+                )
+            except OSError as error:
+                raise InputError(f"{feedback.path}: expected a file that can be written ({error}).") from error
+
+        await run(work)
+        return {"status": "kept"}
+
+
+def _answer(found: Ranked) -> dict[str, Any]:
+    document = found.document
+    return {
+        "id": document.id,
+        "score": document.score,
+        "question": document.meta.get("question") or "",
+        "answer": document.meta.get("answer") or document.content or "",
+        "bm25_rank": found.bm25_rank,
+    }
+
+
+def _tokens(tokens: Sequence[Token]) -> list[dict[str, float]] | None:
+    """The stretches of a text with their heat, 0 to 1; `None` where the model does not weigh this side."""
+    if all(token.weight is None for token in tokens):
+        return None
+    return [{"start": start, "end": end, "heat": heat} for start, end, heat in pieces(tokens)]
+
+
+def _add_pipeline(app: FastAPI, search: FAQSearch) -> None:
+    """Hayhooks' route for the pipeline, `POST /<name of the file>/run`, on the pipeline that the page asks.
+
+    Of Hayhooks' own application only this route is taken: the rest lets any client deploy pipelines, and any site ask.
+    """
+    name = search.path.stem
+    try:
+        wrapper = YAMLPipelineWrapper.from_yaml(search.path.read_text(encoding="utf-8"))
+    except Exception as error:  # whatever it finds wrong with the declarations
+        raise InputError(f"{search.path}: expected inputs and outputs that Hayhooks can serve ({error}).") from error
+    wrapper.pipeline = search.pipeline
+    registry.remove(name)
+    registry.add(name, wrapper)
+    add_pipeline_api_route(app, name, wrapper)
+
+
+async def _with_headers(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
+    response = await call_next(request)
+    response.headers.update(HEADERS)
+    return response
+
+
+def _answer_errors_in_json(app: FastAPI) -> None:
+    """Each with one sentence; what went wrong inside stands in the log."""
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"][1:]) or "body"
+        return JSONResponse({"error": f"{place}: {first['msg']}."}, 422)
+
+    @app.exception_handler(StarletteHTTPException)
+    async def refused(_: Request, error: StarletteHTTPException) -> JSONResponse:
+        inside = error.status_code == 500  # Hayhooks' message may quote the pipeline and its server
+        return JSONResponse({"error": FAILED if inside else error.detail}, error.status_code, error.headers)
+
+    @app.exception_handler(Exception)
+    async def failed(_: Request, error: Exception) -> JSONResponse:  # the server logs the traceback
+        return JSONResponse({"error": FAILED}, 500, HEADERS)

@@ -1,0 +1,127 @@
+"""What one request may cost, as ASGI middleware: its size, its time, and how many a client may send."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+
+from starlette.datastructures import Headers
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+MAX_BYTES = 16 * 1024
+"""Of a request: a question has 1,000 characters at most, and JSON writes one in up to 12 bytes."""
+
+ARRIVAL_SECONDS = 10.0
+"""In which a request must have arrived: one that trickles in holds a connection."""
+
+ANSWER_SECONDS = 20.0
+"""After which it is answered with an error: nobody waits longer."""
+
+MAX_CLIENTS = 10_000
+"""Clients whose requests are counted; the one that was quiet for longest is forgotten first."""
+
+
+class Rate:
+    """A token bucket for each client: so many requests per second, and twice as many at once.
+
+    Args:
+        per_second: what a client may send in the long run.
+        clock: seconds, from any start.
+    """
+
+    def __init__(self, per_second: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self.per_second = per_second
+        self._size = max(1.0, 2 * per_second)
+        self._clock = clock
+        self._clients: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def allows(self, client: str) -> bool:
+        """Whether the client may send one more now; if so, it is counted."""
+        now = self._clock()
+        tokens, last = self._clients.pop(client, (self._size, now))
+        tokens = min(self._size, tokens + (now - last) * self.per_second)
+        allowed = tokens >= 1
+        self._clients[client] = (tokens - allowed, now)
+        if len(self._clients) > MAX_CLIENTS:
+            self._clients.popitem(last=False)
+        return allowed
+
+
+class Limits:
+    """Refuses POST requests that are too many, too large, too slow or not JSON, and ends those that take too long."""
+
+    def __init__(self, app: ASGIApp, rate: Rate | None) -> None:
+        self.app = app
+        self.rate = rate
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] != "POST":
+            await self.app(scope, receive, send)
+            return
+        status, found = await self._read(scope, receive)
+        if isinstance(found, str):
+            headers = {"Retry-After": "1"} if status == 429 else {"Connection": "close"}
+            await JSONResponse({"error": found}, status, headers)(scope, receive, send)
+        else:
+            await self._answer(scope, _replay(found, receive), send)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        started = False
+
+        async def note(message: Message) -> None:
+            nonlocal started
+            started = True
+            await send(message)
+
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                await self.app(scope, receive, note)
+        except TimeoutError:
+            if started:
+                raise
+            sentence = f"The search took longer than {ANSWER_SECONDS:g} seconds. Try again."
+            await JSONResponse({"error": sentence}, 503)(scope, receive, send)
+
+    async def _read(self, scope: Scope, receive: Receive) -> tuple[int, str | bytes]:
+        """The body, or the status and the sentence that refuse it."""
+        headers = Headers(scope=scope)
+        client = scope.get("client")
+        if self.rate is not None and not self.rate.allows(client[0] if client else ""):
+            return 429, f"Too many requests: expected at most {self.rate.per_second:g} per second. Wait a moment."
+        # A page of another site can send a form without asking first, but not JSON.
+        kind = headers.get("content-type", "").split(";")[0].strip().lower()
+        if kind != "application/json":
+            return 415, f"Expected the content type application/json, found {kind or 'none'}."
+        too_large = f"Expected a request of at most {MAX_BYTES:,} bytes, found a larger one."
+        declared = headers.get("content-length", "0")
+        if not declared.isdecimal() or int(declared) > MAX_BYTES:
+            return 413, too_large
+        body = b""
+        try:
+            async with asyncio.timeout(ARRIVAL_SECONDS):
+                while True:
+                    message = await receive()
+                    body += message.get("body", b"")
+                    if len(body) > MAX_BYTES:
+                        return 413, too_large
+                    if message["type"] == "http.disconnect" or not message.get("more_body", False):
+                        return 200, body
+        except TimeoutError:
+            return 408, f"Expected the whole request within {ARRIVAL_SECONDS:g} seconds."
+
+
+def _replay(body: bytes, receive: Receive) -> Receive:
+    """What was read, once more; after it whatever else comes."""
+    waiting = True
+
+    async def again() -> Message:
+        nonlocal waiting
+        if waiting:
+            waiting = False
+            return {"type": "http.request", "body": body, "more_body": False}
+        return await receive()
+
+    return again

@@ -1,0 +1,144 @@
+// The search page. What people wrote, on either side, is only ever set as text, never as HTML.
+"use strict";
+
+const form = document.getElementById("search");
+const input = document.getElementById("question");
+const statusLine = document.getElementById("status");
+const list = document.getElementById("answers");
+const template = document.getElementById("answer");
+
+let latest = 0; // a slow answer to an earlier question must not replace that to a later one
+
+async function post(path, body) {
+  let response;
+  try {
+    response = await fetch(path, {
+      method: "POST",
+      headers: { "Content-Type": "application/json" },
+      body: JSON.stringify(body),
+    });
+  } catch {
+    throw new Error("The server cannot be reached. Is it running?");
+  }
+  const answer = await response.json().catch(() => ({}));
+  if (!response.ok) throw new Error(answer.error || `The server answered ${response.status}.`);
+  return answer;
+}
+
+function say(text, none = false) {
+  statusLine.textContent = text;
+  statusLine.classList.toggle("none", none);
+}
+
+async function search(question) {
+  const mine = ++latest;
+  list.replaceChildren();
+  say("Searching …");
+  try {
+    const result = await post("api/search", { question });
+    if (mine !== latest) return;
+    if (!result.found) {
+      say("No good answer found. Try other words.", true);
+      return;
+    }
+    list.replaceChildren(...result.answers.map((answer) => card(question, answer)));
+    say(result.answers.length === 1 ? "1 answer" : `${result.answers.length} answers`);
+  } catch (error) {
+    if (mine === latest) say(error.message);
+  }
+}
+
+function card(question, answer) {
+  const item = template.content.firstElementChild.cloneNode(true);
+  const part = (name) => item.querySelector(`.${name}`);
+  part("stored").textContent = answer.question;
+  part("stored").hidden = !answer.question;
+  part("text").textContent = answer.answer;
+  part("score").textContent = answer.score === null ? "no score" : `score ${answer.score.toFixed(3)}`;
+  part("bm25").textContent = answer.bm25_rank === null ? "not found by BM25" : `BM25 rank ${answer.bm25_rank}`;
+  part("why").addEventListener("click", () => toggleHeat(question, answer.id, part("why"), part("heat")));
+  for (const [name, helped] of [["yes", true], ["no", false]]) {
+    part(name).addEventListener("click", () => judge(question, answer.id, helped, part));
+  }
+  return item;
+}
+
+async function judge(question, id, helped, part) {
+  const buttons = [part("yes"), part("no")];
+  buttons.forEach((button) => (button.disabled = true));
+  try {
+    await post("api/feedback", { question, id, helped });
+    part(helped ? "yes" : "no").setAttribute("aria-pressed", "true");
+    part("thanks").textContent = "Thank you.";
+  } catch (error) {
+    buttons.forEach((button) => (button.disabled = false));
+    part("thanks").textContent = error.message;
+  }
+}
+
+async function toggleHeat(question, id, button, place) {
+  const show = place.hidden;
+  place.hidden = !show;
+  button.setAttribute("aria-expanded", String(show));
+  if (!show || place.dataset.filled) return;
+  place.dataset.filled = "yes";
+  try {
+    const reasons = await post("api/explain", { question, id });
+    place.replaceChildren(...side("Question", reasons.question), ...side("Answer", reasons.answer));
+  } catch (error) {
+    delete place.dataset.filled; // the next time it is asked again
+    const note = document.createElement("p");
+    note.textContent = error.message;
+    place.replaceChildren(note);
+  }
+}
+
+function side(name, { text, tokens }) {
+  const title = document.createElement("h3");
+  title.textContent = name;
+  const whole = document.createElement("p");
+  const characters = Array.from(text); // code points, as the server counts
+  let last = 0;
+  for (const { start, end, heat } of tokens || []) {
+    const mark = document.createElement("b");
+    mark.textContent = characters.slice(start, end).join("");
+    mark.style.setProperty("--w", heat.toFixed(3));
+    mark.title = `${Math.round(100 * heat)} % of the word that counted most`;
+    whole.append(characters.slice(last, start).join(""), mark);
+    last = end;
+  }
+  whole.append(characters.slice(last).join(""));
+  if (tokens) return [title, whole];
+  const note = document.createElement("p");
+  note.className = "quiet";
+  note.textContent = "The model does not weigh these words.";
+  return [title, whole, note];
+}
+
+function move(step) {
+  const cards = [...list.querySelectorAll("article")];
+  const at = cards.findIndex((one) => one.contains(document.activeElement));
+  const next = at + step; // from the search box, at is -1
+  if (next < 0) input.focus();
+  else if (next < cards.length) cards[next].focus();
+}
+
+form.addEventListener("submit", (event) => {
+  event.preventDefault();
+  const question = input.value.trim();
+  if (question) search(question);
+});
+
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+    if (event.key === "ArrowUp" && document.activeElement === input) return;
+    event.preventDefault();
+    move(event.key === "ArrowDown" ? 1 : -1);
+  } else if (event.key === "Enter" && document.activeElement.matches("article")) {
+    document.activeElement.querySelector(".why").click();
+  } else if (event.key === "Escape") {
+    input.focus();
+    input.select();
+  }
+});

@@ -1,0 +1,135 @@
+"""A search as its YAML pipeline declares it: documents in, questions in, ranked documents out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ap_ranker.data.faq import Entry, Match
+from ap_ranker.errors import InputError
+from ap_ranker.serving.stores import find_stores, load_pipeline, place_of
+
+if TYPE_CHECKING:
+    from haystack import Document, Pipeline
+
+    from ap_ranker.ranking.explanation import Explanation
+
+
+def to_document(entry: Entry, match: Match) -> Document:
+    """A document whose content is what is matched, with the whole entry in its meta."""
+    from haystack import Document
+
+    return Document(content=entry.text(match), meta={**entry.other, "question": entry.question, "answer": entry.answer})
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """A document that was found; `bm25_rank` is its place among the candidates, from 1; `None` if BM25 gave none."""
+
+    document: Document
+    bm25_rank: int | None
+
+
+@dataclass(frozen=True)
+class FAQSearch:
+    """A YAML pipeline that declares where a query goes in and where documents come out, as Hayhooks reads it, too.
+
+    Attributes:
+        path: its file, for messages.
+        pipeline: loaded by Haystack.
+        query: the "component.socket" targets of the query.
+        last: the component whose documents are the result.
+    """
+
+    path: Path
+    pipeline: Pipeline
+    query: list[str]
+    last: str
+
+    @classmethod
+    def load(cls, path: Path) -> FAQSearch:
+        """Read the file.
+
+        Raises:
+            InputError: no such file, not a pipeline, one that Haystack refuses, or no such declarations.
+        """
+        pipeline, declared = load_pipeline(path)
+        query = (declared.get("inputs") or {}).get("query")
+        documents = (declared.get("outputs") or {}).get("documents")
+        if not query or not isinstance(documents, str):
+            raise InputError(
+                f"{path}: expected 'inputs: query: component.socket' and 'outputs: documents: component.documents', "
+                f"found inputs {declared.get('inputs')} and outputs {declared.get('outputs')}."
+            )
+        return cls(path, pipeline, [query] if isinstance(query, str) else list(query), documents.split(".")[0])
+
+    @property
+    def place(self) -> str:
+        """Where its documents are, for messages."""
+        return ", ".join(dict.fromkeys(map(place_of, self._stores())))
+
+    def index(self, documents: list[Document]) -> None:
+        """Write the documents into every store that the pipeline retrieves from; entries that are equal are one."""
+        from haystack.document_stores.types import DuplicatePolicy
+
+        for store in self._stores():
+            # Equal ids are equal documents, and the stored one may have the mark of `ap-ranker index`.
+            store.write_documents(documents, policy=DuplicatePolicy.SKIP)
+
+    def check_filled(self) -> None:
+        """An empty store has no answers; an `InputError` says how to fill it."""
+        if not any(store.count_documents() for store in self._stores()):
+            raise InputError(
+                f"{self.path}: expected documents in {self.place}, found none. Give --documents, or write them with "
+                "`ap-ranker index` if the store lasts."
+            )
+
+    def _stores(self) -> list[Any]:
+        stores = find_stores(self.pipeline)
+        if not stores:
+            raise InputError(f"{self.path}: expected a retriever with a document store, found none.")
+        return stores
+
+    def warm_up(self) -> None:
+        """Load the model and open or build the index, which the first question would do otherwise."""
+        self.pipeline.warm_up()
+        self.run("Is anything there?")
+
+    def run(self, question: str, top_k: int | None = None) -> list[Document]:
+        """The documents for a question, best first; `None` leaves their number to the pipeline."""
+        return self._run(question, top_k, set())[self.last]["documents"]
+
+    def ranked(self, question: str) -> list[Ranked]:
+        """The documents for a question, best first, each with the place that BM25 gave it."""
+        retriever = self._bm25()
+        results = self._run(question, None, {retriever} if retriever else set())
+        fetched = results.get(retriever, {}).get("documents", []) if retriever else []
+        places = {document.id: place for place, document in enumerate(fetched, start=1)}
+        return [Ranked(document, places.get(document.id)) for document in results[self.last]["documents"]]
+
+    def explain(self, question: str, document: Document) -> tuple[str, str, Explanation]:
+        """The texts that were compared, and how much each of their words counted.
+
+        Raises:
+            InputError: the pipeline has no ranker of ours, or its model weighs no words.
+        """
+        from haystack_integrations.components.rankers.ap_ranker import AnswerRanker
+
+        for name in self.pipeline.graph.nodes:
+            component = self.pipeline.get_component(name)
+            if isinstance(component, AnswerRanker):
+                return component.explanation(question, document)
+        raise InputError(f"{self.path}: expected a ranker of ap-ranker, which can tell its reasons, found none.")
+
+    def _bm25(self) -> str | None:
+        """The component that fetches candidates by BM25."""
+        components = ((name, self.pipeline.get_component(name)) for name in self.pipeline.graph.nodes)
+        return next((name for name, one in components if "BM25" in type(one).__name__), None)
+
+    def _run(self, question: str, top_k: int | None, also: set[str]) -> dict[str, Any]:
+        data: dict[str, dict[str, Any]] = {self.last: {} if top_k is None else {"top_k": top_k}}
+        for target in self.query:
+            component, socket = target.split(".", 1)
+            data.setdefault(component, {})[socket] = question
+        return self.pipeline.run(data, include_outputs_from=also)

@@ -1,0 +1,69 @@
+"""`ap-ranker serve` up to the moment it listens; tests/serving has what it then answers."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+import yaml
+from conftest import ROOT
+from typer.testing import CliRunner, Result
+
+pytest.importorskip("hayhooks", reason="the extra serve is not installed")
+
+import uvicorn
+
+from ap_ranker.cli import serve as serve_module
+from ap_ranker.cli.main import app
+from ap_ranker.errors import InputError
+
+
+@pytest.fixture
+def folder(tmp_path: Path, checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    declared = yaml.safe_load((ROOT / "pipelines" / "faq_search.yaml").read_text())
+    declared["components"]["ranker"]["init_parameters"]["model"] = str(checkpoint)
+    (tmp_path / "search.yaml").write_text(yaml.safe_dump(declared))
+    (tmp_path / "faq.csv").write_text("question,answer\nwhere is it,on its way\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(uvicorn.Server, "run", lambda server, sockets: sockets[0].close())
+    return tmp_path
+
+
+def run(*options: str, documents: bool = True) -> Result:
+    command = ["serve", "--pipeline", "search.yaml", "--port", "0", *options]
+    return CliRunner().invoke(app, command + ["--documents", "faq.csv"] * documents)
+
+
+@pytest.mark.parametrize(("host", "open_"), [("127.0.0.1", False), ("localhost", False), ("0.0.0.0", True)])
+def test_it_says_where_it_listens_and_who_can_reach_it(folder: Path, host: str, open_: bool) -> None:
+    result = run("--host", host)
+    assert result.exit_code == 0, result.output
+    assert f"Search page: http://{host}:" in result.stdout
+    assert ("Warning: other machines can reach 0.0.0.0" in result.stderr) == open_
+    assert (folder / "feedback.jsonl").exists()
+
+
+def test_the_missing_extra(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serve_module.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(InputError, match=r'pip install "ap-ranker\[serve\]"'):
+        raise run().exception or AssertionError
+
+
+def test_a_port_that_is_taken(folder: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        error = run("--port", str(taken.getsockname()[1])).exception
+    assert isinstance(error, InputError)
+    assert "cannot be used (Address already in use). Choose others with --host and --port." in str(error)
+
+
+def test_what_is_wrong_is_said_before_it_listens(folder: Path) -> None:
+    assert "expected documents in" in str(run(documents=False).exception)
+    assert "ends in .jsonl" in str(run("--feedback", "feedback.txt").exception)
+    declared = yaml.safe_load((folder / "search.yaml").read_text())
+    declared["components"]["ranker"]["init_parameters"]["model"] = "nowhere"
+    (folder / "search.yaml").write_text(yaml.safe_dump(declared))
+    (folder / "faq.csv").write_text("question,answer\nnothing,like the warm-up\n")
+    result = run()
+    assert isinstance(result.exception, InputError)
+    assert "nowhere" in str(result.exception)

@@ -1,0 +1,43 @@
+"""A FAQ search of three entries; its checkpoint is not trained, so the order is whatever it says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from conftest import ROOT, TEXTS, write_checkpoint
+
+pytest.importorskip("hayhooks", reason="the extra serve is not installed")
+
+from ap_ranker.data.faq import Entry, Match
+from ap_ranker.serving.search import FAQSearch, to_document
+
+ENTRIES = [Entry(question, answer, {}, "") for question, answer in zip(TEXTS[::2], TEXTS[1::2], strict=True)]
+NASTY = Entry("<script>alert(1)</script> my <b>bike</b>?", '<img src=x onerror="alert(2)"> & \N{BICYCLE} bike', {}, "")
+
+
+def write_pipeline(folder: Path, checkpoint: Path, **ranker: Any) -> Path:
+    declared = yaml.safe_load((ROOT / "pipelines" / "faq_search.yaml").read_text())
+    declared["components"]["ranker"]["init_parameters"] |= {"model": str(checkpoint), **ranker}
+    path = folder / "search.yaml"
+    path.write_text(yaml.safe_dump(declared))
+    return path
+
+
+def filled(path: Path) -> FAQSearch:
+    search = FAQSearch.load(path)
+    search.index([to_document(entry, Match.both) for entry in [*ENTRIES, NASTY]])
+    return search
+
+
+@pytest.fixture
+def search(tmp_path: Path, checkpoint: Path) -> FAQSearch:
+    return filled(write_pipeline(tmp_path, checkpoint))
+
+
+@pytest.fixture(scope="session")
+def blind_checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of a model without attention."""
+    return write_checkpoint("qa-cnn", tmp_path_factory.mktemp("blind") / "ranker")

@@ -1,0 +1,170 @@
+"""The page as a user has it: `ap-ranker serve` in a process of its own, and a browser without a window."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+pytest.importorskip("hayhooks", reason="the extra serve is not installed")
+pytest.importorskip("playwright", reason="playwright is not installed")
+
+from playwright.sync_api import Page, Route, expect, sync_playwright
+
+from ap_ranker.cli.main import app
+
+from .conftest import NASTY, write_pipeline
+
+TOPICS = ("parcel", "refund", "battery", "helmet")
+PATTERNS = ("where is my {}", "the {} is gone", "help with a {}", "tell me of the {}", "a {} please")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Toy data, and a checkpoint that has learnt it."""
+    place = tmp_path_factory.mktemp("browser")
+    rows = [f"{pattern.format(topic)},All about your {topic}.\n" for topic in TOPICS for pattern in PATTERNS]
+    (place / "pairs.csv").write_text("question,answer\n" + "".join(rows))
+    (place / "settings.yaml").write_text("options: {filters: 16}\nembedding_size: 16\nepochs: 40\n")
+    entries = [{"question": f"What of the {topic}?", "answer": f"All about your {topic}."} for topic in TOPICS]
+    entries.append({"question": NASTY.question, "answer": NASTY.answer})
+    (place / "faq.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in entries))
+    command = ["train", place / "pairs.csv", "--config", place / "settings.yaml", "--output", place / "ranker"]
+    result = CliRunner().invoke(app, [*map(str, command), "--device", "cpu"])
+    assert result.exit_code == 0, result.output
+    write_pipeline(place, place / "ranker")
+    return place
+
+
+@pytest.fixture(scope="module")
+def address(folder: Path) -> Iterator[str]:
+    command = ["serve", "--documents", "faq.jsonl", "--pipeline", "search.yaml", "--port", "0"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ap_ranker.cli.main", *command],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
+    assert process.stdout is not None
+    found = re.search(r"http://127\.0\.0\.1:\d+/", process.stdout.readline())
+    assert found, "the server did not start"
+    yield found[0]
+    process.send_signal(signal.SIGINT)
+    assert process.wait(20) in (0, 130, -signal.SIGINT)
+
+
+@pytest.fixture(scope="module")
+def browser_path() -> str:
+    path = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if path is None:
+        pytest.skip("no browser here (Debian: apt-get install chromium)")
+    return path
+
+
+@pytest.fixture
+def page(browser_path: str, address: str) -> Iterator[Page]:
+    """The page; a test fails if it asks another host, says anything in the console, or lets a program in a text run."""
+    wrong: list[str] = []
+
+    def watch(route: Route) -> None:
+        if not route.request.url.startswith(address):
+            wrong.append(route.request.url)
+        route.continue_()
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=browser_path, args=["--no-sandbox"])
+        page = browser.new_page()
+        page.set_default_timeout(10_000)
+        page.route("**/*", watch)
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on("dialog", lambda dialog: (wrong.append(dialog.message), dialog.dismiss()))
+        page.on("console", lambda message: wrong.append(message.text) if "favicon" not in str(message.location) else 0)
+        page.goto(address)
+        yield page
+        browser.close()
+    assert wrong == []
+
+
+def ask(page: Page, question: str) -> None:
+    page.get_by_label("Your question").fill(question)
+    page.keyboard.press("Enter")
+
+
+def test_a_question_its_reasons_and_feedback(page: Page, folder: Path) -> None:
+    ask(page, "help my battery is gone")
+    first = page.locator("#answers article").first
+    expect(first.locator(".stored")).to_have_text("What of the battery?")
+    expect(first.locator(".text")).to_have_text("All about your battery.")
+    expect(first.locator(".numbers")).to_have_text(re.compile(r"score 0\.\d{3} · BM25 rank 1"))
+    first.get_by_role("button", name="Which words counted?").click()
+    marks = first.locator(".heat b")
+    expect(marks.first).to_be_visible()
+    assert [word.lower() for word in marks.all_inner_texts()[:5]] == ["help", "my", "battery", "is", "gone"]
+    heats = [float(mark.evaluate("mark => mark.style.getPropertyValue('--w')")) for mark in marks.all()]
+    assert max(heats[:5]) == 1
+    colours = {mark.evaluate("mark => getComputedStyle(mark).backgroundColor") for mark in marks.all()}
+    assert len(colours) > 1  # the policy of the page let the weights through
+    first.get_by_role("button", name="This answered it").click()
+    expect(first.locator(".thanks")).to_have_text("Thank you.")
+    (line,) = map(json.loads, (folder / "feedback.jsonl").read_text().splitlines())
+    kept = {name: line[name] for name in ("question", "answer", "label")}
+    matched = "What of the battery?\nAll about your battery."
+    assert kept == {"question": "help my battery is gone", "answer": matched, "label": 1}
+
+
+def test_no_good_answer(page: Page) -> None:
+    ask(page, "zebra crossing")
+    expect(page.get_by_role("status").first).to_have_text("No good answer found. Try other words.")
+    expect(page.locator("#answers article")).to_have_count(0)
+
+
+def test_text_is_never_html(page: Page) -> None:
+    ask(page, "bike <img src=x onerror=alert(3)>")
+    first = page.locator("#answers article").first
+    expect(first.locator(".stored")).to_have_text(NASTY.question)
+    expect(first.locator(".text")).to_have_text(NASTY.answer)
+    first.get_by_role("button", name="Which words counted?").click()
+    expect(first.locator(".heat p").last).to_have_text(f"{NASTY.question} {NASTY.answer}")
+    assert page.locator("main img, main script").count() == 0
+    words = first.locator(".heat p").last.locator("b").all_inner_texts()
+    assert words[-1] == "bike"  # behind a character that takes two units in the browser's strings
+
+
+def test_keyboard(page: Page) -> None:
+    expect(page.get_by_label("Your question")).to_be_focused()
+    ask(page, "where is my parcel")
+    cards = page.locator("#answers article")
+    expect(cards.nth(1)).to_be_visible()
+    page.keyboard.press("ArrowDown")
+    expect(cards.nth(0)).to_be_focused()
+    page.keyboard.press("ArrowDown")
+    expect(cards.nth(1)).to_be_focused()
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("Enter")
+    expect(cards.nth(0).locator(".heat")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_label("Your question")).to_be_focused()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_phone(page: Page, scheme: str) -> None:
+    page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+    page.set_viewport_size({"width": 320, "height": 640})
+    ask(page, "where is my " + "parcel" * 60 + " battery")
+    expect(page.locator("#answers article").first).to_be_visible()
+    page.locator(".why").first.click()
+    expect(page.locator(".heat b").first).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 320
+    ink, paper = (page.evaluate(f"getComputedStyle(document.body).{name}") for name in ("color", "backgroundColor"))
+    brightness = [sum(map(int, re.findall(r"\d+", colour))) for colour in (ink, paper)]
+    assert (brightness[0] > brightness[1]) == (scheme == "dark")
