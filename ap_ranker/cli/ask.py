@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
-from ap_ranker.data.faq import DEFAULT_MATCH, Match, read_faq
+from ap_ranker.cli.options import SEARCH_PIPELINE, Documents, MatchEntry, SearchPipeline
+from ap_ranker.data.faq import DEFAULT_MATCH, read_faq
 from ap_ranker.errors import InputError
-from ap_ranker.serving.search import FAQSearch, to_document
+from ap_ranker.serving.search import FAQSearch
 from ap_ranker.serving.stores import one_clear_message
 
 if TYPE_CHECKING:
@@ -23,12 +23,9 @@ console = Console(soft_wrap=True)
 
 def ask(
     questions: Annotated[list[str], typer.Argument(help="One question, or several.")],
-    documents: Annotated[
-        Path | None,
-        typer.Option(help="The FAQ: a file with columns question and answer; without it, what the store holds."),
-    ] = None,
-    pipeline: Annotated[Path, typer.Option(help="A Haystack pipeline.")] = Path("pipelines/faq_search.yaml"),
-    match: Annotated[Match, typer.Option(help="Which text of an entry is compared with the question.")] = DEFAULT_MATCH,
+    documents: Documents = None,
+    pipeline: SearchPipeline = SEARCH_PIPELINE,
+    match: MatchEntry = DEFAULT_MATCH,
     top_k: Annotated[
         int | None, typer.Option(help="How many answers to show; by default as the pipeline says.")
     ] = None,
@@ -41,10 +38,7 @@ def ask(
     search = FAQSearch.load(pipeline)
     results = []
     with one_clear_message(pipeline, search.place):
-        if entries is None:
-            search.check_filled()
-        else:
-            search.index([to_document(entry, match) for entry in entries])
+        search.fill(entries, match)
         for question in questions:
             found = search.run(question, top_k)
             results.append({"question": question, "answers": [_answer(document) for document in found]})

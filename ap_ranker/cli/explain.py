@@ -24,7 +24,6 @@ def explain(
     device: Device = "auto",
 ) -> None:
     """Show how much each word of a question and of an answer counted for the answer's score."""
-    from ap_ranker.cli.heat_map import page
     from ap_ranker.cli.plot import check_plotting, plot_explanation
 
     if output.suffix not in (".html", ".png"):
@@ -33,7 +32,8 @@ def explain(
         raise InputError(f"{output}: expected an existing folder, found no {str(output.parent)!r}.")
     if output.suffix == ".png":
         check_plotting()
-    from ap_ranker.ranking.ranker import Ranker  # after the checks: torch takes seconds to load
+    from ap_ranker.cli.heat_map import page  # after the checks: torch takes seconds to load
+    from ap_ranker.ranking.ranker import Ranker
 
     ranker = Ranker.from_pretrained(checkpoint, device)
     assert ranker.config is not None

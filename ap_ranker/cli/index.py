@@ -16,7 +16,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from ap_ranker.data.faq import DEFAULT_MATCH, Match, read_faq
+from ap_ranker.cli.options import MatchEntry
+from ap_ranker.data.faq import DEFAULT_MATCH, read_faq
 from ap_ranker.errors import InputError
 from ap_ranker.serving.search import to_document
 from ap_ranker.serving.stores import find_stores, load_pipeline, one_clear_message, place_of
@@ -38,7 +39,7 @@ BATCH = 500
 def index(
     documents: Annotated[Path, typer.Argument(help="The FAQ: a file with columns question and answer.")],
     pipeline: Annotated[Path, typer.Option(help="A Haystack pipeline with a document store.")],
-    match: Annotated[Match, typer.Option(help="Which text of an entry is compared with the question.")] = DEFAULT_MATCH,
+    match: MatchEntry = DEFAULT_MATCH,
 ) -> None:
     """Make a document store hold a FAQ: entries are added, changed and removed as the file says.
 

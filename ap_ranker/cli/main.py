@@ -9,10 +9,9 @@ import sys
 import typer
 from rich.console import Console
 from rich.logging import RichHandler
-from rich.markup import escape
 
 from ap_ranker.cli import ask, benchmark, compare, encode, evaluate, explain, index, models, serve, train, tune
-from ap_ranker.errors import InputError
+from ap_ranker.cli.mistakes import mistakes_reported
 
 app = typer.Typer(
     help="Train and use small neural rankers for FAQ search.",
@@ -45,10 +44,8 @@ def main() -> None:
     )
     logging.getLogger("ap_ranker").setLevel(logging.INFO)  # what training left out, for one
     try:
-        app()
-    except InputError as error:
-        errors.print(f"[bold red]Error:[/] {escape(str(error))}", soft_wrap=True, highlight=False)
-        sys.exit(2)
+        with mistakes_reported():
+            app()
     except KeyboardInterrupt:
         errors.print("Stopped.")
         sys.exit(130)

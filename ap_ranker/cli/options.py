@@ -9,6 +9,13 @@ import typer
 
 from ap_ranker.data.faq import Match
 
+Documents = Annotated[
+    Path | None,
+    typer.Option(help="The FAQ: a file with columns question and answer; without it, what the store holds."),
+]
+SearchPipeline = Annotated[Path, typer.Option(help="A Haystack pipeline.")]
+SEARCH_PIPELINE = Path("pipelines/faq_search.yaml")
+MatchEntry = Annotated[Match, typer.Option(help="Which text of an entry is compared with the question.")]
 Answers = Annotated[
     Path | None, typer.Option(help="The file of answers (aid, answer); by default answers.* beside the questions.")
 ]

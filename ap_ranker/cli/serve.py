@@ -13,21 +13,19 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from ap_ranker.data.faq import DEFAULT_MATCH, Match, read_faq
+from ap_ranker.cli.options import SEARCH_PIPELINE, Documents, MatchEntry, SearchPipeline
+from ap_ranker.data.faq import DEFAULT_MATCH, read_faq
 from ap_ranker.errors import InputError
-from ap_ranker.serving.search import FAQSearch, to_document
+from ap_ranker.serving.search import FAQSearch
 from ap_ranker.serving.stores import one_clear_message
 
 console = Console(soft_wrap=True)
 
 
 def serve(
-    documents: Annotated[
-        Path | None,
-        typer.Option(help="The FAQ: a file with columns question and answer; without it, what the store holds."),
-    ] = None,
-    pipeline: Annotated[Path, typer.Option(help="A Haystack pipeline.")] = Path("pipelines/faq_search.yaml"),
-    match: Annotated[Match, typer.Option(help="Which text of an entry is compared with the question.")] = DEFAULT_MATCH,
+    documents: Documents = None,
+    pipeline: SearchPipeline = SEARCH_PIPELINE,
+    match: MatchEntry = DEFAULT_MATCH,
     score_threshold: Annotated[
         float | None,
         typer.Option(help="Answers with a lower score are not good enough; by default as the pipeline says."),
@@ -50,10 +48,7 @@ def serve(
     entries = None if documents is None else read_faq(documents)
     search = FAQSearch.load(pipeline)
     with one_clear_message(pipeline, search.place):
-        if entries is None:
-            search.check_filled()
-        else:
-            search.index([to_document(entry, match) for entry in entries])
+        search.fill(entries, match)
         search.warm_up()  # before it listens: what is wrong is said here, and the first user does not wait
 
     import uvicorn

@@ -15,7 +15,7 @@ from ap_ranker.models.base import AnswerModel, States
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.checkpoint import CheckpointConfig, find_checkpoint, load_checkpoint
 from ap_ranker.ranking.encodings import Encodings, fingerprint
-from ap_ranker.ranking.explanation import Explanation, no_attention, tokens_of
+from ap_ranker.ranking.explanation import Explanation, Token, no_attention, tokens_of
 from ap_ranker.ranking.precision import Precision, ReducedStates
 from ap_ranker.text.batch import TokenBatch
 from ap_ranker.text.subwords import AnyTokenizer
@@ -129,9 +129,17 @@ class Ranker:
             scores[rows] = self.model.match(state, states)[0].float().cpu()
         return scores
 
-    @torch.inference_mode()
     def explain(self, question: str, answer: str) -> Explanation:
-        """How much each word of the question and of the answer counted for the answer's score.
+        """The answer's score, and how much each word of the question and of the answer counted for it.
+
+        Raises:
+            InputError: the model weighs no words.
+        """
+        return Explanation(self.score(question, [answer]).item(), *self.weigh(question, answer))
+
+    @torch.inference_mode()
+    def weigh(self, question: str, answer: str) -> tuple[list[Token], list[Token]]:
+        """The tokens of both texts, as `explain` has them, without the score.
 
         Raises:
             InputError: the model weighs no words.
@@ -141,8 +149,7 @@ class Ranker:
         attention = self.model.attend(*batches)
         if attention is None:
             raise no_attention(self.config.model if self.config else type(self.model).__name__)
-        return Explanation(
-            self.score(question, [answer]).item(),
+        return (
             tokens_of(question, self.tokenizer.spans(question), attention.questions),
             tokens_of(answer, self.tokenizer.spans(answer), attention.answers),
         )

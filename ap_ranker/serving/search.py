@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -68,6 +69,13 @@ class FAQSearch:
     def place(self) -> str:
         """Where its documents are, for messages."""
         return ", ".join(dict.fromkeys(map(place_of, self._stores())))
+
+    def fill(self, entries: Sequence[Entry] | None, match: Match) -> None:
+        """Write a FAQ's entries into the store; without any, make sure that it holds documents already."""
+        if entries is None:
+            self.check_filled()
+        else:
+            self.index([to_document(entry, match) for entry in entries])
 
     def index(self, documents: list[Document]) -> None:
         """Write the documents into every store that the pipeline retrieves from; entries that are equal are one."""

@@ -9,10 +9,10 @@ from tokenizers import Tokenizer
 
 from ap_ranker.errors import InputError
 from ap_ranker.text.batch import UNKNOWN, Span
-from ap_ranker.text.tokenizer import WordTokenizer
+from ap_ranker.text.tokenizer import Vocabulary, WordTokenizer
 
 
-class SubwordTokenizer:
+class SubwordTokenizer(Vocabulary):
     """Turns texts into lists of token ids, with the vocabulary and the special tokens of a pretrained encoder."""
 
     segmenter: str | None = None
@@ -33,15 +33,6 @@ class SubwordTokenizer:
         self._tokenizer = tokenizer
         self.max_tokens = max_tokens
 
-    @property
-    def words(self) -> list[str]:
-        """The vocabulary; a subword's position is its token id."""
-        vocabulary = self._tokenizer.get_vocab()
-        return sorted(vocabulary, key=vocabulary.__getitem__)
-
-    def __len__(self) -> int:
-        return self._tokenizer.get_vocab_size()
-
     def encode(self, texts: Sequence[str]) -> tuple[list[list[int]], int]:
         """Token ids of each text, and how many texts were longer than `max_tokens` and have been cut."""
         encoded = self._tokenizer.encode_batch_fast(list(texts))
@@ -60,10 +51,6 @@ class SubwordTokenizer:
             spans.append((last, last) if special else (start, end))
             last = spans[-1][1]
         return spans or [(0, 0)]
-
-    def save(self, path: Path) -> None:
-        """Write `tokenizer.json`."""
-        self._tokenizer.save(str(path))
 
     @classmethod
     def load(cls, path: Path, max_tokens: int) -> SubwordTokenizer:

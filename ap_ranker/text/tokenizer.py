@@ -39,7 +39,26 @@ def split_words(text: str, *, characters: bool = True) -> list[str]:
     return [word for word, _ in _pre_tokenizer.pre_tokenize_str(_normalizer(characters).normalize_str(text))]
 
 
-class WordTokenizer:
+class Vocabulary:
+    """What a tokenizer of words and one of subwords have in common."""
+
+    _tokenizer: Tokenizer
+
+    @property
+    def words(self) -> list[str]:
+        """The vocabulary; a word's (or subword's) position is its token id."""
+        vocabulary = self._tokenizer.get_vocab()
+        return sorted(vocabulary, key=vocabulary.__getitem__)
+
+    def __len__(self) -> int:
+        return self._tokenizer.get_vocab_size()
+
+    def save(self, path: Path) -> None:
+        """Write `tokenizer.json`."""
+        self._tokenizer.save(str(path))
+
+
+class WordTokenizer(Vocabulary):
     """Turns texts into lists of token ids, with a vocabulary that is fixed when it is built.
 
     It is saved as `tokenizer.json` beside the weights and never rebuilt: a vocabulary that changes between training and
@@ -95,15 +114,6 @@ class WordTokenizer:
         ready = _word_level({word: row for row, word in enumerate(vocabulary)}, characters)
         return cls(ready, max_tokens, segmenter)
 
-    @property
-    def words(self) -> list[str]:
-        """The vocabulary; a word's position is its token id."""
-        vocabulary = self._tokenizer.get_vocab()
-        return sorted(vocabulary, key=vocabulary.__getitem__)
-
-    def __len__(self) -> int:
-        return self._tokenizer.get_vocab_size()
-
     def encode(self, texts: Sequence[str]) -> tuple[list[list[int]], int]:
         """Token ids of each text, and how many texts were longer than `max_tokens` and have been cut.
 
@@ -129,10 +139,6 @@ class WordTokenizer:
             joined = list(islice(words, len(phrase_words(self._tokenizer.id_to_token(token) or "")) or 1))
             spans.append((joined[0][0], joined[-1][1]))
         return spans or [(0, 0)]
-
-    def save(self, path: Path) -> None:
-        """Write `tokenizer.json`."""
-        self._tokenizer.save(str(path))
 
     @classmethod
     def load(cls, path: Path, max_tokens: int, segmenter: str | None = None) -> WordTokenizer:

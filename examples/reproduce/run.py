@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import shlex
 import subprocess
-import sys
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
@@ -19,10 +18,10 @@ import typer
 from protocols import PROTOCOLS, read_parts
 from results import Measured, Row, add_row, read_papers
 from rich.console import Console
-from rich.markup import escape
 
 from ap_ranker.benchmark.machine import describe_machine
 from ap_ranker.cli.data import describe
+from ap_ranker.cli.mistakes import mistakes_reported
 from ap_ranker.cli.options import Device
 from ap_ranker.cli.progress import EpochLines
 from ap_ranker.errors import InputError
@@ -191,8 +190,5 @@ def _written_out(name: str, config: Path, folder: Path, embeddings: str, seeds: 
 
 
 if __name__ == "__main__":
-    try:
+    with mistakes_reported():
         typer.run(command)
-    except InputError as error:
-        Console(stderr=True).print(f"[bold red]Error:[/] {escape(str(error))}", soft_wrap=True, highlight=False)
-        sys.exit(2)

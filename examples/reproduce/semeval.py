@@ -7,7 +7,6 @@ gets train.tsv.gz, dev.tsv.gz and test.tsv.gz with qid, question (subject and bo
 from __future__ import annotations
 
 import gzip
-import sys
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -15,8 +14,8 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 
+from ap_ranker.cli.mistakes import mistakes_reported
 from ap_ranker.data.tables import Row, read_table
 from ap_ranker.errors import InputError
 from ap_ranker.files import written_whole
@@ -88,8 +87,5 @@ def _write(path: Path, comments: Iterable[Comment]) -> None:
 
 
 if __name__ == "__main__":
-    try:
+    with mistakes_reported():
         typer.run(prepare)
-    except InputError as error:
-        Console(stderr=True).print(f"[bold red]Error:[/] {escape(str(error))}", soft_wrap=True, highlight=False)
-        sys.exit(2)

@@ -5,7 +5,6 @@ python examples/small_data/run.py --data examples/faq --covid covid-faq-en.csv.g
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -14,10 +13,10 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 from sampling import Parts, draw, read_covid, read_folder
 from tables import MEASURES, Row, add_row, fused, spread
 
+from ap_ranker.cli.mistakes import mistakes_reported
 from ap_ranker.cli.options import Device
 from ap_ranker.cli.progress import EpochLines
 from ap_ranker.data.dataset import Dataset
@@ -188,8 +187,5 @@ def _numbers(option: str, text: str) -> list[int]:
 
 
 if __name__ == "__main__":
-    try:
+    with mistakes_reported():
         typer.run(command)
-    except InputError as error:
-        Console(stderr=True).print(f"[bold red]Error:[/] {escape(str(error))}", soft_wrap=True, highlight=False)
-        sys.exit(2)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -223,7 +223,7 @@ class AnswerRanker:
         self.warm_up()
         assert self._ranker is not None
         candidates = _deduplicate_documents(documents)
-        question = self.query_prefix + query + self.query_suffix
+        question = self._question(query)
         scores = self._ranker.score(question, [self._text(document) for document in candidates], self.batch_size)
         weight = self._ranker.config.bm25_weight if self.fuse_scores and self._ranker.config else 0.0
         if weight:
@@ -280,13 +280,20 @@ class AnswerRanker:
         """
         self.warm_up()
         assert self._ranker is not None
-        question, answer = self.query_prefix + query + self.query_suffix, self._text(document)
+        question, answer = self._question(query), self._text(document)
         return question, answer, self._ranker.explain(question, answer)
 
     def _explained(self, query: str, document: Document) -> Document:
-        found = self.explanation(query, document)[-1].to_dict()
-        reasons = {side: found[side] for side in ("question", "answer")}
+        assert self._ranker is not None
+        sides = self._ranker.weigh(self._question(query), self._text(document))  # its score is known already
+        reasons = {
+            side: [asdict(token) for token in tokens]
+            for side, tokens in zip(("question", "answer"), sides, strict=True)
+        }
         return replace(document, meta={**document.meta, "explanation": reasons})
+
+    def _question(self, query: str) -> str:
+        return self.query_prefix + query + self.query_suffix
 
     def _text(self, document: Document) -> str:
         values = [document.meta.get(name) for name in self.meta_fields_to_embed]
