@@ -37,35 +37,48 @@ def check_plotting() -> None:
 
 
 def plot_comparison(comparison: Comparison, path: Path) -> None:
-    """Draw MRR as bars with their standard deviation, BM25 and random order as lines, and MRR against time."""
+    """Draw MRR as bars with their deviation, BM25 and random order as lines; MRR against time, P@1 against size."""
     from matplotlib.figure import Figure
-    from matplotlib.ticker import LogLocator, NullFormatter
 
     results = comparison.results[::-1]  # bars are drawn from the bottom up
     labels = [result.label for result in results]
     mrr = [result.mean("MRR") for result in results]
-    figure = Figure(figsize=(11, 2 + 0.28 * len(results)), layout="constrained")
-    bars, costs = figure.subplots(1, 2)
+    learnt = [result for result in results if result.parameters]  # the axis of sizes is logarithmic
+    figure = Figure(figsize=(16 if learnt else 11, 2 + 0.28 * len(results)), layout="constrained")
+    bars, costs, *sizes = figure.subplots(1, 3 if learnt else 2)
     bars.barh(labels, mrr, xerr=[result.deviation("MRR") for result in results], color="tab:blue", alpha=0.8)
     bars.axvline(comparison.bm25["MRR"], color="tab:orange", label="BM25")
     bars.axvline(comparison.random["MRR"], color="grey", linestyle=":", label="random order")
     bars.set_xlabel("MRR")
     bars.legend(loc="lower right")
-    milliseconds = [result.seconds_per_question * 1000 for result in results]
-    costs.scatter(milliseconds, mrr, color="tab:blue")
-    for label, x, y in zip(labels, milliseconds, mrr, strict=True):
-        costs.annotate(label, (x, y), fontsize=7, xytext=(3, 3), textcoords="offset points")
+    times = {result.label: (result.seconds_per_question * 1000, result.mean("MRR")) for result in results}
+    _draw_costs(costs, times, "milliseconds per question, answers encoded beforehand")
     costs.axhline(comparison.bm25["MRR"], color="tab:orange")
-    costs.set_xscale("log")
-    costs.margins(x=0.2)  # room for the labels
-    costs.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    costs.xaxis.set_major_formatter("{x:g}")
-    costs.xaxis.set_minor_formatter(NullFormatter())
-    costs.set_xlabel("milliseconds per question, answers encoded beforehand")
     costs.set_ylabel("MRR")
+    for axes in sizes:
+        parameters = {result.label: (float(result.parameters), result.mean("P@1")) for result in learnt}
+        _draw_costs(axes, parameters, "parameters beside the word vectors")
+        axes.axhline(comparison.bm25["P@1"], color="tab:orange")
+        axes.set_ylabel("P@1")
     figure.suptitle(f"{comparison.n_questions:,} questions, {len(comparison.seeds)} seed(s)")
     with written_whole(path) as draft:
         figure.savefig(draft, format="png", dpi=150)
+
+
+def _draw_costs(axes: Axes, points: dict[str, tuple[float, float]], name: str) -> None:
+    """Named points over a logarithmic axis of what they cost."""
+    from matplotlib.ticker import EngFormatter, LogLocator, NullFormatter
+
+    axes.scatter(*zip(*points.values(), strict=True), color="tab:blue")
+    for label, place in points.items():
+        axes.annotate(label, place, fontsize=7, xytext=(3, 3), textcoords="offset points")
+    axes.set_xscale("log")
+    axes.margins(x=0.2)  # room for the labels
+    lowest, highest = (end(cost for cost, _ in points.values()) for end in (min, max))
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if highest < 1000 * lowest else (1,)))
+    axes.xaxis.set_major_formatter(EngFormatter(sep="") if highest >= 1000 else "{x:g}")
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.set_xlabel(name)
 
 
 OURS = ("tab:blue", "tab:green", "tab:purple", "tab:cyan", "tab:pink", "tab:olive")
