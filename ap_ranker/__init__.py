@@ -3,6 +3,7 @@
 from ap_ranker import Ranker          # without Haystack
 from ap_ranker import AnswerRanker    # the Haystack component for any checkpoint; APRanker and others for one family
 from ap_ranker import BM25SDocumentStore, BM25SRetriever    # fetch the candidates
+from ap_ranker import FAQSearch       # both in one component
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
         GlobalLocalRanker,
     )
     from haystack_integrations.components.retrievers.ap_ranker.bm25s import BM25SRetriever
+    from haystack_integrations.components.retrievers.ap_ranker.faq_search import FAQSearch
     from haystack_integrations.document_stores.ap_ranker.bm25s import BM25SDocumentStore
 
 __all__ = [
@@ -30,6 +32,7 @@ __all__ = [
     "BM25SDocumentStore",
     "BM25SRetriever",
     "Explanation",
+    "FAQSearch",
     "GlobalLocalRanker",
     "InputError",
     "RankedAnswer",
@@ -44,6 +47,7 @@ _HOMES = {
     "BM25SDocumentStore": "haystack_integrations.document_stores.ap_ranker.bm25s",
     "BM25SRetriever": "haystack_integrations.components.retrievers.ap_ranker.bm25s",
     "Explanation": "ap_ranker.ranking.explanation",
+    "FAQSearch": "haystack_integrations.components.retrievers.ap_ranker.faq_search",
     "GlobalLocalRanker": _COMPONENTS,
     "InputError": "ap_ranker.errors",
     "RankedAnswer": "ap_ranker.ranking.ranker",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -94,6 +95,15 @@ def write_checkpoint(name: str, folder: Path, options: Mapping[str, Any] | None 
         folder, CheckpointConfig(name, chosen, 8, 20, {}, encoder=encoder_of(name)), model, tokenizer, "# card\n"
     )
     return folder
+
+
+@pytest.fixture
+def faq(tmp_path: Path) -> Path:
+    """A FAQ file of three entries."""
+    path = tmp_path / "FAQ.csv"
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([("question", "answer"), *zip(TEXTS[::2], TEXTS[1::2], strict=True)])
+    return path
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from rich.markup import escape
 from ap_ranker.cli.options import SEARCH_PIPELINE, Documents, MatchEntry, SearchPipeline
 from ap_ranker.data.faq import DEFAULT_MATCH, read_faq
 from ap_ranker.errors import InputError
-from ap_ranker.serving.search import FAQSearch
+from ap_ranker.serving.search import DeclaredPipeline
 from ap_ranker.serving.stores import one_clear_message
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def ask(
     if top_k is not None and top_k <= 0:
         raise InputError(f"Expected --top-k above 0, found {top_k}.")
     entries = None if documents is None else read_faq(documents)
-    search = FAQSearch.load(pipeline)
+    search = DeclaredPipeline.load(pipeline)
     results = []
     with one_clear_message(pipeline, search.place):
         search.fill(entries, match)

@@ -16,7 +16,7 @@ from rich.markup import escape
 from ap_ranker.cli.options import SEARCH_PIPELINE, Documents, MatchEntry, SearchPipeline
 from ap_ranker.data.faq import DEFAULT_MATCH, read_faq
 from ap_ranker.errors import InputError
-from ap_ranker.serving.search import FAQSearch
+from ap_ranker.serving.search import DeclaredPipeline
 from ap_ranker.serving.stores import one_clear_message
 
 console = Console(soft_wrap=True)
@@ -46,7 +46,7 @@ def serve(
         raise InputError('The server needs an extra: pip install "ap-ranker[serve]"')
     os.environ.setdefault("HAYHOOKS_LOG_LEVEL", "WARNING")  # else it logs every question
     entries = None if documents is None else read_faq(documents)
-    search = FAQSearch.load(pipeline)
+    search = DeclaredPipeline.load(pipeline)
     with one_clear_message(pipeline, search.place):
         search.fill(entries, match)
         search.warm_up()  # before it listens: what is wrong is said here, and the first user does not wait

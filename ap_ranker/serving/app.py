@@ -22,7 +22,7 @@ from ap_ranker.errors import InputError
 from ap_ranker.ranking.explanation import Token, pieces
 from ap_ranker.serving.feedback import FeedbackFile
 from ap_ranker.serving.limits import Limits, Rate
-from ap_ranker.serving.search import FAQSearch, Ranked
+from ap_ranker.serving.search import DeclaredPipeline, Ranked
 from ap_ranker.serving.stores import one_clear_message
 
 logger = logging.getLogger(__name__)
@@ -71,7 +71,7 @@ class Judged(Chosen):
 
 
 def build_app(
-    search: FAQSearch, feedback: FeedbackFile, *, score_threshold: float | None = None, rate: float | None = None
+    search: DeclaredPipeline, feedback: FeedbackFile, *, score_threshold: float | None = None, rate: float | None = None
 ) -> FastAPI:
     """The application, for any ASGI server.
 
@@ -112,7 +112,7 @@ def _file(content: bytes, media_type: str) -> Callable[[Request], Awaitable[Resp
     return send
 
 
-def _add_search(app: FastAPI, search: FAQSearch, feedback: FeedbackFile, score_threshold: float | None) -> None:
+def _add_search(app: FastAPI, search: DeclaredPipeline, feedback: FeedbackFile, score_threshold: float | None) -> None:
     threads = anyio.CapacityLimiter(THREADS)
 
     async def run(work: Callable[[], T]) -> T:
@@ -201,7 +201,7 @@ def _tokens(tokens: Sequence[Token]) -> list[dict[str, float]] | None:
     return [{"start": start, "end": end, "heat": heat} for start, end, heat in pieces(tokens)]
 
 
-def _add_pipeline(app: FastAPI, search: FAQSearch) -> None:
+def _add_pipeline(app: FastAPI, search: DeclaredPipeline) -> None:
     """Hayhooks' route for the pipeline, `POST /<name of the file>/run`, on the pipeline that the page asks.
 
     Of Hayhooks' own application only this route is taken: the rest lets any client deploy pipelines, and any site ask.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ap_ranker.data.faq import Entry, Match
 from ap_ranker.errors import InputError
-from ap_ranker.serving.stores import find_stores, load_pipeline, place_of
+from ap_ranker.serving.stores import components_of, find_stores, load_pipeline, place_of
 
 if TYPE_CHECKING:
     from haystack import Document, Pipeline
@@ -33,7 +33,7 @@ class Ranked:
 
 
 @dataclass(frozen=True)
-class FAQSearch:
+class DeclaredPipeline:
     """A YAML pipeline that declares where a query goes in and where documents come out, as Hayhooks reads it, too.
 
     Attributes:
@@ -49,7 +49,7 @@ class FAQSearch:
     last: str
 
     @classmethod
-    def load(cls, path: Path) -> FAQSearch:
+    def load(cls, path: Path) -> DeclaredPipeline:
         """Read the file.
 
         Raises:
@@ -87,11 +87,16 @@ class FAQSearch:
 
     def check_filled(self) -> None:
         """An empty store has no answers; an `InputError` says how to fill it."""
-        if not any(store.count_documents() for store in self._stores()):
+        if not self._count():
+            self.pipeline.warm_up()  # a `FAQSearch` reads its file then
+        if not self._count():
             raise InputError(
                 f"{self.path}: expected documents in {self.place}, found none. Give --documents, or write them with "
                 "`ap-ranker index` if the store lasts."
             )
+
+    def _count(self) -> int:
+        return sum(store.count_documents() for store in self._stores())
 
     def _stores(self) -> list[Any]:
         stores = find_stores(self.pipeline)
@@ -124,8 +129,7 @@ class FAQSearch:
         """
         from haystack_integrations.components.rankers.ap_ranker import AnswerRanker
 
-        for name in self.pipeline.graph.nodes:
-            component = self.pipeline.get_component(name)
+        for component in components_of(self.pipeline):
             if isinstance(component, AnswerRanker):
                 return component.explanation(question, document)
         raise InputError(f"{self.path}: expected a ranker of ap-ranker, which can tell its reasons, found none.")

@@ -38,11 +38,23 @@ def load_pipeline(path: Path) -> tuple[Pipeline, dict[str, Any]]:
         raise InputError(f"{path}: expected a Haystack pipeline ({error}).") from error
 
 
+def components_of(pipeline: Pipeline) -> Iterator[Any]:
+    """A pipeline's components; of a super component, such as `FAQSearch`, those inside."""
+    from haystack import Pipeline
+
+    for name in pipeline.graph.nodes:
+        component = pipeline.get_component(name)
+        inside = getattr(component, "pipeline", None)
+        if isinstance(inside, Pipeline):
+            yield from components_of(inside)
+        else:
+            yield component
+
+
 def find_stores(pipeline: Pipeline) -> list[Any]:
     """The document stores of a pipeline's components."""
-    components = (pipeline.get_component(name) for name in pipeline.graph.nodes)
     # Retrievers of other packages keep theirs in `_document_store`.
-    found = (getattr(one, "document_store", getattr(one, "_document_store", None)) for one in components)
+    found = (getattr(one, "document_store", getattr(one, "_document_store", None)) for one in components_of(pipeline))
     return [store for store in found if store is not None]
 
 

@@ -12,7 +12,7 @@ from conftest import ROOT, TEXTS, write_checkpoint
 pytest.importorskip("hayhooks", reason="the extra serve is not installed")
 
 from ap_ranker.data.faq import Entry, Match
-from ap_ranker.serving.search import FAQSearch, to_document
+from ap_ranker.serving.search import DeclaredPipeline, to_document
 
 ENTRIES = [Entry(question, answer, {}, "") for question, answer in zip(TEXTS[::2], TEXTS[1::2], strict=True)]
 NASTY = Entry("<script>alert(1)</script> my <b>bike</b>?", '<img src=x onerror="alert(2)"> & \N{BICYCLE} bike', {}, "")
@@ -26,14 +26,14 @@ def write_pipeline(folder: Path, checkpoint: Path, **ranker: Any) -> Path:
     return path
 
 
-def filled(path: Path) -> FAQSearch:
-    search = FAQSearch.load(path)
+def filled(path: Path) -> DeclaredPipeline:
+    search = DeclaredPipeline.load(path)
     search.index([to_document(entry, Match.both) for entry in [*ENTRIES, NASTY]])
     return search
 
 
 @pytest.fixture
-def search(tmp_path: Path, checkpoint: Path) -> FAQSearch:
+def search(tmp_path: Path, checkpoint: Path) -> DeclaredPipeline:
     return filled(write_pipeline(tmp_path, checkpoint))
 
 

@@ -26,20 +26,20 @@ from ap_ranker.serving import limits
 from ap_ranker.serving.app import HEADERS, build_app
 from ap_ranker.serving.feedback import FeedbackFile
 from ap_ranker.serving.limits import MAX_BYTES, MAX_CLIENTS, Rate
-from ap_ranker.serving.search import FAQSearch
+from ap_ranker.serving.search import DeclaredPipeline
 
 from .conftest import ENTRIES, NASTY, filled, write_pipeline
 
 QUESTION = "where is the parcel with my battery and my money"
 
 
-def client_of(search: FAQSearch, **options: Any) -> TestClient:
+def client_of(search: DeclaredPipeline, **options: Any) -> TestClient:
     app = build_app(search, FeedbackFile(search.path.with_name("feedback.jsonl")), **options)
     return TestClient(app, raise_server_exceptions=False)
 
 
 @pytest.fixture
-def client(search: FAQSearch) -> TestClient:
+def client(search: DeclaredPipeline) -> TestClient:
     return client_of(search)
 
 
@@ -49,7 +49,7 @@ def answers(client: TestClient, question: str = QUESTION) -> list[dict[str, Any]
     return response.json()["answers"]
 
 
-def test_the_ranking_is_the_pipelines_own(client: TestClient, search: FAQSearch) -> None:
+def test_the_ranking_is_the_pipelines_own(client: TestClient, search: DeclaredPipeline) -> None:
     inputs = {"retriever": {"query": QUESTION}, "ranker": {"query": QUESTION}}
     results = search.pipeline.run(inputs, include_outputs_from={"retriever"})
     fetched = [document.id for document in results["retriever"]["documents"]]
@@ -82,7 +82,7 @@ def test_nothing_can_be_deployed(client: TestClient, path: str) -> None:
         assert response.json() == {"error": "Not Found"}
 
 
-def test_no_good_answer(client: TestClient, search: FAQSearch) -> None:
+def test_no_good_answer(client: TestClient, search: DeclaredPipeline) -> None:
     nothing = client.post("/api/search", json={"question": "zebra"}).json()  # no entry has the word
     assert nothing == {"question": "zebra", "found": False, "answers": []}
     scores = [one["score"] for one in answers(client)]
@@ -116,7 +116,7 @@ def test_a_model_without_attention_says_so(tmp_path: Path, blind_checkpoint: Pat
     assert "found qa-cnn, which has no such weights" in response.json()["error"]
 
 
-def test_feedback_is_training_data(client: TestClient, search: FAQSearch) -> None:
+def test_feedback_is_training_data(client: TestClient, search: DeclaredPipeline) -> None:
     found = answers(client)
     for one, helped in ((found[0], True), (found[1], False)):
         response = client.post("/api/feedback", json={"question": QUESTION, "id": one["id"], "helped": helped})
@@ -171,7 +171,9 @@ def test_a_feedback_file_that_cannot_be_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("path", "more"), [("/api/explain", {}), ("/api/feedback", {"helped": True})])
-def test_an_answer_that_was_not_given(client: TestClient, path: str, more: dict[str, bool], search: FAQSearch) -> None:
+def test_an_answer_that_was_not_given(
+    client: TestClient, path: str, more: dict[str, bool], search: DeclaredPipeline
+) -> None:
     response = client.post(path, json={"question": QUESTION, "id": "0" * 64, **more})
     assert response.status_code == 404
     assert response.json() == {"error": "Expected the id of an answer to this question, found another. Ask again."}
@@ -208,7 +210,7 @@ def test_a_body_that_does_not_tell_its_size(client: TestClient) -> None:
     assert response.status_code == 413
 
 
-def test_rate(search: FAQSearch) -> None:
+def test_rate(search: DeclaredPipeline) -> None:
     client = client_of(search, rate=1)
     states = [client.post("/api/search", json={"question": "parcel"}).status_code for _ in range(3)]
     assert states == [200, 200, 429]
@@ -227,7 +229,7 @@ def test_rate_counts_each_client_and_forgets() -> None:
     assert len(rate._clients) == MAX_CLIENTS
 
 
-def test_a_search_that_fails(client: TestClient, search: FAQSearch, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_search_that_fails(client: TestClient, search: DeclaredPipeline, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("a secret of the server")
 
@@ -247,7 +249,7 @@ def test_a_search_that_fails(client: TestClient, search: FAQSearch, monkeypatch:
     ("path", "body"), [("/api/search", {"question": QUESTION}), ("/search/run", {"query": QUESTION})]
 )
 def test_a_search_that_takes_too_long(
-    client: TestClient, search: FAQSearch, monkeypatch: pytest.MonkeyPatch, path: str, body: dict[str, str]
+    client: TestClient, search: DeclaredPipeline, monkeypatch: pytest.MonkeyPatch, path: str, body: dict[str, str]
 ) -> None:
     enough = threading.Event()
     ranker = search.pipeline.get_component("ranker")

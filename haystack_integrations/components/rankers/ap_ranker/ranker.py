@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import torch
-from haystack import Document, component, default_from_dict, default_to_dict
+from haystack import Document, component, default_from_dict, default_to_dict, tracing
 from haystack.utils import ComponentDevice, Secret
 from haystack.utils.misc import _deduplicate_documents
 
@@ -32,6 +32,10 @@ class AnswerRanker:
     A drop-in for `SentenceTransformersSimilarityRanker`: same arguments, same behaviour, a checkpoint of `ap-ranker
     train`, whichever its model, instead of a cross-encoder. Loading is lazy: the first `run`, or `warm_up`, reads the
     checkpoint.
+
+    With Haystack's tracing on, a run's span has the tags `ap_ranker.model`, `ap_ranker.architecture` (`ap-cnn`, ...),
+    `ap_ranker.candidates` (how many different documents), `ap_ranker.cache_hits` (how many of them the cache has) and,
+    where content may be traced, `ap_ranker.question` (as the model reads it).
 
     ```python
     from haystack import Document
@@ -223,8 +227,9 @@ class AnswerRanker:
         self.warm_up()
         assert self._ranker is not None
         candidates = _deduplicate_documents(documents)
-        question = self._question(query)
-        scores = self._ranker.score(question, [self._text(document) for document in candidates], self.batch_size)
+        question, texts = self._question(query), [self._text(document) for document in candidates]
+        self._trace(question, texts)
+        scores = self._ranker.score(question, texts, self.batch_size)
         weight = self._ranker.config.bm25_weight if self.fuse_scores and self._ranker.config else 0.0
         if weight:
             scores = scores + weight * torch.tensor(_bm25_scores(candidates))
@@ -255,6 +260,18 @@ class AnswerRanker:
             scale_score=scale_score,
             score_threshold=score_threshold,
         )
+
+    def _trace(self, question: str, texts: list[str]) -> None:
+        """Tell the span of this run, if Haystack traces, what is ranked; texts only where content may be traced."""
+        if not tracing.is_tracing_enabled() or (span := tracing.tracer.current_span()) is None:
+            return
+        assert self._ranker is not None
+        assert self._ranker.config is not None
+        tags = {"model": self.model, "architecture": self._ranker.config.model, "candidates": len(texts)}
+        if self._ranker.cache is not None:
+            tags["cache_hits"] = self._ranker.cache.count(texts)
+        span.set_tags({f"ap_ranker.{name}": value for name, value in tags.items()})
+        span.set_content_tag("ap_ranker.question", question)
 
     def _check_family(self, found: str) -> None:
         family = MODELS[found].family

@@ -1,6 +1,7 @@
-"""Haystack retrievers of ap-ranker, and what brings another retriever's scores to the same scale."""
+"""Haystack retrievers of ap-ranker, what brings another retriever's scores to the same scale, and a whole search."""
 
 from .bm25s import BM25SRetriever
+from .faq_search import FAQSearch
 from .lucene_scores import LuceneScores
 
-__all__ = ["BM25SRetriever", "LuceneScores"]
+__all__ = ["BM25SRetriever", "FAQSearch", "LuceneScores"]

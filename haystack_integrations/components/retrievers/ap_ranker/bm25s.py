@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from haystack import Document, component, default_from_dict, default_to_dict
+from haystack import Document, component, default_from_dict, default_to_dict, tracing
 from haystack.document_stores.types import FilterPolicy, apply_filter_policy
 
 from haystack_integrations.document_stores.ap_ranker.bm25s import BM25SDocumentStore
@@ -14,7 +14,8 @@ from haystack_integrations.document_stores.ap_ranker.bm25s import BM25SDocumentS
 class BM25SRetriever:
     """Finds the documents that share words with a query, by BM25.
 
-    A drop-in for `InMemoryBM25Retriever`: same arguments, same behaviour, on a `BM25SDocumentStore`.
+    A drop-in for `InMemoryBM25Retriever`: same arguments, same behaviour, on a `BM25SDocumentStore`. With Haystack's
+    tracing on, a run's span has the tags `ap_ranker.top_k` and `ap_ranker.found` (how many documents).
 
     ```python
     from haystack_integrations.components.retrievers.ap_ranker import BM25SRetriever
@@ -101,7 +102,8 @@ class BM25SRetriever:
             FilterError: `filters` are no filters.
             InputError: the store's folder holds something else, or is damaged.
         """
-        return {"documents": self.document_store.bm25_retrieval(query, *self._settings(filters, top_k, scale_score))}
+        settings = self._settings(filters, top_k, scale_score)
+        return _traced(self.document_store.bm25_retrieval(query, *settings), settings[1])
 
     @component.output_types(documents=list[Document])
     async def run_async(
@@ -113,7 +115,7 @@ class BM25SRetriever:
     ) -> dict[str, list[Document]]:
         """As `run`, in a thread, so that the event loop stays free."""
         settings = self._settings(filters, top_k, scale_score)
-        return {"documents": await self.document_store.bm25_retrieval_async(query, *settings)}
+        return _traced(await self.document_store.bm25_retrieval_async(query, *settings), settings[1])
 
     def _settings(
         self, filters: dict[str, Any] | None, top_k: int | None, scale_score: bool | None
@@ -123,3 +125,10 @@ class BM25SRetriever:
             raise ValueError(f"top_k must be greater than or equal to 0, but got {top_k}")
         scale_score = self.scale_score if scale_score is None else scale_score
         return apply_filter_policy(self.filter_policy, self.filters, filters), top_k, scale_score
+
+
+def _traced(documents: list[Document], top_k: int) -> dict[str, list[Document]]:
+    """The result of a run, once the run's span has been told of it."""
+    if (span := tracing.tracer.current_span()) is not None:
+        span.set_tags({"ap_ranker.top_k": top_k, "ap_ranker.found": len(documents)})
+    return {"documents": documents}

@@ -1,0 +1,185 @@
+"""A whole FAQ search as one component; it is defined here because a stock Haystack loads YAML from here only."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from haystack import Document, Pipeline, component, default_from_dict, default_to_dict, super_component
+from haystack.document_stores.types import DuplicatePolicy
+from haystack.utils import ComponentDevice
+
+from ap_ranker.data.faq import DEFAULT_MATCH, Match, read_faq
+from ap_ranker.errors import InputError
+from ap_ranker.serving.search import to_document
+from haystack_integrations.components.rankers.ap_ranker.ranker import AnswerRanker
+from haystack_integrations.components.retrievers.ap_ranker.bm25s import BM25SRetriever
+from haystack_integrations.document_stores.ap_ranker.bm25s import BM25SDocumentStore
+
+
+@super_component
+class FAQSearch:
+    """Finds the answers to a question: BM25 fetches candidates, a trained model ranks them.
+
+    It does what `pipelines/faq_search.yaml` does, `BM25SRetriever` and then `AnswerRanker` with BM25's score added, for
+    those who do not need to see the parts.
+
+    ```python
+    from haystack_integrations.components.retrievers.ap_ranker import FAQSearch
+
+    FAQSearch(model="checkpoints/faq", documents="FAQ.csv").run(query="Where is my parcel?")["documents"]
+    ```
+
+    Loading is lazy: the first `run`, or `warm_up`, reads the checkpoint and the FAQ file, once.
+    """
+
+    def __init__(
+        self,
+        *,
+        model: str | Path,
+        documents: str | Path | None = None,
+        document_store: BM25SDocumentStore | None = None,
+        match: str = DEFAULT_MATCH,
+        candidates: int = 100,
+        top_k: int = 5,
+        score_threshold: float | None = None,
+        device: ComponentDevice | None = None,
+    ) -> None:
+        """Create the component; nothing is loaded yet.
+
+        Args:
+            model: a checkpoint folder, or the hub name of one.
+            documents: a FAQ file with columns question and answer, which is kept in memory. A document that is found
+                has both in its meta, `question` and `answer`, beside the file's other columns.
+            document_store: what to search instead of a file, for a FAQ that is written elsewhere, or is to last.
+            match: which text of the file's entries is compared with the query: `both`, `answer` or `question`.
+            candidates: how many documents BM25 fetches for the model to rank.
+            top_k: how many documents to return at most.
+            score_threshold: leave out documents with a lower score, which is from 0 to 1.
+            device: where the model runs; `None` takes the GPU if there is one.
+
+        Raises:
+            InputError: not one of `documents` and `document_store`.
+            TypeError: another kind of store.
+            ValueError: `candidates` or `top_k` is not positive, or no such `match`.
+        """
+        if match not in list(Match):
+            raise ValueError(f"match must be one of {', '.join(Match)}, but got {match}")
+        if candidates <= 0:
+            raise ValueError(f"candidates must be > 0, but got {candidates}")
+        if documents is not None and document_store is None:
+            retriever: BM25SRetriever = _FAQFileRetriever(Path(documents), Match(match), candidates)
+        elif documents is None and document_store is not None:
+            retriever = BM25SRetriever(document_store, top_k=candidates)
+        else:
+            found = "neither" if documents is None else "both"
+            raise InputError(f"FAQSearch: expected documents (a FAQ file) or document_store, found {found}.")
+        ranker = AnswerRanker(
+            model=model, device=device, top_k=top_k, score_threshold=score_threshold, fuse_scores=True
+        )
+        self.model = str(model)
+        self.documents = None if documents is None else str(documents)
+        self.document_store = document_store
+        self.match = str(match)
+        self.candidates = candidates
+        self.top_k = top_k
+        self.score_threshold = score_threshold
+        self.device = device
+        self.pipeline = Pipeline()
+        self.pipeline.add_component("retriever", retriever)
+        self.pipeline.add_component("ranker", ranker)
+        self.pipeline.connect("retriever.documents", "ranker.documents")
+        self.input_mapping = {
+            "query": ["retriever.query", "ranker.query"],
+            "filters": ["retriever.filters"],
+            "top_k": ["ranker.top_k"],
+            "score_threshold": ["ranker.score_threshold"],
+        }
+        self.output_mapping = {"ranker.documents": "documents"}
+
+    def to_dict(self) -> dict[str, Any]:
+        """The component as basic types, without the documents of its store."""
+        return default_to_dict(
+            self,
+            model=self.model,
+            documents=self.documents,
+            document_store=self.document_store,
+            match=self.match,
+            candidates=self.candidates,
+            top_k=self.top_k,
+            score_threshold=self.score_threshold,
+            device=self.device,
+        )
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        """The component of a dictionary that `to_dict` made, or that YAML holds."""
+        return default_from_dict(cls, data)
+
+    if TYPE_CHECKING:  # what `super_component` adds, as Haystack's own super components tell readers and type checkers
+
+        def run(
+            self,
+            *,
+            query: str,
+            filters: dict[str, Any] | None = None,
+            top_k: int | None = None,
+            score_threshold: float | None = None,
+        ) -> dict[str, list[Document]]:
+            """Find answers.
+
+            Args:
+                query: what the user asked.
+                filters: which documents BM25 may fetch.
+                top_k: overrides the value of the component, as does the next one.
+                score_threshold: see the component.
+
+            Returns:
+                `documents`: copies with their scores, best first; none if no document shares a word with the query, or
+                none is good enough.
+
+            Raises:
+                InputError: the checkpoint or the FAQ file cannot be read.
+                PipelineRuntimeError: an empty query, or settings that the retriever or the ranker refuses.
+            """
+            ...
+
+        async def run_async(
+            self,
+            *,
+            query: str,
+            filters: dict[str, Any] | None = None,
+            top_k: int | None = None,
+            score_threshold: float | None = None,
+        ) -> dict[str, list[Document]]:
+            """As `run`, with the event loop free while BM25 and the model work."""
+            ...
+
+        def warm_up(self) -> None: ...
+
+        async def warm_up_async(self) -> None: ...
+
+        def close(self) -> None: ...
+
+
+@component
+class _FAQFileRetriever(BM25SRetriever):
+    """Reads a FAQ file into its store before the first question."""
+
+    def __init__(self, path: Path, match: Match, top_k: int) -> None:
+        BM25SRetriever.__init__(self, BM25SDocumentStore(), top_k=top_k)  # no super(): @component makes the class anew
+        self._path = path
+        self._match = match
+        self._is_read = False
+
+    def warm_up(self) -> None:
+        """Read the file, if that has not been done.
+
+        Raises:
+            InputError: it cannot be read.
+        """
+        if not self._is_read:
+            documents = [to_document(entry, self._match) for entry in read_faq(self._path)]
+            # Entries may be equal; and another thread may be here at the same time.
+            self.document_store.write_documents(documents, policy=DuplicatePolicy.SKIP)
+            self._is_read = True

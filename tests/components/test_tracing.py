@@ -1,0 +1,142 @@
+"""What Haystack's tracer is told of a search: sizes and names always, texts only where content may be traced."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import TEXTS
+from haystack import Document, tracing
+from haystack.tracing import Span, Tracer
+from haystack.utils import ComponentDevice
+
+from haystack_integrations.components.rankers.ap_ranker import AnswerRanker
+from haystack_integrations.components.retrievers.ap_ranker import BM25SRetriever, FAQSearch
+from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
+
+CPU = ComponentDevice.from_str("cpu")
+DOCUMENTS = [Document(content=text) for text in TEXTS]
+
+
+class SpyingSpan(Span):
+    def __init__(self, operation: str, tags: dict[str, Any] | None) -> None:
+        self.operation = operation
+        self.tags = dict(tags or {})
+
+    def set_tag(self, key: str, value: Any) -> None:
+        self.tags[key] = value
+
+    @property
+    def ours(self) -> dict[str, Any]:
+        """The tags of ap-ranker."""
+        return {key: value for key, value in self.tags.items() if key.startswith("ap_ranker.")}
+
+
+class SpyingTracer(Tracer):
+    """Knows the current span of each task and thread, as real tracers do."""
+
+    def __init__(self) -> None:
+        self.spans: list[SpyingSpan] = []
+        self._current: ContextVar[SpyingSpan | None] = ContextVar("span", default=None)
+
+    @contextmanager
+    def trace(
+        self, operation_name: str, tags: dict[str, Any] | None = None, parent_span: Span | None = None
+    ) -> Iterator[Span]:
+        span = SpyingSpan(operation_name, tags)
+        self.spans.append(span)
+        token = self._current.set(span)
+        try:
+            yield span
+        finally:
+            self._current.reset(token)
+
+    def current_span(self) -> Span | None:
+        return self._current.get()
+
+    def named(self, component: str) -> list[dict[str, Any]]:
+        """Our tags of each run of a component."""
+        return [span.ours for span in self.spans if span.tags.get("haystack.component.name") == component]
+
+
+@pytest.fixture
+def tracer() -> Iterator[SpyingTracer]:
+    spying = SpyingTracer()
+    tracing.enable_tracing(spying)
+    yield spying
+    tracing.disable_tracing()
+
+
+@pytest.fixture
+def search(checkpoint: Path, faq: Path) -> FAQSearch:
+    return FAQSearch(model=checkpoint, documents=faq, device=CPU)
+
+
+@pytest.mark.parametrize("content", [False, True])
+def test_a_search(tracer: SpyingTracer, search: FAQSearch, monkeypatch: pytest.MonkeyPatch, content: bool) -> None:
+    monkeypatch.setattr(tracing.tracer, "is_content_tracing_enabled", content)
+    question = "my bike, my e-mail, the frame"
+    for _ in range(2):
+        fetched = len(search.run(query=question)["documents"])
+    assert fetched > 1
+    assert tracer.named("retriever") == [{"ap_ranker.top_k": 100, "ap_ranker.found": fetched}] * 2
+    common = {
+        "ap_ranker.model": search.model,
+        "ap_ranker.architecture": "ap-cnn",
+        "ap_ranker.candidates": fetched,
+        **({"ap_ranker.question": question} if content else {}),
+    }
+    assert tracer.named("ranker") == [
+        common | {"ap_ranker.cache_hits": 0},
+        common | {"ap_ranker.cache_hits": fetched},
+    ]
+
+
+async def test_concurrent_searches_tag_their_own_spans(tracer: SpyingTracer, search: FAQSearch) -> None:
+    questions = {"parcel": 1, "my bike, my e-mail, the frame": 2, "the refund": 3, "xyzzy": 0}
+    await search.warm_up_async()
+    results = await asyncio.gather(*(search.run_async(query=text, score_threshold=0.0) for text in questions))
+    sizes = [len(result["documents"]) for result in results]
+    assert len(set(sizes)) > 2
+    assert sorted(tags["ap_ranker.found"] for tags in tracer.named("retriever")) == sorted(sizes)
+    assert sorted(tags.get("ap_ranker.candidates", 0) for tags in tracer.named("ranker")) == sorted(sizes)
+
+
+def test_equal_documents_are_one_candidate_and_hits_are_of_this_run(tracer: SpyingTracer, checkpoint: Path) -> None:
+    ranker = AnswerRanker(model=checkpoint, device=CPU, query_prefix="query: ")
+    for given in (DOCUMENTS[:2] * 2, DOCUMENTS[1:4]):
+        with tracing.tracer.trace("a user's own span"):
+            ranker.run(query="x", documents=given)
+    assert [(span.ours["ap_ranker.candidates"], span.ours["ap_ranker.cache_hits"]) for span in tracer.spans] == [
+        (2, 0),
+        (3, 1),
+    ]
+    info = ranker.cache_info
+    assert info is not None
+    assert (info.hits, info.misses) == (1, 4), "to trace is not to use"
+
+
+def test_without_a_cache_there_are_no_hits_to_tell(tracer: SpyingTracer, checkpoint: Path) -> None:
+    with tracing.tracer.trace("run"):
+        AnswerRanker(model=checkpoint, device=CPU, cache_megabytes=0).run(query="x", documents=DOCUMENTS)
+    assert tracer.spans[0].ours == {
+        "ap_ranker.model": str(checkpoint),
+        "ap_ranker.architecture": "ap-cnn",
+        "ap_ranker.candidates": len(DOCUMENTS),
+    }
+
+
+def test_outside_of_any_span(tracer: SpyingTracer, checkpoint: Path) -> None:
+    """A component that runs alone, with a tracer that has no span: it ranks."""
+    store = BM25SDocumentStore()
+    store.write_documents(DOCUMENTS)
+    found = BM25SRetriever(store).run(query=TEXTS[0])["documents"]
+    assert found
+    ranked = AnswerRanker(model=checkpoint, device=CPU).run(query=TEXTS[0], documents=found)["documents"]
+    assert {document.id for document in ranked} == {document.id for document in found}
+    assert tracer.spans == []
