@@ -245,6 +245,13 @@ def test_mistakes(tmp_path: Path, name: str, message: str) -> None:
         reproduce(tmp_path, config, tmp_path / "nowhere")
 
 
+@pytest.mark.parametrize("seeds", ["1,two", "0", ""])
+def test_bad_seeds(tmp_path: Path, seeds: str) -> None:
+    config, data = toy(tmp_path, "wikiqa")
+    with pytest.raises(InputError, match=f"Expected --seeds as whole numbers above 0 .*; found '{seeds}'"):
+        run.command(config, data, seeds=seeds)
+
+
 @pytest.mark.benchmark_data
 @pytest.mark.parametrize(("name", "dev", "test"), [("trecqa", 65, 68), ("wikiqa", 126, 243)])
 def test_the_papers_questions(benchmarks: Path, name: str, dev: int, test: int) -> None:
