@@ -12,6 +12,7 @@ import sys
 import torch
 
 from ap_ranker.data.reader import read_dataset
+from ap_ranker.evaluation.markdown import markdown_table
 from ap_ranker.models.registry import MODELS, build_model, complete_options
 from ap_ranker.models.spec import Inputs
 from ap_ranker.ranking.precision import Precision, ReducedStates, is_per_token
@@ -47,9 +48,8 @@ def main() -> None:
         rows.append((name, [total / len(texts) for total in totals.values()]))
     words = sum(len(text.split()) for text in texts) / len(texts)
     sys.stdout.write(f"{len(texts)} answers of {words:.0f} words, bytes each\n\n")
-    sys.stdout.write(f"| model | {' | '.join(Precision)} |\n|---|{'---:|' * len(Precision)}\n")
-    for name, sizes in sorted(rows, key=lambda row: row[1]):
-        sys.stdout.write(f"| `{name}` | {' | '.join(f'{each:,.0f}' for each in sizes)} |\n")
+    lines = [[f"`{name}`", *(f"{each:,.0f}" for each in sizes)] for name, sizes in sorted(rows, key=lambda row: row[1])]
+    sys.stdout.write(markdown_table(["model", *Precision], lines) + "\n")
 
 
 if __name__ == "__main__":

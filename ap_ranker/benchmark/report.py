@@ -13,6 +13,7 @@ from ap_ranker.benchmark.peers import CROSS_ENCODER, CROSS_ENCODER_LIMITED
 from ap_ranker.benchmark.pipeline import RETRIEVED, RETURNED, Growth, PipelineTimes
 from ap_ranker.benchmark.systems import MAX_TOKENS
 from ap_ranker.benchmark.training import Epoch
+from ap_ranker.evaluation.markdown import markdown_table
 
 
 @dataclass(frozen=True)
@@ -64,12 +65,8 @@ class TextTable:
     groups: list[list[list[str]]]
 
     def markdown(self) -> str:
-        lines = [
-            self.header,
-            ["---", *["---:"] * (len(self.header) - 1)],
-            *(row for part in self.groups for row in part),
-        ]
-        return "\n".join([f"### {self.title}", "", *("| " + " | ".join(cells) + " |" for cells in lines)])
+        rows = [row for part in self.groups for row in part]
+        return f"### {self.title}\n\n{markdown_table(self.header, rows)}"
 
 
 def tables(benchmark: Benchmark) -> list[TextTable]:

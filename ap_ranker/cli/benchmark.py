@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from ap_ranker.cli.data import read_training_data
-from ap_ranker.cli.options import Device
+from ap_ranker.cli.options import Device, whole_numbers
 from ap_ranker.errors import InputError
 from ap_ranker.files import write_whole
 
@@ -45,7 +45,7 @@ def benchmark(
     from ap_ranker.data.reader import read_dataset
     from ap_ranker.training.compare import Contender
 
-    numbers = _numbers(candidates)
+    numbers = sorted(whole_numbers("--candidates", candidates))
     contenders = Contender.parse_all(models)
     learners = _learners(epochs_of, contenders)
     for path in (json_file, table_file, plot):
@@ -91,19 +91,6 @@ def benchmark(
         write_whole(table_file, markdown(result))
     if plot:
         _plot(result, plot)
-
-
-def _numbers(text: str) -> list[int]:
-    """`10,100` as numbers, smallest first, each once."""
-    try:
-        numbers = sorted({int(number) for number in text.split(",")})
-    except ValueError:
-        numbers = [0]
-    if numbers[0] <= 0:
-        raise InputError(
-            f"Expected --candidates as whole numbers above 0 separated by commas, such as 10,100,1000; found {text!r}."
-        )
-    return numbers
 
 
 def _learners(names: str | None, contenders: Sequence[Contender]) -> list[Contender]:

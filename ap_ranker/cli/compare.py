@@ -13,6 +13,7 @@ from rich.table import Table
 from ap_ranker.cli.data import describe, read_training_data
 from ap_ranker.cli.options import Answers, Device, MatchText
 from ap_ranker.errors import InputError
+from ap_ranker.evaluation.markdown import markdown_table, spread
 from ap_ranker.files import write_whole
 
 if TYPE_CHECKING:
@@ -102,23 +103,17 @@ def _report(contender: Contender, seed: int, report: Report) -> None:
 
 def _rows(comparison: Comparison) -> list[list[str]]:
     """The table's cells: one row per model, BM25 among them by its MRR, and random order last."""
-    several = len(comparison.seeds) > 1
-    rows = []
-    for result in comparison.results:
-        cells = [
-            f"{result.mean(name):.3f}" + (f" ± {result.deviation(name):.3f}" if several else "")
-            for name in result.measures
+    rows = [
+        [
+            result.label,
+            *map(spread, result.measures.values()),
+            f"{result.p_value:.4f}",
+            f"{result.parameters:,}",
+            f"{result.training_seconds:,.0f} s",
+            f"{result.seconds_per_question * 1000:.2f} ms",
         ]
-        rows.append(
-            [
-                result.label,
-                *cells,
-                f"{result.p_value:.4f}",
-                f"{result.parameters:,}",
-                f"{result.training_seconds:,.0f} s",
-                f"{result.seconds_per_question * 1000:.2f} ms",
-            ]
-        )
+        for result in comparison.results
+    ]
     ahead = sum(result.mean("MRR") > comparison.bm25["MRR"] for result in comparison.results)
     rows.insert(ahead, ["BM25", *(f"{value:.3f}" for value in comparison.bm25.values()), "", "", "", ""])
     rows.append(["random order", *(f"{value:.3f}" for value in comparison.random.values()), "", "", "", ""])
@@ -150,7 +145,4 @@ def _print(comparison: Comparison) -> None:
 
 def markdown(comparison: Comparison) -> str:
     """The table for a README."""
-    header = _header(comparison)
-    lines = [header, ["---", *["---:"] * (len(header) - 1)], *_rows(comparison)]
-    table = "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
-    return f"{table}\n\n{_notes(comparison)}\n"
+    return f"{markdown_table(_header(comparison), _rows(comparison))}\n\n{_notes(comparison)}\n"

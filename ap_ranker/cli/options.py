@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from ap_ranker.data.faq import Match
+from ap_ranker.errors import InputError
 
 Documents = Annotated[
     Path | None,
@@ -24,3 +25,20 @@ MatchText = Annotated[
     Match | None,
     typer.Option(help="Which text of a stored question and its answer is compared with the user's question."),
 ]
+
+
+def whole_numbers(option: str, text: str) -> list[int]:
+    """What an option names as `3,1,2`, in that order, each once.
+
+    Raises:
+        InputError: something else, or a number below 1.
+    """
+    try:
+        numbers = list(dict.fromkeys(int(number) for number in text.split(",")))
+    except ValueError:
+        numbers = [0]
+    if min(numbers) < 1:
+        raise InputError(
+            f"Expected {option} as whole numbers above 0 separated by commas, such as 1,2,3; found {text!r}."
+        )
+    return numbers

@@ -81,14 +81,6 @@ class EvaluationSet:
         self._bm25 = _bm25(dataset)
         self.pools, self.candidates = _candidates(dataset, self.questions, self._bm25)
 
-    def measure(self, ranker: Ranker) -> dict[str, float]:
-        """The measures of the model as it is now.
-
-        Raises:
-            InputError: its scores are not finite numbers.
-        """
-        return self.measures(self.scores(ranker))
-
     @cached_property
     def bm25_scores(self) -> list[np.ndarray]:
         """BM25's scores of each question's candidates."""
@@ -129,7 +121,11 @@ class EvaluationSet:
         return self.measures(fuse(scores, self.bm25_scores, weight)) if weight else None
 
     def measures(self, scores: Sequence[Sequence[float] | np.ndarray]) -> dict[str, float]:
-        """The mean measures of each question's scores."""
+        """The mean measures of each question's scores.
+
+        Raises:
+            InputError: they are not finite numbers.
+        """
         return means(self._measure_each(scores))
 
     def report(self, ranker: Ranker) -> Report:

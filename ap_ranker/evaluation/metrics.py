@@ -32,8 +32,3 @@ def measure_each(relevant: Mapping[str, Mapping[str, int]], run: Run) -> dict[st
 def means(values: Mapping[str, np.ndarray]) -> dict[str, float]:
     """The mean of each measure over the questions."""
     return {name: float(each.mean()) for name, each in values.items()}
-
-
-def measure(relevant: Mapping[str, Mapping[str, int]], run: Run) -> dict[str, float]:
-    """Means over all questions of `relevant`; see `measure_each`."""
-    return means(measure_each(relevant, run))

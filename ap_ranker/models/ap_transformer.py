@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
@@ -43,6 +43,11 @@ MINILM = {
 
 ATTENTION = 0.02
 """What U makes of the product of two equal token states, sharpness included: little enough to change no ranking."""
+
+ATTENTION_RATE = 0.01
+"""The share of the learning rate at which the attention over a pretrained encoder learns. Its U begins as a small
+multiple of the identity, and Adam's steps are of one size: at the full rate the first few make noise of it. Example FAQ
+with 500 pairs, frozen encoder: dev MRR 0.717 untrained, 0.746 at this rate, 0.732 at the full one."""
 
 AT_ONCE = 32
 """Texts that the transformer reads at once: with more, a CPU gains no speed."""
@@ -237,6 +242,19 @@ class AttentivePoolingTransformer(AttentivePooling):
     def encode(self, batch: TokenBatch) -> States:
         found: States = self.encoder(batch)
         return found
+
+    def parameter_groups(self, rate: float, encoder_rate: float) -> list[dict[str, Any]]:
+        """The encoder, which knows a language already, and the attention learn at rates of their own."""
+        encoder = set(self.encoder.backbone.parameters())
+        learnt = [parameter for parameter in self.parameters() if parameter.requires_grad]
+        return [
+            {"params": [p for p in learnt if p not in encoder and p is not self.U], "lr": rate},
+            {"params": [p for p in learnt if p in encoder], "lr": encoder_rate},
+            {"params": [self.U], "lr": rate * ATTENTION_RATE},
+        ]
+
+    def remembering(self) -> AbstractContextManager[None]:
+        return self.encoder.remembering()
 
     @torch.inference_mode()
     def fit(self, batches: Iterable[TokenBatch]) -> None:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, fields
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -154,6 +156,19 @@ class AnswerModel(nn.Module, ABC):
         groups = zip(found.tolist(), order.split(counts.tolist()), strict=True)
         scores = [self.match(questions.selected(rows[places]), answers[c : c + 1])[:, 0] for c, places in groups]
         return torch.cat(scores)[order.argsort()]
+
+    def parameter_groups(self, rate: float, encoder_rate: float) -> list[dict[str, Any]]:
+        """What training changes, each with its learning rate, as the optimisers of torch take it.
+
+        Args:
+            rate: of what begins at random.
+            encoder_rate: of a pretrained encoder, for the models that have one.
+        """
+        return [{"params": [parameter for parameter in self.parameters() if parameter.requires_grad], "lr": rate}]
+
+    def remembering(self) -> AbstractContextManager[None]:
+        """Within, the model may keep what its frozen parts make of texts, and read none of them twice."""
+        return nullcontext()
 
     def forward(self, questions: TokenBatch, answers: TokenBatch) -> Tensor:
         """(B, N) scores of B questions with N answers, encoded here and now."""

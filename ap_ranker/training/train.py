@@ -21,9 +21,8 @@ from transformers.trainer_utils import get_last_checkpoint, set_seed
 from ap_ranker.data.dataset import Dataset, sample_questions
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluate import EvaluationSet, answerable
-from ap_ranker.models.ap_transformer import AttentivePoolingTransformer
 from ap_ranker.models.metzler_bendersky import MetzlerBendersky
-from ap_ranker.models.registry import complete_options
+from ap_ranker.models.registry import complete_options, model_spec
 from ap_ranker.models.spec import Recipe
 from ap_ranker.ranking.checkpoint import CheckpointConfig, save_checkpoint
 from ap_ranker.ranking.ranker import Ranker, resolve_device
@@ -125,17 +124,17 @@ def train(
     # 2. Learning, and how much BM25 adds to the best epoch's weights.
     dev_set = EvaluationSet(sample_questions(dev, config.dev_questions, config.seed))
     started = time.perf_counter() - (_seconds_so_far(last) if last else 0.0)
-    encoder = model.encoder if isinstance(model, AttentivePoolingTransformer) else None
-    with encoder.remembering() if encoder else contextlib.nullcontext():
+    best_epoch, scores = 0, None
+    with model.remembering():
         if recipe.objective in WITHOUT_GRADIENT:
             if recipe.objective == "coordinate-ascent":
                 _fit_weights(ranker, sample_questions(data, config.dev_questions, config.seed))
-            best_epoch = 0
         else:
             pairs = Pairs(data, own_candidates=own_candidates)
-            best_epoch = _learn(ranker, pairs, batches, dev_set, config, recipe, work, last, started, callbacks)
+            best_epoch, scores = _learn(ranker, pairs, batches, dev_set, config, recipe, work, last, started, callbacks)
         seconds = time.perf_counter() - started
-        scores = dev_set.scores(ranker)
+        if scores is None:
+            scores = dev_set.scores(ranker)
     measures, bm25, weight = dev_set.measures(scores), dev_set.bm25, dev_set.bm25_weight(scores)
     fusion = dev_set.fused(scores, weight)
 
@@ -198,14 +197,15 @@ def _learn(
     last: str | None,
     started: float,
     callbacks: tuple[TrainerCallback, ...],
-) -> int:
+) -> tuple[int, list[np.ndarray] | None]:
     """Train by gradient; the Trainer of transformers steps, saves, resumes and uses several devices if there are any.
 
     Returns:
-        The best epoch, whose weights the model has now; 0 if nothing was learnt.
+        The best epoch, whose weights the model has now, 0 if nothing was learnt; and its scores of the dev questions,
+        `None` if they are not known, because the epoch was before an interruption or nothing was trained.
     """
     if config.epochs == 0:
-        return 0
+        return 0, None
     trainer = AnswerTrainer(
         config,
         recipe,
@@ -226,16 +226,18 @@ def _learn(
     keep_freed_memory()
     model = ranker.model
     with _quiet():
-        if not isinstance(model, AttentivePoolingTransformer):
+        if not model_spec(config.model).pretrained:
             trainer.train(resume_from_checkpoint=last)
         else:  # it knows something before it has learnt anything, and must not end up worse
             untrained = {name: value.clone() for name, value in model.state_dict().items()}
-            measure = dev.measure(ranker)["MRR"]
+            scores = dev.scores(ranker)
+            measure = dev.measures(scores)["MRR"]
             trainer.train(resume_from_checkpoint=last)
             if measure >= (trainer.state.best_metric or 0.0):
                 model.load_state_dict(untrained)
-                return 0
-    return round((trainer.state.best_global_step or trainer.state.global_step) / trainer.steps_per_epoch)
+                return 0, scores
+    best = trainer.state.best_global_step or trainer.state.global_step
+    return round(best / trainer.steps_per_epoch), trainer.scores.get(best)
 
 
 def _last_state(work: Path) -> str:

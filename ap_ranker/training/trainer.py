@@ -6,13 +6,13 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 from transformers import Trainer, TrainingArguments
 
 from ap_ranker.evaluation.evaluate import EvaluationSet
-from ap_ranker.models.ap_transformer import AttentivePoolingTransformer
 from ap_ranker.models.base import AnswerModel, PairModel
 from ap_ranker.models.classifier import Classifier
 from ap_ranker.models.spec import Recipe
@@ -25,11 +25,6 @@ from ap_ranker.training.objectives import IGNORE, NEGATIVE, hinge, in_batch_soft
 
 SECONDS = "eval_training_seconds"
 """Kept in the Trainer's history after each epoch, so that a resumed run knows how long it took in all."""
-
-ATTENTION_RATE = 0.01
-"""The share of the learning rate at which the attention over a pretrained encoder learns. Its U begins as a small
-multiple of the identity, and Adam's steps are of one size: at the full rate the first few make noise of it. Example FAQ
-with 500 pairs, frozen encoder: dev MRR 0.717 untrained, 0.746 at this rate, 0.732 at the full one."""
 
 
 class Scorer(nn.Module):
@@ -73,7 +68,12 @@ class _SameBatches(DataLoader[Any]):
 
 
 class AnswerTrainer(Trainer):
-    """Steps on our objectives, and judges an epoch by the dev questions' ranking."""
+    """Steps on our objectives, and judges an epoch by the dev questions' ranking.
+
+    Attributes:
+        scores: step -> what `EvaluationSet.scores` found then, of the best epoch and of the last one; only of those
+            that this process has trained.
+    """
 
     def __init__(
         self,
@@ -87,6 +87,7 @@ class AnswerTrainer(Trainer):
     ) -> None:
         super().__init__(eval_dataset=dev.questions, **kwargs)
         self.started = started
+        self.scores: dict[int, list[np.ndarray]] = {}
         self.config, self.recipe, self.ranker, self.dev = config, recipe, ranker, dev
         self.classes = batches.classes
         self.lengths = [batches.lengths(pair) for pair in kwargs["train_dataset"]]
@@ -111,19 +112,9 @@ class AnswerTrainer(Trainer):
         return len(self.get_train_dataloader())
 
     def create_optimizer(self, *args: Any, **kwargs: Any) -> torch.optim.Optimizer:
-        model = self.ranker.model
-        learnt = [parameter for parameter in model.parameters() if parameter.requires_grad]
-        parameters: list[dict[str, Any]] = [{"params": learnt}]
-        if isinstance(model, AttentivePoolingTransformer):
-            encoder = set(model.encoder.backbone.parameters())
-            slow = {*encoder, model.U}
-            attention_rate = self.recipe.learning_rate * ATTENTION_RATE
-            parameters = [
-                {"params": [parameter for parameter in learnt if parameter not in slow]},
-                {"params": [p for p in learnt if p in encoder], "lr": self.config.encoder_learning_rate},
-                {"params": [model.U], "lr": attention_rate},
-            ]
-        settings: dict[str, Any] = {"lr": self.recipe.learning_rate, "weight_decay": self.recipe.weight_decay}
+        rate = self.recipe.learning_rate
+        parameters = self.ranker.model.parameter_groups(rate, self.config.encoder_learning_rate)
+        settings: dict[str, Any] = {"lr": rate, "weight_decay": self.recipe.weight_decay}
         if self.recipe.optimizer == "adadelta":
             self.optimizer = torch.optim.Adadelta(parameters, **settings)
         else:  # a fused step goes over the word vectors, most of all numbers, once instead of several times
@@ -158,7 +149,11 @@ class AnswerTrainer(Trainer):
         return (pointwise if objective == "pointwise" else listwise)(scores, relevance, temperature)
 
     def evaluate(self, *args: Any, metric_key_prefix: str = "eval", **kwargs: Any) -> dict[str, float]:
-        measures = {f"{metric_key_prefix}_{name}": value for name, value in self.dev.measure(self.ranker).items()}
+        scores = self.dev.scores(self.ranker)
+        measures = {f"{metric_key_prefix}_{name}": value for name, value in self.dev.measures(scores).items()}
+        best = self.state.best_global_step  # whether it is this one now, the Trainer decides after this call
+        self.scores = {step: each for step, each in self.scores.items() if step == best}
+        self.scores[self.state.global_step] = scores
         measures[SECONDS] = time.perf_counter() - self.started
         self.log(measures)
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, measures)

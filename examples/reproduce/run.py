@@ -11,18 +11,19 @@ import subprocess
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from protocols import PROTOCOLS, read_parts
-from results import Measured, Row, add_row, read_papers
+from results import Measured, Row, read_papers, render
 from rich.console import Console
 
 from ap_ranker.benchmark.machine import describe_machine
 from ap_ranker.cli.data import describe
 from ap_ranker.cli.mistakes import mistakes_reported
-from ap_ranker.cli.options import Device
+from ap_ranker.cli.options import Device, whole_numbers
 from ap_ranker.cli.progress import EpochLines
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluate import EvaluationSet, Report, report_together
@@ -50,11 +51,7 @@ def command(
     device: Device = "auto",
 ) -> None:
     """Train a configuration with every seed, measure it on the test questions, add its row to the results."""
-    try:
-        numbers = list(dict.fromkeys(int(seed) for seed in seeds.split(",")))
-    except ValueError as error:
-        raise InputError(f"Expected --seeds as whole numbers separated by commas, found {seeds!r}.") from error
-    reproduce(config, data, embeddings, numbers, runs, device, HERE)
+    reproduce(config, data, embeddings, whole_numbers("--seeds", seeds), runs, device, HERE)
 
 
 def reproduce(
@@ -115,7 +112,7 @@ def reproduce(
         commits=[each["commit"] for each in origins],
         command=_written_out(name, config, folder, origin["embeddings"], seeds, device),
     )
-    add_row(row, results, read_papers())
+    row.add(results, partial(render, papers=read_papers()))
     return row
 
 

@@ -14,15 +14,16 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from sampling import Parts, draw, read_covid, read_folder
-from tables import MEASURES, Row, add_row, fused, spread
+from tables import MEASURES, Row, fused, render
 
 from ap_ranker.cli.mistakes import mistakes_reported
-from ap_ranker.cli.options import Device
+from ap_ranker.cli.options import Device, whole_numbers
 from ap_ranker.cli.progress import EpochLines
 from ap_ranker.data.dataset import Dataset
 from ap_ranker.data.faq import Match
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluate import EvaluationSet, Report
+from ap_ranker.evaluation.markdown import spread
 from ap_ranker.text.vectors import WordVectors, read_vectors
 from ap_ranker.training.config import TrainingConfig, checked_setting, read_settings
 from ap_ranker.training.runs import trained
@@ -70,7 +71,7 @@ def command(
     chosen = methods.split(",") if methods else list(known)
     if unknown := [name for name in chosen if name not in known]:
         raise InputError(f"Expected --methods among {', '.join(known)}; found {unknown[0]!r}.")
-    numbers, wanted = _numbers("--seeds", seeds), _numbers("--sizes", sizes)
+    numbers, wanted = whole_numbers("--seeds", seeds), whole_numbers("--sizes", sizes)
     for name, source in sources.items():
         for method in chosen:
             add_rows(name, source, known[method], wanted, numbers, runs, device, HERE, list(known))
@@ -127,7 +128,7 @@ def add_rows(
             continue
         where = runs / name / str(size)
         row = _measure(name, parts, judged, method, size, seeds, where, device)
-        add_row(row, results, order)
+        row.add(results, partial(render, methods=order))
         console.print(f"{name}, {size:,} pairs, {method.name}: test MRR {spread(row.model['MRR'])}")
 
 
@@ -174,16 +175,6 @@ def _measure(
 @cache
 def _vectors(name: str) -> WordVectors | None:
     return None if name == "none" else read_vectors(name)
-
-
-def _numbers(option: str, text: str) -> list[int]:
-    try:
-        numbers = list(dict.fromkeys(int(number) for number in text.split(",")))
-    except ValueError as error:
-        raise InputError(f"Expected {option} as whole numbers separated by commas, found {text!r}.") from error
-    if min(numbers) < 1:
-        raise InputError(f"Expected {option} above 0, found {min(numbers)}.")
-    return numbers
 
 
 if __name__ == "__main__":

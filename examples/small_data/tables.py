@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 
-import numpy as np
-
-from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluate import Report
-from ap_ranker.files import write_whole
+from ap_ranker.evaluation.markdown import markdown_table, spread
+from ap_ranker.evaluation.rows import ResultRow
 
 MEASURES = ("MRR", "P@1")
 """What is kept; the tables show the first."""
 
 
 @dataclass(frozen=True)
-class Row:
+class Row(ResultRow):
     """A method with so many training pairs of a data set; lists are in the order of `seeds`.
 
     Attributes:
@@ -51,48 +47,12 @@ class Row:
 
     @property
     def key(self) -> tuple[str, str, int]:
-        """What tells a row from another."""
         return self.data, self.method, self.size
 
 
 def fused(report: Report) -> dict[str, float]:
     """The measures with BM25's score added, or the model's own where the checkpoint gives BM25 no weight."""
-    return getattr(report, "fusion", None) or report.model
-
-
-def read_rows(path: Path) -> list[Row]:
-    """The rows of an earlier `results.json`; none if there is no such file.
-
-    Raises:
-        InputError: the file is not what `add_row` wrote.
-    """
-    if not path.exists():
-        return []
-    try:
-        return [Row(**fields) for fields in json.loads(path.read_text(encoding="utf-8"))]
-    except (OSError, ValueError, TypeError) as error:
-        raise InputError(f"{path}: expected the list of rows that run.py writes ({error!r}). Remove it.") from error
-
-
-def add_row(row: Row, folder: Path, methods: Sequence[str]) -> None:
-    """Add a row to the folder's `results.json`, or replace the one of its data, method and size, and render.
-
-    Args:
-        row: what was measured.
-        folder: of `results.json` and `results.md`.
-        methods: the order of the tables' rows.
-    """
-    kept = [other for other in read_rows(folder / "results.json") if other.key != row.key]
-    rows = sorted([*kept, row], key=lambda each: each.key)
-    text = json.dumps([asdict(each) for each in rows], indent=1, sort_keys=True)
-    write_whole(folder / "results.json", text + "\n")
-    write_whole(folder / "results.md", render(rows, methods))
-
-
-def spread(values: Sequence[float]) -> str:
-    """Mean ± sample standard deviation over the seeds; the value alone if there is one."""
-    mean = f"{np.mean(values):.3f}"
-    return f"{mean} ± {np.std(values, ddof=1):.3f}" if len(values) > 1 else mean
+    return report.fusion or report.model
 
 
 def render(rows: Iterable[Row], methods: Sequence[str]) -> str:
@@ -126,5 +86,4 @@ def _table(rows: list[Row], methods: Sequence[str]) -> str:
             cells = [(spread(row.model[measure]), spread(row.fused[measure])) if row else ("", "") for row in own]
             lines.append([name, *(cell for both in cells for cell in both)])
     titles = ["method", *(title for size in sizes for title in (f"{size:,} pairs", "with BM25"))]
-    rule = ["---", *["---:"] * (len(titles) - 1)]
-    return "\n".join("| " + " | ".join(cells) + " |" for cells in [titles, rule, *lines])
+    return markdown_table(titles, lines)

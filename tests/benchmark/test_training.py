@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from transformers import TrainerCallback
@@ -23,17 +24,17 @@ TINY = Contender.parse_all("ap-cnn:filters=6,qa-bilstm:hidden=3")
 def test_dev_questions_do_not_count(pairs: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a clock that a step moves by 1 and the judging of an epoch by 100."""
     now = [0]
-    measure = EvaluationSet.measure
+    scores = EvaluationSet.scores
 
-    def judge(self: EvaluationSet, *args: Any) -> dict[str, float]:
+    def judge(self: EvaluationSet, *args: Any) -> list[np.ndarray]:
         now[0] += 100
-        return measure(self, *args)
+        return scores(self, *args)
 
     class Steps(TrainerCallback):
         def on_step_end(self, *args: Any, **kwargs: Any) -> None:
             now[0] += 1
 
-    monkeypatch.setattr(EvaluationSet, "measure", judge)
+    monkeypatch.setattr(EvaluationSet, "scores", judge)
     monkeypatch.setattr(training, "perf_counter", lambda: now[0])
     clock = EpochClock()
     config = TrainingConfig(options={"filters": 6}, embedding_size=8, epochs=1, batch_size=1, answer_sentences=False)

@@ -9,14 +9,14 @@ import pytrec_eval
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ap_ranker.evaluation.metrics import measure
+from ap_ranker.evaluation.metrics import means, measure_each
 
 RELEVANT = {"q1": {"a": 1}, "q2": {"b": 1, "d": 1}, "q3": {"e": 1}}
 RUN = {"q1": {"a": 0.9, "b": 0.1}, "q2": {"a": 3.0, "b": 2.0, "c": 1.0, "d": 0.5}, "q3": {"a": 1.0}}
 
 
 def test_definitions() -> None:
-    found = measure(RELEVANT, RUN)
+    found = means(measure_each(RELEVANT, RUN))
     assert found["P@1"] == pytest.approx((1 + 0 + 0) / 3)
     assert found["MRR"] == pytest.approx((1 + 1 / 2 + 0) / 3)
     assert found["MAP"] == pytest.approx((1 + (1 / 2 + 2 / 4) / 2 + 0) / 3)
@@ -38,4 +38,4 @@ def test_as_trec_eval(run: dict[str, dict[str, float]]) -> None:
     reference = pytrec_eval.RelevanceEvaluator(RELEVANT, {"P.1", "recip_rank", "map", "ndcg_cut.10"}).evaluate(run)
     for ours, theirs in names.items():
         mean = sum(question[theirs] for question in reference.values()) / len(RELEVANT)
-        assert measure(RELEVANT, run)[ours] == pytest.approx(mean)
+        assert means(measure_each(RELEVANT, run))[ours] == pytest.approx(mean)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import statistics
 import subprocess
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from unittest.mock import patch
 
@@ -13,7 +13,7 @@ import pytest
 import run
 from conftest import ROOT
 from protocols import PROTOCOLS, read_parts
-from results import Measured, Row, add_row, read_papers, read_rows, render, spread, summary
+from results import Measured, Row, read_papers, render, summary
 
 from ap_ranker.data.faq import DEFAULT_MATCH
 from ap_ranker.data.reader import read_dataset
@@ -45,12 +45,6 @@ def cells(text: str, model: str) -> list[list[str]]:
     """The cells of the lines that begin with the model's name."""
     lines = [line for line in text.splitlines() if line.startswith(f"| {model} |")]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
-
-
-def test_spread_is_mean_and_sample_deviation() -> None:
-    values = [0.71, 0.735, 0.702]
-    assert spread(values) == f"{statistics.mean(values):.3f} ± {statistics.stdev(values):.3f}"
-    assert spread([0.71]) == "0.710"
 
 
 def test_a_table_shows_what_its_rows_hold() -> None:
@@ -85,15 +79,12 @@ def test_semeval_also_counts_questions_without_a_right_answer() -> None:
 def test_a_row_takes_the_place_of_its_predecessor(tmp_path: Path) -> None:
     rows = [row(), row("trecqa"), row(config="bimpm"), row(mrr=(0.9,))]
     for each in rows:
-        add_row(each, tmp_path, PAPERS)
-    assert read_rows(tmp_path / "results.json") == [rows[1], rows[3], rows[2]]
+        each.add(tmp_path, partial(render, papers=PAPERS))
+    assert Row.read(tmp_path / "results.json") == [rows[1], rows[3], rows[2]]
     assert (tmp_path / "results.md").read_text() == render(rows[1:], PAPERS)
-    content = (tmp_path / "results.json").read_text()
-    assert content == json.dumps(json.loads(content), indent=1, sort_keys=True) + "\n"
-    for other in ("[1]", "{", '[{"data": "wikiqa"}]'):
-        (tmp_path / "results.json").write_text(other)
-        with pytest.raises(InputError, match=r"results\.json: expected the list of rows"):
-            read_rows(tmp_path / "results.json")
+    (tmp_path / "results.json").write_text('[{"data": "wikiqa"}]')
+    with pytest.raises(InputError, match=r"results\.json: expected the list of rows"):
+        Row.read(tmp_path / "results.json")
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: f"{path.parent.name}/{path.stem}")
@@ -106,7 +97,7 @@ def test_configurations(path: Path) -> None:
 
 def test_the_readme_shows_what_was_measured() -> None:
     folder = ROOT / "examples" / "reproduce"
-    rows = read_rows(folder / "results.json")
+    rows = Row.read(folder / "results.json")
     assert rows
     assert summary(rows, read_papers()) in (ROOT / "README.md").read_text(encoding="utf-8")
     assert render(rows, read_papers()) == (folder / "results.md").read_text(encoding="utf-8")
@@ -252,6 +243,13 @@ def test_mistakes(tmp_path: Path, name: str, message: str) -> None:
     config, _ = toy(tmp_path, name)
     with pytest.raises(InputError, match=message):
         reproduce(tmp_path, config, tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize("seeds", ["1,two", "0", ""])
+def test_bad_seeds(tmp_path: Path, seeds: str) -> None:
+    config, data = toy(tmp_path, "wikiqa")
+    with pytest.raises(InputError, match=f"Expected --seeds as whole numbers above 0 .*; found '{seeds}'"):
+        run.command(config, data, seeds=seeds)
 
 
 @pytest.mark.benchmark_data

@@ -21,7 +21,7 @@ from conftest import ROOT
 from hypothesis import given
 from hypothesis import strategies as st
 from sampling import draw, read_covid, read_folder
-from tables import Row, add_row, fused, read_rows, render
+from tables import Row, fused, render
 
 from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.data.faq import DEFAULT_MATCH
@@ -177,18 +177,13 @@ def test_a_table_for_each_data_set() -> None:
 def test_a_row_takes_the_place_of_its_predecessor(tmp_path: Path) -> None:
     rows = [row("glove", 50, [0.3]), row("glove", 150, [0.4]), row("glove", 50, [0.35])]
     for each in rows:
-        add_row(each, tmp_path, ["glove"])
-    assert read_rows(tmp_path / "results.json") == [rows[2], rows[1]]
+        each.add(tmp_path, partial(render, methods=["glove"]))
+    assert Row.read(tmp_path / "results.json") == [rows[2], rows[1]]
     assert (tmp_path / "results.md").read_text() == render(rows[1:], ["glove"])
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["results.json", "results.md"]
-    for other in ("[1]", "{", '[{"data": "faq"}]'):
-        (tmp_path / "results.json").write_text(other)
-        with pytest.raises(InputError, match=r"results\.json: expected the list of rows"):
-            add_row(rows[0], tmp_path, ["glove"])
 
 
 def test_the_readme_shows_what_was_measured() -> None:
-    rows = read_rows(HERE / "results.json")
+    rows = Row.read(HERE / "results.json")
     written = (HERE / "results.md").read_text(encoding="utf-8")
     assert written == render(rows, list(yaml.safe_load((HERE / "methods.yaml").read_text(encoding="utf-8"))))
     tables = [part for part in written.split("\n\n") if part.startswith("|")]
@@ -200,11 +195,10 @@ def test_the_readme_shows_what_was_measured() -> None:
 def test_without_fusion_the_model_speaks_alone() -> None:
     model, both = {"MRR": 0.5}, {"MRR": 0.6}
     reports: list[Any] = [
-        SimpleNamespace(model=model),
         SimpleNamespace(model=model, fusion=None),
         SimpleNamespace(model=model, fusion=both),
     ]
-    assert [fused(report) for report in reports] == [model, model, both]
+    assert [fused(report) for report in reports] == [model, both]
 
 
 def test_the_methods_are_what_their_names_say(run: ModuleType) -> None:
@@ -236,8 +230,8 @@ def test_bad_methods(run: ModuleType, tmp_path: Path, text: str, message: str) -
     ("given", "message"),
     [
         ({}, "Expected a folder with --data or a file with --covid, found neither"),
-        ({"data": Path("faq"), "sizes": "50,many"}, "Expected --sizes as whole numbers separated by commas"),
-        ({"data": Path("faq"), "seeds": "0"}, "Expected --seeds above 0, found 0"),
+        ({"data": Path("faq"), "sizes": "50,many"}, "Expected --sizes as whole numbers above 0 .*; found '50,many'"),
+        ({"data": Path("faq"), "seeds": "0"}, "Expected --seeds as whole numbers above 0 .*; found '0'"),
         ({"data": Path("faq"), "methods": "glove,bert"}, "Expected --methods among scratch, .*; found 'bert'"),
     ],
 )
@@ -260,9 +254,9 @@ def test_a_toy_run_twice(run: ModuleType, tmp_path: Path) -> None:
             run.command(runs=tmp_path / "runs", **{**given, **other})
 
     again(sizes="6")
-    assert [each.size for each in read_rows(tmp_path / "results.json")] == [6]
+    assert [each.size for each in Row.read(tmp_path / "results.json")] == [6]
     again()
-    rows, written = read_rows(tmp_path / "results.json"), (tmp_path / "results.json").read_text()
+    rows, written = Row.read(tmp_path / "results.json"), (tmp_path / "results.json").read_text()
     assert [each.key for each in rows] == [("covid", "tiny", 6), ("covid", "tiny", 12)], "500 pairs there are not"
     test = read_covid(tmp_path / "messy.csv", DEFAULT_MATCH).test
     for number, seed in enumerate([1, 2]):

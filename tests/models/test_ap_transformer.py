@@ -114,7 +114,7 @@ def test_a_frozen_encoder_remembers_what_it_read() -> None:
         patch.object(module, "_multiplies_bfloat16", lambda: False),
         patch.object(model.encoder.backbone, "forward", wraps=model.encoder.backbone.forward) as read,
     ):
-        with model.encoder.remembering():
+        with model.remembering():
             for _ in range(3):
                 assert torch.allclose(states(model.encoder, batch), plain, atol=1e-2)
             assert read.call_count == 1
@@ -127,7 +127,7 @@ def test_a_frozen_encoder_remembers_what_it_read() -> None:
 
 def test_an_interrupted_run_leaves_nothing_in_memory() -> None:
     model = built(size=6, frozen=True)
-    with pytest.raises(KeyboardInterrupt), model.encoder.remembering():
+    with pytest.raises(KeyboardInterrupt), model.remembering():
         states(model.encoder, TokenBatch.from_lists(TOKENS[:5]))
         raise KeyboardInterrupt
     assert not model.encoder._memory
@@ -142,7 +142,7 @@ def test_memory_has_an_end() -> None:
     with (
         patch.object(module, "REMEMBERED_BYTES", 2 * 4 * TINY["hidden_size"] * 2 + 1),
         patch.object(model.encoder.backbone, "forward", wraps=model.encoder.backbone.forward) as read,
-        model.encoder.remembering(),
+        model.remembering(),
     ):
         for _ in range(3):
             assert torch.allclose(states(model.encoder, TokenBatch.from_lists(four)), plain, atol=1e-2)
@@ -154,7 +154,7 @@ def test_an_encoder_that_learns_remembers_nothing() -> None:
     batch = TokenBatch.from_lists(TOKENS[:5])
     with (
         patch.object(model.encoder.backbone, "forward", wraps=model.encoder.backbone.forward) as read,
-        model.encoder.remembering(),
+        model.remembering(),
     ):
         for _ in range(2):
             model.encode(batch)

@@ -55,6 +55,17 @@ def test_score_is_the_papers(case: Case, model: AnswerModel) -> None:
     assert torch.allclose(scores(model, QUESTIONS, ANSWERS), torch.tensor(naive, dtype=torch.double), rtol=0, atol=1e-9)
 
 
+def test_what_learns_learns_at_one_rate(case: Case, model: AnswerModel) -> None:
+    """Each parameter once, frozen word vectors not at all; only a pretrained encoder has rates of its own."""
+    if model.embedding is not None:
+        model.embedding.requires_grad_(False)
+    groups = model.parameter_groups(0.5, 0.25)
+    learnt = [parameter for group in groups for parameter in group["params"]]
+    assert len(learnt) == len(set(learnt))
+    assert set(learnt) == {parameter for parameter in model.parameters() if parameter.requires_grad}
+    assert [group["lr"] for group in groups] == ([0.5, 0.25, 0.005] if MODELS[case.name].pretrained else [0.5])
+
+
 def test_attention_is_the_papers(case: Case, model: AnswerModel) -> None:
     """Of each pair in a padded batch; the registry says whose words are weighed, and nothing else is."""
     with torch.no_grad():

@@ -17,14 +17,14 @@ from transformers.trainer_utils import get_last_checkpoint
 
 from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.errors import InputError
-from ap_ranker.evaluation.evaluate import evaluate
+from ap_ranker.evaluation.evaluate import EvaluationSet, evaluate
 from ap_ranker.models.classifier import Classifier
 from ap_ranker.models.registry import MODELS, complete_options
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.vectors import read_vectors
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.start import start
-from ap_ranker.training.train import train
+from ap_ranker.training.train import TrainingResult, train
 
 TOPICS = ["parcel", "refund", "battery", "helmet", "invoice", "account", "brake", "lease"]
 DATA = Dataset(
@@ -383,6 +383,62 @@ def test_the_best_epoch_is_kept(tmp_path: Path) -> None:
     config = settings("ap-cnn", epochs=30, patience=3, learning_rate=0.02)
     result = train(DATA, with_other_answers(DATA), tmp_path / "c", config, device="cpu")
     assert result.best_epoch < 10
+
+
+class Epochs(TrainerCallback):
+    """Counts them."""
+
+    number = 0
+
+    def on_epoch_end(self, *_: Any, **__: Any) -> None:
+        self.number += 1
+
+
+def test_each_epochs_scores_are_made_once(tmp_path: Path) -> None:
+    """The numbers of the best epoch, which is not the last one, are those that its checkpoint reaches."""
+    dev, config = with_other_answers(DATA), settings("ap-cnn", epochs=30, patience=3, learning_rate=0.02)
+
+    def ranked(folder: str, resume: bool = False, broken_after: int | None = None) -> TrainingResult | None:
+        """The run, which has ranked the dev questions after each of its epochs, and once more if it is resumed."""
+        epochs, stop = Epochs(), () if broken_after is None else (StopAfter(broken_after),)
+        with patch.object(EvaluationSet, "scores", autospec=True, side_effect=EvaluationSet.scores) as scored:
+            try:
+                return train(
+                    *(DATA, dev, tmp_path / folder, config), device="cpu", resume=resume, callbacks=(epochs, *stop)
+                )
+            except KeyboardInterrupt:
+                return None
+            finally:
+                assert scored.call_count == epochs.number + resume > 1
+
+    unbroken = ranked("unbroken")
+    assert unbroken is not None
+    found = evaluate(Ranker.from_pretrained(tmp_path / "unbroken", "cpu"), dev)
+    assert (found.model, found.fusion) == (unbroken.dev, unbroken.fusion)
+    # Interrupted after its best epoch: the new process has never seen that epoch's scores.
+    assert ranked("broken", broken_after=unbroken.best_epoch + 1) is None
+    resumed = ranked("broken", resume=True)
+    assert resumed is not None
+    assert resumed.best_epoch == unbroken.best_epoch
+    assert (resumed.dev, resumed.fusion) == (unbroken.dev, unbroken.fusion)
+    assert resumed.ranker.config is not None and unbroken.ranker.config is not None
+    assert resumed.ranker.config.bm25_weight == unbroken.ranker.config.bm25_weight
+
+
+@pytest.mark.parametrize("learns", [True, False])
+def test_an_encoders_scores_are_made_once_before_training_and_once_an_epoch(
+    learns: bool, encoder: str, tmp_path: Path
+) -> None:
+    """Whichever is kept in the end, its numbers are those that its checkpoint reaches."""
+    data, epochs = with_other_answers(DATA), Epochs()
+    dev = data if learns else DATA
+    rate = 0.02 if learns else 0.1
+    config = with_encoder(encoder, epochs=4, learning_rate=rate, encoder_learning_rate=5e-5 if learns else rate)
+    with patch.object(EvaluationSet, "scores", autospec=True, side_effect=EvaluationSet.scores) as scored:
+        result = train(data, dev, tmp_path / "c", config, device="cpu", callbacks=(epochs,))
+    assert scored.call_count == 1 + epochs.number > 1
+    assert (result.best_epoch > 0) == learns
+    assert evaluate(Ranker.from_pretrained(tmp_path / "c", "cpu"), dev).model == result.dev
 
 
 def test_word_vectors_are_taken_and_frozen_if_wished(tmp_path: Path) -> None:
