@@ -15,7 +15,7 @@ from ap_ranker.cli.options import Answers, Device
 from ap_ranker.cli.plot import check_plotting, plot_reliability
 from ap_ranker.errors import InputError
 from ap_ranker.files import write_whole
-from ap_ranker.ranking.calibration import FUSED, MODEL
+from ap_ranker.ranking.calibration import FUSED, MODEL, key
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -71,19 +71,22 @@ def calibrate(
     match = Match(ranker.config.training.get("match", Match.both))
     splits = {"dev": dev} if test is None else {"dev": dev, "test": test}
     data = {split: read_dataset(path, split, answers=answers, match=match) for split, path in splits.items()}
+    if share is not None and all(len(dataset.answerable) < len(dataset.questions) for dataset in data.values()):
+        raise InputError(
+            f"{data['dev'].name}: it has questions without a right answer, so --share, which is for data without them, "
+            "says nothing here. Leave it out."
+        )
     ranked = {}
     for split, dataset in data.items():
-        ranked[split] = _with_unanswerable(rank(ranker, dataset), dataset, share, HIDDEN_SHARE)
+        ranked[split] = _with_unanswerable(rank(ranker, dataset), dataset, share or HIDDEN_SHARE)
     fits = {kind: fit(rankings, wished) for kind, rankings in ranked["dev"].items()}
     report: dict[str, Any] = {}
     for split, rankings_of in ranked.items():
         given = {kind: firsts(fits[kind], rankings) for kind, rankings in rankings_of.items()}
         title = f"{len(data[split].questions):,} questions of {data[split].name}"
         report[split] = _print(title + ", fitted to them" * (split == "dev"), fits, given, wished)
-    bins = {
-        kind: reliability(each) for kind, each in given.items()
-    }  # of the last: the test questions, if there are any
     if plot:
+        bins = {kind: reliability(each) for kind, each in given.items()}  # of the test questions, if there are any
         curves = {f"{SCORES[kind]}, ECE {calibration_error(each):.3f}": each for kind, each in bins.items()}
         plot_reliability(curves, title, plot)
     if json_file:
@@ -102,23 +105,15 @@ def _precisions(text: str) -> list[float]:
     return sorted(set(found))
 
 
-def _with_unanswerable(
-    rankings: dict[str, Rankings], dataset: Dataset, share: float | None, default: float
-) -> dict[str, Rankings]:
+def _with_unanswerable(rankings: dict[str, Rankings], dataset: Dataset, share: float) -> dict[str, Rankings]:
     """The rankings, with made questions that have no right answer where the data has none."""
     from ap_ranker.evaluation.calibration import with_hidden
 
     unanswerable = len(dataset.questions) - len(dataset.answerable)
     of = f"{len(dataset.questions):,} questions of {escape(dataset.name)}"
     if unanswerable:
-        if share is not None:
-            raise InputError(
-                f"{dataset.name}: {unanswerable:,} of its questions have no right answer, so --share, which is "
-                "for data without such questions, says nothing here. Leave it out."
-            )
         console.print(f"{unanswerable:,} of {of} have no right answer.", highlight=False)
         return rankings
-    share = default if share is None else share
     console.print(
         f"All {of} have a right answer. Each counts once more with its right answers hidden, all of these "
         f"as {share:.0%} of the questions.",
@@ -143,7 +138,7 @@ def _print(
         bins = reliability(firsts)
         report[kind] = {"calibration_error": calibration_error(bins), "reliability": [asdict(each) for each in bins]}
         limits: dict[str, float | None] = {"-": 0.0}
-        limits |= {f"{value:g}": fits[kind].thresholds.get(f"{value:g}") for value in wished}
+        limits |= {key(value): fits[kind].threshold(value) for value in wished}
         for number, (value, least) in enumerate(limits.items()):
             name = SCORES[kind] if number == 0 else ""
             last = number == len(limits) - 1

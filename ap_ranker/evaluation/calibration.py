@@ -18,7 +18,7 @@ from ap_ranker.data.dataset import Dataset
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluate import DIVERGED, EvaluationSet
 from ap_ranker.evaluation.fusion import Scores, fuse
-from ap_ranker.ranking.calibration import FUSED, MODEL, Calibration, margins
+from ap_ranker.ranking.calibration import FUSED, MODEL, Calibration, key, margins
 from ap_ranker.ranking.ranker import Ranker
 
 HIDDEN_SHARE = 0.1
@@ -173,7 +173,7 @@ def fit(rankings: Rankings, precisions: Sequence[float]) -> Calibration:
     score, margin = found[:2] / np.where(spread > 0, spread, 1)
     bare = Calibration(float(score), float(margin), float(found[2]), {})
     given = firsts(bare, rankings)
-    limits = {f"{wished:g}": threshold(given, wished) for wished in precisions}
+    limits = {key(wished): threshold(given, wished) for wished in precisions}
     reached = {wished: least for wished, least in limits.items() if least is not None}
     return Calibration(bare.score, bare.margin, bare.bias, reached)
 

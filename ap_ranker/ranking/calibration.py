@@ -9,8 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ap_ranker.errors import InputError
-
 MODEL, FUSED = "model", "fused"
 """The two scores that answers are ranked by, each with its own calibration: the model's, and that with BM25's added."""
 
@@ -26,7 +24,7 @@ class Calibration:
         score: a, what the score counts; 0 or more.
         margin: b, what its lead over the best other answer counts; 0 or more.
         bias: c.
-        thresholds: a wished precision, as `f"{precision:g}"`, -> the least probability of an answer that is given.
+        thresholds: the `key` of a wished precision -> the least probability of an answer that is given.
     """
 
     score: float
@@ -45,19 +43,14 @@ class Calibration:
         logits = self.score * values + self.margin * margins(values) + self.bias
         return (1 + np.tanh(logits / 2)) / 2  # the sigmoid, without overflow
 
-    def threshold(self, precision: float) -> float:
-        """The least probability of an answer that is given, where so many of those given are to be right.
+    def threshold(self, precision: float) -> float | None:
+        """The least probability of an answer that is given, where this share is to be right; `None` if unknown."""
+        return self.thresholds.get(key(precision))
 
-        Raises:
-            InputError: it was not calibrated for this precision.
-        """
-        if (found := self.thresholds.get(f"{precision:g}")) is None:
-            raise InputError(
-                f"Expected one of the precisions that the checkpoint was calibrated for "
-                f"({', '.join(self.thresholds) or 'none'}), found {precision:g}. "
-                f"Calibrate it: ap-ranker calibrate CHECKPOINT DEV --precision {precision:g}"
-            )
-        return found
+
+def key(precision: float) -> str:
+    """How thresholds name a precision: JSON has no numbers for names."""
+    return f"{precision:g}"
 
 
 def margins(scores: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -115,7 +115,7 @@ def test_the_wished_precision_holds_on_other_questions() -> None:
     assert [found.score, found.margin, found.bias] == pytest.approx([2.0, 1.0, -3.0], abs=0.4)
     other = firsts(found, planted(7, 3000))
     for precision in wished:
-        measured = outcome(other, found.threshold(precision))
+        measured = outcome(other, found.thresholds[f"{precision:g}"])
         assert 0.05 < measured.answered < 0.95
         assert measured.precision == pytest.approx(precision, abs=0.04)
     assert calibration_error(reliability(other)) < 0.04

@@ -20,7 +20,7 @@ from ap_ranker.errors import InputError
 from ap_ranker.models.registry import MODELS
 from ap_ranker.models.spec import Family
 from ap_ranker.ranking.cache import CacheInfo, EncodingCache
-from ap_ranker.ranking.calibration import FUSED, MODEL, Calibration
+from ap_ranker.ranking.calibration import FUSED, MODEL, Calibration, key
 from ap_ranker.ranking.explanation import Explanation, no_attention
 from ap_ranker.ranking.precision import Precision
 from ap_ranker.ranking.ranker import BATCH_SIZE, Ranker
@@ -248,7 +248,7 @@ class AnswerRanker:
             scores = scores + weight * torch.tensor(_bm25_scores(candidates))
         calibration = self._calibration(self._ranker)
         probabilities = calibration.probabilities(scores.numpy()).tolist() if calibration else None
-        shown = scores.tolist()
+        raw = shown = scores.tolist()
         if scale_score:
             scaled = 0.5 + scores.atan() / math.pi if weight else self._ranker.model.scale(scores)
             shown = probabilities or scaled.tolist()
@@ -256,7 +256,7 @@ class AnswerRanker:
         if precision is not None:
             least = self._threshold(self._ranker, precision)
             compared = probabilities or []  # there are some, or there were no threshold
-        order = sorted(range(len(candidates)), key=lambda row: -scores[row].item())  # scaling may make scores equal
+        order = sorted(range(len(candidates)), key=lambda row: -raw[row])  # scaling may make scores equal
         kept = [row for row in order if least is None or compared[row] >= least]
         best = [replace(candidates[row], score=shown[row]) for row in kept[:top_k]]
         return {"documents": [self._explained(query, document) for document in best] if self.explain else best}
@@ -292,12 +292,14 @@ class AnswerRanker:
 
     def _threshold(self, ranker: Ranker, precision: float) -> float:
         calibration = self._calibration(ranker)
-        if calibration is None:
+        found = calibration.threshold(precision) if calibration else None
+        if found is None:
+            stored = f"one for {', '.join(calibration.thresholds) or 'none'}" if calibration else "one without any"
             raise InputError(
-                f"{self.model}: expected a calibrated checkpoint for precision {precision:g}, found one without a "
-                f"calibration. Calibrate it: ap-ranker calibrate {self.model} DEV --precision {precision:g}"
+                f"{self.model}: expected a checkpoint calibrated for precision {key(precision)}, found {stored}. "
+                f"Calibrate it: ap-ranker calibrate {self.model} DEV --precision {key(precision)}"
             )
-        return calibration.threshold(precision)
+        return found
 
     def _check_family(self, found: str) -> None:
         family = MODELS[found].family
