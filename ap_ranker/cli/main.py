@@ -10,7 +10,20 @@ import typer
 from rich.console import Console
 from rich.logging import RichHandler
 
-from ap_ranker.cli import ask, benchmark, compare, encode, evaluate, explain, index, models, serve, train, tune
+from ap_ranker.cli import (
+    ask,
+    benchmark,
+    calibrate,
+    compare,
+    encode,
+    evaluate,
+    explain,
+    index,
+    models,
+    serve,
+    train,
+    tune,
+)
 from ap_ranker.cli.mistakes import mistakes_reported
 
 app = typer.Typer(
@@ -22,6 +35,7 @@ app = typer.Typer(
 app.command("train")(train.train)
 app.command("tune")(tune.tune)
 app.command("evaluate")(evaluate.evaluate)
+app.command("calibrate")(calibrate.calibrate)
 app.command("compare")(compare.compare)
 app.command("benchmark")(benchmark.benchmark)
 app.command("encode")(encode.encode)

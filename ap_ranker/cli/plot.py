@@ -13,12 +13,13 @@ from ap_ranker.errors import InputError
 from ap_ranker.files import written_whole
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from matplotlib.axes import Axes
 
     from ap_ranker.benchmark.latency import Latency
     from ap_ranker.benchmark.report import Benchmark
+    from ap_ranker.evaluation.calibration import Bin
     from ap_ranker.evaluation.lengths import LengthGroup
     from ap_ranker.ranking.explanation import Explanation, Token
     from ap_ranker.training.compare import Comparison
@@ -199,6 +200,28 @@ def plot_lengths(groups: Sequence[LengthGroup], name: str, path: Path) -> None:
     axes.grid(axis="y", alpha=0.25)
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False)
+    with written_whole(path) as draft:
+        figure.savefig(draft, format="png", dpi=150)
+
+
+def plot_reliability(curves: Mapping[str, Sequence[Bin]], data: str, path: Path) -> None:
+    """Draw how often answers of a probability are right; the larger a point, the more questions stand behind it."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6, 5.5), layout="constrained")
+    axes = figure.subplots()
+    axes.plot([0, 1], [0, 1], color="grey", linestyle=":", label="as they should be")
+    for colour, (name, bins) in zip(cycle(("tab:blue", "tab:orange")), curves.items(), strict=False):
+        probabilities, right = [each.probability for each in bins], [each.right for each in bins]
+        axes.plot(probabilities, right, color=colour, label=name)
+        axes.scatter(probabilities, right, s=[10 + 400 * each.share for each in bins], color=colour, alpha=0.5)
+    axes.set_xlabel("probability that the first answer is right, mean of a tenth")
+    axes.set_ylabel("share of first answers that are right")
+    axes.set_aspect("equal")
+    axes.grid(alpha=0.25)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False)
+    figure.suptitle(data, fontsize=10)
     with written_whole(path) as draft:
         figure.savefig(draft, format="png", dpi=150)
 

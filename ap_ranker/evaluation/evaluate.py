@@ -69,15 +69,24 @@ def evaluate(ranker: Ranker, dataset: Dataset) -> Report:
 class EvaluationSet:
     """Questions whose candidates are chosen once, to be ranked again and again: by a model that learns, by many models.
 
+    Args:
+        dataset: questions and answers.
+        unanswerable: take the questions without a right answer, too. They can be ranked, but no measure knows them.
+
     Attributes:
-        questions: the answerable ones.
+        questions: the answerable ones; with `unanswerable`, all.
         pools: the candidates of each.
         candidates: how they were chosen, in words.
+
+    Raises:
+        InputError: no question has a right answer.
     """
 
-    def __init__(self, dataset: Dataset) -> None:
+    def __init__(self, dataset: Dataset, *, unanswerable: bool = False) -> None:
         self.dataset = dataset
         self.questions = answerable(dataset)
+        if unanswerable:
+            self.questions = list(dataset.questions)
         self._bm25 = _bm25(dataset)
         self.pools, self.candidates = _candidates(dataset, self.questions, self._bm25)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,11 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from ap_ranker.errors import InputError
-from ap_ranker.files import written_aside
+from ap_ranker.files import write_whole, written_aside
 from ap_ranker.models.base import AnswerModel
 from ap_ranker.models.registry import build_model
 from ap_ranker.models.spec import Inputs
+from ap_ranker.ranking.calibration import Calibration
 from ap_ranker.text.subwords import AnyTokenizer, SubwordTokenizer
 from ap_ranker.text.tokenizer import WordTokenizer
 
@@ -36,6 +37,8 @@ class CheckpointConfig:
         segmenter: what splits Chinese into words before the tokenizer does the rest: the tokenizer's.
         bm25_weight: what BM25's score counts beside the model's, as fitted on the dev questions; 0: it does not help.
         encoder: the architecture of the pretrained encoder that the model reads with, as transformers describes it.
+        calibration: what the scores say about an answer's being right, for the model's (`model`) and, with a weight of
+            BM25, for the fused ones (`fused`); empty before `ap-ranker calibrate`.
         format_version: of this folder's layout.
     """
 
@@ -47,6 +50,7 @@ class CheckpointConfig:
     segmenter: str | None = None
     bm25_weight: float = 0.0
     encoder: Mapping[str, Any] | None = None
+    calibration: Mapping[str, Calibration] = field(default_factory=dict)
     format_version: int = FORMAT_VERSION
 
 
@@ -55,10 +59,15 @@ def save_checkpoint(
 ) -> None:
     """Write a checkpoint folder, replacing an earlier checkpoint at that place only when the new one is complete."""
     with written_aside(folder) as draft:
-        (draft / CONFIG).write_text(json.dumps(asdict(config), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        write_config(draft, config)
         save_file({name: value.contiguous() for name, value in model.state_dict().items()}, draft / WEIGHTS)
         tokenizer.save(draft / TOKENIZER)
         (draft / CARD).write_text(card, encoding="utf-8")
+
+
+def write_config(folder: Path, config: CheckpointConfig) -> None:
+    """Write a checkpoint's `config.json` alone, whole or not at all."""
+    write_whole(folder / CONFIG, json.dumps(asdict(config), indent=2, ensure_ascii=False) + "\n")
 
 
 def is_checkpoint(folder: Path) -> bool:
@@ -113,8 +122,11 @@ def read_config(folder: Path) -> CheckpointConfig:
             raise InputError(
                 f"{folder / CONFIG}: expected format version {FORMAT_VERSION}, found {version}. Update ap-ranker."
             )
-        return CheckpointConfig(**fields)
-    except (UnicodeDecodeError, json.JSONDecodeError, TypeError, AttributeError) as error:
+        fits = {kind: Calibration(**values) for kind, values in fields.pop("calibration", {}).items()}
+        return CheckpointConfig(**fields, calibration=fits)
+    except InputError:
+        raise
+    except (ValueError, TypeError, AttributeError) as error:  # of bad UTF-8 and bad JSON as well
         raise InputError(f"{folder / CONFIG}: not the configuration of an ap-ranker checkpoint ({error}).") from error
 
 

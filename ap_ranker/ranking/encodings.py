@@ -56,7 +56,8 @@ def fingerprint(checkpoint: Path) -> str:
     """A checkpoint's weights, vocabulary and sizes as 64 hexadecimal digits."""
     digest = hashlib.sha256()
     config = json.loads((checkpoint / CONFIG).read_text(encoding="utf-8"))
-    config.pop("training", None)  # how the weights came about does not change what they do
+    for name in ("training", "calibration"):  # how weights came about, and what scores mean, changes no encoding
+        config.pop(name, None)
     digest.update(json.dumps(config, sort_keys=True).encode())
     for name in (WEIGHTS, TOKENIZER):
         with (checkpoint / name).open("rb") as file:

@@ -48,7 +48,7 @@ These questions chose the epoch, so they flatter the model a little. Measure on 
 ## Limits
 
 Texts are cut after {config.max_tokens} tokens: {batches.cut_answers:,} of the {len(batches.answers):,} answers were.
-Scores order the answers of one question; they are not probabilities.
+Scores order the answers of one question; they are not probabilities before `ap-ranker calibrate`.
 
 ## Use
 

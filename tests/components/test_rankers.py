@@ -27,6 +27,8 @@ import ap_ranker
 from ap_ranker.errors import InputError
 from ap_ranker.models.registry import MODELS
 from ap_ranker.models.spec import Family
+from ap_ranker.ranking.calibration import Calibration
+from ap_ranker.ranking.checkpoint import read_config, write_config
 from ap_ranker.ranking.encode import encode_corpus
 from ap_ranker.ranking.ranker import Ranker
 from haystack_integrations.components.rankers.ap_ranker import ABCNNRanker, AnswerRanker, APRanker, GlobalLocalRanker
@@ -121,6 +123,7 @@ def test_to_dict(component: Component) -> None:
             "cache_precision": "float32",
             "encodings": None,
             "fuse_scores": False,
+            "precision": None,
             "explain": False,
         },
     }
@@ -144,6 +147,7 @@ CUSTOM = {
     "cache_precision": "int8",
     "encodings": "corpus",
     "fuse_scores": False,
+    "precision": None,
     "explain": True,
 }
 
@@ -612,3 +616,75 @@ def test_a_model_without_attention_is_refused_when_it_is_loaded(model: str, tmp_
             load()
         assert str(folder) in str(error.value)
         assert f"found {model}, which" in str(error.value)
+
+
+# --- probabilities ----------------------------------------------------------------------------------------------------
+
+FITS = {"model": Calibration(2.0, 3.0, -0.5, {"0.9": 0.4}), "fused": Calibration(1.0, 0.5, 0.25, {"0.8": 0.6})}
+
+
+@pytest.fixture(scope="module")
+def calibrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkpoint for which BM25's score counts a tenth, with a calibration of both scores."""
+    folder = write_checkpoint("ap-cnn", tmp_path_factory.mktemp("calibrated") / "checkpoint")
+    write_config(folder, replace(read_config(folder), bm25_weight=0.1, calibration=FITS))
+    return folder
+
+
+@pytest.mark.parametrize("fuse", [False, True])
+def test_scaled_scores_of_a_calibrated_checkpoint_are_probabilities(calibrated: Path, fuse: bool) -> None:
+    documents = [replace(document, score=float(number * 5)) for number, document in enumerate(DOCUMENTS)]
+    ranker = AnswerRanker(model=calibrated, device=CPU, fuse_scores=fuse)
+    raw = ranker.run(query=QUERY, documents=documents, scale_score=False)["documents"]
+    found = ranker.run(query=QUERY, documents=documents)["documents"]
+    assert [d.id for d in found] == [d.id for d in raw]
+    first, second, third = (d.score for d in raw)
+    fit = FITS["fused" if fuse else "model"]
+    leads = (first - second, second - first, third - first)
+    logits = [
+        fit.score * s + fit.margin * lead + fit.bias for s, lead in zip((first, second, third), leads, strict=True)
+    ]
+    assert [d.score for d in found] == pytest.approx([1 / (1 + math.exp(-logit)) for logit in logits], abs=1e-6)
+    assert all(type(d.score) is float for d in found)
+
+
+async def test_precision_leaves_out_what_is_below_its_threshold(calibrated: Path) -> None:
+    plain = AnswerRanker(model=calibrated, device=CPU)
+    everything = plain.run(query=QUERY, documents=DOCUMENTS)["documents"]
+    middle = (everything[0].score + everything[1].score) / 2
+    config = read_config(calibrated)
+    fits = {"model": replace(FITS["model"], thresholds={"0.9": middle, "0.99": 1.0, "0.5": 0.0})}
+    write_config(calibrated, replace(config, calibration=fits))
+    try:
+        strict = AnswerRanker(model=calibrated, device=CPU, precision=0.9)
+        assert strict.run(query=QUERY, documents=DOCUMENTS)["documents"] == everything[:1]
+        raw = strict.run(query=QUERY, documents=DOCUMENTS, scale_score=False)["documents"]
+        assert [d.id for d in raw] == [everything[0].id]
+        assert strict.run(query=QUERY, documents=DOCUMENTS, precision=0.5)["documents"] == everything
+        assert strict.run(query=QUERY, documents=DOCUMENTS, score_threshold=0.0)["documents"] == everything
+        assert (await strict.run_async(query=QUERY, documents=DOCUMENTS, precision=0.99))["documents"] == []
+        again = AnswerRanker.from_dict(strict.to_dict())
+        assert again.run(query=QUERY, documents=DOCUMENTS)["documents"] == everything[:1]
+    finally:
+        write_config(calibrated, config)
+
+
+def test_a_precision_that_was_not_calibrated_is_refused(calibrated: Path, checkpoint: Path) -> None:
+    for fuse, stored in ((False, "0.9"), (True, "0.8")):
+        ranker = AnswerRanker(model=calibrated, device=CPU, precision=0.7, fuse_scores=fuse)
+        for load in (ranker.warm_up, lambda ranker=ranker: ranker.run(query=QUERY, documents=DOCUMENTS)):
+            with pytest.raises(InputError, match=rf"calibrated for precision 0\.7, found one for {stored}\. "):
+                load()
+    with pytest.raises(InputError, match=r"found one without any\. Calibrate it: ap-ranker calibrate .* 0\.9"):
+        AnswerRanker(model=checkpoint, device=CPU, precision=0.9).warm_up()
+    with pytest.raises(InputError, match=r"precision 0\.9, found one without any"):
+        AnswerRanker(model=checkpoint, device=CPU).run(query=QUERY, documents=DOCUMENTS, precision=0.9)
+
+
+def test_one_of_score_threshold_and_precision(checkpoint: Path) -> None:
+    with pytest.raises(ValueError, match=r"expected one of them, but got 0.5 and 0.9"):
+        AnswerRanker(model="m", score_threshold=0.5, precision=0.9)
+    with pytest.raises(ValueError, match=r"expected one of them, but got 0.0 and 0.9"):
+        AnswerRanker(model=checkpoint, device=CPU).run(
+            query=QUERY, documents=DOCUMENTS, score_threshold=0.0, precision=0.9
+        )

@@ -20,6 +20,7 @@ from ap_ranker.errors import InputError
 from ap_ranker.models.registry import MODELS
 from ap_ranker.models.spec import Family
 from ap_ranker.ranking.cache import CacheInfo, EncodingCache
+from ap_ranker.ranking.calibration import FUSED, MODEL, Calibration, key
 from ap_ranker.ranking.explanation import Explanation, no_attention
 from ap_ranker.ranking.precision import Precision
 from ap_ranker.ranking.ranker import BATCH_SIZE, Ranker
@@ -72,6 +73,7 @@ class AnswerRanker:
         cache_precision: str = "float32",
         encodings: str | Path | None = None,
         fuse_scores: bool = False,
+        precision: float | None = None,
         explain: bool = False,
     ) -> None:
         """Create the component; nothing is loaded yet.
@@ -87,7 +89,9 @@ class AnswerRanker:
             document_suffix: put after each document's text.
             meta_fields_to_embed: meta fields whose values are put before the content.
             embedding_separator: between these values and the content.
-            scale_score: map the scores to 0..1, keeping their order (cosine: (1 + s) / 2). They are not probabilities.
+            scale_score: map the scores to 0..1, keeping their order: to the probability that the document is a right
+                answer, if `ap-ranker calibrate` has calibrated the checkpoint; otherwise to numbers that are no
+                probabilities (cosine: (1 + s) / 2).
             score_threshold: leave out documents with a lower score (after scaling, if any).
             batch_size: documents encoded at once; more need more memory.
             cache_megabytes: what the encoded documents may take in the device's memory; those not ranked for longest
@@ -96,7 +100,11 @@ class AnswerRanker:
             encodings: a folder that `ap-ranker encode` wrote with this checkpoint: documents in it need no encoding.
             fuse_scores: add BM25's score, which the documents come with, to the model's, with the weight that training
                 found best (0 where it does not help). It holds for Lucene's BM25, so for `BM25SRetriever` and
-                Elasticsearch, not for other retrievers' scores. Scaled scores are then 1/2 + arctan(s) / pi.
+                Elasticsearch, not for other retrievers' scores. Without a calibration, scaled scores are then
+                1/2 + arctan(s) / pi.
+            precision: leave out documents so that this share of the best ones that remain is right, as far as the
+                questions that the checkpoint was calibrated with tell; one of the precisions given to `ap-ranker
+                calibrate`. It takes the place of `score_threshold`.
             explain: give each returned document `meta["explanation"]`, how much each word counted:
                 `{"question": [{"text", "start", "end", "weight"}, ...], "answer": [...]}`. The weights of a side sum to
                 1, or are `None` where the model does not weigh it. `start` and `end` are characters of what was
@@ -106,9 +114,10 @@ class AnswerRanker:
                 Each returned document is encoded once more for it.
 
         Raises:
-            ValueError: `top_k` is not positive, or no such precision.
+            ValueError: `top_k` is not positive, no such `cache_precision`, or both `score_threshold` and `precision`.
         """
         _check_top_k(top_k)
+        _check_limits(score_threshold, precision)
         if cache_precision not in list(Precision):
             raise ValueError(f"cache_precision must be one of {', '.join(Precision)}, but got {cache_precision}")
         self.model = str(model)
@@ -128,6 +137,7 @@ class AnswerRanker:
         self.cache_precision = cache_precision
         self.encodings = None if encodings is None else str(encodings)
         self.fuse_scores = fuse_scores
+        self.precision = precision
         self.explain = explain
         self._ranker: Ranker | None = None
 
@@ -136,7 +146,7 @@ class AnswerRanker:
 
         Raises:
             InputError: there is none at `model`, it is damaged, its model is of another family or, with `explain`,
-                without attention, or `encodings` are not its own.
+                without attention, `encodings` are not its own, or it was not calibrated for `precision`.
         """
         if self._ranker is None:
             token = self.token.resolve_value() if self.token else None
@@ -152,6 +162,8 @@ class AnswerRanker:
             self._check_family(ranker.config.model)
             if self.explain and not MODELS[ranker.config.model].weighs:
                 raise InputError(f"{self.model}: {no_attention(ranker.config.model)} Or set explain to false.")
+            if self.precision is not None:
+                self._threshold(ranker, self.precision)
             self._ranker = ranker
 
     @property
@@ -184,6 +196,7 @@ class AnswerRanker:
             cache_precision=self.cache_precision,
             encodings=self.encodings,
             fuse_scores=self.fuse_scores,
+            precision=self.precision,
             explain=self.explain,
         )
 
@@ -201,6 +214,7 @@ class AnswerRanker:
         top_k: int | None = None,
         scale_score: bool | None = None,
         score_threshold: float | None = None,
+        precision: float | None = None,
     ) -> dict[str, list[Document]]:
         """Rank documents; of several with the same id, the one with the highest score is kept.
 
@@ -210,17 +224,21 @@ class AnswerRanker:
             top_k: overrides the value of the component, as do the others.
             scale_score: see the component.
             score_threshold: see the component.
+            precision: see the component; it and `score_threshold` each take the place of both of the component's.
 
         Returns:
             `documents`: copies with their new scores, best first; equal scores keep the given order.
 
         Raises:
-            ValueError: `top_k` is not positive; with `fuse_scores`, a document comes without a score.
-            InputError: the checkpoint cannot be loaded.
+            ValueError: `top_k` is not positive; both `score_threshold` and `precision`; with `fuse_scores`, a document
+                comes without a score.
+            InputError: the checkpoint cannot be loaded, or was not calibrated for `precision`.
         """
         top_k = self.top_k if top_k is None else top_k
         scale_score = self.scale_score if scale_score is None else scale_score
-        score_threshold = self.score_threshold if score_threshold is None else score_threshold
+        _check_limits(score_threshold, precision)
+        if score_threshold is None and precision is None:
+            score_threshold, precision = self.score_threshold, self.precision
         _check_top_k(top_k)
         if not documents:
             return {"documents": []}
@@ -230,15 +248,22 @@ class AnswerRanker:
         question, texts = self._question(query), [self._text(document) for document in candidates]
         self._trace(question, texts)
         scores = self._ranker.score(question, texts, self.batch_size)
-        weight = self._ranker.config.bm25_weight if self.fuse_scores and self._ranker.config else 0.0
+        weight = self._weight(self._ranker)
         if weight:
             scores = scores + weight * torch.tensor(_bm25_scores(candidates))
+        calibration = self._calibration(self._ranker)
+        probabilities = calibration.probabilities(scores.numpy()).tolist() if calibration else None
+        raw = shown = scores.tolist()
         if scale_score:
-            scores = 0.5 + scores.atan() / math.pi if weight else self._ranker.model.scale(scores)
-        ranked = sorted(zip(candidates, scores.tolist(), strict=True), key=lambda pair: -pair[1])
-        if score_threshold is not None:
-            ranked = [(document, score) for document, score in ranked if score >= score_threshold]
-        best = [replace(document, score=score) for document, score in ranked[:top_k]]
+            scaled = 0.5 + scores.atan() / math.pi if weight else self._ranker.model.scale(scores)
+            shown = probabilities or scaled.tolist()
+        compared, least = shown, score_threshold
+        if precision is not None:
+            least = self._threshold(self._ranker, precision)
+            compared = probabilities or []  # there are some, or there were no threshold
+        order = sorted(range(len(candidates)), key=lambda row: -raw[row])  # scaling may make scores equal
+        kept = [row for row in order if least is None or compared[row] >= least]
+        best = [replace(candidates[row], score=shown[row]) for row in kept[:top_k]]
         return {"documents": [self._explained(query, document) for document in best] if self.explain else best}
 
     @component.output_types(documents=list[Document])
@@ -250,6 +275,7 @@ class AnswerRanker:
         top_k: int | None = None,
         scale_score: bool | None = None,
         score_threshold: float | None = None,
+        precision: float | None = None,
     ) -> dict[str, list[Document]]:
         """As `run`, in a thread, so that the event loop stays free."""
         return await asyncio.to_thread(
@@ -259,6 +285,7 @@ class AnswerRanker:
             top_k=top_k,
             scale_score=scale_score,
             score_threshold=score_threshold,
+            precision=precision,
         )
 
     def _trace(self, question: str, texts: list[str]) -> None:
@@ -272,6 +299,24 @@ class AnswerRanker:
             tags["cache_hits"] = self._ranker.cache.count(texts)
         span.set_tags({f"ap_ranker.{name}": value for name, value in tags.items()})
         span.set_content_tag("ap_ranker.question", question)
+
+    def _weight(self, ranker: Ranker) -> float:
+        return ranker.config.bm25_weight if self.fuse_scores and ranker.config else 0.0
+
+    def _calibration(self, ranker: Ranker) -> Calibration | None:
+        """That of the scores that the component ranks by."""
+        return ranker.config.calibration.get(FUSED if self._weight(ranker) else MODEL) if ranker.config else None
+
+    def _threshold(self, ranker: Ranker, precision: float) -> float:
+        calibration = self._calibration(ranker)
+        found = calibration.threshold(precision) if calibration else None
+        if found is None:
+            stored = f"one for {', '.join(calibration.thresholds) or 'none'}" if calibration else "one without any"
+            raise InputError(
+                f"{self.model}: expected a checkpoint calibrated for precision {key(precision)}, found {stored}. "
+                f"Calibrate it: ap-ranker calibrate {self.model} DEV --precision {key(precision)}"
+            )
+        return found
 
     def _check_family(self, found: str) -> None:
         family = MODELS[found].family
@@ -371,6 +416,14 @@ def _bm25_scores(documents: list[Document]) -> list[float]:
             f"{len(documents)} have none. Connect a BM25 retriever, or set fuse_scores to false."
         )
     return scores
+
+
+def _check_limits(score_threshold: float | None, precision: float | None) -> None:
+    if score_threshold is not None and precision is not None:
+        raise ValueError(
+            "score_threshold and precision both say which documents to leave out; expected one of them, but got "
+            f"{score_threshold} and {precision}"
+        )
 
 
 def _check_top_k(top_k: int) -> None:

@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from conftest import write_checkpoint
+from typer.testing import CliRunner
+
+from ap_ranker.cli.main import app
+from ap_ranker.data.reader import read_dataset
+from ap_ranker.errors import InputError
+from ap_ranker.evaluation.calibration import firsts, outcome, rank
+from ap_ranker.ranking.checkpoint import read_config, write_config
+from ap_ranker.ranking.ranker import Ranker
+
+ANSWERS = "aid,answer\n1,open the tracking link\n2,the refund arrives\n3,the original battery fits\n"
+WORDS = ["tracking link", "refund arrives", "battery fits"]
+QUESTIONS = [f"{number},{pattern} {WORDS[number % 3]},{number % 3 + 1}" for number, pattern in enumerate(["the"] * 30)]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A checkpoint with a weight of BM25, and questions of which a sixth have no answer, or none."""
+    checkpoint = write_checkpoint("ap-cnn", tmp_path / "ranker")
+    write_config(checkpoint, replace(read_config(checkpoint), bm25_weight=0.2))
+    (tmp_path / "answers.csv").write_text(ANSWERS)
+    head = "qid,question,answer_ids,answerable\n"
+    lost = [f"{number},where is my bike {number},1,no" for number in range(30, 36)]
+    for name, rows in {
+        "dev": [*(row + ",yes" for row in QUESTIONS), *lost],
+        "test": [*(row + ",yes" for row in QUESTIONS[:10]), *lost[:2]],
+        "all": [row + ",yes" for row in QUESTIONS],
+        "few": [row + ",yes" for row in QUESTIONS[:5]],
+    }.items():
+        (tmp_path / f"{name}.csv").write_text(head + "\n".join(rows) + "\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    return tmp_path
+
+
+def run(*arguments: object) -> str:
+    result = CliRunner().invoke(app, ["calibrate", *map(str, arguments), "--device", "cpu"], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_calibrate(folder: Path) -> None:
+    before = read_config(folder / "ranker")
+    files = ("--json", "numbers.json", "--plot", "reliability.png")
+    printed = run("ranker", ".", "--test", ".", "--precision", "0.99999,0.3,0.6", *files)
+    assert "6 of 36 questions of dev.csv have no right answer." in printed
+    assert "36 questions of dev.csv, fitted to them" in printed
+    assert "12 questions of test.csv" in printed
+    assert "not reached" in printed  # 0.99999
+    config = read_config(folder / "ranker")
+    assert replace(config, calibration={}) == before
+    assert set(config.calibration) == {"model", "fused"}
+    numbers = json.loads((folder / "numbers.json").read_text())
+    rankings = rank(Ranker.from_pretrained(folder / "ranker", "cpu"), read_dataset(folder, "test"))
+    for kind, fit in config.calibration.items():
+        assert "0.99999" not in fit.thresholds
+        found = numbers["test"][kind]["thresholds"]
+        assert set(found) == {"-", *fit.thresholds}
+        for wished, least in fit.thresholds.items():
+            expected = outcome(firsts(fit, rankings[kind]), least)
+            assert found[wished]["threshold"] == least
+            assert found[wished]["answered"] == pytest.approx(expected.answered)
+            assert found[wished]["rejected"] == pytest.approx(expected.rejected)
+            assert f"{expected.answered:.1%}" in printed
+    assert any(fit.thresholds for fit in config.calibration.values())
+    assert (folder / "reliability.png").read_bytes().startswith(b"\x89PNG")
+    assert not list(folder.rglob(".*.part"))
+
+
+@pytest.mark.parametrize(("options", "shown"), [((), "10%"), (("--share", 0.3), "30%")])
+def test_data_without_unanswerable_questions(folder: Path, options: tuple[object, ...], shown: str) -> None:
+    printed = run("ranker", "all.csv", "--json", "numbers.json", *options)
+    assert "All 30 questions of all.csv have a right answer. Each counts once more with its right answers" in printed
+    assert f"as {shown} of the questions" in printed
+    everything = json.loads((folder / "numbers.json").read_text())["dev"]["model"]["thresholds"]["-"]
+    assert (everything["answered"], everything["rejected"]) == (1.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["ranker", "dev.csv", "--precision", "high"], "numbers between 0 and 1, such as 0.9,0.95; found 'high'"),
+        (["ranker", "dev.csv", "--precision", "0.9,95"], "numbers between 0 and 1, such as 0.9,0.95; found '0.9,95'"),
+        (["ranker", "dev.csv", "--share", "0.2"], "dev.csv: it has questions without a right answer, so --share"),
+        (["ranker", "all.csv", "--share", "1"], "Expected --share above 0 and below 1, found 1"),
+        (["some/model", "dev.csv"], "Expected a checkpoint folder on this machine"),
+        (["ranker", "nowhere.csv"], "No file at 'nowhere.csv'"),
+        ([".", "dev.csv"], "expected a checkpoint"),
+    ],
+)
+def test_mistakes_change_nothing(folder: Path, arguments: list[str], message: str) -> None:
+    before = (folder / "ranker" / "config.json").read_bytes()
+    with pytest.raises(InputError) as error:
+        run(*arguments)
+    assert message in str(error.value)
+    assert (folder / "ranker" / "config.json").read_bytes() == before
+
+
+def test_too_few_questions(folder: Path) -> None:
+    with pytest.raises(InputError, match="at least 20 questions to calibrate on, found"):
+        run("ranker", "few.csv")
+    assert read_config(folder / "ranker").calibration == {}

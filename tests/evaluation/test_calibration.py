@@ -1,0 +1,191 @@
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import TEXTS
+from scipy.optimize import minimize
+
+from ap_ranker.data.dataset import Dataset, Question
+from ap_ranker.errors import InputError
+from ap_ranker.evaluation.calibration import (
+    Bin,
+    Firsts,
+    Rankings,
+    calibration_error,
+    firsts,
+    fit,
+    outcome,
+    rank,
+    reliability,
+    threshold,
+    with_hidden,
+)
+from ap_ranker.ranking.bm25 import BM25
+from ap_ranker.ranking.calibration import Calibration
+from ap_ranker.ranking.ranker import Ranker
+
+TRUE = Calibration(2.0, 1.0, -3.0, {})
+
+
+def planted(seed: int, questions: int, truth: Calibration = TRUE) -> Rankings:
+    """Rankings whose answers are right as often as `truth` says."""
+    rng = np.random.default_rng(seed)
+    scores = [rng.normal(size=6) for _ in range(questions)]
+    right = [rng.random(6) < truth.probabilities(values) for values in scores]
+    return Rankings(scores, right, np.array([relevant.any() for relevant in right]), np.ones(questions))
+
+
+def given(probabilities: list[float], right: list[int], answerable: list[int] | None = None) -> Firsts:
+    flags = [1] * len(right) if answerable is None else answerable
+    return Firsts(np.array(probabilities), np.array(right, bool), np.array(flags, bool), np.ones(len(right)))
+
+
+def naive_loss(parameters: np.ndarray, rankings: Rankings) -> float:
+    """Platt's loss of the two best answers, one after the other."""
+    rows = []
+    for values, relevant in zip(rankings.scores, rankings.right, strict=True):
+        first, second = np.argsort(-values)[:2]
+        lead = values[first] - values[second]
+        rows += [(values[first], lead, relevant[first]), (values[second], -lead, relevant[second])]
+    positive = sum(bool(right) for *_, right in rows)
+    high, low = (positive + 1) / (positive + 2), 1 / (len(rows) - positive + 2)
+    total = 0.0
+    for score, lead, right in rows:
+        logit = parameters[0] * score + parameters[1] * lead + parameters[2]
+        target = high if right else low
+        total += target * math.log1p(math.exp(-logit)) + (1 - target) * math.log1p(math.exp(logit))
+    return total
+
+
+def test_the_fit_is_that_of_another_optimiser() -> None:
+    rankings = planted(1, 150)
+    found = fit(rankings, [])
+    other = minimize(naive_loss, [1.0, 1.0, 0.0], (rankings,), method="Nelder-Mead", options={"xatol": 1e-6}).x
+    assert min(other[:2]) > 0  # no bound is in its way
+    assert [found.score, found.margin, found.bias] == pytest.approx(other.tolist(), abs=1e-2)
+
+
+def test_scores_on_another_scale_give_the_same_probabilities() -> None:
+    rankings = planted(2, 200)
+    stretched = replace(rankings, scores=[1000 * values for values in rankings.scores])
+    one, other = (firsts(fit(each, []), each).probabilities for each in (rankings, stretched))
+    assert one == pytest.approx(other, abs=1e-3)
+
+
+def test_a_question_of_weight_two_is_one_that_comes_twice() -> None:
+    one = planted(3, 60)
+    twice = Rankings([*one.scores, *one.scores], [*one.right, *one.right], np.tile(one.answerable, 2), np.ones(120))
+    heavy = replace(one, weights=np.full(60, 2.0))
+    found, expected = fit(heavy, []), fit(twice, [])
+    assert [found.score, found.margin, found.bias] == pytest.approx([expected.score, expected.margin, expected.bias])
+
+
+def test_worse_scores_that_are_right_turn_nothing_around() -> None:
+    rankings = planted(4, 100)
+    last = [values == values.min() for values in rankings.scores]
+    low = [np.sort(values) * np.array([1, 1, 1, 1, 0.1, 3]) for values in rankings.scores]
+    found = fit(replace(rankings, scores=low, right=last), [])
+    assert min(found.score, found.margin) >= 0
+
+
+@pytest.mark.parametrize("right", [False, True])
+def test_all_right_and_all_wrong_stay_finite(right: bool) -> None:
+    rankings = planted(5, 40)
+    first = [(values == values.max()) & right for values in rankings.scores]
+    found = fit(replace(rankings, right=first), [0.9])
+    probabilities = firsts(found, rankings).probabilities
+    assert np.isfinite(probabilities).all()
+    assert (probabilities.mean() > 0.9) == right
+    assert ("0.9" in found.thresholds) == right
+
+
+def test_equal_scores_and_single_candidates_can_be_fitted() -> None:
+    right = [np.array([number < 15]) for number in range(30)]
+    rankings = Rankings([np.array([1.0])] * 30, right, np.ones(30, dtype=bool), np.ones(30))
+    assert firsts(fit(rankings, []), rankings).probabilities == pytest.approx(0.5)
+
+
+def test_the_wished_precision_holds_on_other_questions() -> None:
+    wished = [0.7, 0.8, 0.9]
+    found = fit(planted(6, 3000), wished)
+    assert [found.score, found.margin, found.bias] == pytest.approx([2.0, 1.0, -3.0], abs=0.4)
+    other = firsts(found, planted(7, 3000))
+    for precision in wished:
+        measured = outcome(other, found.thresholds[f"{precision:g}"])
+        assert 0.05 < measured.answered < 0.95
+        assert measured.precision == pytest.approx(precision, abs=0.04)
+    assert calibration_error(reliability(other)) < 0.04
+
+
+def test_too_few_questions() -> None:
+    with pytest.raises(InputError, match="at least 20 questions to calibrate on, found 19"):
+        fit(planted(8, 19), [])
+
+
+def test_threshold_is_the_lowest_whose_answers_are_expected_to_reach_it() -> None:
+    rng = np.random.default_rng(9)
+    probabilities = np.round(rng.random(200), 2)  # many are equal
+    found = threshold(given(probabilities.tolist(), [0] * 200), 0.8)
+    fine = [least for least in probabilities if probabilities[probabilities >= least].mean() >= 0.8]
+    assert found == min(fine)
+
+
+def test_threshold_of_all_and_of_too_few() -> None:
+    few = given([0.99] * 19 + [0.1] * 30, [1] * 49)
+    assert threshold(few, 0.95) is None
+    assert threshold(few, 0.3) == 0.0
+    assert threshold(given([0.99] * 20 + [0.1] * 30, [1] * 50), 0.95) == 0.99
+
+
+def test_outcome_by_hand() -> None:
+    four = given([0.9, 0.8, 0.3, 0.6], [1, 0, 1, 0], [1, 1, 1, 0])
+    found = outcome(four, 0.7)
+    assert (found.answered, found.precision, found.rejected) == (0.5, 0.5, 1.0)
+    everything = outcome(four, 0.0)
+    assert (everything.answered, everything.precision, everything.rejected) == (1.0, 0.5, 0.0)
+    nothing = outcome(given([0.9], [1]), 0.95)
+    assert (nothing.answered, nothing.precision, nothing.rejected) == (0.0, None, None)
+    weighted = outcome(replace(four, weights=np.array([1.0, 3.0, 1.0, 5.0])), 0.7)
+    assert (weighted.answered, weighted.precision) == (0.4, 0.25)
+
+
+def test_calibration_error_by_hand() -> None:
+    bins = reliability(given([0.92, 0.98, 1.0, 0.15, 0.11], [1, 1, 0, 0, 0]))
+    low, high = bins
+    assert (low.share, low.probability, low.right) == pytest.approx((0.4, 0.13, 0.0))
+    assert (high.share, high.probability, high.right) == pytest.approx((0.6, 2.9 / 3, 2 / 3))
+    assert calibration_error(bins) == pytest.approx(0.4 * 0.13 + 0.6 * 0.3)
+    assert calibration_error([Bin(1.0, 0.5, 0.5)]) == 0.0
+
+
+def test_hidden_answers() -> None:
+    scores = [np.array([3.0, 2.0, 1.0]), np.array([5.0])]
+    right = [np.array([True, False, True]), np.array([True])]
+    found = with_hidden(Rankings(scores, right, np.ones(2, dtype=bool), np.ones(2)), 0.2)
+    assert [values.tolist() for values in found.scores] == [[3.0, 2.0, 1.0], [5.0], [2.0]]  # of [5.0] nothing is left
+    assert not found.right[2].any()
+    assert found.answerable.tolist() == [True, True, False]
+    assert found.weights[2] / found.weights.sum() == pytest.approx(0.2)
+    with pytest.raises(InputError, match="found right ones only"):
+        with_hidden(Rankings(scores[1:], right[1:], np.ones(1, dtype=bool), np.ones(1)), 0.2)
+
+
+def test_rankings_have_the_unanswerable_questions_and_both_scores(checkpoint: Path, pairs: Dataset) -> None:
+    data = replace(pairs, questions=[*pairs.questions, Question("x", "battery frame?", ())])
+    ranker = Ranker.from_pretrained(checkpoint, "cpu")
+    assert set(rank(ranker, data)) == {"model"}
+    assert ranker.config is not None
+    ranker.config = replace(ranker.config, bm25_weight=0.1)
+    found = rank(ranker, data)
+    bm25 = BM25(TEXTS[1::2])
+    for number, question in enumerate(data.questions):
+        alone = ranker.score(question.text, TEXTS[1::2]).numpy()
+        assert found["model"].scores[number] == pytest.approx(alone, abs=1e-5)
+        assert found["fused"].scores[number] == pytest.approx(alone + 0.1 * bm25.scores(question.text), abs=1e-5)
+        for each in found.values():
+            assert each.right[number].tolist() == [row in question.positives for row in range(3)]
+    assert found["fused"].answerable.tolist() == [True, True, True, False]
