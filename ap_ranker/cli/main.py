@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.logging import RichHandler
 
-from ap_ranker.cli import ask, benchmark, compare, encode, evaluate, explain, index, models, serve, train, tune
+from ap_ranker.cli import ask, benchmark, check, compare, encode, evaluate, explain, index, models, serve, train, tune
 from ap_ranker.cli.mistakes import mistakes_reported
 
 app = typer.Typer(
@@ -19,6 +19,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_show_locals=False,
 )
+app.command("check")(check.check)
 app.command("train")(train.train)
 app.command("tune")(tune.tune)
 app.command("evaluate")(evaluate.evaluate)
