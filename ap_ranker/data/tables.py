@@ -168,7 +168,7 @@ def write_table(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, 
         ending: the name that the file will have, which says its format, since `path` may be a draft of it.
 
     Raises:
-        InputError: the format cannot be written, or cannot hold a text: tab-separated fields have no tabs, no line ends.
+        InputError: the format cannot be written, or cannot hold a text: tab-separated fields have no tabs or line ends.
     """
     format_ = file_format(Path(ending))
     content = io.StringIO(newline="")

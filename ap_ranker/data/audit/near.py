@@ -4,7 +4,8 @@
 nor digit, at least `NEAR` are in both (Jaccard's coefficient). Texts of fewer than five such characters have none.
 
 Two sets that are so alike share one of their rarest members at least: the prefix filter of Bayardo, Ma & Srikant
-(2007), with the bound on what is left of Xiao et al. (2008, PPJoin). Nothing is drawn or estimated, so nothing is missed.
+(2007), with the bound on what is left of Xiao et al. (2008, PPJoin). Nothing is drawn or estimated:
+nothing is missed.
 """
 
 from __future__ import annotations
