@@ -7,7 +7,7 @@ wrong on a question of five words, and need a model of their own. Where the word
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 
 _SCRIPTS = {
     "Greek": re.compile("[\u0370-\u03ff]"),
@@ -31,7 +31,10 @@ _WORDS = {
     "Portuguese": "os é uma um que não meu da em se posso são mais na ao pelo você quando dos das ou está",
     "Dutch": "de het een en ik mijn hoe kan met voor te dat zijn je aan wordt bij niet deze ook naar",
 }
-_COMMON = {language: frozenset(words.split()) for language, words in _WORDS.items()}
+_LANGUAGES: dict[str, list[str]] = defaultdict(list)  # of each word
+for _language, _words in _WORDS.items():
+    for _word in _words.split():
+        _LANGUAGES[_word].append(_language)
 _LEAST = 3
 _SHARE = 0.15  # of the words; names and titles of works bring in two or three of another language
 
@@ -47,7 +50,7 @@ def language(text: str) -> str | None:
         if count > len(_LATIN.findall(beginning)):
             return name
     words = re.findall(r"[^\W\d_]+", beginning.lower())
-    hits = Counter({name: sum(word in common for word in words) for name, common in _COMMON.items()})
-    (best, most), (_, second) = hits.most_common(2)
+    hits = Counter(name for word in words if word in _LANGUAGES for name in _LANGUAGES[word])
+    (best, most), (_, second) = [*hits.most_common(2), ("", 0), ("", 0)][:2]
     sure = most >= max(_LEAST, _SHARE * len(words)) and most >= 2 * second
     return best if sure else None
