@@ -14,6 +14,7 @@ from ap_ranker.cli import (
     ask,
     benchmark,
     calibrate,
+    check,
     compare,
     encode,
     evaluate,
@@ -32,6 +33,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_show_locals=False,
 )
+app.command("check")(check.check)
 app.command("train")(train.train)
 app.command("tune")(tune.tune)
 app.command("evaluate")(evaluate.evaluate)

@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from ap_ranker.cli.check import warn_of_faults
 from ap_ranker.cli.data import describe, read_training_data
 from ap_ranker.cli.options import Answers, Device, MatchText
 from ap_ranker.data.feedback import add_feedback
@@ -71,6 +72,8 @@ def train(
     vectors = read_vectors(embeddings) if embeddings else None
     describe(console, "Training data", training)
     describe(console, "Dev data", development)
+    if process_number() == 0:
+        warn_of_faults(console, data, dev, answers, settings.max_tokens)
     result = run(
         training,
         development,

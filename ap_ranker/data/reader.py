@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
+from enum import StrEnum
 from pathlib import Path
 
 from ap_ranker.data.dataset import Answer, Dataset, Question
@@ -21,11 +22,23 @@ from ap_ranker.errors import InputError
 SPLITS = {"train": ("train",), "dev": ("dev", "valid", "validation"), "test": ("test",)}
 """The file names that a folder uses for each split."""
 
+UNANSWERABLE = ("0", "no", "false")
+"""Values of the column `answerable` that say: no answer of the data is right."""
+
 GRADED_CLASSES = ("Bad", "PotentiallyUseful", "Good")
 """The classes of SemEval's community question answering, from worst to best; only Good is a right answer."""
 
 GRADES = {"good": 2, "potentiallyuseful": 1, "potential": 1, "bad": 0, "dialogue": 0, "not english": 0, "other": 0}
 """Its labels as positions in these classes; those of 2015 that 2016 gave up count as what they became."""
+
+
+class Layout(StrEnum):
+    """How a file says which answers are right for which question: (a), (b) and (c) above."""
+
+    pairs = "pairs"
+    judged = "judged candidates"
+    by_id = "by id"
+
 
 _LAYOUTS = (
     "expected the columns (a) question, answer; (b) question, answer, label; "
@@ -61,25 +74,53 @@ def read_dataset(
             names = ", ".join(f"{name}.*" for name in SPLITS[split])
             present = ", ".join(sorted(file.name for file in source.iterdir())) or "nothing"
             raise InputError(f"{source}: expected a file {names} for the {split} questions, found {present}.")
-        pools = pools or next((f for name in SPLITS[split] for f in _tables(source, f"{name}-pools")), None)
+        pools = pools or find_pools(source, split)
         source = found
     table = read_table(source)
+    layout = find_layout(table)
+    if layout == Layout.judged:
+        return _judged(table)
+    if layout == Layout.pairs:
+        return _pairs(table)
+    stored = read_table(answers or find_answers(source))
+    data = _by_id(table, stored, read_table(pools) if pools else None, match)
+    return _with_stored_questions(data, stored) if split == "train" else data
+
+
+def find_layout(table: Table) -> Layout:
+    """What the columns of a file of questions say.
+
+    Raises:
+        InputError: they are of no layout.
+    """
     columns = set(table.columns)
     if {"question", "answer_ids"} <= columns:
-        answers = answers or next(_tables(source.parent, "answers"), None)
-        if answers is None:
-            raise InputError(
-                f"{source}: its answer_ids need a file of answers (aid, answer): found no answers.* in "
-                f"{str(source.parent)!r}, and none was given with --answers."
-            )
-        stored = read_table(answers)
-        data = _by_id(table, stored, read_table(pools) if pools else None, match)
-        return _with_stored_questions(data, stored) if split == "train" else data
+        return Layout.by_id
     if {"question", "answer", "label"} <= columns:
-        return _judged(table)
+        return Layout.judged
     if {"question", "answer"} <= columns:
-        return _pairs(table)
-    raise InputError(f"{source}: {_LAYOUTS}; found {', '.join(table.columns)}.")
+        return Layout.pairs
+    raise InputError(f"{table.path}: {_LAYOUTS}; found {', '.join(table.columns)}.")
+
+
+def find_answers(questions: Path) -> Path:
+    """The file of answers beside the questions that name them by id.
+
+    Raises:
+        InputError: there is none.
+    """
+    found = next(_tables(questions.parent, "answers"), None)
+    if found is None:
+        raise InputError(
+            f"{questions}: its answer_ids need a file of answers (aid, answer): found no answers.* in "
+            f"{str(questions.parent)!r}, and none was given with --answers."
+        )
+    return found
+
+
+def find_pools(folder: Path, split: str) -> Path | None:
+    """The folder's candidate pools for a split, if it has any."""
+    return next((file for name in SPLITS[split] for file in _tables(folder, f"{name}-pools")), None)
 
 
 def find_split(folder: Path, split: str) -> Path | None:
@@ -118,12 +159,12 @@ def _pairs(table: Table) -> Dataset:
 def _judged(table: Table) -> Dataset:
     """(b): each question is ranked against the candidates judged for it."""
     has_id = "qid" in table.columns
-    classes = _classes(table)
+    classes = label_classes(table)
     answers: list[Answer] = []
     judged: dict[str, tuple[str, dict[str, tuple[int, int]]]] = {}
     notes: Counter[str] = Counter()
     for row in table.rows:
-        text, answer, label = row.need("question"), row.need("answer"), _label(row, classes)
+        text, answer, label = row.need("question"), row.need("answer"), read_label(row, classes)
         key = row.need("qid") if has_id else text
         _, candidates = judged.setdefault(key, (text, {}))
         known = candidates.get(answer)
@@ -143,14 +184,19 @@ def _judged(table: Table) -> Dataset:
     return Dataset(str(table.path), answers, questions, judged=True, classes=classes, notes=notes)
 
 
-def _classes(table: Table) -> tuple[str, ...]:
+def label_classes(table: Table) -> tuple[str, ...]:
     """Which of the two sets of labels the table uses: the first row says it."""
     first = next(iter(table.rows), None)
     graded = first is not None and first.get("label").casefold() in GRADES
     return GRADED_CLASSES if graded else ("wrong", "right")
 
 
-def _label(row: Row, classes: tuple[str, ...]) -> int:
+def read_label(row: Row, classes: tuple[str, ...]) -> int:
+    """The row's label as a position in the classes.
+
+    Raises:
+        InputError: it is none of them.
+    """
     value = row.need("label").casefold()
     if len(classes) > 2:
         if value in GRADES:
@@ -186,7 +232,7 @@ def _by_id(questions: Table, answers: Table, pools: Table | None, match: Match) 
         if qid in seen:
             raise InputError(f"{row.place}: expected each qid once, found {qid!r} again.")
         seen.add(qid)
-        if row.get("answerable").lower() in ("0", "no", "false"):
+        if row.get("answerable").lower() in UNANSWERABLE:
             right: tuple[int, ...] = ()
         else:
             right = _positions(row, "answer_ids", position)

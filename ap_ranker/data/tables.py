@@ -8,7 +8,7 @@ import io
 import json
 import sys
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -156,3 +156,39 @@ _READERS: dict[str, Callable[[bytes, Path], Iterator[Row]]] = {
     ".jsonl": _read_jsonl,
     ".parquet": _read_parquet,
 }
+
+
+def write_table(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, str]], ending: str) -> None:
+    """Write a file that `read_table` reads; every field is text.
+
+    Args:
+        path: where.
+        columns: of each row.
+        rows: the records.
+        ending: the name that the file will have, which says its format, since `path` may be a draft of it.
+
+    Raises:
+        InputError: the format cannot be written, or cannot hold a text: tab-separated fields have no tabs or line ends.
+    """
+    format_ = file_format(Path(ending))
+    content = io.StringIO(newline="")
+    if format_ == ".jsonl":
+        content.writelines(json.dumps(dict(row), ensure_ascii=False) + "\n" for row in rows)
+    elif format_ == ".csv":
+        writer = csv.DictWriter(content, columns, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    elif format_ == ".tsv":
+        for values in (columns, *([row[column] for column in columns] for row in rows)):
+            if any(character in value for value in values for character in "\t\r\n"):
+                raise InputError(
+                    f"{ending}: expected texts without tabs and line ends, which a tab-separated file cannot hold, "
+                    "found some: name a .csv or .jsonl file."
+                )
+            content.write("\t".join(values) + "\n")
+    else:
+        raise InputError(
+            f"{ending}: expected a name ending in .csv, .tsv or .jsonl (or any of them with .gz) to write."
+        )
+    encoded = content.getvalue().encode("utf-8")
+    path.write_bytes(gzip.compress(encoded, mtime=0) if ending.endswith(".gz") else encoded)

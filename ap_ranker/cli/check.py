@@ -1,0 +1,101 @@
+"""`ap-ranker check`: what is wrong with the data, before anything is trained on it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from ap_ranker.cli.options import Answers
+from ap_ranker.errors import InputError
+from ap_ranker.files import write_whole
+
+if TYPE_CHECKING:
+    from ap_ranker.data.audit.report import Report
+
+console = Console(soft_wrap=True)
+STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
+
+
+def check(
+    data: Annotated[Path, typer.Argument(help="A file or folder, as for train.")],
+    dev: Annotated[Path | None, typer.Option(help="Dev questions, instead of the folder's.")] = None,
+    test: Annotated[Path | None, typer.Option(help="Test questions, instead of the folder's.")] = None,
+    answers: Answers = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the findings here, too.")] = None,
+    fix_file: Annotated[
+        Path | None, typer.Option("--fix", help="Write a repaired copy of DATA here (pairs or judged candidates).")
+    ] = None,
+) -> None:
+    """Look for faults in the data. Exit code 1 if there are errors, 0 if only warnings or notes."""
+    from ap_ranker.data.audit import audit
+    from ap_ranker.data.audit.fix import fix
+    from ap_ranker.training.config import TrainingConfig
+
+    report = audit(data, dev=dev, test=test, answers=answers, max_tokens=TrainingConfig.max_tokens)
+    _print(report)
+    if json_file:
+        if json_file.exists() and any(file and json_file.samefile(file) for file in (data, dev, test, answers)):
+            raise InputError(f"{json_file}: expected another file than the data for --json, found the data.")
+        write_whole(json_file, json.dumps(report.as_json(), indent=2, ensure_ascii=False) + "\n")
+    if fix_file:
+        repaired, log = fix(data, fix_file)
+        what = ", ".join(f"{kind} {count:,}" for kind, count in repaired.items()) or "nothing had to be changed"
+        console.print(f"Wrote {fix_file} (repaired: {what}) and {log}.", markup=False, highlight=False)
+    if _of(report, "error"):
+        raise typer.Exit(1)
+
+
+def warn_of_faults(shown: Console, data: Path, dev: Path | None, answers: Path | None, max_tokens: int) -> None:
+    """At most three lines before training; none where the data has neither errors nor warnings."""
+    from ap_ranker.data.audit import audit
+
+    try:
+        report = audit(data, dev=dev, answers=answers, max_tokens=max_tokens, near_answers=False)
+    except InputError as error:  # in a file that training does not need, such as test questions
+        shown.print(f"[yellow]Warning:[/] the data cannot be checked. {escape(str(error))}", highlight=False)
+        return
+    leaks = {kind: finding for kind, finding in report.findings.items() if kind.endswith("leaked-question")}
+    if leaks:
+        count = sum(finding.count for finding in leaks.values())
+        shown.print(
+            f"[yellow]Warning:[/] {count:,} questions stand, or nearly, in an earlier split, too: measures flatter."
+        )
+    found = {**_of(report, "error"), **_of(report, "warning")}
+    others = [f"{kind} {count:,}" for kind, count in found.items() if kind not in leaks]
+    if others:
+        shown.print(f"[yellow]Warning:[/] faults in the data: {', '.join(others)}.", highlight=False)
+    if found:
+        shown.print(f"  More: ap-ranker check {escape(str(data))}", highlight=False)
+
+
+def _of(report: Report, severity: str) -> dict[str, int]:
+    from ap_ranker.data.audit.report import Severity
+
+    return {kind: finding.count for kind, finding in report.of(Severity(severity)).items()}
+
+
+def _print(report: Report) -> None:
+    from ap_ranker.data.audit.report import KINDS, Severity
+
+    console.print(
+        f"{escape(report.data)}: {report.questions:,} question texts, {report.answers:,} answer texts", highlight=False
+    )
+    for severity in Severity:
+        for name, finding in report.of(severity).items():
+            share = "" if finding.share is None else f" ({finding.share:.1%})"
+            console.print(
+                f"[{STYLES[severity]}]{severity:<8}[/] [bold]{name}[/]: {finding.count:,}{share} "
+                f"{escape(KINDS[name].meaning)}",
+                highlight=False,
+            )
+            for fault in finding.examples:
+                console.print(f"         {fault.place}: {fault.found}", markup=False, highlight=False)
+            advice = KINDS[name].advice + ("; --fix does it for pairs and judged data" if KINDS[name].fixed else "")
+            console.print(f"         → {escape(advice)}", highlight=False)
+    counts = [sum(_of(report, severity).values()) for severity in Severity]
+    console.print(f"{counts[0]:,} errors, {counts[1]:,} warnings, {counts[2]:,} notes", highlight=False)

@@ -1,0 +1,76 @@
+"""A repaired copy of a file of pairs or judged candidates, and a log of what was changed."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+from ap_ranker.data.audit.duplicates import row_key
+from ap_ranker.data.audit.repairs import repaired
+from ap_ranker.data.audit.report import KINDS
+from ap_ranker.data.reader import Layout, find_layout
+from ap_ranker.data.tables import read_table, write_table
+from ap_ranker.errors import InputError
+from ap_ranker.files import written_whole
+
+
+def fix(path: Path, output: Path) -> tuple[Counter[str], Path]:
+    """Repair what needs no judgement: the kinds of `KINDS` that are `fixed`.
+
+    Args:
+        path: a file of pairs or judged candidates; it stays as it is.
+        output: the repaired copy, in the same layout with the same columns, every field as text.
+
+    Returns:
+        How often each kind was repaired, and the log beside the output (`<output>.changes.jsonl`): a line for each
+        change with the place in the input, the kind, and what was there before and after.
+
+    Raises:
+        InputError: another layout, an output that is there already, or nothing left.
+    """
+    log = output.with_name(output.name + ".changes.jsonl")
+    if path.is_dir():
+        raise InputError(f"{path}: expected one file to repair, found a folder: name its files one after another.")
+    for file in (output, log):
+        if file.exists():
+            raise InputError(f"{file}: expected the name of a new file for the repaired data, found a file there.")
+    if not output.parent.is_dir():
+        raise InputError(f"{output}: expected a folder that exists, found none at {str(output.parent)!r}.")
+    table = read_table(path)
+    if find_layout(table) == Layout.by_id:
+        raise InputError(
+            f"{path}: expected pairs or judged candidates to repair, found answers by id, where a change of one file "
+            "may break another: repair it by hand, as `ap-ranker check` without --fix lists."
+        )
+    kept: list[dict[str, str]] = []
+    changes: list[dict[str, object]] = []
+    seen: set[tuple[str, ...]] = set()
+    for row in table.rows:
+        fields = dict(row.fields)
+        for column in ("question", "answer"):
+            text, kinds = repaired(row.get(column))
+            if kinds:
+                fields[column] = text
+                before = row.get(column)
+                changes += [
+                    {"place": row.place, "kind": kind, "column": column, "before": before, "after": text}
+                    for kind in kinds
+                ]
+        mended = replace(row, fields=fields)
+        if not (mended.get("question") and mended.get("answer")):
+            changes.append({"place": row.place, "kind": "empty-text", "row_removed": row.fields})
+        elif row_key(mended) in seen:
+            changes.append({"place": row.place, "kind": "repeated-row", "row_removed": row.fields})
+        else:
+            seen.add(row_key(mended))
+            kept.append(fields)
+    if not kept:
+        raise InputError(f"{path}: expected rows with a question and an answer, found none that could be kept.")
+    with written_whole(log) as log_draft, written_whole(output) as draft:
+        write_table(draft, table.columns, kept, output.name)
+        lines = (json.dumps(change, ensure_ascii=False) + "\n" for change in changes)
+        log_draft.write_text("".join(lines), encoding="utf-8")
+    counts = Counter(str(change["kind"]) for change in changes)
+    return Counter({kind: counts[kind] for kind in KINDS if counts[kind]}), log

@@ -1,0 +1,71 @@
+"""Faults of ids: given twice, not given, of nothing; pools that lack what they must hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ap_ranker.data.audit.report import Fault, quote, where
+from ap_ranker.data.audit.rows import Data, Source, right_ids, same
+from ap_ranker.data.reader import UNANSWERABLE, Layout
+from ap_ranker.data.tables import Table
+
+
+def check(data: Data) -> Iterator[Fault]:
+    """Look at the ids of each file, and whether what they name is there."""
+    known = {row.get("aid") for row in data.stored.rows} if data.stored else set()
+    if data.stored:
+        yield from _repeated(data.stored, "aid")
+    for source in data.sources:
+        if source.layout == Layout.judged:
+            yield from _two_questions(source.table)
+            continue
+        yield from _repeated(source.table, "qid" if source.layout == Layout.by_id else "aid")
+        if source.layout == Layout.by_id:
+            yield from _answer_ids(source, known)
+            yield from _pools(source, known)
+    if data.stored:
+        named = {aid for asked in data.asked for aid in asked.right}
+        for row in data.stored.rows:
+            if row.get("aid") not in named and row.get("answer"):
+                yield Fault("answer-never-right", row.place, f"{row.get('aid')}: {quote(row.get('answer'))}")
+
+
+def _repeated(table: Table, column: str) -> Iterator[Fault]:
+    first: dict[str, str] = {}
+    for row in table.rows:
+        name = row.get(column)
+        if name and first.setdefault(name, row.place) != row.place:
+            yield Fault("repeated-id", row.place, f"{column} {name!r}, first at {where(first[name], row.place)}")
+
+
+def _two_questions(table: Table) -> Iterator[Fault]:
+    first: dict[str, str] = {}
+    for row in table.rows:
+        name, text = row.get("qid"), row.get("question")
+        if name and text and same(first.setdefault(name, text)) != same(text):
+            yield Fault("id-with-two-questions", row.place, f"qid {name!r}: {quote(first[name])}, here {quote(text)}")
+
+
+def _answer_ids(source: Source, known: set[str]) -> Iterator[Fault]:
+    for row in source.table.rows:
+        for aid in dict.fromkeys(right_ids(row)):
+            if aid not in known:
+                yield Fault("unknown-id", row.place, f"answer_ids: {aid!r}")
+        if not row.get("answer_ids") and row.get("answerable").lower() not in UNANSWERABLE:
+            yield Fault("missing-answer-ids", row.place, quote(row.get("question")))
+
+
+def _pools(source: Source, known: set[str]) -> Iterator[Fault]:
+    if source.pools is None:
+        return
+    pools: dict[str, set[str]] = {}
+    for row in source.pools.rows:
+        pools[row.get("qid")] = set(row.get("candidate_ids").split())
+        for aid in sorted(pools[row.get("qid")] - known):
+            yield Fault("unknown-id", row.place, f"candidate_ids: {aid!r}")
+    for row in source.table.rows:
+        name = row.get("qid")
+        if name not in pools:
+            yield Fault("missing-pool", row.place, f"qid {name!r} is not in {source.pools.path}")
+        elif outside := [aid for aid in right_ids(row) if aid in known and aid not in pools[name]]:
+            yield Fault("right-answer-outside-pool", row.place, f"{outside[0]!r} is not in the pool of {name!r}")

@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from ap_ranker.data.audit import audit
+from ap_ranker.data.audit.fix import fix
+from ap_ranker.data.audit.report import KINDS
+from ap_ranker.data.tables import read_table
+from ap_ranker.errors import InputError
+
+PAIRS = """question,answer,topic
+Where is it?,Open the <b>link</b>.,a
+Where is it?,Open the link.,a
+How much?, ,b
+Is the cafÃ© open?,"Yes,
+every day.",c
+"""
+JUDGED = "qid,question,answer,label\n1,Is it open?,Yes&#33;,1\n1,Is it open?,Yes!,0\n1,Is it open?,Yes!,1\n"
+
+
+def test_pairs(tmp_path: Path) -> None:
+    source, output = tmp_path / "faq.csv", tmp_path / "fixed.csv"
+    source.write_text(PAIRS, encoding="utf-8")
+    counts, log = fix(source, output)
+    assert counts == {"empty-text": 1, "mojibake": 1, "html": 1, "repeated-row": 1}
+    with output.open(encoding="utf-8", newline="") as file:
+        assert list(csv.reader(file)) == [
+            ["question", "answer", "topic"],
+            ["Where is it?", "Open the link.", "a"],
+            ["Is the café open?", "Yes,\nevery day.", "c"],
+        ]
+    assert source.read_text(encoding="utf-8") == PAIRS
+    changes = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+    assert changes[0] == {
+        "place": f"{source}, line 2",
+        "kind": "html",
+        "column": "answer",
+        "before": "Open the <b>link</b>.",
+        "after": "Open the link.",
+    }
+    assert changes[1]["row_removed"] == {"question": "Where is it?", "answer": "Open the link.", "topic": "a"}
+    assert {path.name for path in tmp_path.iterdir()} == {"faq.csv", "fixed.csv", "fixed.csv.changes.jsonl"}
+
+
+@pytest.mark.parametrize("name", ["fixed.csv", "fixed.tsv", "fixed.jsonl.gz"])
+def test_what_needs_judgement_stays(tmp_path: Path, name: str) -> None:
+    """Contradicting labels are reported before and after; what is repaired is not."""
+    source, output = tmp_path / "judged.csv", tmp_path / name
+    source.write_text(JUDGED)
+    counts, _ = fix(source, output)
+    assert counts == {"html": 1, "repeated-row": 1}
+    assert [(row.get("answer"), row.get("label")) for row in read_table(output).rows] == [("Yes!", "1"), ("Yes!", "0")]
+    left = audit(output, max_tokens=200).findings
+    assert "judged-both-ways" in left
+    assert not any(KINDS[kind].fixed for kind in left)
+
+
+def test_nothing_is_overwritten(tmp_path: Path) -> None:
+    source = tmp_path / "faq.csv"
+    source.write_text(PAIRS, encoding="utf-8")
+    with pytest.raises(InputError, match="expected the name of a new file"):
+        fix(source, source)
+    (tmp_path / "b.csv.changes.jsonl").write_text("mine")
+    with pytest.raises(InputError, match="expected the name of a new file"):
+        fix(source, tmp_path / "b.csv")
+    assert source.read_text(encoding="utf-8") == PAIRS
+    assert not (tmp_path / "b.csv").exists()
+
+
+def test_whole_or_not_at_all(tmp_path: Path) -> None:
+    """A tab-separated file cannot hold the line end of the last answer; nor is there a writer of Parquet."""
+    source = tmp_path / "faq.csv"
+    source.write_text(PAIRS, encoding="utf-8")
+    for name, message in (
+        ("b.tsv", "without tabs and line ends"),
+        ("b.parquet", r"ending in \.csv"),
+        ("c/b.csv", "folder"),
+    ):
+        with pytest.raises(InputError, match=message):
+            fix(source, tmp_path / name)
+    assert [path.name for path in tmp_path.iterdir()] == ["faq.csv"]
+
+
+def test_data_that_is_not_one_file_of_texts(tmp_path: Path) -> None:
+    (tmp_path / "train.csv").write_text("qid,question,answer_ids\n1,q,a\n")
+    (tmp_path / "empty.csv").write_text("question,answer\nq, \n")
+    for path, message in ((tmp_path, "found a folder"), (tmp_path / "train.csv", "answers by id")):
+        with pytest.raises(InputError, match=message):
+            fix(path, tmp_path / "b.csv")
+    with pytest.raises(InputError, match="none that could be kept"):
+        fix(tmp_path / "empty.csv", tmp_path / "b.csv")
