@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from ap_ranker.cli.options import SEARCH_PIPELINE, Documents, MatchEntry, SearchPipeline
+from ap_ranker.cli.options import SEARCH_PIPELINE, Documents, MatchEntry, Precision, SearchPipeline
 from ap_ranker.data.faq import DEFAULT_MATCH, read_faq
 from ap_ranker.errors import InputError
 from ap_ranker.serving.search import DeclaredPipeline
@@ -29,6 +29,7 @@ def ask(
     top_k: Annotated[
         int | None, typer.Option(help="How many answers to show; by default as the pipeline says.")
     ] = None,
+    precision: Precision = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Put questions to a FAQ and show the best answers."""
@@ -40,7 +41,7 @@ def ask(
     with one_clear_message(pipeline, search.place):
         search.fill(entries, match)
         for question in questions:
-            found = search.run(question, top_k)
+            found = search.run(question, top_k, precision)
             results.append({"question": question, "answers": [_answer(document) for document in found]})
     if as_json:
         typer.echo(json.dumps(results[0] if len(results) == 1 else results, ensure_ascii=False, indent=2))
@@ -56,7 +57,7 @@ def _answer(document: Document) -> dict[str, Any]:
 def _print(result: dict[str, Any]) -> None:
     console.print(f"\n[bold]{escape(result['question'])}[/]", highlight=False)
     if not result["answers"]:
-        console.print("  No answer found.")
+        console.print("  No good answer found.")
     for place, answer in enumerate(result["answers"], start=1):
         console.print(f"  {place}. {answer['score']:.3f}  [cyan]{escape(answer['question'] or '')}[/]", highlight=False)
         console.print(f"     {escape(answer['answer'])}", highlight=False)

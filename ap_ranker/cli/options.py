@@ -17,6 +17,10 @@ Documents = Annotated[
 SearchPipeline = Annotated[Path, typer.Option(help="A Haystack pipeline.")]
 SEARCH_PIPELINE = Path("pipelines/faq_search.yaml")
 MatchEntry = Annotated[Match, typer.Option(help="Which text of an entry is compared with the question.")]
+Precision = Annotated[
+    float | None,
+    typer.Option(help="The share of given answers that is to be right, as `ap-ranker calibrate` found out how."),
+]
 Answers = Annotated[
     Path | None, typer.Option(help="The file of answers (aid, answer); by default answers.* beside the questions.")
 ]

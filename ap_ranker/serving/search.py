@@ -109,14 +109,20 @@ class DeclaredPipeline:
         self.pipeline.warm_up()
         self.run("Is anything there?")
 
-    def run(self, question: str, top_k: int | None = None) -> list[Document]:
-        """The documents for a question, best first; `None` leaves their number to the pipeline."""
-        return self._run(question, top_k, set())[self.last]["documents"]
+    def run(self, question: str, top_k: int | None = None, precision: float | None = None) -> list[Document]:
+        """The documents for a question, best first.
 
-    def ranked(self, question: str) -> list[Ranked]:
-        """The documents for a question, best first, each with the place that BM25 gave it."""
+        Args:
+            question: what the user asked.
+            top_k: how many documents at most; `None` leaves it to the pipeline, as with the next one.
+            precision: leave out answers below the threshold that `ap-ranker calibrate` found for it.
+        """
+        return self._run(question, {"top_k": top_k, "precision": precision}, set())[self.last]["documents"]
+
+    def ranked(self, question: str, precision: float | None = None) -> list[Ranked]:
+        """The documents for a question, best first, each with the place that BM25 gave it; `precision` as for `run`."""
         retriever = self._bm25()
-        results = self._run(question, None, {retriever} if retriever else set())
+        results = self._run(question, {"precision": precision}, {retriever} if retriever else set())
         fetched = results.get(retriever, {}).get("documents", []) if retriever else []
         places = {document.id: place for place, document in enumerate(fetched, start=1)}
         return [Ranked(document, places.get(document.id)) for document in results[self.last]["documents"]]
@@ -139,8 +145,8 @@ class DeclaredPipeline:
         components = ((name, self.pipeline.get_component(name)) for name in self.pipeline.graph.nodes)
         return next((name for name, one in components if "BM25" in type(one).__name__), None)
 
-    def _run(self, question: str, top_k: int | None, also: set[str]) -> dict[str, Any]:
-        data: dict[str, dict[str, Any]] = {self.last: {} if top_k is None else {"top_k": top_k}}
+    def _run(self, question: str, settings: dict[str, Any], also: set[str]) -> dict[str, Any]:
+        data = {self.last: {name: value for name, value in settings.items() if value is not None}}
         for target in self.query:
             component, socket = target.split(".", 1)
             data.setdefault(component, {})[socket] = question

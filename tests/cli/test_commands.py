@@ -222,6 +222,10 @@ def test_an_existing_checkpoint_is_not_replaced_unasked(folder: Path) -> None:
         (["ask", "q", "--documents", "faq.csv", "--pipeline", "no.yaml"], "No pipeline at 'no.yaml'"),
         (["ask", "q", "--documents", "faq.csv", "--pipeline", "settings.yaml"], "settings.yaml: expected"),
         (
+            ["ask", "help", "--documents", "faq.csv", "--pipeline", "search.yaml", "--precision", "0.9"],
+            "ap-ranker calibrate ranker DEV --precision 0.9",
+        ),
+        (
             ["ask", "q", "--documents", "faq.csv", "--pipeline", "search.yaml", "--top-k", "0"],
             "--top-k above 0, found 0",
         ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -27,6 +28,8 @@ import ap_ranker
 from ap_ranker.cli.main import app
 from ap_ranker.data.faq import Entry, Match, read_faq
 from ap_ranker.errors import InputError
+from ap_ranker.ranking.calibration import Calibration
+from ap_ranker.ranking.checkpoint import read_config, write_config
 from ap_ranker.serving.search import DeclaredPipeline, to_document
 from haystack_integrations.components.retrievers.ap_ranker import FAQSearch, faq_search
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
@@ -122,6 +125,21 @@ def test_threshold(checkpoint: Path, faq: Path) -> None:
     assert strict.run(query="xyzzy") == {"documents": []}, "no document shares a word"
 
 
+def test_precision(checkpoint: Path, faq: Path, tmp_path: Path) -> None:
+    """A threshold between the two best answers' probabilities leaves one."""
+    calibrated = shutil.copytree(checkpoint, tmp_path / "calibrated")
+    bare = Calibration(score=3.0, margin=0.0, bias=0.0, thresholds={})
+    write_config(calibrated, replace(read_config(calibrated), calibration={"model": bare, "fused": bare}))
+    scores = [score for _, score in found(FAQSearch(model=calibrated, documents=faq).run(query=QUESTIONS[-1]))]
+    limited = replace(bare, thresholds={"0.9": (scores[0] + scores[1]) / 2})
+    write_config(calibrated, replace(read_config(calibrated), calibration={"model": limited, "fused": limited}))
+    search = FAQSearch(model=calibrated, documents=faq)
+    assert len(found(search.run(query=QUESTIONS[-1]))) == len(scores) > 1
+    assert [score for _, score in found(search.run(query=QUESTIONS[-1], precision=0.9))] == scores[:1]
+    strict = FAQSearch(model=calibrated, documents=faq, precision=0.9)
+    assert [score for _, score in found(strict.run(query=QUESTIONS[-1]))] == scores[:1]
+
+
 def test_only_candidates_are_ranked(checkpoint: Path, faq: Path) -> None:
     narrow = FAQSearch(model=checkpoint, documents=faq, candidates=1)
     wide = FAQSearch(model=checkpoint, documents=faq)
@@ -210,7 +228,14 @@ def test_no_such_file(checkpoint: Path, tmp_path: Path) -> None:
 def test_every_setting_survives_yaml(kind: str, tmp_path: Path) -> None:
     store = BM25SDocumentStore(tmp_path / "store", k1=1.0)
     source = {"documents": tmp_path / "FAQ.csv"} if kind == "file" else {"document_store": store}
-    settings = {"match": "answer", "candidates": 7, "top_k": 3, "score_threshold": 0.25, "device": CPU}
+    settings = {
+        "match": "answer",
+        "candidates": 7,
+        "top_k": 3,
+        "score_threshold": 0.25,
+        "precision": None,
+        "device": CPU,
+    }
     pipeline = Pipeline()
     pipeline.add_component("search", FAQSearch(model=tmp_path / "ranker", **source, **settings))  # type: ignore[arg-type]
     text = pipeline.dumps()

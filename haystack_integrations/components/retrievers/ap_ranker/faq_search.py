@@ -43,6 +43,7 @@ class FAQSearch:
         candidates: int = 100,
         top_k: int = 5,
         score_threshold: float | None = None,
+        precision: float | None = None,
         device: ComponentDevice | None = None,
     ) -> None:
         """Create the component; nothing is loaded yet.
@@ -56,12 +57,14 @@ class FAQSearch:
             candidates: how many documents BM25 fetches for the model to rank.
             top_k: how many documents to return at most.
             score_threshold: leave out documents with a lower score, which is from 0 to 1.
+            precision: or those below the threshold that `ap-ranker calibrate` found for this share of right answers.
             device: where the model runs; `None` takes the GPU if there is one.
 
         Raises:
             InputError: not one of `documents` and `document_store`.
             TypeError: another kind of store.
-            ValueError: `candidates` or `top_k` is not positive, or no such `match`.
+            ValueError: `candidates` or `top_k` is not positive, no such `match`, both `score_threshold` and
+                `precision`.
         """
         if match not in list(Match):
             raise ValueError(f"match must be one of {', '.join(Match)}, but got {match}")
@@ -75,7 +78,12 @@ class FAQSearch:
             found = "neither" if documents is None else "both"
             raise InputError(f"FAQSearch: expected documents (a FAQ file) or document_store, found {found}.")
         ranker = AnswerRanker(
-            model=model, device=device, top_k=top_k, score_threshold=score_threshold, fuse_scores=True
+            model=model,
+            device=device,
+            top_k=top_k,
+            score_threshold=score_threshold,
+            precision=precision,
+            fuse_scores=True,
         )
         self.model = str(model)
         self.documents = None if documents is None else str(documents)
@@ -84,6 +92,7 @@ class FAQSearch:
         self.candidates = candidates
         self.top_k = top_k
         self.score_threshold = score_threshold
+        self.precision = precision
         self.device = device
         self.pipeline = Pipeline()
         self.pipeline.add_component("retriever", retriever)
@@ -94,6 +103,7 @@ class FAQSearch:
             "filters": ["retriever.filters"],
             "top_k": ["ranker.top_k"],
             "score_threshold": ["ranker.score_threshold"],
+            "precision": ["ranker.precision"],
         }
         self.output_mapping = {"ranker.documents": "documents"}
 
@@ -108,6 +118,7 @@ class FAQSearch:
             candidates=self.candidates,
             top_k=self.top_k,
             score_threshold=self.score_threshold,
+            precision=self.precision,
             device=self.device,
         )
 
@@ -125,14 +136,16 @@ class FAQSearch:
             filters: dict[str, Any] | None = None,
             top_k: int | None = None,
             score_threshold: float | None = None,
+            precision: float | None = None,
         ) -> dict[str, list[Document]]:
             """Find answers.
 
             Args:
                 query: what the user asked.
                 filters: which documents BM25 may fetch.
-                top_k: overrides the value of the component, as does the next one.
+                top_k: overrides the value of the component, as do the others.
                 score_threshold: see the component.
+                precision: see the component.
 
             Returns:
                 `documents`: copies with their scores, best first; none if no document shares a word with the query, or
@@ -151,6 +164,7 @@ class FAQSearch:
             filters: dict[str, Any] | None = None,
             top_k: int | None = None,
             score_threshold: float | None = None,
+            precision: float | None = None,
         ) -> dict[str, list[Document]]:
             """As `run`, with the event loop free while BM25 and the model work."""
             ...
