@@ -104,9 +104,9 @@ class TrainingConfig:
     no pretrained encoder, which knows the words and would learn to match equal ones (example FAQ, frozen encoder: dev
     MRR 0.66 with sentences, 0.77 without)."""
 
-    epochs: int = 20
-    """An upper bound: early stopping ends most runs sooner. 0, only with a pretrained encoder, writes the untrained
-    checkpoint: a beginning for who has no training data."""
+    epochs: int | None = None
+    """An upper bound: 20, as early stopping ends most runs sooner, or 4 with a pretrained encoder, which learns fast and
+    forgets. 0, only with a pretrained encoder, writes the untrained checkpoint: a beginning for who has no data."""
 
     patience: int = 4
     """Epochs without a better dev MRR after which training stops; one bad epoch is noise, four are not."""
@@ -160,7 +160,7 @@ class TrainingConfig:
         ):
             if (value := getattr(self, name)) is not None and not value > 0:
                 raise InputError(f"Expected {name} above 0, found {value}.")
-        if self.epochs < 0 or (self.epochs == 0 and not model_spec(self.model).pretrained):
+        if self.epochs is not None and self.epochs < (0 if model_spec(self.model).pretrained else 1):
             raise InputError(
                 f"Expected epochs above 0 for {self.model}, found {self.epochs}. 0, to train nothing, is for models "
                 "with a pretrained encoder (ap-transformer): others know nothing yet."
@@ -172,6 +172,13 @@ class TrainingConfig:
             )
         if not 0 < self.dev_share < 1:
             raise InputError(f"Expected dev_share between 0 and 1, found {self.dev_share}.")
+
+    @property
+    def epoch_limit(self) -> int:
+        """The number of epochs in force."""
+        if self.epochs is None:
+            return 4 if model_spec(self.model).pretrained else 20
+        return self.epochs
 
     def training_recipe(self, *, judged: bool) -> Recipe:
         """Objective, optimiser and so on in force: what is given, and the rest as `recipe` says.

@@ -163,7 +163,7 @@ class AnswerTrainer(Trainer):
 def training_arguments(work: Path, config: TrainingConfig, recipe: Recipe, device: torch.device) -> TrainingArguments:
     return TrainingArguments(
         output_dir=str(work),
-        num_train_epochs=config.epochs,
+        num_train_epochs=config.epoch_limit,
         per_device_train_batch_size=recipe.batch_size,
         learning_rate=recipe.learning_rate,
         lr_scheduler_type="linear" if recipe.schedule == "linear" else "constant",

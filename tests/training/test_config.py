@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+import re
 from pathlib import Path
 
 import pytest
@@ -54,8 +55,8 @@ def test_the_papers_recipe_and_ours() -> None:
     ("text", "message"),
     [
         ("epoch: 3", "unknown setting 'epoch': expected one of model, options"),
-        ("epochs: many", "expected epochs to be of type int, found 'many'"),
-        ("epochs: true", "expected epochs to be of type int, found True"),
+        ("epochs: many", "expected epochs to be of type int | None, found 'many'"),
+        ("epochs: true", "expected epochs to be of type int | None, found True"),
         ("freeze_embeddings: 1", "expected freeze_embeddings to be of type bool, found 1"),
         ("match: title", "expected match to be one of both, answer, question, found 'title'"),
         ("objective: triplet", "Expected objective to be one of softmax, hinge, pointwise, listwise, found 'triplet'"),
@@ -77,10 +78,15 @@ def test_the_papers_recipe_and_ours() -> None:
 )
 def test_bad_settings(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "c.yaml").write_text(text)
-    with pytest.raises(InputError, match=message.replace("[", r"\[")):
+    with pytest.raises(InputError, match=re.escape(message)):
         read_config(tmp_path / "c.yaml", {})
 
 
 def test_missing_file() -> None:
     with pytest.raises(InputError, match="expected a YAML file of settings"):
         read_config(Path("nowhere.yaml"), {})
+
+
+def test_epochs_are_few_with_a_pretrained_encoder() -> None:
+    assert [TrainingConfig(model).epoch_limit for model in ("ap-cnn", "ap-transformer")] == [20, 4]
+    assert [TrainingConfig("ap-transformer", epochs=given).epoch_limit for given in (0, 7)] == [0, 7]

@@ -76,7 +76,7 @@ def test_the_example(tmp_path: Path) -> None:
         ("epochs: 3", "expected a list of choices, or low and high, found 3. A value that all trials share belongs"),
         ("epochs: [3, 3]", "space.yaml, epochs: expected each choice once, found [3, 3]"),
         ("epochs: [[3]]", "expected words, numbers, true, false or null as choices, found [3]"),
-        ("epochs: [3, many]", "space.yaml, epochs: expected epochs to be of type int, found 'many'"),
+        ("epochs: [3, many]", "space.yaml, epochs: expected epochs to be of type int | None, found 'many'"),
         ("epochs: [3, 0]", "space.yaml, epochs: Expected epochs above 0 for ap-cnn, found 0"),
         ("epochs: {low: 1}", "space.yaml, epochs: expected low and high, found no high"),
         ("epochs: {}", "space.yaml, epochs: expected low and high, found no high and no low"),
