@@ -105,8 +105,8 @@ class TrainingConfig:
     MRR 0.66 with sentences, 0.77 without)."""
 
     epochs: int | None = None
-    """An upper bound: 20, as early stopping ends most runs sooner, or 4 with a pretrained encoder, which learns fast and
-    forgets. 0, only with a pretrained encoder, writes the untrained checkpoint: a beginning for who has no data."""
+    """An upper bound: 20, as early stopping ends most runs sooner, or 4 with a pretrained encoder, which has less to
+    learn. 0, only with a pretrained encoder, writes the untrained checkpoint: a beginning for who has no data."""
 
     patience: int = 4
     """Epochs without a better dev MRR after which training stops; one bad epoch is noise, four are not."""
