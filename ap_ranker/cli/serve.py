@@ -37,6 +37,13 @@ def serve(
         "127.0.0.1"
     ),
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any free one.")] = 8000,
+    allowed_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A name by which others may ask, such as a web server in front does; may be repeated. IP addresses, "
+            "localhost and --host are allowed."
+        ),
+    ] = None,
     rate: Annotated[
         float, typer.Option(min=0, help="Requests per second that one client may send; 0 for any number.")
     ] = 20.0,
@@ -48,15 +55,17 @@ def serve(
     entries = None if documents is None else read_faq(documents)
     search = DeclaredPipeline.load(pipeline)
     with one_clear_message(pipeline, search.place):
-        search.fill(entries, match)
-        search.warm_up()  # before it listens: what is wrong is said here, and the first user does not wait
+        filled = search.fill(entries, match)
+        with console.status("Reading the answers ..."):
+            search.warm_up(filled)  # before it listens: what is wrong is said here, and the first user does not wait
 
     import uvicorn
 
     from ap_ranker.serving.app import build_app
     from ap_ranker.serving.feedback import FeedbackFile
 
-    app = build_app(search, FeedbackFile(feedback), score_threshold=score_threshold, rate=rate or None)
+    hosts = [host, *(allowed_host or [])]
+    app = build_app(search, FeedbackFile(feedback), score_threshold=score_threshold, rate=rate or None, hosts=hosts)
     listening = _listen(host, port)
     address = f"[{host}]" if ":" in host else host
     console.print(
