@@ -25,7 +25,8 @@ body {{ max-width: 44rem; margin: 2rem auto; padding: 0 1rem; font: 1.1rem/1.8 s
   color: var(--ink); background: var(--paper); }}
 h1 {{ font-size: 1.1rem; margin: 2rem 0 0.3rem; }}
 p {{ margin: 0; white-space: pre-wrap; overflow-wrap: anywhere; }}
-b {{ font-weight: inherit; border-radius: 0.2em; background: rgb(var(--heat) / var(--w)); }}
+/* Squared: where all words count nearly alike, those that count a little more are still seen. */
+b {{ font-weight: inherit; border-radius: 0.2em; background: rgb(var(--heat) / calc(var(--w) * var(--w))); }}
 .quiet {{ color: var(--quiet); }}
 </style>
 </head>

@@ -248,7 +248,7 @@ def plot_explanation(explanation: Explanation, question: str, answer: str, model
         axes.set_axis_off()
         for row, line in enumerate(lines):
             for column, text, heat in line:
-                ground = {"facecolor": (1, 0.35, 0, 0.9 * heat), "edgecolor": "none", "pad": 1.5}
+                ground = {"facecolor": (1, 0.35, 0, 0.9 * heat**2), "edgecolor": "none", "pad": 1.5}
                 axes.text(
                     column, row, text, family="monospace", fontsize=10, va="center", bbox=ground, parse_math=False
                 )

@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from ap_ranker.cli.options import SEARCH_PIPELINE, Documents, MatchEntry, SearchPipeline
+from ap_ranker.cli.options import SEARCH_PIPELINE, Documents, MatchEntry, Precision, SearchPipeline
 from ap_ranker.data.faq import DEFAULT_MATCH, read_faq
 from ap_ranker.errors import InputError
 from ap_ranker.serving.search import DeclaredPipeline
@@ -26,6 +26,7 @@ def serve(
     documents: Documents = None,
     pipeline: SearchPipeline = SEARCH_PIPELINE,
     match: MatchEntry = DEFAULT_MATCH,
+    precision: Precision = None,
     score_threshold: Annotated[
         float | None,
         typer.Option(help="Answers with a lower score are not good enough; by default as the pipeline says."),
@@ -37,6 +38,13 @@ def serve(
         "127.0.0.1"
     ),
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any free one.")] = 8000,
+    allowed_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A name by which others may ask, such as a web server in front does; may be repeated. IP addresses, "
+            "localhost and --host are allowed."
+        ),
+    ] = None,
     rate: Annotated[
         float, typer.Option(min=0, help="Requests per second that one client may send; 0 for any number.")
     ] = 20.0,
@@ -48,15 +56,18 @@ def serve(
     entries = None if documents is None else read_faq(documents)
     search = DeclaredPipeline.load(pipeline)
     with one_clear_message(pipeline, search.place):
-        search.fill(entries, match)
-        search.warm_up()  # before it listens: what is wrong is said here, and the first user does not wait
+        filled = search.fill(entries, match)
+        with console.status("Reading the answers ..."):
+            search.warm_up(filled)  # before it listens: what is wrong is said here, and the first user does not wait
 
     import uvicorn
 
     from ap_ranker.serving.app import build_app
     from ap_ranker.serving.feedback import FeedbackFile
 
-    app = build_app(search, FeedbackFile(feedback), score_threshold=score_threshold, rate=rate or None)
+    hosts = [host, *(allowed_host or [])]
+    limits = {"precision": precision, "score_threshold": score_threshold}
+    app = build_app(search, FeedbackFile(feedback), limits=limits, rate=rate or None, hosts=hosts)
     listening = _listen(host, port)
     address = f"[{host}]" if ":" in host else host
     console.print(

@@ -144,7 +144,7 @@ class Ranker:
         Raises:
             InputError: the model weighs no words.
         """
-        self.model.eval()
+        self._stop_training()
         batches = [TokenBatch.from_lists(self.tokenize([text]), self.device) for text in (question, answer)]
         attention = self.model.attend(*batches)
         if attention is None:
@@ -209,13 +209,17 @@ class Ranker:
 
     def encode_questions(self, texts: Sequence[str]) -> States:
         """States of B questions."""
-        self.model.eval()
+        self._stop_training()
         return self.model.encode_questions(TokenBatch.from_lists(self.tokenize(texts), self.device))
 
     def encode_answers(self, tokens: Sequence[Sequence[int]]) -> States:
         """States of N tokenised answers."""
-        self.model.eval()
+        self._stop_training()
         return self.model.encode_answers(TokenBatch.from_lists(tokens, self.device))
+
+    def _stop_training(self) -> None:
+        if self.model.training:  # else for nothing: half a millisecond for the modules of a transformer
+            self.model.eval()
 
 
 def _by_length(lengths: Mapping[int, int], batch_size: int) -> Iterator[list[int]]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from importlib.resources import files
+from types import MappingProxyType
 from typing import Annotated, Any, TypeVar
 
-import anyio
-import anyio.to_thread
 from fastapi import FastAPI, HTTPException, Request
 from fastapi.exceptions import RequestValidationError
 from hayhooks import YAMLPipelineWrapper
@@ -21,7 +23,7 @@ from starlette.responses import JSONResponse, Response
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.explanation import Token, pieces
 from ap_ranker.serving.feedback import FeedbackFile
-from ap_ranker.serving.limits import Limits, Rate
+from ap_ranker.serving.limits import Hosts, Limits, Rate
 from ap_ranker.serving.search import DeclaredPipeline, Ranked
 from ap_ranker.serving.stores import one_clear_message
 
@@ -71,28 +73,46 @@ class Judged(Chosen):
 
 
 def build_app(
-    search: DeclaredPipeline, feedback: FeedbackFile, *, score_threshold: float | None = None, rate: float | None = None
+    search: DeclaredPipeline,
+    feedback: FeedbackFile,
+    *,
+    limits: Mapping[str, float | None] = MappingProxyType({}),
+    rate: float | None = None,
+    hosts: Collection[str] = (),
 ) -> FastAPI:
     """The application, for any ASGI server.
 
     Args:
         search: its store is filled.
         feedback: where users' judgements go.
-        score_threshold: answers with a lower score are not shown; `None` leaves it to the pipeline.
+        limits: `precision` or `score_threshold` of the ranker; `None` leaves one to the pipeline.
         rate: requests that one client may send per second; `None` for any number.
+        hosts: names by which it may be asked, beside `localhost` and any IP address.
 
     Raises:
         InputError: Hayhooks refuses the pipeline.
     """
     # Without the documentation pages of FastAPI: they load programs from another host.
-    app = FastAPI(title="ap-ranker", docs_url=None, redoc_url=None)
+    app = FastAPI(title="ap-ranker", docs_url=None, redoc_url=None, lifespan=_few_threads)
     app.add_middleware(Limits, rate=None if rate is None else Rate(rate))
+    app.add_middleware(Hosts, names=hosts)
     app.middleware("http")(_with_headers)
     _answer_errors_in_json(app)
     _add_page(app)
-    _add_search(app, search, feedback, score_threshold)
+    _add_search(app, search, feedback, limits)
     _add_pipeline(app, search)
     return app
+
+
+@asynccontextmanager
+async def _few_threads(_: FastAPI) -> AsyncIterator[None]:
+    """`THREADS` for all searches, the page's and those of Hayhooks' route.
+
+    A search that nobody waits for any longer keeps its thread until it ends, and one that has not begun never does.
+    So a server that is asked too much answers some in time, instead of working on ever more at once and answering none.
+    """
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS, "search"))
+    yield
 
 
 def _add_page(app: FastAPI) -> None:
@@ -112,21 +132,20 @@ def _file(content: bytes, media_type: str) -> Callable[[Request], Awaitable[Resp
     return send
 
 
-def _add_search(app: FastAPI, search: DeclaredPipeline, feedback: FeedbackFile, score_threshold: float | None) -> None:
-    threads = anyio.CapacityLimiter(THREADS)
-
+def _add_search(
+    app: FastAPI, search: DeclaredPipeline, feedback: FeedbackFile, limits: Mapping[str, float | None]
+) -> None:
     async def run(work: Callable[[], T]) -> T:
         """In a thread; what fails there is the server's fault, not the client's."""
         try:
-            return await anyio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=threads)
+            return await asyncio.to_thread(work)
         except InputError as error:
             logger.error("%s", error)
             raise HTTPException(503, FAILED) from error
 
     def ranked(question: str) -> list[Ranked]:
         with one_clear_message(search.path, search.place):
-            found = search.ranked(question)
-        return [one for one in found if score_threshold is None or (one.document.score or 0.0) >= score_threshold]
+            return search.ranked(question, limits)
 
     async def one_answer(question: str, key: str) -> Ranked:
         """Asked anew: so the server remembers nothing, and nobody can judge what was never shown."""

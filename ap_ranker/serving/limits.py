@@ -1,11 +1,13 @@
-"""What one request may cost, as ASGI middleware: its size, its time, and how many a client may send."""
+"""Which requests are answered, as ASGI middleware: asked by which name, of which size, in what time, and how many."""
 
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
@@ -22,6 +24,35 @@ ANSWER_SECONDS = 20.0
 
 MAX_CLIENTS = 10_000
 """Clients whose requests are counted; the one that was quiet for longest is forgotten first."""
+
+
+class Hosts:
+    """Refuses requests for a name that is not the server's.
+
+    A site whose own name is made to lead to this machine (DNS rebinding) could else read in a visitor's browser what
+    only this machine should. An IP address is always let through: such a site's requests carry its name.
+    """
+
+    def __init__(self, app: ASGIApp, names: Collection[str]) -> None:
+        self.app = app
+        self.names = {"localhost", *(name.lower() for name in names)}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and not self._is_ours(found := Headers(scope=scope).get("host", "")):
+            sentence = (
+                f"Expected a request for {', '.join(sorted(self.names))} or an IP address, found one for {found!r}. "
+                "Whoever runs the server can allow a name with --allowed-host."
+            )
+            await JSONResponse({"error": sentence}, 400)(scope, receive, send)
+        else:
+            await self.app(scope, receive, send)
+
+    def _is_ours(self, host: str) -> bool:
+        try:
+            name = urlsplit(f"//{host}").hostname or ""  # without the port and an IPv6 address's brackets
+            return name in self.names or bool(ipaddress.ip_address(name))
+        except ValueError:
+            return False
 
 
 class Rate:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ap_ranker.data.faq import Entry, Match
@@ -15,6 +17,13 @@ if TYPE_CHECKING:
     from haystack import Document, Pipeline
 
     from ap_ranker.ranking.explanation import Explanation
+    from haystack_integrations.components.rankers.ap_ranker import AnswerRanker
+
+ENCODING_SECONDS = 20.0
+"""That a start may take to encode answers; what is left is encoded when it is first found."""
+
+AT_ONCE = 64
+"""Documents encoded between two looks at the clock."""
 
 
 def to_document(entry: Entry, match: Match) -> Document:
@@ -70,12 +79,18 @@ class DeclaredPipeline:
         """Where its documents are, for messages."""
         return ", ".join(dict.fromkeys(map(place_of, self._stores())))
 
-    def fill(self, entries: Sequence[Entry] | None, match: Match) -> None:
-        """Write a FAQ's entries into the store; without any, make sure that it holds documents already."""
+    def fill(self, entries: Sequence[Entry] | None, match: Match) -> list[Document]:
+        """Write a FAQ's entries into the store; without any, make sure that it holds documents already.
+
+        Returns:
+            The documents of these entries.
+        """
         if entries is None:
             self.check_filled()
-        else:
-            self.index([to_document(entry, match) for entry in entries])
+            return []
+        documents = [to_document(entry, match) for entry in entries]
+        self.index(documents)
+        return documents
 
     def index(self, documents: list[Document]) -> None:
         """Write the documents into every store that the pipeline retrieves from; entries that are equal are one."""
@@ -104,10 +119,26 @@ class DeclaredPipeline:
             raise InputError(f"{self.path}: expected a retriever with a document store, found none.")
         return stores
 
-    def warm_up(self) -> None:
-        """Load the model and open or build the index, which the first question would do otherwise."""
+    def warm_up(self, documents: Sequence[Document] = ()) -> None:
+        """Do what the first questions would do otherwise: load the model, open or build the index, encode answers.
+
+        Many users who ask a new server at once would wait for the same answers to be encoded, for each of them anew.
+
+        Args:
+            documents: whose states the ranker's cache is to hold, if `ENCODING_SECONDS` suffice.
+        """
+        question = "Is anything there?"
         self.pipeline.warm_up()
-        self.run("Is anything there?")
+        self.run(question)
+        ranker, started = self.ranker(), time.monotonic()
+        for first in range(0, len(documents) if ranker else 0, AT_ONCE):
+            if time.monotonic() - started > ENCODING_SECONDS:
+                break
+            assert ranker is not None
+            # A ranker that adds BM25's score insists on one.
+            ranker.run(
+                query=question, documents=[replace(one, score=0.0) for one in documents[first : first + AT_ONCE]]
+            )
 
     def run(self, question: str, top_k: int | None = None, precision: float | None = None) -> list[Document]:
         """The documents for a question, best first.
@@ -119,10 +150,15 @@ class DeclaredPipeline:
         """
         return self._run(question, {"top_k": top_k, "precision": precision}, set())[self.last]["documents"]
 
-    def ranked(self, question: str, precision: float | None = None) -> list[Ranked]:
-        """The documents for a question, best first, each with the place that BM25 gave it; `precision` as for `run`."""
+    def ranked(self, question: str, limits: Mapping[str, float | None] = MappingProxyType({})) -> list[Ranked]:
+        """The documents for a question, best first, each with the place that BM25 gave it.
+
+        Args:
+            question: what the user asked.
+            limits: `precision` or `score_threshold` of the ranker; `None` leaves one to the pipeline.
+        """
         retriever = self._bm25()
-        results = self._run(question, {"precision": precision}, {retriever} if retriever else set())
+        results = self._run(question, limits, {retriever} if retriever else set())
         fetched = results.get(retriever, {}).get("documents", []) if retriever else []
         places = {document.id: place for place, document in enumerate(fetched, start=1)}
         return [Ranked(document, places.get(document.id)) for document in results[self.last]["documents"]]
@@ -133,19 +169,23 @@ class DeclaredPipeline:
         Raises:
             InputError: the pipeline has no ranker of ours, or its model weighs no words.
         """
+        ranker = self.ranker()
+        if ranker is None:
+            raise InputError(f"{self.path}: expected a ranker of ap-ranker, which can tell its reasons, found none.")
+        return ranker.explanation(question, document)
+
+    def ranker(self) -> AnswerRanker | None:
+        """The first of ours; `None` without any."""
         from haystack_integrations.components.rankers.ap_ranker import AnswerRanker
 
-        for component in components_of(self.pipeline):
-            if isinstance(component, AnswerRanker):
-                return component.explanation(question, document)
-        raise InputError(f"{self.path}: expected a ranker of ap-ranker, which can tell its reasons, found none.")
+        return next((one for one in components_of(self.pipeline) if isinstance(one, AnswerRanker)), None)
 
     def _bm25(self) -> str | None:
         """The component that fetches candidates by BM25."""
         components = ((name, self.pipeline.get_component(name)) for name in self.pipeline.graph.nodes)
         return next((name for name, one in components if "BM25" in type(one).__name__), None)
 
-    def _run(self, question: str, settings: dict[str, Any], also: set[str]) -> dict[str, Any]:
+    def _run(self, question: str, settings: Mapping[str, Any], also: set[str]) -> dict[str, Any]:
         data = {self.last: {name: value for name, value in settings.items() if value is not None}}
         for target in self.query:
             component, socket = target.split(".", 1)

@@ -31,7 +31,10 @@ def load_pipeline(path: Path) -> tuple[Pipeline, dict[str, Any]]:
         declared = yaml.safe_load(text)
         return Pipeline.loads(text), declared
     except FileNotFoundError:
-        raise InputError(f"No pipeline at {str(path)!r}.") from None
+        raise InputError(
+            f"No pipeline at {str(path)!r}. Run this in the project's folder, which has pipelines/faq_search.yaml, or "
+            "name a copy of it with --pipeline."
+        ) from None
     except Exception as error:  # whatever Haystack or a component's constructor finds wrong with the file
         if ".elasticsearch." in text and importlib.util.find_spec("elasticsearch") is None:
             raise InputError(f'{path}: Elasticsearch needs an extra: pip install "ap-ranker[elasticsearch]"') from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -13,10 +14,12 @@ from typer.testing import CliRunner, Result
 pytest.importorskip("hayhooks", reason="the extra serve is not installed")
 
 import uvicorn
+from starlette.testclient import TestClient
 
 from ap_ranker.cli import serve as serve_module
 from ap_ranker.cli.main import app
 from ap_ranker.errors import InputError
+from ap_ranker.serving.process import served
 
 
 @pytest.fixture
@@ -42,6 +45,32 @@ def test_it_says_where_it_listens_and_who_can_reach_it(folder: Path, host: str, 
     assert f"Search page: http://{host}:" in result.stdout
     assert ("Warning: other machines can reach 0.0.0.0" in result.stderr) == open_
     assert (folder / "feedback.jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [([], {"a": 400}), (["--allowed-host", "a", "--allowed-host", "B"], {"a": 200, "b:8000": 200, "c": 400})],
+)
+def test_the_names_it_answers_to(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], names: dict[str, int]
+) -> None:
+    apps: list[Any] = []
+    monkeypatch.setattr(
+        uvicorn.Server, "run", lambda server, sockets: (apps.append(server.config.app), sockets[0].close())
+    )
+    result = run("--host", "localhost", *options)
+    assert result.exit_code == 0, result.output
+    client = TestClient(apps[0])
+    found = {name: client.get("/health", headers={"Host": name}).status_code for name in [*names, "localhost"]}
+    assert found == names | {"localhost": 200}
+
+
+def test_a_server_that_does_not_start(folder: Path) -> None:
+    with (
+        pytest.raises(InputError, match="found that it ended with status 2"),
+        served("--pipeline", "none.yaml", folder=folder),
+    ):
+        raise AssertionError
 
 
 def test_the_missing_extra(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 pytest.importorskip("hayhooks", reason="the extra serve is not installed")
@@ -19,14 +20,16 @@ from starlette.types import Message
 from typer.testing import CliRunner
 
 from ap_ranker.cli import main
+from ap_ranker.data.faq import Match
 from ap_ranker.data.reader import read_dataset
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.serving import limits
-from ap_ranker.serving.app import HEADERS, build_app
+from ap_ranker.serving import search as search_module
+from ap_ranker.serving.app import HEADERS, THREADS, build_app
 from ap_ranker.serving.feedback import FeedbackFile
 from ap_ranker.serving.limits import MAX_BYTES, MAX_CLIENTS, Rate
-from ap_ranker.serving.search import DeclaredPipeline
+from ap_ranker.serving.search import DeclaredPipeline, Ranked, to_document
 
 from .conftest import ENTRIES, NASTY, filled, write_pipeline
 
@@ -35,7 +38,7 @@ QUESTION = "where is the parcel with my battery and my money"
 
 def client_of(search: DeclaredPipeline, **options: Any) -> TestClient:
     app = build_app(search, FeedbackFile(search.path.with_name("feedback.jsonl")), **options)
-    return TestClient(app, raise_server_exceptions=False)
+    return TestClient(app, "http://localhost", raise_server_exceptions=False)
 
 
 @pytest.fixture
@@ -86,9 +89,9 @@ def test_no_good_answer(client: TestClient, search: DeclaredPipeline) -> None:
     nothing = client.post("/api/search", json={"question": "zebra"}).json()  # no entry has the word
     assert nothing == {"question": "zebra", "found": False, "answers": []}
     scores = [one["score"] for one in answers(client)]
-    strict = client_of(search, score_threshold=scores[1])
+    strict = client_of(search, limits={"score_threshold": scores[1]})
     assert [one["score"] for one in answers(strict)] == [score for score in scores if score >= scores[1]]
-    assert answers(client_of(search, score_threshold=scores[0] + 0.001)) == []
+    assert answers(client_of(search, limits={"score_threshold": scores[0] + 0.001})) == []
 
 
 def test_the_pipelines_own_threshold(tmp_path: Path, checkpoint: Path) -> None:
@@ -288,6 +291,90 @@ async def test_a_request_that_trickles_in(monkeypatch: pytest.MonkeyPatch) -> No
     assert b"within 0.05 seconds" in sent[1]["body"]
 
 
+@pytest.mark.parametrize(
+    ("host", "ours"),
+    [
+        ("localhost:8000", True),
+        ("LOCALHOST", True),
+        ("127.0.0.1:8000", True),
+        ("[::1]:8000", True),
+        ("192.168.0.7", True),
+        ("faq.example:443", True),
+        ("sub.faq.example", False),
+        ("evil.example:8000", False),
+        ("127.0.0.1.evil.example", False),
+        ("localhost@evil.example", False),
+        ("[::1", False),
+        ("", False),
+    ],
+)
+@pytest.mark.parametrize(("method", "path"), [("GET", "/"), ("POST", "/api/search"), ("POST", "/search/run")])
+def test_a_request_for_another_name(search: DeclaredPipeline, host: str, ours: bool, method: str, path: str) -> None:
+    client = client_of(search, hosts=["FAQ.example"])
+    body = {"query" if path == "/search/run" else "question": QUESTION}
+    response = client.request(method, path, headers={"Host": host}, json=body if method == "POST" else None)
+    assert response.status_code == (200 if ours else 400), response.text
+    if not ours:
+        assert f"faq.example, localhost or an IP address, found one for {host!r}" in response.json()["error"]
+        assert response.headers["x-content-type-options"] == "nosniff"
+
+
+async def test_searches_that_nobody_waits_for_do_not_pile_up(
+    search: DeclaredPipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many are given up, no more than a few run at once, and those that wait for a thread never run."""
+    enough, lock, running, begun = threading.Event(), threading.Lock(), 0, []
+    run = search.ranked
+
+    def slow(question: str) -> list[Ranked]:
+        nonlocal running
+        with lock:
+            running += 1
+            begun.append(running)
+        enough.wait(20)
+        with lock:
+            running -= 1
+        return run(question)
+
+    monkeypatch.setattr(DeclaredPipeline, "ranked", lambda _, question, limits: slow(question))
+    monkeypatch.setattr(limits, "ANSWER_SECONDS", 0.3)
+    app = build_app(search, FeedbackFile(search.path.with_name("feedback.jsonl")))
+    transport = httpx.ASGITransport(app)
+    async with (
+        app.router.lifespan_context(app),
+        httpx.AsyncClient(transport=transport, base_url="http://localhost") as c,
+    ):
+        for _ in range(2):
+            asked = (c.post("/api/search", json={"question": QUESTION}) for _ in range(2 * THREADS))
+            assert {response.status_code for response in await asyncio.gather(*asked)} == {503}
+        enough.set()
+        monkeypatch.setattr(limits, "ANSWER_SECONDS", 20.0)
+        assert (await c.post("/api/search", json={"question": QUESTION})).status_code == 200
+    assert len(begun) == THREADS + 1
+    assert max(begun) <= THREADS
+
+
+def test_answers_are_encoded_before_the_first_question(search: DeclaredPipeline, tmp_path: Path) -> None:
+    documents = [to_document(entry, Match.both) for entry in [*ENTRIES, NASTY]]
+    search.warm_up(documents)
+    ranker = search.ranker()
+    assert ranker is not None
+    assert ranker.cache_info is not None
+    assert ranker.cache_info.entries == len(documents)
+    missed = ranker.cache_info.misses
+    search.ranked(QUESTION)
+    assert ranker.cache_info.misses == missed
+
+
+def test_a_start_encodes_for_a_limited_time(search: DeclaredPipeline, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search_module, "ENCODING_SECONDS", -1.0)
+    search.warm_up([to_document(entry, Match.both) for entry in [*ENTRIES, NASTY]])
+    ranker = search.ranker()
+    assert ranker is not None
+    assert ranker.cache_info is not None
+    assert ranker.cache_info.entries <= 2  # what the first question found
+
+
 def test_the_page_needs_no_other_host(client: TestClient) -> None:
     page = client.get("/")
     assert page.headers["content-type"] == "text/html; charset=utf-8"
@@ -311,3 +398,9 @@ def test_text_travels_as_it_is(client: TestClient) -> None:
 
 def test_health(client: TestClient) -> None:
     assert client.get("/health").json() == {"status": "ok"}
+
+
+def test_precision_is_the_rankers(search: DeclaredPipeline) -> None:
+    """The checkpoint is not calibrated, so it cannot promise any: the server's fault, and no answers."""
+    refused = client_of(search, limits={"precision": 0.9}).post("/api/search", json={"question": QUESTION})
+    assert (refused.status_code, list(refused.json())) == (503, ["error"])

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,6 +18,7 @@ pytest.importorskip("playwright", reason="playwright is not installed")
 from playwright.sync_api import Page, Route, expect, sync_playwright
 
 from ap_ranker.cli.main import app
+from ap_ranker.serving.process import served
 
 from .conftest import NASTY, write_pipeline
 
@@ -47,20 +45,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def address(folder: Path) -> Iterator[str]:
-    command = ["serve", "--documents", "faq.jsonl", "--pipeline", "search.yaml", "--port", "0"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "ap_ranker.cli.main", *command],
-        cwd=folder,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONUNBUFFERED": "1"},
-    )
-    assert process.stdout is not None
-    found = re.search(r"http://127\.0\.0\.1:\d+/", process.stdout.readline())
-    assert found, "the server did not start"
-    yield found[0]
-    process.send_signal(signal.SIGINT)
-    assert process.wait(20) in (0, 130, -signal.SIGINT)
+    with served("--documents", "faq.jsonl", "--pipeline", "search.yaml", folder=folder) as server:
+        yield server.address
+    assert server.process.returncode in (0, 130, -signal.SIGINT)
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,101 @@
+"""The load test for real, on a toy checkpoint; and what it says of a server that fails."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import pytest
+import yaml
+from conftest import ROOT
+
+pytest.importorskip("hayhooks", reason="the extra serve is not installed")
+
+HERE = ROOT / "examples" / "serve_load"
+
+
+@pytest.fixture(scope="module")
+def script() -> Iterator[ModuleType]:
+    """The script; another example's has the same name."""
+    spec = importlib.util.spec_from_file_location("serve_load_run", HERE / "run.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # its dataclasses look their annotations up there
+    spec.loader.exec_module(module)
+    yield module
+    del sys.modules[spec.name]
+
+
+def test_a_few_users_for_a_moment(tmp_path: Path, checkpoint: Path, faq: Path) -> None:
+    declared = yaml.safe_load((ROOT / "pipelines" / "faq_search.yaml").read_text())
+    declared["components"]["ranker"]["init_parameters"]["model"] = str(checkpoint)
+    (tmp_path / "search.yaml").write_text(yaml.safe_dump(declared))
+    files = {"documents": faq, "questions": faq, "pipeline": tmp_path / "search.yaml", "output": tmp_path / "out"}
+    options = [part for name, path in files.items() for part in (f"--{name}", str(path))]
+    result = subprocess.run(
+        [sys.executable, str(HERE / "run.py"), *options, "--users", "3", "--seconds", "1.2"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert result.returncode == 0, result.stderr
+    record = json.loads((tmp_path / "out" / "results.json").read_text())
+    assert record["about"].startswith("3 answers, 3 questions, `ap-cnn`. ")
+    many, alone = record["loads"]
+    assert [many["users"], alone["users"]] == [3, 1]
+    for each, seconds in ((many, 1.2), (alone, 0.3)):
+        assert each["errors"] == {}
+        assert each["requests"] >= each["users"]
+        assert each["seconds"] >= seconds
+        assert each["per_second"] == pytest.approx(each["requests"] / each["seconds"])
+        assert 0 < each["p50"] <= each["p95"] <= 1000 * each["seconds"]
+        assert all(50 < megabytes < 4000 for megabytes in each["megabytes"])
+    written = (tmp_path / "out" / "results.md").read_text()
+    rows = [line.split("|")[1:-1] for line in written.splitlines() if line.startswith("|")]
+    assert [len(row) for row in rows] == [len(rows[0])] * 4
+    assert [row[2].strip().replace(",", "") for row in rows[2:]] == [str(each["requests"]) for each in (many, alone)]
+    assert not (tmp_path / "feedback.jsonl").exists()
+
+
+def test_answers_and_errors_are_told_apart(script: ModuleType) -> None:
+    """Every third request is refused, and every third connection breaks."""
+    asked = 0
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal asked
+        while head := await reader.readuntil(b"\r\n\r\n"):
+            length = re.search(rb"content-length: (\d+)", head, re.IGNORECASE)
+            assert length
+            assert json.loads(await reader.readexactly(int(length[1])))["question"] in {"a", "b"}
+            asked += 1
+            await asyncio.sleep(0.02)
+            if asked % 3 == 0:
+                break
+            status = b"200 OK" if asked % 3 == 1 else b"503 Service Unavailable"
+            writer.write(b"HTTP/1.1 " + status + b"\r\ncontent-length: 2\r\n\r\n{}")
+        writer.close()
+
+    async def measure() -> object:
+        async with await asyncio.start_server(answer, "127.0.0.1", 0) as listening:
+            port = listening.sockets[0].getsockname()[1]
+            server = SimpleNamespace(address=f"http://127.0.0.1:{port}/", process=SimpleNamespace(pid=os.getpid()))
+            return await script.load(server, ["a", "b"], 1, 0.5)
+
+    load = asyncio.run(measure())
+    assert load.requests == asked >= 6
+    assert load.errors == {"503": (asked + 1) // 3, "RemoteProtocolError": asked // 3}
+    answered = asked - sum(load.errors.values())
+    assert load.per_second == pytest.approx(answered / load.seconds)
+    assert 20 <= load.p50 < 500
