@@ -55,10 +55,13 @@ def serve(
     os.environ.setdefault("HAYHOOKS_LOG_LEVEL", "WARNING")  # else it logs every question
     entries = None if documents is None else read_faq(documents)
     search = DeclaredPipeline.load(pipeline)
+    limits = {"precision": precision, "score_threshold": score_threshold}
     with one_clear_message(pipeline, search.place):
         filled = search.fill(entries, match)
         with console.status("Reading the answers ..."):
-            search.warm_up(filled)  # before it listens: what is wrong is said here, and the first user does not wait
+            search.warm_up(
+                filled, limits
+            )  # before it listens: what is wrong is said here, and the first user does not wait
 
     import uvicorn
 
@@ -66,7 +69,6 @@ def serve(
     from ap_ranker.serving.feedback import FeedbackFile
 
     hosts = [host, *(allowed_host or [])]
-    limits = {"precision": precision, "score_threshold": score_threshold}
     app = build_app(search, FeedbackFile(feedback), limits=limits, rate=rate or None, hosts=hosts)
     listening = _listen(host, port)
     address = f"[{host}]" if ":" in host else host

@@ -119,25 +119,32 @@ class DeclaredPipeline:
             raise InputError(f"{self.path}: expected a retriever with a document store, found none.")
         return stores
 
-    def warm_up(self, documents: Sequence[Document] = ()) -> None:
+    def warm_up(
+        self, documents: Sequence[Document] = (), limits: Mapping[str, float | None] = MappingProxyType({})
+    ) -> None:
         """Do what the first questions would do otherwise: load the model, open or build the index, encode answers.
 
         Many users who ask a new server at once would wait for the same answers to be encoded, for each of them anew.
 
         Args:
             documents: whose states the ranker's cache is to hold, if `ENCODING_SECONDS` suffice.
+            limits: that the questions will come with, as for `ranked`; what is wrong with them is said now.
         """
         question = "Is anything there?"
         self.pipeline.warm_up()
-        self.run(question)
+        self.ranked(question, limits)
         ranker, started = self.ranker(), time.monotonic()
         for first in range(0, len(documents) if ranker else 0, AT_ONCE):
             if time.monotonic() - started > ENCODING_SECONDS:
                 break
             assert ranker is not None
             # A ranker that adds BM25's score insists on one.
+            scored = [replace(one, score=0.0) for one in documents[first : first + AT_ONCE]]
             ranker.run(
-                query=question, documents=[replace(one, score=0.0) for one in documents[first : first + AT_ONCE]]
+                query=question,
+                documents=scored,
+                precision=limits.get("precision"),
+                score_threshold=limits.get("score_threshold"),
             )
 
     def run(self, question: str, top_k: int | None = None, precision: float | None = None) -> list[Document]:

@@ -89,6 +89,7 @@ def test_a_port_that_is_taken(folder: Path) -> None:
 def test_what_is_wrong_is_said_before_it_listens(folder: Path) -> None:
     assert "expected documents in" in str(run(documents=False).exception)
     assert "ends in .jsonl" in str(run("--feedback", "feedback.txt").exception)
+    assert "calibrated for precision 0.9" in str(run("--precision", "0.9").exception)
     declared = yaml.safe_load((folder / "search.yaml").read_text())
     declared["components"]["ranker"]["init_parameters"]["model"] = "nowhere"
     (folder / "search.yaml").write_text(yaml.safe_dump(declared))
