@@ -26,6 +26,7 @@ from ap_ranker.cli.mistakes import mistakes_reported
 from ap_ranker.cli.options import SEARCH_PIPELINE, SearchPipeline
 from ap_ranker.data.faq import read_faq
 from ap_ranker.data.tables import read_table
+from ap_ranker.evaluation.markdown import markdown_table
 from ap_ranker.files import write_whole
 from ap_ranker.ranking.checkpoint import find_checkpoint, read_config
 from ap_ranker.ranking.ranker import resolve_device
@@ -135,8 +136,7 @@ def wait_for(server: Server) -> None:
 
 def render(about: str, loads: Sequence[Load]) -> str:
     """`results.md`."""
-    lines = [TITLES, ["---:"] * len(TITLES), *(each.cells() for each in loads)]
-    table = "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
+    table = markdown_table(TITLES, [each.cells() for each in loads])
     return f"# Results\n\nWritten by `run.py`; [how to read it](README.md).\n\n{about}\n\n{table}\n"
 
 
