@@ -21,6 +21,7 @@ from transformers.trainer_utils import get_last_checkpoint, set_seed
 from ap_ranker.data.dataset import Dataset, sample_questions
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluate import EvaluationSet, answerable
+from ap_ranker.evaluation.metrics import means
 from ap_ranker.models.metzler_bendersky import MetzlerBendersky
 from ap_ranker.models.registry import complete_options, model_spec
 from ap_ranker.models.spec import Recipe
@@ -136,7 +137,8 @@ def train(
         if scores is None:
             scores = dev_set.scores(ranker)
     measures, bm25, weight = dev_set.measures(scores), dev_set.bm25, dev_set.bm25_weight(scores)
-    fusion = dev_set.fused(scores, weight)
+    fused = dev_set.fused_each(scores, weight)
+    fusion = means(fused) if fused else None
 
     # 3. Write them as a checkpoint.
     settings = (
