@@ -18,6 +18,9 @@ from ap_ranker.processes import process_number
 
 console = Console(soft_wrap=True, quiet=process_number() != 0)  # of several processes one speaks
 
+NO_GAIN = 3
+"""The exit code that says: a checkpoint was written, but it is not shown to be better than BM25 on dev."""
+
 
 def train(
     data: Annotated[
@@ -41,11 +44,17 @@ def train(
     objective: Annotated[str | None, typer.Option(help="softmax, hinge, pointwise or listwise.")] = None,
     epochs: Annotated[int | None, typer.Option(help="At most so many passes over the data.")] = None,
     seed: Annotated[int | None, typer.Option(help="Same seed, same machine: same weights.")] = None,
+    must_beat_bm25: Annotated[
+        bool,
+        typer.Option(
+            "--must-beat-bm25", help=f"Exit with code {NO_GAIN} unless dev MRR is higher than BM25's (p < 0.05)."
+        ),
+    ] = False,
     device: Device = "auto",
     resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing checkpoint.")] = False,
 ) -> None:
-    """Train a ranker on your own question-answer pairs."""
+    """Train a ranker on your own question-answer pairs, and say whether it beats BM25 on the dev questions."""
     from ap_ranker.ranking.checkpoint import is_checkpoint
     from ap_ranker.training.config import read_config
 
@@ -90,3 +99,6 @@ def train(
         + (f"both added {result.fusion['MRR']:.3f}" if result.fusion else "adding it does not help")
         + f"), {result.seconds:.0f} s of training."
     )
+    console.print(("" if result.gain.better else "[yellow]Warning:[/] ") + escape(str(result.gain)), highlight=False)
+    if must_beat_bm25 and not result.gain.better:
+        raise typer.Exit(NO_GAIN)

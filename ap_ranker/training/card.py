@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ap_ranker.evaluation.gain import Gain
 from ap_ranker.models.registry import model_spec
 from ap_ranker.training.batches import Batches
 from ap_ranker.training.config import TrainingConfig
@@ -17,7 +18,7 @@ def model_card(
     measures: Mapping[str, float],
     bm25: Mapping[str, float],
     fusion: Mapping[str, float] | None,
-    n_dev: int,
+    gain: Gain,
     batches: Batches,
 ) -> str:
     """Markdown with the front matter that the hub reads."""
@@ -36,12 +37,13 @@ tags: [answer-selection, faq, haystack]
 Answer-selection model, {model_spec(config.model).paper} ({model_spec(config.model).year}).
 {_origin(config, settings)}
 
-## Results on the {n_dev} dev questions ({settings["dev"]})
+## Results on the {gain.n_questions:,} dev questions ({settings["dev"]})
 
 | measure | BM25 | this model | both scores added |
 |---|---|---|---|
 {rows}
 
+{gain}
 These questions chose the epoch, so they flatter the model a little. Measure on questions of your own with
 `ap-ranker evaluate`.
 

@@ -21,6 +21,7 @@ from transformers.trainer_utils import get_last_checkpoint, set_seed
 from ap_ranker.data.dataset import Dataset, sample_questions
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluate import EvaluationSet, answerable
+from ap_ranker.evaluation.gain import Gain, gain_over_bm25
 from ap_ranker.evaluation.metrics import means
 from ap_ranker.models.metzler_bendersky import MetzlerBendersky
 from ap_ranker.models.registry import complete_options, model_spec
@@ -49,6 +50,7 @@ class TrainingResult:
         dev: its measures on the dev questions.
         bm25: BM25's measures on the same questions and candidates.
         fusion: those of both scores added; `None` if that does not help.
+        gain: whether the model or the fusion beats BM25 there.
         best_epoch: when it was reached.
         seconds: how long training took.
     """
@@ -57,6 +59,7 @@ class TrainingResult:
     dev: dict[str, float]
     bm25: dict[str, float]
     fusion: dict[str, float] | None
+    gain: Gain
     best_epoch: int
     seconds: float
 
@@ -136,15 +139,16 @@ def train(
         seconds = time.perf_counter() - started
         if scores is None:
             scores = dev_set.scores(ranker)
-    measures, bm25, weight = dev_set.measures(scores), dev_set.bm25, dev_set.bm25_weight(scores)
+    each, bm25, weight = dev_set.measures_each(scores), dev_set.bm25_each, dev_set.bm25_weight(scores)
     fused = dev_set.fused_each(scores, weight)
-    fusion = means(fused) if fused else None
+    gain = gain_over_bm25(each["MRR"], bm25["MRR"], fused["MRR"] if fused else None)
 
     # 3. Write them as a checkpoint.
     settings = (
         asdict(config)
         | asdict(recipe)
         | {"data": data.name, "dev": dev.name, "pairs": n_pairs, "best_epoch": best_epoch, "seconds": round(seconds, 1)}
+        | {"dev_gain": gain.facts()}
     )
     ranker.config = CheckpointConfig(
         config.model,
@@ -156,20 +160,23 @@ def train(
         bm25_weight=weight,
         encoder=inputs.encoder,
     )
+    result = TrainingResult(
+        ranker, means(each), means(bm25), means(fused) if fused else None, gain, best_epoch, seconds
+    )
     wait_for_all()  # the others may still be reading the best epoch's weights
     if is_first_process():
         card = model_card(
             config=config,
             settings=settings,
-            measures=measures,
-            bm25=bm25,
-            fusion=fusion,
-            n_dev=len(dev_set.questions),
+            measures=result.dev,
+            bm25=result.bm25,
+            fusion=result.fusion,
+            gain=gain,
             batches=batches,
         )
         save_checkpoint(output, ranker.config, model, tokenizer, card)
         shutil.rmtree(work, ignore_errors=True)
-    return TrainingResult(ranker, measures, bm25, fusion, best_epoch, seconds)
+    return result
 
 
 def _fit_weights(ranker: Ranker, data: Dataset) -> None:
