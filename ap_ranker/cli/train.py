@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from ap_ranker.cli.check import warn_of_faults
+from ap_ranker.cli.command import command_line
 from ap_ranker.cli.data import describe, read_training_data
 from ap_ranker.cli.options import Answers, Device, MatchText
 from ap_ranker.data.feedback import add_feedback
@@ -44,6 +45,9 @@ def train(
     objective: Annotated[str | None, typer.Option(help="softmax, hinge, pointwise or listwise.")] = None,
     epochs: Annotated[int | None, typer.Option(help="At most so many passes over the data.")] = None,
     seed: Annotated[int | None, typer.Option(help="Same seed, same machine: same weights.")] = None,
+    licence: Annotated[
+        str | None, typer.Option("--license", help="Of the checkpoint, as the model hub names it: apache-2.0 ...")
+    ] = None,
     must_beat_bm25: Annotated[
         bool,
         typer.Option(
@@ -55,11 +59,15 @@ def train(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing checkpoint.")] = False,
 ) -> None:
     """Train a ranker on your own question-answer pairs, and say whether it beats BM25 on the dev questions."""
+    from dataclasses import replace
+
     from ap_ranker.ranking.checkpoint import is_checkpoint
+    from ap_ranker.training.card import About
     from ap_ranker.training.config import read_config
 
     given = {"model": model, "recipe": recipe, "objective": objective, "epochs": epochs, "seed": seed, "match": match}
     settings = read_config(config, given)
+    about = About(command_line(), licence)
     if output.exists() and not (overwrite and is_checkpoint(output)):
         advice = (
             "add --overwrite to replace it" if is_checkpoint(output) else "it holds something else: name another folder"
@@ -81,8 +89,9 @@ def train(
     vectors = read_vectors(embeddings) if embeddings else None
     describe(console, "Training data", training)
     describe(console, "Dev data", development)
+    audit = None
     if process_number() == 0:
-        warn_of_faults(console, data, dev, answers, settings.max_tokens)
+        audit = warn_of_faults(console, data, dev, answers, settings.max_tokens)
     result = run(
         training,
         development,
@@ -92,6 +101,7 @@ def train(
         device=device,
         resume=resume,
         callbacks=(EpochLines(console),),
+        about=replace(about, audit=audit),
     )
     console.print(
         f"Wrote {escape(str(output))}: {settings.model}, epoch {result.best_epoch}, dev MRR {result.dev['MRR']:.3f} "

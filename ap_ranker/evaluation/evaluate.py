@@ -121,6 +121,11 @@ class EvaluationSet:
         found = score_candidates(ranker, self.dataset, self.questions, self.pools).by_question
         return [np.array(values) for values in found]
 
+    def seconds_per_question(self, ranker: Ranker, sample: int) -> float:
+        """As a report's, of the first `sample` questions."""
+        questions = self.questions[:sample]
+        return score_candidates(ranker, self.dataset, questions, self.pools[:sample]).question_seconds / len(questions)
+
     def bm25_weight(self, scores: Sequence[np.ndarray]) -> float:
         """The weight with which BM25's scores help these of a model; 0 if they do not."""
         right = [np.isin(rows, question.positives) for rows, question in zip(self.pools, self.questions, strict=True)]

@@ -30,7 +30,7 @@ from ap_ranker.ranking.checkpoint import CheckpointConfig, save_checkpoint
 from ap_ranker.ranking.ranker import Ranker, resolve_device
 from ap_ranker.text.vectors import WordVectors
 from ap_ranker.training.batches import Batches, Pairs
-from ap_ranker.training.card import model_card
+from ap_ranker.training.card import About, DevResults, model_card
 from ap_ranker.training.config import OWN_CANDIDATES, WITHOUT_GRADIENT, TrainingConfig
 from ap_ranker.training.coordinate_ascent import coordinate_ascent
 from ap_ranker.training.distributed import is_first_process, wait_for_all
@@ -39,6 +39,9 @@ from ap_ranker.training.negatives import HardNegatives, MineEachEpoch
 from ap_ranker.training.sentences import with_answer_sentences
 from ap_ranker.training.start import start
 from ap_ranker.training.trainer import SECONDS, AnswerTrainer, Scorer, training_arguments
+
+TIMED = 20
+"""Dev questions that the time per question is measured on: enough for a mean, and few whose candidates are encoded."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +77,7 @@ def train(
     device: str | None = None,
     resume: bool = False,
     callbacks: tuple[TrainerCallback, ...] = (),
+    about: About = About(),  # noqa: B008
 ) -> TrainingResult:
     """Train a model and write its checkpoint folder.
 
@@ -86,6 +90,7 @@ def train(
         device: `auto`, `cpu`, `cuda:0`; `None` as `auto`.
         resume: go on from `<output>.training`.
         callbacks: told of the run's events, as `transformers` defines them.
+        about: what the checkpoint's card says beside the run itself.
 
     Raises:
         InputError: nothing to learn from, or nothing to resume.
@@ -166,17 +171,33 @@ def train(
     wait_for_all()  # the others may still be reading the best epoch's weights
     if is_first_process():
         card = model_card(
-            config=config,
-            settings=settings,
-            measures=result.dev,
-            bm25=result.bm25,
-            fusion=result.fusion,
-            gain=gain,
-            batches=batches,
+            config,
+            settings,
+            DevResults(
+                data=dev.name,
+                candidates=dev_set.candidates,
+                model=result.dev,
+                bm25=result.bm25,
+                fusion=result.fusion,
+                gain=gain,
+                seconds_per_question=dev_set.seconds_per_question(ranker, TIMED),
+                timed=min(TIMED, len(dev_set.questions)),
+                machine=_machine(chosen),
+            ),
+            batches,
+            about,
         )
         save_checkpoint(output, ranker.config, model, tokenizer, card)
         shutil.rmtree(work, ignore_errors=True)
     return result
+
+
+def _machine(device: torch.device) -> str:
+    """What computes, in words."""
+    if device.type != "cpu":
+        return device.type
+    threads = torch.get_num_threads()
+    return "CPU, one thread" if threads == 1 else f"CPU, {threads} threads"
 
 
 def _fit_weights(ranker: Ranker, data: Dataset) -> None:
