@@ -53,8 +53,9 @@ def calibrate(
     from ap_ranker.data.faq import Match
     from ap_ranker.data.reader import read_dataset
     from ap_ranker.evaluation.calibration import HIDDEN_SHARE, calibration_error, firsts, fit, rank, reliability
-    from ap_ranker.ranking.checkpoint import read_config, write_config
+    from ap_ranker.ranking.checkpoint import CARD, read_config, write_config
     from ap_ranker.ranking.ranker import Ranker
+    from ap_ranker.training.calibration_card import calibration_text, card_with_calibration
 
     wished = _precisions(precision)
     if share is not None and not 0 < share < 1:
@@ -83,16 +84,23 @@ def calibrate(
     report: dict[str, Any] = {}
     for split, rankings_of in ranked.items():
         given = {kind: firsts(fits[kind], rankings) for kind, rankings in rankings_of.items()}
-        title = f"{len(data[split].questions):,} questions of {data[split].name}"
-        report[split] = _print(title + ", fitted to them" * (split == "dev"), fits, given, wished)
+        fitted = ", fitted to them" if split == "dev" else ""
+        title = f"{len(data[split].questions):,} questions of {data[split].name}{fitted}"
+        report[split] = _print(title, fits, given, wished)
     if plot:
         bins = {kind: reliability(each) for kind, each in given.items()}  # of the test questions, if there are any
         curves = {f"{SCORES[kind]}, ECE {calibration_error(each):.3f}": each for kind, each in bins.items()}
         plot_reliability(curves, title, plot)
     if json_file:
         write_whole(json_file, json.dumps(report, indent=2) + "\n")
+    made = all(question.positives for question in data[split].questions)
+    measured = title + ("; each counts once more with its right answers hidden" if made else "")
+    card = card_with_calibration(checkpoint, calibration_text(measured, SCORES, report[split]))
     write_config(checkpoint, replace(read_config(checkpoint), calibration=fits))
-    console.print(f"Wrote the calibration into {escape(str(checkpoint / 'config.json'))}.", highlight=False)
+    if card is not None:
+        write_whole(checkpoint / CARD, card)
+    written = "config.json" if card is None else f"config.json and {CARD}"
+    console.print(f"Wrote the calibration into {escape(str(checkpoint))}: {written}.", highlight=False)
 
 
 def _precisions(text: str) -> list[float]:

@@ -50,15 +50,21 @@ def check(
         raise typer.Exit(1)
 
 
-def warn_of_faults(shown: Console, data: Path, dev: Path | None, answers: Path | None, max_tokens: int) -> None:
-    """At most three lines before training; none where the data has neither errors nor warnings."""
+def warn_of_faults(
+    shown: Console, data: Path, dev: Path | None, answers: Path | None, max_tokens: int
+) -> Report | None:
+    """At most three lines before training; none where the data has neither errors nor warnings.
+
+    Returns:
+        What was found; `None` if the data cannot be checked.
+    """
     from ap_ranker.data.audit import audit
 
     try:
         report = audit(data, dev=dev, answers=answers, max_tokens=max_tokens, near_answers=False)
     except InputError as error:  # in a file that training does not need, such as test questions
         shown.print(f"[yellow]Warning:[/] the data cannot be checked. {escape(str(error))}", highlight=False)
-        return
+        return None
     leaks = {kind: finding for kind, finding in report.findings.items() if kind.endswith("leaked-question")}
     if leaks:
         count = sum(finding.count for finding in leaks.values())
@@ -71,6 +77,7 @@ def warn_of_faults(shown: Console, data: Path, dev: Path | None, answers: Path |
         shown.print(f"[yellow]Warning:[/] faults in the data: {', '.join(others)}.", highlight=False)
     if found:
         shown.print(f"  More: ap-ranker check {escape(str(data))}", highlight=False)
+    return report
 
 
 def _of(report: Report, severity: str) -> dict[str, int]:

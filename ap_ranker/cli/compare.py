@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from ap_ranker.cli.command import command_line
 from ap_ranker.cli.data import describe, read_training_data
 from ap_ranker.cli.options import Answers, Device, MatchText
 from ap_ranker.errors import InputError
@@ -65,6 +66,7 @@ def compare(
 
     from ap_ranker.cli.progress import EpochLines
     from ap_ranker.text.vectors import read_vectors
+    from ap_ranker.training.card import About
     from ap_ranker.training.compare import compare as run
 
     for title, part in (("Training data", training), ("Dev data", development), ("Test data", judged)):
@@ -80,6 +82,7 @@ def compare(
         vectors=read_vectors(embeddings) if embeddings else None,
         device=device,
         callbacks=(EpochLines(console),),
+        about=About(command_line()),
         on_run=_report,
     )
     _print(result)

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from ap_ranker.cli.changes import changes_as_json, print_changes
 from ap_ranker.cli.options import Answers, Device, MatchText
 from ap_ranker.cli.plot import check_plotting, plot_lengths
 from ap_ranker.errors import InputError
@@ -36,6 +37,9 @@ def evaluate(
     ] = False,
     match: MatchText = None,
     precision: Annotated[str, typer.Option(help="Of the answers' states: float32, float16 or int8.")] = "float32",
+    compare: Annotated[
+        str | None, typer.Option(help="An earlier checkpoint, ranked beside this one: which questions changed.")
+    ] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the numbers here, too.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw P@1 against the answers' length (PNG) here.")] = None,
     device: Device = "auto",
@@ -43,7 +47,8 @@ def evaluate(
     """Measure a checkpoint and BM25 on the same questions and candidates."""
     from ap_ranker.data.faq import Match
     from ap_ranker.data.reader import read_dataset
-    from ap_ranker.evaluation.evaluate import evaluate as run
+    from ap_ranker.evaluation.changes import changes
+    from ap_ranker.evaluation.evaluate import EvaluationSet
     from ap_ranker.evaluation.lengths import by_length
     from ap_ranker.ranking.cache import EncodingCache
     from ap_ranker.ranking.precision import parse_precision
@@ -55,6 +60,7 @@ def evaluate(
         raise InputError("Expected either --pools, which names the candidates, or --no-pools, found both.")
     rounding = EncodingCache(0, parse_precision(precision))  # keeps nothing, but rounds what goes through it
     ranker = Ranker.from_pretrained(checkpoint, device, cache=rounding)
+    other = Ranker.from_pretrained(compare, device, cache=rounding) if compare is not None else None
     assert ranker.config is not None
     trained_match = Match(ranker.config.training.get("match", Match.both))
     dataset = read_dataset(data, "test", answers=answers, pools=pools, match=match or trained_match)
@@ -62,10 +68,24 @@ def evaluate(
         dataset = dataset.without_pools()
     if clean:
         dataset = dataset.clean()
-    report = run(ranker, dataset)
+    judged = EvaluationSet(dataset)
+    report = judged.report(ranker)
     _print(report, f"{ranker.config.model} ({checkpoint})", dataset.name)
     for reason, count in dataset.notes.items():
         console.print(f"  {count:,} {reason}")
+    compared = {}
+    if compare is not None and other is not None:
+        earlier = judged.report(other)
+        found = changes(judged, earlier, report)
+        print_changes(console, compare, earlier, found)
+        other_match = other.config.training.get("match", Match.both) if other.config else trained_match
+        if match is None and other_match != trained_match:
+            console.print(
+                f"[yellow]Note:[/] {escape(compare)} was trained with --match {other_match}; both ranked the texts "
+                f"of --match {trained_match}, as {escape(checkpoint)} was.",
+                highlight=False,
+            )
+        compared = {"compare": changes_as_json(compare, earlier, found)}
     if plot:
         plot_lengths(by_length(dataset, report), ranker.config.model, plot)
     if json_file:
@@ -80,7 +100,8 @@ def evaluate(
             "seconds_per_question": report.seconds_per_question,
             "peak_bytes": peak_bytes(),
         }
-        write_whole(json_file, json.dumps(numbers | costs | {"candidates": report.candidates}, indent=2) + "\n")
+        everything = numbers | costs | {"candidates": report.candidates} | compared
+        write_whole(json_file, json.dumps(everything, indent=2, ensure_ascii=False) + "\n")
 
 
 def peak_bytes() -> int | None:

@@ -21,6 +21,7 @@ from ap_ranker.cli import (
     explain,
     index,
     models,
+    push,
     serve,
     train,
     tune,
@@ -41,6 +42,7 @@ app.command("calibrate")(calibrate.calibrate)
 app.command("compare")(compare.compare)
 app.command("benchmark")(benchmark.benchmark)
 app.command("encode")(encode.encode)
+app.command("push")(push.push)
 app.command("models")(models.models)
 app.command("index")(index.index)
 app.command("ask")(ask.ask)

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from ap_ranker.cli.check import warn_of_faults
+from ap_ranker.cli.command import command_line
 from ap_ranker.cli.data import describe, read_training_data
 from ap_ranker.cli.options import Answers, Device, MatchText
 from ap_ranker.data.feedback import add_feedback
@@ -17,6 +18,9 @@ from ap_ranker.errors import InputError
 from ap_ranker.processes import process_number
 
 console = Console(soft_wrap=True, quiet=process_number() != 0)  # of several processes one speaks
+
+NO_GAIN = 3
+"""The exit code that says: a checkpoint was written, but it is not shown to be better than BM25 on dev."""
 
 
 def train(
@@ -41,16 +45,29 @@ def train(
     objective: Annotated[str | None, typer.Option(help="softmax, hinge, pointwise or listwise.")] = None,
     epochs: Annotated[int | None, typer.Option(help="At most so many passes over the data.")] = None,
     seed: Annotated[int | None, typer.Option(help="Same seed, same machine: same weights.")] = None,
+    licence: Annotated[
+        str | None, typer.Option("--license", help="Of the checkpoint, as the model hub names it: apache-2.0 ...")
+    ] = None,
+    must_beat_bm25: Annotated[
+        bool,
+        typer.Option(
+            "--must-beat-bm25", help=f"Exit with code {NO_GAIN} unless dev MRR is higher than BM25's (p < 0.05)."
+        ),
+    ] = False,
     device: Device = "auto",
     resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing checkpoint.")] = False,
 ) -> None:
-    """Train a ranker on your own question-answer pairs."""
+    """Train a ranker on your own question-answer pairs, and say whether it beats BM25 on the dev questions."""
+    from dataclasses import replace
+
     from ap_ranker.ranking.checkpoint import is_checkpoint
+    from ap_ranker.training.card import About
     from ap_ranker.training.config import read_config
 
     given = {"model": model, "recipe": recipe, "objective": objective, "epochs": epochs, "seed": seed, "match": match}
     settings = read_config(config, given)
+    about = About(command_line(), licence)
     if output.exists() and not (overwrite and is_checkpoint(output)):
         advice = (
             "add --overwrite to replace it" if is_checkpoint(output) else "it holds something else: name another folder"
@@ -72,8 +89,9 @@ def train(
     vectors = read_vectors(embeddings) if embeddings else None
     describe(console, "Training data", training)
     describe(console, "Dev data", development)
+    audit = None
     if process_number() == 0:
-        warn_of_faults(console, data, dev, answers, settings.max_tokens)
+        audit = warn_of_faults(console, data, dev, answers, settings.max_tokens)
     result = run(
         training,
         development,
@@ -83,6 +101,7 @@ def train(
         device=device,
         resume=resume,
         callbacks=(EpochLines(console),),
+        about=replace(about, audit=audit),
     )
     console.print(
         f"Wrote {escape(str(output))}: {settings.model}, epoch {result.best_epoch}, dev MRR {result.dev['MRR']:.3f} "
@@ -90,3 +109,6 @@ def train(
         + (f"both added {result.fusion['MRR']:.3f}" if result.fusion else "adding it does not help")
         + f"), {result.seconds:.0f} s of training."
     )
+    console.print(("" if result.gain.better else "[yellow]Warning:[/] ") + escape(str(result.gain)), highlight=False)
+    if must_beat_bm25 and not result.gain.better:
+        raise typer.Exit(NO_GAIN)

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from ap_ranker.cli.command import command_line
 from ap_ranker.cli.data import describe, read_training_data
 from ap_ranker.cli.options import Answers, Device, MatchText
 from ap_ranker.errors import InputError
@@ -50,6 +51,7 @@ def tune(
     wanted = read_space(space, settings)
 
     from ap_ranker.text.vectors import read_vectors
+    from ap_ranker.training.card import About
     from ap_ranker.training.tune import BEST, CHECKPOINT
     from ap_ranker.training.tune import tune as run
 
@@ -65,6 +67,7 @@ def tune(
         trials=trials,
         vectors=read_vectors(embeddings) if embeddings else None,
         device=device,
+        about=About(command_line()),
         on_trial=_report,
     )
     _print(result)

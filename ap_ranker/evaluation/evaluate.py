@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ap_ranker.data.dataset import Dataset, Question
+from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.fusion import fit_weight, fuse
 from ap_ranker.evaluation.metrics import means, measure_each
@@ -43,6 +43,8 @@ class Report:
         bm25_each: the same for BM25.
         encode_seconds: to encode all answers once.
         seconds_per_question: to encode a question and match it with its encoded candidates.
+        fusion_each: as `model_each`, for the fusion.
+        scores: the model's scores of each question's candidates.
     """
 
     n_questions: int
@@ -55,6 +57,8 @@ class Report:
     bm25_each: dict[str, np.ndarray]
     encode_seconds: float
     seconds_per_question: float
+    fusion_each: dict[str, np.ndarray] | None = None
+    scores: Sequence[Sequence[float]] = ()
 
 
 def evaluate(ranker: Ranker, dataset: Dataset) -> Report:
@@ -99,7 +103,7 @@ class EvaluationSet:
     @cached_property
     def bm25_each(self) -> dict[str, np.ndarray]:
         """BM25's measures on the same candidates, question by question."""
-        return self._measure_each(self.bm25_scores)
+        return self.measures_each(self.bm25_scores)
 
     @property
     def bm25(self) -> dict[str, float]:
@@ -117,6 +121,11 @@ class EvaluationSet:
         found = score_candidates(ranker, self.dataset, self.questions, self.pools).by_question
         return [np.array(values) for values in found]
 
+    def seconds_per_question(self, ranker: Ranker, sample: int) -> float:
+        """As a report's, of the first `sample` questions."""
+        questions = self.questions[:sample]
+        return score_candidates(ranker, self.dataset, questions, self.pools[:sample]).question_seconds / len(questions)
+
     def bm25_weight(self, scores: Sequence[np.ndarray]) -> float:
         """The weight with which BM25's scores help these of a model; 0 if they do not."""
         right = [np.isin(rows, question.positives) for rows, question in zip(self.pools, self.questions, strict=True)]
@@ -125,9 +134,9 @@ class EvaluationSet:
         model, bm25 = ([each[number] for number in told] for each in (scores, self.bm25_scores))
         return fit_weight(model, bm25, [right[number] for number in told])
 
-    def fused(self, scores: Sequence[np.ndarray], weight: float) -> dict[str, float] | None:
-        """The measures of a model's scores with BM25's added; `None` without a weight."""
-        return self.measures(fuse(scores, self.bm25_scores, weight)) if weight else None
+    def fused_each(self, scores: Sequence[np.ndarray], weight: float) -> dict[str, np.ndarray] | None:
+        """The measures of a model's scores with BM25's added, question by question; `None` without a weight."""
+        return self.measures_each(fuse(scores, self.bm25_scores, weight)) if weight else None
 
     def measures(self, scores: Sequence[Sequence[float] | np.ndarray]) -> dict[str, float]:
         """The mean measures of each question's scores.
@@ -135,7 +144,12 @@ class EvaluationSet:
         Raises:
             InputError: they are not finite numbers.
         """
-        return means(self._measure_each(scores))
+        return means(self.measures_each(scores))
+
+    def first(self, number: int, scores: Sequence[float] | np.ndarray) -> Answer:
+        """The candidate of question `number` that these scores put first; of equal ones the measures' choice."""
+        answers = [self.dataset.answers[row] for row in self.pools[number]]
+        return max(zip(scores, answers, strict=True), key=lambda pair: (pair[0], pair[1].id))[1]
 
     def report(self, ranker: Ranker) -> Report:
         """The model, BM25 and their fusion side by side.
@@ -146,22 +160,26 @@ class EvaluationSet:
         return self._report(ranker, score_candidates(ranker, self.dataset, self.questions, self.pools))
 
     def _report(self, ranker: Ranker, scores: Scores) -> Report:
-        each = self._measure_each(scores.by_question)
+        each = self.measures_each(scores.by_question)
         weight = ranker.config.bm25_weight if ranker.config else 0.0
+        fused = self.fused_each([np.array(values) for values in scores.by_question], weight)
         return Report(
             n_questions=len(self.questions),
             unanswerable=len(self.dataset.questions) - len(self.questions),
             candidates=self.candidates,
             model=means(each),
             bm25=self.bm25,
-            fusion=self.fused([np.array(values) for values in scores.by_question], weight),
+            fusion=means(fused) if fused else None,
             model_each=each,
             bm25_each=self.bm25_each,
             encode_seconds=scores.encode_seconds,
             seconds_per_question=scores.question_seconds / len(self.questions),
+            fusion_each=fused,
+            scores=scores.by_question,
         )
 
-    def _measure_each(self, scores: Sequence[Sequence[float] | np.ndarray]) -> dict[str, np.ndarray]:
+    def measures_each(self, scores: Sequence[Sequence[float] | np.ndarray]) -> dict[str, np.ndarray]:
+        """As `measures`, question by question: measure -> (Q,) values."""
         if not all(np.isfinite(values).all() for values in scores):  # they would leave the answers in any order
             raise InputError(DIVERGED)
         ids = [answer.id for answer in self.dataset.answers]

@@ -22,6 +22,7 @@ from ap_ranker.models.ap_transformer import find_encoder
 from ap_ranker.models.registry import MODELS, complete_options, count_parameters, model_spec
 from ap_ranker.models.spec import ModelSpec
 from ap_ranker.text.vectors import WordVectors
+from ap_ranker.training.card import About
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.runs import trained
 
@@ -141,6 +142,7 @@ def compare(
     vectors: WordVectors | None = None,
     device: str | None = None,
     callbacks: tuple[TrainerCallback, ...] = (),
+    about: About = About(),  # noqa: B008
     on_run: Callable[[Contender, int, Report], None] = lambda *_: None,
 ) -> Comparison:
     """Train each contender with each seed and rank the test questions.
@@ -157,6 +159,7 @@ def compare(
         vectors: pre-trained word vectors, for the models without a pretrained encoder.
         device: as in `train`.
         callbacks: as in `train`.
+        about: as in `train`.
         on_run: told of each finished run: contender, seed and what it reached on the test questions.
 
     Raises:
@@ -169,7 +172,9 @@ def compare(
         for seed in seeds:
             settings = replace(config, model=contender.model, options=contender.options, seed=seed)
             folder = run_folder(output, contender, seed)
-            ranker = trained(data, dev, folder, settings, vectors=vectors, device=device, callbacks=callbacks)
+            ranker = trained(
+                data, dev, folder, settings, vectors=vectors, device=device, callbacks=callbacks, about=about
+            )
             assert ranker.config is not None
             seconds.append(ranker.config.training["seconds"])
             parameters = count_parameters(ranker.model)

@@ -14,6 +14,7 @@ from ap_ranker.models.registry import model_spec
 from ap_ranker.ranking.checkpoint import is_checkpoint
 from ap_ranker.ranking.ranker import Ranker, resolve_device
 from ap_ranker.text.vectors import WordVectors
+from ap_ranker.training.card import About
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.train import train
 
@@ -27,6 +28,7 @@ def trained(
     vectors: WordVectors | None = None,
     device: str | None = None,
     callbacks: tuple[TrainerCallback, ...] = (),
+    about: About = About(),  # noqa: B008
 ) -> Ranker:
     """The ranker of the finished run in `folder`, or else of a new one that is written there.
 
@@ -38,6 +40,7 @@ def trained(
         vectors: pre-trained word vectors, for a model without a pretrained encoder.
         device: as in `train`.
         callbacks: as in `train`.
+        about: as in `train`.
 
     Raises:
         InputError: `folder` holds a run with other settings or on other data.
@@ -45,7 +48,7 @@ def trained(
     if is_checkpoint(folder):
         return _finished(folder, config, data, device)
     own = None if model_spec(config.model).pretrained else vectors  # an encoder brings its own
-    return train(data, dev, folder, config, vectors=own, device=device, callbacks=callbacks).ranker
+    return train(data, dev, folder, config, vectors=own, device=device, callbacks=callbacks, about=about).ranker
 
 
 def _finished(folder: Path, config: TrainingConfig, data: Dataset, device: str | None) -> Ranker:

@@ -21,6 +21,8 @@ from transformers.trainer_utils import get_last_checkpoint, set_seed
 from ap_ranker.data.dataset import Dataset, sample_questions
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluate import EvaluationSet, answerable
+from ap_ranker.evaluation.gain import Gain, gain_over_bm25
+from ap_ranker.evaluation.metrics import means
 from ap_ranker.models.metzler_bendersky import MetzlerBendersky
 from ap_ranker.models.registry import complete_options, model_spec
 from ap_ranker.models.spec import Recipe
@@ -28,7 +30,7 @@ from ap_ranker.ranking.checkpoint import CheckpointConfig, save_checkpoint
 from ap_ranker.ranking.ranker import Ranker, resolve_device
 from ap_ranker.text.vectors import WordVectors
 from ap_ranker.training.batches import Batches, Pairs
-from ap_ranker.training.card import model_card
+from ap_ranker.training.card import About, DevResults, model_card
 from ap_ranker.training.config import OWN_CANDIDATES, WITHOUT_GRADIENT, TrainingConfig
 from ap_ranker.training.coordinate_ascent import coordinate_ascent
 from ap_ranker.training.distributed import is_first_process, wait_for_all
@@ -37,6 +39,9 @@ from ap_ranker.training.negatives import HardNegatives, MineEachEpoch
 from ap_ranker.training.sentences import with_answer_sentences
 from ap_ranker.training.start import start
 from ap_ranker.training.trainer import SECONDS, AnswerTrainer, Scorer, training_arguments
+
+TIMED = 20
+"""Dev questions that the time per question is measured on: enough for a mean, and few whose candidates are encoded."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +53,7 @@ class TrainingResult:
         dev: its measures on the dev questions.
         bm25: BM25's measures on the same questions and candidates.
         fusion: those of both scores added; `None` if that does not help.
+        gain: whether the model or the fusion beats BM25 there.
         best_epoch: when it was reached.
         seconds: how long training took.
     """
@@ -56,6 +62,7 @@ class TrainingResult:
     dev: dict[str, float]
     bm25: dict[str, float]
     fusion: dict[str, float] | None
+    gain: Gain
     best_epoch: int
     seconds: float
 
@@ -70,6 +77,7 @@ def train(
     device: str | None = None,
     resume: bool = False,
     callbacks: tuple[TrainerCallback, ...] = (),
+    about: About = About(),  # noqa: B008
 ) -> TrainingResult:
     """Train a model and write its checkpoint folder.
 
@@ -82,6 +90,7 @@ def train(
         device: `auto`, `cpu`, `cuda:0`; `None` as `auto`.
         resume: go on from `<output>.training`.
         callbacks: told of the run's events, as `transformers` defines them.
+        about: what the checkpoint's card says beside the run itself.
 
     Raises:
         InputError: nothing to learn from, or nothing to resume.
@@ -135,14 +144,16 @@ def train(
         seconds = time.perf_counter() - started
         if scores is None:
             scores = dev_set.scores(ranker)
-    measures, bm25, weight = dev_set.measures(scores), dev_set.bm25, dev_set.bm25_weight(scores)
-    fusion = dev_set.fused(scores, weight)
+    each, bm25, weight = dev_set.measures_each(scores), dev_set.bm25_each, dev_set.bm25_weight(scores)
+    fused = dev_set.fused_each(scores, weight)
+    gain = gain_over_bm25(each["MRR"], bm25["MRR"], fused["MRR"] if fused else None)
 
     # 3. Write them as a checkpoint.
     settings = (
         asdict(config)
         | asdict(recipe)
         | {"data": data.name, "dev": dev.name, "pairs": n_pairs, "best_epoch": best_epoch, "seconds": round(seconds, 1)}
+        | {"dev_gain": gain.facts()}
     )
     ranker.config = CheckpointConfig(
         config.model,
@@ -154,20 +165,39 @@ def train(
         bm25_weight=weight,
         encoder=inputs.encoder,
     )
+    result = TrainingResult(
+        ranker, means(each), means(bm25), means(fused) if fused else None, gain, best_epoch, seconds
+    )
     wait_for_all()  # the others may still be reading the best epoch's weights
     if is_first_process():
         card = model_card(
-            config=config,
-            settings=settings,
-            measures=measures,
-            bm25=bm25,
-            fusion=fusion,
-            n_dev=len(dev_set.questions),
-            batches=batches,
+            config,
+            settings,
+            DevResults(
+                data=dev.name,
+                candidates=dev_set.candidates,
+                model=result.dev,
+                bm25=result.bm25,
+                fusion=result.fusion,
+                gain=gain,
+                seconds_per_question=dev_set.seconds_per_question(ranker, TIMED),
+                timed=min(TIMED, len(dev_set.questions)),
+                machine=_machine(chosen),
+            ),
+            batches,
+            about,
         )
         save_checkpoint(output, ranker.config, model, tokenizer, card)
         shutil.rmtree(work, ignore_errors=True)
-    return TrainingResult(ranker, measures, bm25, fusion, best_epoch, seconds)
+    return result
+
+
+def _machine(device: torch.device) -> str:
+    """What computes, in words."""
+    if device.type != "cpu":
+        return device.type
+    threads = torch.get_num_threads()
+    return "CPU, one thread" if threads == 1 else f"CPU, {threads} threads"
 
 
 def _fit_weights(ranker: Ranker, data: Dataset) -> None:

@@ -29,6 +29,7 @@ from ap_ranker.models.registry import model_spec
 from ap_ranker.ranking.checkpoint import is_checkpoint
 from ap_ranker.ranking.ranker import resolve_device
 from ap_ranker.text.vectors import WordVectors
+from ap_ranker.training.card import About
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.space import OPTION, Choice, Range, Space, configure
 from ap_ranker.training.train import train
@@ -106,6 +107,7 @@ def tune(
     trials: int = 20,
     vectors: WordVectors | None = None,
     device: str | None = None,
+    about: About = About(),  # noqa: B008
     on_trial: Callable[[Trial, bool], None] = lambda *_: None,
 ) -> Search:
     """Search for the settings with the best MRR on the dev questions; one process at a time.
@@ -119,6 +121,7 @@ def tune(
         trials: so many in all, with those of earlier sittings, without interrupted ones.
         vectors: pre-trained word vectors.
         device: as in `train`.
+        about: as in `train`.
         on_trial: told of each finished trial, and whether it is the best so far.
 
     Raises:
@@ -136,7 +139,7 @@ def tune(
         _keep_best(study, output, base)
         while len(_finished(study)) < trials:
             study.sampler = optuna.samplers.TPESampler(seed=_seed(base.seed, len(study.trials)))
-            _run(study, data, dev, space, output, base, vectors, device)
+            _run(study, data, dev, space, output, base, vectors, device, about)
             _keep_best(study, output, base)
             done = study.get_trials()[-1]
             on_trial(_trial(done), _best(study) == done)
@@ -158,6 +161,7 @@ def _run(
     base: TrainingConfig,
     vectors: WordVectors | None,
     device: str | None,
+    about: About,
 ) -> None:
     """Train with settings that the study proposes, and tell it what came of them."""
     trial = study.ask()
@@ -165,7 +169,7 @@ def _run(
     watch = _Watch(trial)
     folder = output / f"trial-{trial.number}"
     try:
-        result = train(data, dev, folder, config, vectors=vectors, device=device, callbacks=(watch,))
+        result = train(data, dev, folder, config, vectors=vectors, device=device, callbacks=(watch,), about=about)
     except (InputError, torch.OutOfMemoryError) as error:
         trial.set_user_attr("error", str(error).split("\n")[0])
         study.tell(trial, state=TrialState.FAIL)

@@ -69,6 +69,15 @@ def test_calibrate(folder: Path) -> None:
             assert found[wished]["answered"] == pytest.approx(expected.answered)
             assert found[wished]["rejected"] == pytest.approx(expected.rejected)
             assert f"{expected.answered:.1%}" in printed
+    card = (folder / "ranker" / "README.md").read_text()
+    assert card.startswith("# card\n")
+    assert "12 questions of test.csv." in card
+    for kind, name in (("model", "the model's score"), ("fused", "BM25's score added")):
+        for wished, each in numbers["test"][kind]["thresholds"].items():
+            shares = (each[part] for part in ("precision", "answered", "rejected"))
+            shown = ["-" if share is None else f"{share:.1%}" for share in shares]
+            assert f"| {name} | {wished} | {each['threshold']:.3f} | {' | '.join(shown)} |" in card
+        assert f"{name} {numbers['test'][kind]['calibration_error']:.3f}" in card
     assert any(fit.thresholds for fit in config.calibration.values())
     assert (folder / "reliability.png").read_bytes().startswith(b"\x89PNG")
     assert not list(folder.rglob(".*.part"))
@@ -79,6 +88,7 @@ def test_data_without_unanswerable_questions(folder: Path, options: tuple[object
     printed = run("ranker", "all.csv", "--json", "numbers.json", *options)
     assert "All 30 questions of all.csv have a right answer. Each counts once more with its right answers" in printed
     assert f"as {shown} of the questions" in printed
+    assert "all.csv, fitted to them; each counts once more" in (folder / "ranker" / "README.md").read_text()
     everything = json.loads((folder / "numbers.json").read_text())["dev"]["model"]["thresholds"]["-"]
     assert (everything["answered"], everything["rejected"]) == (1.0, 0.0)
 

@@ -68,11 +68,13 @@ def test_tune_and_go_on_and_train_anew(place: Path) -> None:
     assert tune("--trials", 9, "--seed", 3).exit_code == 0  # the trained one is in nobody's way
 
 
-def test_the_train_command_names_what_the_search_was_given(place: Path) -> None:
+def test_the_train_command_names_what_the_search_was_given(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["ap-ranker", "tune", "my faq.csv", "..."])
     (place / "dev.csv").write_text(PAIRS)
     (place / "v.txt").write_text("parcel 1 2 3\nrefund 4 5 6\n")
     result = tune("--trials", 1, "--dev", "dev.csv", "--embeddings", "v.txt", "--match", "answer")
     assert result.exit_code == 0, result.output
+    assert "```bash\nap-ranker tune 'my faq.csv' ...\n```" in Path("out/checkpoint/README.md").read_text()
     expected = "train 'my faq.csv' --dev dev.csv --embeddings v.txt --config out/best.yaml --output out/trained"
     assert result.stdout.splitlines()[-1] == f"ap-ranker {expected}"
     assert "match: answer" in Path("out/best.yaml").read_text()

@@ -29,6 +29,10 @@ def test_p_values_of_equal_and_of_very_different_systems() -> None:
     assert randomisation_test(values, rng.permutation(values)) > 0.05
 
 
+def test_one_question_proves_nothing() -> None:
+    assert randomisation_test(np.array([1.0]), np.array([0.1])) == 1.0
+
+
 def test_holms_own_steps() -> None:
     # Sorted: .01 x 4, .02 x 3, .03 x 2, .04 x 1, and never below the one before.
     assert holm([0.03, 0.01, 0.04, 0.02]) == pytest.approx([0.06, 0.04, 0.06, 0.06])

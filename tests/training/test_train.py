@@ -451,15 +451,6 @@ def test_word_vectors_are_taken_and_frozen_if_wished(tmp_path: Path) -> None:
         assert weights(ranker)["embedding.vectors.weight"][row].tolist() == vector
 
 
-def test_the_card_tells_the_dev_numbers_and_the_cut_texts(tmp_path: Path) -> None:
-    result = train(DATA, DATA, tmp_path / "c", settings("ap-cnn", epochs=1, max_tokens=3), device="cpu")
-    card = (tmp_path / "c" / "README.md").read_text()
-    for measure, value in result.dev.items():
-        fused = f"{result.fusion[measure]:.3f}" if result.fusion else "does not help"
-        assert f"| {measure} | {result.bm25[measure]:.3f} | {value:.3f} | {fused} |" in card
-    assert "8 of the 8 answers were" in card
-
-
 def test_the_checkpoint_keeps_the_weight_that_gave_the_fused_dev_numbers(tmp_path: Path) -> None:
     """A model that has learnt nearly nothing is best helped by BM25, which knows the words of these questions."""
     result = train(DATA, DATA, tmp_path / "c", settings("qa-cnn", epochs=1, learning_rate=1e-9), device="cpu")

@@ -1,0 +1,24 @@
+"""`ap-ranker push`: a checkpoint goes to the Hugging Face hub."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+console = Console(soft_wrap=True)
+
+
+def push(
+    checkpoint: Annotated[Path, typer.Argument(help="A checkpoint folder.")],
+    repo: Annotated[str, typer.Argument(help="NAMESPACE/NAME on the hub; made if it is not there.")],
+    private: Annotated[bool, typer.Option("--private", help="Only you may see it, if it is made now.")] = False,
+) -> None:
+    """Upload a checkpoint to the Hugging Face hub. The token is HF_TOKEN of the environment, or `hf auth login`'s."""
+    from ap_ranker.ranking.hub import FILES
+    from ap_ranker.ranking.hub import push as run
+
+    page = run(checkpoint, repo, private=private)
+    console.print(f"Pushed {', '.join(FILES)} of {checkpoint} to {page}.", markup=False, highlight=False)

@@ -1,0 +1,101 @@
+"""What changed from one model to another on the same questions and candidates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ap_ranker.evaluation.evaluate import EvaluationSet, Report
+from ap_ranker.evaluation.significance import randomisation_test
+
+SHOWN = 10
+"""Questions listed of those that got better, and of those that got worse."""
+
+Each = dict[str, np.ndarray]
+"""Measure -> (Q,) values of the single questions."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """A question whose first right answer moved.
+
+    Attributes:
+        question: its text.
+        rank_before: of the first right answer among the candidates, from 1.
+        rank_after: the same with the later model.
+        first_before: the text of the answer that stood first.
+        first_after: of the one that stands first now.
+    """
+
+    question: str
+    rank_before: int
+    rank_after: int
+    first_before: str
+    first_after: str
+
+
+@dataclass(frozen=True)
+class Gain:
+    """Differences, after minus before; `p_value` is the paired randomisation test's, for each measure by itself."""
+
+    difference: dict[str, float]
+    p_value: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Changes:
+    """The later model against the earlier one.
+
+    Attributes:
+        model: by the models' own scores.
+        fusion: with BM25's score added by each checkpoint's weight, 0 where that did not help; `None` if both are 0.
+        better: how many questions have their first right answer higher up, by the models' own scores.
+        worse: how many have it further down.
+        improved: the biggest gains in reciprocal rank, the biggest first.
+        worsened: the biggest losses.
+    """
+
+    model: Gain
+    fusion: Gain | None
+    better: int
+    worse: int
+    improved: list[Change]
+    worsened: list[Change]
+
+
+def changes(judged: EvaluationSet, before: Report, after: Report) -> Changes:
+    """Compare two reports of the same questions.
+
+    Args:
+        judged: what both are reports of.
+        before: of the earlier model.
+        after: of the later one.
+    """
+    gains = after.model_each["MRR"] - before.model_each["MRR"]
+    order = np.argsort(gains, kind="stable")
+    improved = [int(row) for row in np.argsort(-gains, kind="stable")[:SHOWN] if gains[row] > 0]
+    worsened = [int(row) for row in order[:SHOWN] if gains[row] < 0]
+    fusion = None
+    if before.fusion_each or after.fusion_each:
+        fusion = _gain(before.fusion_each or before.model_each, after.fusion_each or after.model_each)
+    return Changes(
+        model=_gain(before.model_each, after.model_each),
+        fusion=fusion,
+        better=int((gains > 0).sum()),
+        worse=int((gains < 0).sum()),
+        improved=[_change(judged, before, after, row) for row in improved],
+        worsened=[_change(judged, before, after, row) for row in worsened],
+    )
+
+
+def _gain(before: Each, after: Each) -> Gain:
+    difference = {name: float(values.mean() - before[name].mean()) for name, values in after.items()}
+    return Gain(difference, {name: randomisation_test(values, before[name]) for name, values in after.items()})
+
+
+def _change(judged: EvaluationSet, before: Report, after: Report, row: int) -> Change:
+    # A changed reciprocal rank is never 0: a right answer is among the candidates, which both have ranked.
+    ranks = (round(1 / report.model_each["MRR"][row]) for report in (before, after))
+    firsts = (judged.first(row, report.scores[row]).text for report in (before, after))
+    return Change(judged.questions[row].text, *ranks, *firsts)

@@ -1,0 +1,74 @@
+"""Whether a model is worth having: does it rank better than BM25, alone or with BM25's score added?"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from ap_ranker.evaluation.significance import holm, randomisation_test
+
+LEVEL = 0.05
+"""A higher MRR whose p-value is at least this may be chance."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A mean MRR minus BM25's, and the p-value of the paired randomisation test; of two tests, Holm-corrected."""
+
+    mrr: float
+    p_value: float
+
+    @property
+    def better(self) -> bool:
+        """Higher, and hardly by chance."""
+        return self.mrr > 0 and self.p_value < LEVEL
+
+    def __str__(self) -> str:
+        return f"MRR {self.mrr:+.3f}, p = {self.p_value:.4f}"
+
+
+@dataclass(frozen=True)
+class Gain:
+    """A model against BM25 on the same questions and candidates.
+
+    Attributes:
+        n_questions: how many there are.
+        model: by the model's own scores.
+        fusion: with BM25's score added; `None` if adding it does not help.
+    """
+
+    n_questions: int
+    model: Difference
+    fusion: Difference | None
+
+    @property
+    def better(self) -> bool:
+        """Whether the model or its fusion with BM25 beats BM25, and hardly by chance."""
+        return self.model.better or (self.fusion is not None and self.fusion.better)
+
+    def __str__(self) -> str:
+        """One sentence."""
+        compared = f"alone {self.model}" + (f"; with BM25's score added {self.fusion}" if self.fusion else "")
+        if self.model.better:
+            verdict = "Better than BM25"
+        elif self.better:
+            verdict = "Better than BM25 only with BM25's score added"
+        elif max(each.mrr for each in (self.model, self.fusion) if each) > 0:
+            verdict = "Not shown to be better than BM25, as chance may explain the difference,"
+        else:
+            verdict = "Not better than BM25"
+        return f"{verdict} on the {self.n_questions:,} dev questions ({compared})."
+
+    def facts(self) -> dict[str, Any]:
+        """For `config.json`."""
+        return {"better_than_bm25": self.better, **asdict(self)}
+
+
+def gain_over_bm25(model: np.ndarray, bm25: np.ndarray, fusion: np.ndarray | None) -> Gain:
+    """Test a model's and, if there is one, its fusion's (Q,) reciprocal ranks against BM25's."""
+    tested = [model] if fusion is None else [model, fusion]
+    p_values = holm([randomisation_test(each, bm25) for each in tested])
+    found = [Difference(float(each.mean() - bm25.mean()), p) for each, p in zip(tested, p_values, strict=True)]
+    return Gain(len(bm25), found[0], found[1] if fusion is not None else None)

@@ -1,0 +1,65 @@
+"""What `ap-ranker train` says at its end, in process: a run takes a second."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from ap_ranker.cli.main import app
+from ap_ranker.data.reader import read_dataset
+from ap_ranker.evaluation.evaluate import evaluate
+from ap_ranker.ranking.checkpoint import read_config
+from ap_ranker.ranking.ranker import Ranker
+
+WORDS = ["parcel", "refund", "battery", "helmet", "invoice", "account", "brake", "lease"]
+ANSWERS = ["north", "south", "east", "west", "up", "down", "left", "right"]
+
+
+def rows(patterns: list[str]) -> str:
+    """Questions without a word of their answers: BM25 knows nothing, a model can learn them by heart."""
+    pairs = [(pattern.format(word), ANSWERS[row]) for row, word in enumerate(WORDS) for pattern in patterns]
+    return "question,answer\n" + "".join(f"{question},go {answer} now\n" for question, answer in pairs)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "train.csv").write_text(rows(["where is my {}", "the {} is gone", "help with a {}"]))
+    (tmp_path / "dev.csv").write_text(rows(["my {} where is it", "is a {} gone"]))
+    options = "model: qa-cnn\noptions: {filters: 32, dropout: 0.0}\nembedding_size: 16\nbatch_size: 8\n"
+    (tmp_path / "learn.yaml").write_text(options + "epochs: 20\nlearning_rate: 0.02\n")
+    (tmp_path / "nothing.yaml").write_text("model: bm25\n")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def train(*arguments: object) -> Result:
+    command = ["train", ".", *map(str, arguments), "--device", "cpu"]
+    return CliRunner().invoke(app, command, catch_exceptions=False, env={"COLUMNS": "300"})
+
+
+def test_a_model_that_beats_bm25(folder: Path) -> None:
+    result = train("--config", "learn.yaml", "--output", "c", "--must-beat-bm25")
+    assert result.exit_code == 0, result.output
+    gain = read_config(folder / "c").training["dev_gain"]
+    assert gain["better_than_bm25"] is True
+    report = evaluate(Ranker.from_pretrained(folder / "c", "cpu"), read_dataset(folder, "dev"))
+    assert gain["n_questions"] == report.n_questions == 16
+    assert gain["model"]["mrr"] == pytest.approx(report.model["MRR"] - report.bm25["MRR"])
+    sentence = f"Better than BM25 on the 16 dev questions (alone MRR {gain['model']['mrr']:+.3f}, p = "
+    assert sentence in result.output
+    assert sentence in (folder / "c" / "README.md").read_text()
+
+
+@pytest.mark.parametrize(("options", "code"), [((), 0), (("--must-beat-bm25",), 3)])
+def test_a_model_that_does_not(folder: Path, options: tuple[str, ...], code: int) -> None:
+    """BM25 itself. The checkpoint is there in any case."""
+    result = train("--config", "nothing.yaml", "--output", "c", *options)
+    assert result.exit_code == code, result.output
+    sentence = "Not better than BM25 on the 16 dev questions (alone MRR +0.000, p = 1.0000)."
+    assert f"Warning: {sentence}" in result.output
+    assert sentence in (folder / "c" / "README.md").read_text()
+    assert read_config(folder / "c").training["dev_gain"]["better_than_bm25"] is False
+    assert len(Ranker.from_pretrained(folder / "c", "cpu").rank("is it?", ["yes", "no"])) == 2

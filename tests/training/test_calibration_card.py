@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ap_ranker.errors import InputError
+from ap_ranker.training.calibration_card import calibration_block, calibration_text, card_with_calibration
+
+HEAD = "---\nlicense: mit\n---\n\n# A card\r\nwith other line ends\n\n"
+TAIL = "\n\n## Limits\n\n## Calibration\n\nof the scales\n"
+
+
+def write(folder: Path, card: str) -> Path:
+    (folder / "README.md").write_bytes(card.encode())
+    return folder
+
+
+def test_all_else_stays(tmp_path: Path) -> None:
+    card = HEAD + calibration_block(None) + TAIL
+    once = card_with_calibration(write(tmp_path, card), r"first \1")
+    assert once == HEAD + calibration_block(r"first \1") + TAIL
+    twice = card_with_calibration(write(tmp_path, once), "second")
+    assert twice == HEAD + calibration_block("second") + TAIL
+
+
+def test_a_card_without_the_marks_gets_the_part_at_its_end(tmp_path: Path) -> None:
+    once = card_with_calibration(write(tmp_path, HEAD + TAIL), "first")
+    assert once == (HEAD + TAIL).rstrip() + "\n\n" + calibration_block("first") + "\n"
+    twice = card_with_calibration(write(tmp_path, once), "second")
+    assert twice == once.replace("first", "second")
+
+
+def test_no_card(tmp_path: Path) -> None:
+    assert card_with_calibration(tmp_path, "text") is None
+
+
+def test_a_card_in_another_encoding(tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_bytes("Grüße".encode("latin-1"))
+    with pytest.raises(InputError, match="expected UTF-8"):
+        card_with_calibration(tmp_path, "text")
+
+
+def test_the_table() -> None:
+    reached = {"threshold": 0.4321, "precision": 0.8, "answered": 0.5, "rejected": None}
+    text = calibration_text(
+        "7 questions of x", {"model": "s"}, {"model": {"calibration_error": 0.0123, "thresholds": {"0.8": reached}}}
+    )
+    assert "Measured on 7 questions of x." in text
+    assert "| s | 0.8 | 0.432 | 80.0% | 50.0% | - |" in text
+    assert "(ECE): s 0.012." in text

@@ -1,0 +1,165 @@
+"""The card of a checkpoint that the command trained: every number read back, every example run."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from haystack import Document, Pipeline
+from huggingface_hub import ModelCard
+from typer.testing import CliRunner
+
+from ap_ranker.cli.main import app
+from ap_ranker.data.reader import read_dataset
+from ap_ranker.errors import InputError
+from ap_ranker.evaluation import evaluate as module
+from ap_ranker.evaluation.evaluate import EvaluationSet, Report, evaluate
+from ap_ranker.evaluation.scoring import Scores
+from ap_ranker.evaluation.significance import randomisation_test
+from ap_ranker.ranking.checkpoint import read_config
+from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.training.card import HUB_METRICS, About
+from ap_ranker.training.config import TrainingConfig
+from ap_ranker.training.train import train
+
+WORDS = ["parcel", "refund", "battery", "helmet", "invoice", "account", "brake", "lease", "light", "wheel"]
+PATTERNS = {"train": ["where is my {}", "the {} is gone", "help with a {}"], "dev": ["my {} where", "is a {} gone"]}
+TIME = 0.01234
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Data with a fault, a checkpoint that has learnt hardly anything, so that BM25 helps it, and its card."""
+    place = tmp_path_factory.mktemp("my data")
+    for split, patterns in PATTERNS.items():
+        rows = [
+            (p.format(w), f"all about the {w} " + "we know " * row) for row, w in enumerate(WORDS) for p in patterns
+        ]
+        rows += [("what about <b>wheels</b>", "nothing")] * (split == "train")
+        (place / f"{split}.csv").write_text("question,answer\n" + "".join(f"{q},{a}\n" for q, a in rows))
+    (place / "c.yaml").write_text(
+        "model: qa-cnn\noptions: {filters: 8}\nembedding_size: 8\nepochs: 1\nlearning_rate: 1.e-9\nmax_tokens: 12\n"
+    )
+    command = ["train", str(place), "--config", str(place / "c.yaml"), "--output", str(place / "ranker")]
+    command += ["--license", "cc-by-4.0", "--device", "cpu"]
+    with (
+        patch.object(sys, "argv", ["/somewhere/bin/ap-ranker", *command]),
+        patch.object(EvaluationSet, "seconds_per_question", lambda *_: TIME),
+    ):
+        result = CliRunner().invoke(app, command, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return place
+
+
+@pytest.fixture
+def card(folder: Path) -> str:
+    return (folder / "ranker" / "README.md").read_text()
+
+
+@pytest.fixture
+def report(folder: Path) -> Report:
+    return evaluate(Ranker.from_pretrained(folder / "ranker", "cpu"), read_dataset(folder, "dev"))
+
+
+def table(card: str) -> Iterator[dict[str, str]]:
+    """The rows of the first table."""
+    lines = [line.strip("| ").split(" | ") for line in card.splitlines() if line.startswith("|")]
+    titles = ["", *lines[0]]
+    return (dict(zip(titles, line, strict=False)) for line in lines[2:])
+
+
+def test_the_table_is_what_evaluate_finds(card: str, report: Report) -> None:
+    rows = {row[""]: row for row in table(card)}
+    assert report.fusion is not None and report.fusion_each is not None
+    for name, values in (("BM25", report.bm25), ("this model", report.model), ("both scores added", report.fusion)):
+        assert {measure: rows[name][measure] for measure in values} == {m: f"{v:.3f}" for m, v in values.items()}
+    # Holm's correction of two tests: the smaller p-value twice, the larger at least that.
+    alone, fused = (randomisation_test(each["MRR"], report.bm25_each["MRR"]) for each in _tested(report))
+    small, large = min(1.0, 2 * min(alone, fused)), max(alone, fused, min(1.0, 2 * min(alone, fused)))
+    expected = (small, large) if alone <= fused else (large, small)
+    assert (rows["this model"]["p"], rows["both scores added"]["p"]) == tuple(f"{p:.4f}" for p in expected)
+    gains = [values["MRR"] - report.bm25["MRR"] for values in (report.model, report.fusion)]
+    assert f"(alone MRR {gains[0]:+.3f}, p = {expected[0]:.4f}; with BM25's score added MRR {gains[1]:+.3f}" in card
+    assert f"Results on the {report.n_questions} dev questions" in card
+    assert f"Candidates: {report.candidates}." in card
+
+
+def _tested(report: Report) -> list[Any]:
+    return [report.model_each, report.fusion_each]
+
+
+def test_the_front_matter_is_the_hubs(card: str, report: Report) -> None:
+    data = ModelCard(card).data
+    assert (data.license, data.library_name, data.pipeline_tag) == ("cc-by-4.0", "ap-ranker", "text-ranking")
+    found = {result.metric_name: result for result in data.eval_results}
+    assert report.fusion is not None
+    for measure, metric in HUB_METRICS.items():
+        assert found[measure].metric_type == metric
+        assert found[measure].metric_value == pytest.approx(report.model[measure], abs=5e-5)
+        fused = found[f"{measure}, with BM25's score added"]
+        assert fused.metric_value == pytest.approx(report.fusion[measure], abs=5e-5)
+
+
+def test_what_else_it_says(card: str, folder: Path) -> None:
+    assert f"{TIME * 1000:.2f} ms per question" in card
+    assert "mean of\n20 dev questions" in card
+    assert f"Trained on 31 question-answer pairs ({folder / 'train.csv'})" in card
+    assert "0 errors, 1 warnings (html 1), " in card
+    assert "Licence: cc-by-4.0." in card
+    # "all about the w" and row times "we know": more than 12 words from the fifth answer on.
+    assert "Texts are cut after 12 tokens: 5 of the 11 answers were." in card
+    expected = f"ap-ranker train '{folder}' --config '{folder}/c.yaml' --output '{folder}/ranker' --license cc-by-4.0"
+    assert f"```bash\n{expected} --device cpu\n```" in card
+    assert "## Calibration\n\nNone: scores order" in card
+    settings = read_config(folder / "ranker").training
+    assert f"number {settings['best_epoch']}." in card
+
+
+def test_the_examples_run(card: str, folder: Path) -> None:
+    blocks = re.findall(r"```(python|yaml)\n(.*?)```", card, flags=re.DOTALL)
+    assert [language for language, _ in blocks] == ["python", "yaml", "python"]
+    for language, text in blocks:
+        code = text.replace("CHECKPOINT", str(folder / "ranker"))
+        if language == "python":
+            exec(code, {})
+        else:
+            pipeline = Pipeline.loads(code)
+            documents = [Document(content="one answer"), Document(content="another answer")]
+            ranked = pipeline.run({"ranker": {"query": "question", "documents": documents}})
+            assert len(ranked["ranker"]["documents"]) == 2
+
+
+def test_from_python(tmp_path: Path, folder: Path) -> None:
+    data = read_dataset(folder, "dev")
+    train(data, data, tmp_path / "c", TrainingConfig("bm25"), device="cpu")
+    card = (tmp_path / "c" / "README.md").read_text()
+    assert "Trained from Python, not by a command." in card
+    assert "Licence: not stated." in card
+    assert "not checked for faults" in card
+    assert "license" not in ModelCard(card).data.to_dict()
+    assert "both scores added" not in card
+    assert "Adding BM25's score does not help" in card
+
+
+@pytest.mark.parametrize("licence", ["", "Apache 2.0", "MIT\nevil: true"])
+def test_no_licence(licence: str) -> None:
+    with pytest.raises(InputError, match="Expected a licence as the model hub names it"):
+        About(licence=licence)
+
+
+def test_time_per_question_is_of_the_sample(checkpoint: Path, folder: Path) -> None:
+    judged = EvaluationSet(read_dataset(folder, "dev"))
+    ranker = Ranker.from_pretrained(checkpoint, "cpu")
+
+    def three_seconds(asked: Ranker, dataset: object, questions: list[object], pools: list[object]) -> Scores:
+        assert (asked, len(questions), len(pools)) == (ranker, 6, 6)
+        return Scores([], 100.0, 3.0)
+
+    with patch.object(module, "score_candidates", three_seconds):
+        assert judged.seconds_per_question(ranker, 6) == 0.5
+    assert 0 < judged.seconds_per_question(ranker, 100) < 1
