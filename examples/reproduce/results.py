@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,8 @@ import numpy as np
 import yaml
 from protocols import PROTOCOLS
 
-from ap_ranker.errors import InputError
-from ap_ranker.files import write_whole
+from ap_ranker.evaluation.markdown import markdown_table, spread
+from ap_ranker.evaluation.rows import ResultRow
 
 MEASURES = ("MAP", "MRR", "P@1")
 END_TO_END = {"Hit@1": "P@1", "MRR@100": "MRR"}
@@ -43,7 +42,7 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class Row:
+class Row(ResultRow):
     """One model on one data set.
 
     Attributes:
@@ -70,49 +69,21 @@ class Row:
     commits: list[str]
     command: str
 
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.data, self.config
+
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> Row:
-        """What `asdict` made of a row."""
         search = fields["end_to_end"]
         parts = {"test": Measured(**fields["test"]), "end_to_end": None if search is None else Measured(**search)}
         return cls(**{**fields, **parts})
-
-
-def read_rows(path: Path) -> list[Row]:
-    """The rows of an earlier `results.json`; none if there is no such file.
-
-    Raises:
-        InputError: the file is not what `add_row` wrote.
-    """
-    if not path.exists():
-        return []
-    try:
-        return [Row.from_json(fields) for fields in json.loads(path.read_text(encoding="utf-8"))]
-    except (OSError, ValueError, TypeError, KeyError) as error:
-        raise InputError(f"{path}: expected the list of rows that run.py writes ({error!r}). Remove it.") from error
-
-
-def add_row(row: Row, folder: Path, papers: Mapping[str, Any]) -> None:
-    """Add a row to the folder's `results.json`, or replace its data's and configuration's, and render."""
-    kept = [
-        other for other in read_rows(folder / "results.json") if (other.data, other.config) != (row.data, row.config)
-    ]
-    rows = sorted([*kept, row], key=lambda each: (each.data, each.config))
-    text = json.dumps([asdict(each) for each in rows], indent=1, sort_keys=True)
-    write_whole(folder / "results.json", text + "\n")
-    write_whole(folder / "results.md", render(rows, papers))
 
 
 def read_papers() -> dict[str, Any]:
     """The papers' numbers, from the file beside this one."""
     papers: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("papers.yaml").read_text(encoding="utf-8"))
     return papers
-
-
-def spread(values: Sequence[float]) -> str:
-    """Mean ± sample standard deviation over the seeds; the value alone if there is one."""
-    mean = f"{np.mean(values):.3f}"
-    return f"{mean} ± {np.std(values, ddof=1):.3f}" if len(values) > 1 else mean
 
 
 def render(rows: Iterable[Row], papers: Mapping[str, Any]) -> str:
@@ -168,7 +139,7 @@ def summary(rows: Iterable[Row], papers: Mapping[str, Any]) -> str:
                 *(f"with BM25: {name}" for name in names),
                 *(f"end to end: {name}" for name in END_TO_END if searched),
             ]
-            parts.append(f"**{protocol.title}**\n\n" + _table(["", "seeds", *titles, "paper"], lines))
+            parts.append(f"**{protocol.title}**\n\n" + markdown_table(["", "seeds", *titles, "paper"], lines))
     return "\n\n".join(parts) + "\n"
 
 
@@ -194,7 +165,7 @@ def _quality(rows: list[Row], papers: Mapping[str, Any]) -> str:
         if official:
             cells += _cells(test.model, MEASURES[:2], _answered(test))
         lines.append([*cells, *_beside(test, MEASURES), _paper(row, papers), _seconds(row)])
-    return _table([*titles, *_titles_beside(MEASURES), "paper", "training"], lines)
+    return markdown_table([*titles, *_titles_beside(MEASURES), "paper", "training"], lines)
 
 
 def _search(rows: list[Row]) -> str:
@@ -208,7 +179,7 @@ def _search(rows: list[Row]) -> str:
         for row in rows
         if row.end_to_end is not None
     ]
-    return _table(["model", *END_TO_END, *_titles_beside(END_TO_END)], lines)
+    return markdown_table(["model", *END_TO_END, *_titles_beside(END_TO_END)], lines)
 
 
 def _origin(rows: list[Row]) -> str:
@@ -216,7 +187,7 @@ def _origin(rows: list[Row]) -> str:
         [row.config, "; ".join(dict.fromkeys(row.machines)), ", ".join(dict.fromkeys(row.commits)), f"`{row.command}`"]
         for row in rows
     ]
-    return _table(["model", "trained on", "commit", "command"], lines)
+    return markdown_table(["model", "trained on", "commit", "command"], lines)
 
 
 def _titles_beside(measures: Iterable[str]) -> list[str]:
@@ -248,10 +219,5 @@ def _seconds(row: Row) -> str:
     return f"{np.mean(row.training_seconds):,.0f} s"
 
 
-def _table(titles: list[str], lines: list[list[str]]) -> str:
-    rule = ["---", *["---:"] * (len(titles) - 1)]
-    return "\n".join("| " + " | ".join(cells) + " |" for cells in [titles, rule, *lines])
-
-
 if __name__ == "__main__":
-    sys.stdout.write(summary(read_rows(Path(__file__).with_name("results.json")), read_papers()))
+    sys.stdout.write(summary(Row.read(Path(__file__).with_name("results.json")), read_papers()))
