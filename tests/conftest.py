@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import csv
+import importlib.util
 import os
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 os.environ["HAYSTACK_TELEMETRY_ENABLED"] = "false"
@@ -35,6 +39,19 @@ TEXTS = [
     "Which battery fits my bike?",
     "Only the original battery fits; its number stands on the frame.",
 ]
+
+
+@contextmanager
+def imported(script: Path) -> Iterator[ModuleType]:
+    """A script as a module, under a name with its folder's: several examples have a run.py."""
+    spec = importlib.util.spec_from_file_location(f"{script.parent.name}_{script.stem}", script)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # its dataclasses look their annotations up there
+    spec.loader.exec_module(module)
+    yield module
+    del sys.modules[spec.name]
 
 
 @pytest.fixture(params=sorted(MODELS))

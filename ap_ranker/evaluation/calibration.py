@@ -16,7 +16,7 @@ from scipy.special import expit
 
 from ap_ranker.data.dataset import Dataset
 from ap_ranker.errors import InputError
-from ap_ranker.evaluation.evaluate import DIVERGED, EvaluationSet
+from ap_ranker.evaluation.evaluate import EvaluationSet
 from ap_ranker.evaluation.fusion import Scores, fuse
 from ap_ranker.ranking.calibration import FUSED, MODEL, Calibration, key, margins
 from ap_ranker.ranking.ranker import Ranker
@@ -109,8 +109,6 @@ def rank(ranker: Ranker, dataset: Dataset) -> dict[str, Rankings]:
     """
     judged = EvaluationSet(dataset, unanswerable=True)
     scores = {MODEL: judged.scores(ranker)}
-    if not all(np.isfinite(values).all() for values in scores[MODEL]):
-        raise InputError(DIVERGED)
     if ranker.config and ranker.config.bm25_weight:
         scores[FUSED] = fuse(scores[MODEL], judged.bm25_scores, ranker.config.bm25_weight)
     right = [np.isin(rows, question.positives) for rows, question in zip(judged.pools, judged.questions, strict=True)]

@@ -36,8 +36,8 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Gain:
-    """Differences, after minus before; `p_value` is the paired randomisation test's, for each measure by itself."""
+class Differences:
+    """After minus before, by measure; `p_value` is the paired randomisation test's, for each measure by itself."""
 
     difference: dict[str, float]
     p_value: dict[str, float]
@@ -56,8 +56,8 @@ class Changes:
         worsened: the biggest losses.
     """
 
-    model: Gain
-    fusion: Gain | None
+    model: Differences
+    fusion: Differences | None
     better: int
     worse: int
     improved: list[Change]
@@ -78,9 +78,9 @@ def changes(judged: EvaluationSet, before: Report, after: Report) -> Changes:
     worsened = [int(row) for row in order[:SHOWN] if gains[row] < 0]
     fusion = None
     if before.fusion_each or after.fusion_each:
-        fusion = _gain(before.fusion_each or before.model_each, after.fusion_each or after.model_each)
+        fusion = _differences(before.fusion_each or before.model_each, after.fusion_each or after.model_each)
     return Changes(
-        model=_gain(before.model_each, after.model_each),
+        model=_differences(before.model_each, after.model_each),
         fusion=fusion,
         better=int((gains > 0).sum()),
         worse=int((gains < 0).sum()),
@@ -89,9 +89,9 @@ def changes(judged: EvaluationSet, before: Report, after: Report) -> Changes:
     )
 
 
-def _gain(before: Each, after: Each) -> Gain:
+def _differences(before: Each, after: Each) -> Differences:
     difference = {name: float(values.mean() - before[name].mean()) for name, values in after.items()}
-    return Gain(difference, {name: randomisation_test(values, before[name]) for name, values in after.items()})
+    return Differences(difference, {name: randomisation_test(values, before[name]) for name, values in after.items()})
 
 
 def _change(judged: EvaluationSet, before: Report, after: Report, row: int) -> Change:

@@ -117,8 +117,13 @@ class EvaluationSet:
         return {name: float(np.mean([each[name] for each in found])) for name in found[0]}
 
     def scores(self, ranker: Ranker) -> list[np.ndarray]:
-        """The model's scores of each question's candidates."""
+        """The model's scores of each question's candidates.
+
+        Raises:
+            InputError: they are not finite numbers.
+        """
         found = score_candidates(ranker, self.dataset, self.questions, self.pools).by_question
+        _check_finite(found)
         return [np.array(values) for values in found]
 
     def seconds_per_question(self, ranker: Ranker, sample: int) -> float:
@@ -180,8 +185,7 @@ class EvaluationSet:
 
     def measures_each(self, scores: Sequence[Sequence[float] | np.ndarray]) -> dict[str, np.ndarray]:
         """As `measures`, question by question: measure -> (Q,) values."""
-        if not all(np.isfinite(values).all() for values in scores):  # they would leave the answers in any order
-            raise InputError(DIVERGED)
+        _check_finite(scores)
         ids = [answer.id for answer in self.dataset.answers]
         relevant = {question.id: {ids[row]: 1 for row in question.positives} for question in self.questions}
         run = {
@@ -189,6 +193,11 @@ class EvaluationSet:
             for question, rows, values in zip(self.questions, self.pools, scores, strict=True)
         }
         return measure_each(relevant, run)
+
+
+def _check_finite(scores: Sequence[Sequence[float] | np.ndarray]) -> None:
+    if not all(np.isfinite(values).all() for values in scores):  # they would leave the answers in any order
+        raise InputError(DIVERGED)
 
 
 def answerable(dataset: Dataset) -> list[Question]:

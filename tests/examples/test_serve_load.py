@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import json
 import os
 import re
@@ -15,7 +14,7 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 import yaml
-from conftest import ROOT
+from conftest import ROOT, imported
 
 pytest.importorskip("hayhooks", reason="the extra serve is not installed")
 
@@ -24,15 +23,8 @@ HERE = ROOT / "examples" / "serve_load"
 
 @pytest.fixture(scope="module")
 def script() -> Iterator[ModuleType]:
-    """The script; another example's has the same name."""
-    spec = importlib.util.spec_from_file_location("serve_load_run", HERE / "run.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # its dataclasses look their annotations up there
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules[spec.name]
+    with imported(HERE / "run.py") as module:
+        yield module
 
 
 def test_a_few_users_for_a_moment(tmp_path: Path, checkpoint: Path, faq: Path) -> None:

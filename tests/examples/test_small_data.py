@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import csv
-import importlib.util
 import json
 import statistics
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -17,7 +15,7 @@ from unittest.mock import patch
 
 import pytest
 import yaml
-from conftest import ROOT
+from conftest import ROOT, imported
 from hypothesis import given
 from hypothesis import strategies as st
 from sampling import draw, read_covid, read_folder
@@ -37,15 +35,8 @@ HERE = ROOT / "examples" / "small_data"
 
 @pytest.fixture(scope="module")
 def run() -> Iterator[ModuleType]:
-    """The script; another example's has the same name."""
-    spec = importlib.util.spec_from_file_location("small_data_run", HERE / "run.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # its dataclasses look their annotations up there
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules[spec.name]
+    with imported(HERE / "run.py") as module:
+        yield module
 
 
 right = st.lists(st.integers(0, 4), max_size=3, unique=True).map(tuple)

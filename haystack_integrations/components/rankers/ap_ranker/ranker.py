@@ -255,8 +255,7 @@ class AnswerRanker:
         probabilities = calibration.probabilities(scores.numpy()).tolist() if calibration else None
         raw = shown = scores.tolist()
         if scale_score:
-            scaled = 0.5 + scores.atan() / math.pi if weight else self._ranker.model.scale(scores)
-            shown = probabilities or scaled.tolist()
+            shown = probabilities or self._scaled(self._ranker, scores).tolist()
         compared, least = shown, score_threshold
         if precision is not None:
             least = self._threshold(self._ranker, precision)
@@ -299,6 +298,10 @@ class AnswerRanker:
             tags["cache_hits"] = self._ranker.cache.count(texts)
         span.set_tags({f"ap_ranker.{name}": value for name, value in tags.items()})
         span.set_content_tag("ap_ranker.question", question)
+
+    def _scaled(self, ranker: Ranker, scores: torch.Tensor) -> torch.Tensor:
+        """What stands for probabilities without a calibration."""
+        return 0.5 + scores.atan() / math.pi if self._weight(ranker) else ranker.model.scale(scores)
 
     def _weight(self, ranker: Ranker) -> float:
         return ranker.config.bm25_weight if self.fuse_scores and ranker.config else 0.0
