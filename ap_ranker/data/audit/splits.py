@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from ap_ranker.data.audit.near import near_pairs
 from ap_ranker.data.audit.report import Fault, quote
 from ap_ranker.data.audit.rows import Asked, Data, same
+from ap_ranker.data.reader import SPLITS
 
 
 def check(data: Data) -> Iterator[Fault]:
@@ -14,7 +15,7 @@ def check(data: Data) -> Iterator[Fault]:
     first: dict[str, dict[str, Asked]] = {}
     for asked in data.asked:
         first.setdefault(same(asked.text), {}).setdefault(asked.split, asked)
-    order = {split: place for place, split in enumerate(("train", "dev", "test"))}
+    order = {split: place for place, split in enumerate(SPLITS)}
     leaked = set()
     for key, by_split in first.items():
         source, *rest = sorted(by_split.values(), key=lambda asked: order[asked.split])
