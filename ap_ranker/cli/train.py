@@ -103,12 +103,13 @@ def train(
         callbacks=(EpochLines(console),),
         about=replace(about, audit=audit),
     )
+    found = result.dev
     console.print(
-        f"Wrote {escape(str(output))}: {settings.model}, epoch {result.best_epoch}, dev MRR {result.dev['MRR']:.3f} "
-        f"(BM25 {result.bm25['MRR']:.3f}, "
-        + (f"both added {result.fusion['MRR']:.3f}" if result.fusion else "adding it does not help")
+        f"Wrote {escape(str(output))}: {settings.model}, epoch {result.best_epoch}, dev MRR {found.model['MRR']:.3f} "
+        f"(BM25 {found.bm25['MRR']:.3f}, "
+        + (f"both added {found.fusion['MRR']:.3f}" if found.fusion else "adding it does not help")
         + f"), {result.seconds:.0f} s of training."
     )
-    console.print(("" if result.gain.better else "[yellow]Warning:[/] ") + escape(str(result.gain)), highlight=False)
-    if must_beat_bm25 and not result.gain.better:
+    console.print(("" if found.gain.better else "[yellow]Warning:[/] ") + escape(str(found.gain)), highlight=False)
+    if must_beat_bm25 and not found.gain.better:
         raise typer.Exit(NO_GAIN)

@@ -51,7 +51,7 @@ class About:
 
 @dataclass(frozen=True)
 class DevResults:
-    """What the card says about the dev questions.
+    """The best epoch on the dev questions, beside BM25.
 
     Attributes:
         data: where they were read from.

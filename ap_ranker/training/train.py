@@ -21,7 +21,7 @@ from transformers.trainer_utils import get_last_checkpoint, set_seed
 from ap_ranker.data.dataset import Dataset, sample_questions
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluate import EvaluationSet, answerable
-from ap_ranker.evaluation.gain import Gain, gain_over_bm25
+from ap_ranker.evaluation.gain import gain_over_bm25
 from ap_ranker.evaluation.metrics import means
 from ap_ranker.models.metzler_bendersky import MetzlerBendersky
 from ap_ranker.models.registry import complete_options, model_spec
@@ -50,19 +50,13 @@ class TrainingResult:
 
     Attributes:
         ranker: the best model, ready to rank.
-        dev: its measures on the dev questions.
-        bm25: BM25's measures on the same questions and candidates.
-        fusion: those of both scores added; `None` if that does not help.
-        gain: whether the model or the fusion beats BM25 there.
+        dev: how good it is on the dev questions, beside BM25.
         best_epoch: when it was reached.
         seconds: how long training took.
     """
 
     ranker: Ranker
-    dev: dict[str, float]
-    bm25: dict[str, float]
-    fusion: dict[str, float] | None
-    gain: Gain
+    dev: DevResults
     best_epoch: int
     seconds: float
 
@@ -146,14 +140,24 @@ def train(
             scores = dev_set.scores(ranker)
     each, bm25, weight = dev_set.measures_each(scores), dev_set.bm25_each, dev_set.bm25_weight(scores)
     fused = dev_set.fused_each(scores, weight)
-    gain = gain_over_bm25(each["MRR"], bm25["MRR"], fused["MRR"] if fused else None)
+    results = DevResults(
+        data=dev.name,
+        candidates=dev_set.candidates,
+        model=means(each),
+        bm25=means(bm25),
+        fusion=means(fused) if fused else None,
+        gain=gain_over_bm25(each["MRR"], bm25["MRR"], fused["MRR"] if fused else None),
+        seconds_per_question=dev_set.seconds_per_question(ranker, TIMED),
+        timed=min(TIMED, len(dev_set.questions)),
+        machine=_machine(chosen),
+    )
 
     # 3. Write them as a checkpoint.
     settings = (
         asdict(config)
         | asdict(recipe)
         | {"data": data.name, "dev": dev.name, "pairs": n_pairs, "best_epoch": best_epoch, "seconds": round(seconds, 1)}
-        | {"dev_gain": gain.facts()}
+        | {"dev_gain": results.gain.facts()}
     )
     ranker.config = CheckpointConfig(
         config.model,
@@ -165,31 +169,12 @@ def train(
         bm25_weight=weight,
         encoder=inputs.encoder,
     )
-    result = TrainingResult(
-        ranker, means(each), means(bm25), means(fused) if fused else None, gain, best_epoch, seconds
-    )
     wait_for_all()  # the others may still be reading the best epoch's weights
     if is_first_process():
-        card = model_card(
-            config,
-            settings,
-            DevResults(
-                data=dev.name,
-                candidates=dev_set.candidates,
-                model=result.dev,
-                bm25=result.bm25,
-                fusion=result.fusion,
-                gain=gain,
-                seconds_per_question=dev_set.seconds_per_question(ranker, TIMED),
-                timed=min(TIMED, len(dev_set.questions)),
-                machine=_machine(chosen),
-            ),
-            batches,
-            about,
-        )
+        card = model_card(config, settings, results, batches, about)
         save_checkpoint(output, ranker.config, model, tokenizer, card)
         shutil.rmtree(work, ignore_errors=True)
-    return result
+    return TrainingResult(ranker, results, best_epoch, seconds)
 
 
 def _machine(device: torch.device) -> str:

@@ -177,7 +177,7 @@ def _run(
     if watch.pruned:
         study.tell(trial, state=TrialState.PRUNED)
     else:
-        study.tell(trial, result.dev[MEASURE])
+        study.tell(trial, result.dev.model[MEASURE])
 
 
 def _seed(seed: int, trial: int) -> int:

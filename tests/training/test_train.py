@@ -74,10 +74,10 @@ def test_learns_a_tiny_set_by_heart(name: str, encoder: str, tmp_path: Path) -> 
         config = replace(config, options={**config.options, "encoder": encoder}, max_tokens=24)
         config = replace(config, encoder_learning_rate=0.005)
     result = train(DATA, DATA, tmp_path / "c", config, device="cpu")
-    assert result.dev["P@1"] == 1.0
+    assert result.dev.model["P@1"] == 1.0
     loaded = Ranker.from_pretrained(tmp_path / "c", "cpu")
     assert same(loaded, result.ranker)
-    assert evaluate(loaded, DATA).model == result.dev
+    assert evaluate(loaded, DATA).model == result.dev.model
     assert [path.name for path in tmp_path.iterdir()] == ["c"]
 
 
@@ -222,12 +222,12 @@ def test_chinese(segmenter: str | None, tmp_path: Path) -> None:
     )
     config = settings("qa-cnn", 0.0, segmenter=segmenter, epochs=40, patience=40, learning_rate=0.02)
     result = train(data, data, tmp_path / "c", config, device="cpu")
-    assert result.dev["P@1"] == 1.0
+    assert result.dev.model["P@1"] == 1.0
     loaded = Ranker.from_pretrained(tmp_path / "c", "cpu")
     assert loaded.config == result.ranker.config
     words = [loaded.tokenizer.words[i] for i in loaded.tokenize(["什么是人寿保险？"])[0]]
     assert words == (["什么", "是", "人寿保险", "？"] if segmenter else list("什么是人寿保险？"))
-    assert evaluate(loaded, data).model == result.dev
+    assert evaluate(loaded, data).model == result.dev.model
 
 
 def test_phrases(tmp_path: Path) -> None:
@@ -414,13 +414,13 @@ def test_each_epochs_scores_are_made_once(tmp_path: Path) -> None:
     unbroken = ranked("unbroken")
     assert unbroken is not None
     found = evaluate(Ranker.from_pretrained(tmp_path / "unbroken", "cpu"), dev)
-    assert (found.model, found.fusion) == (unbroken.dev, unbroken.fusion)
+    assert (found.model, found.fusion) == (unbroken.dev.model, unbroken.dev.fusion)
     # Interrupted after its best epoch: the new process has never seen that epoch's scores.
     assert ranked("broken", broken_after=unbroken.best_epoch + 1) is None
     resumed = ranked("broken", resume=True)
     assert resumed is not None
     assert resumed.best_epoch == unbroken.best_epoch
-    assert (resumed.dev, resumed.fusion) == (unbroken.dev, unbroken.fusion)
+    assert (resumed.dev.model, resumed.dev.fusion) == (unbroken.dev.model, unbroken.dev.fusion)
     assert resumed.ranker.config is not None and unbroken.ranker.config is not None
     assert resumed.ranker.config.bm25_weight == unbroken.ranker.config.bm25_weight
 
@@ -438,7 +438,7 @@ def test_an_encoders_scores_are_made_once_before_training_and_once_an_epoch(
         result = train(data, dev, tmp_path / "c", config, device="cpu", callbacks=(epochs,))
     assert scored.call_count == 1 + epochs.number > 1
     assert (result.best_epoch > 0) == learns
-    assert evaluate(Ranker.from_pretrained(tmp_path / "c", "cpu"), dev).model == result.dev
+    assert evaluate(Ranker.from_pretrained(tmp_path / "c", "cpu"), dev).model == result.dev.model
 
 
 def test_word_vectors_are_taken_and_frozen_if_wished(tmp_path: Path) -> None:
@@ -455,10 +455,10 @@ def test_the_checkpoint_keeps_the_weight_that_gave_the_fused_dev_numbers(tmp_pat
     """A model that has learnt nearly nothing is best helped by BM25, which knows the words of these questions."""
     result = train(DATA, DATA, tmp_path / "c", settings("qa-cnn", epochs=1, learning_rate=1e-9), device="cpu")
     ranker = Ranker.from_pretrained(tmp_path / "c", "cpu")
-    assert ranker.config is not None and result.fusion is not None
+    assert ranker.config is not None and result.dev.fusion is not None
     assert ranker.config.bm25_weight > 0
-    assert evaluate(ranker, DATA).fusion == pytest.approx(result.fusion)
-    assert result.fusion["MRR"] > result.dev["MRR"]
+    assert evaluate(ranker, DATA).fusion == pytest.approx(result.dev.fusion)
+    assert result.dev.fusion["MRR"] > result.dev.model["MRR"]
 
 
 def test_nothing_to_learn_from(tmp_path: Path) -> None:
