@@ -162,11 +162,10 @@ class EvaluationSet:
         Raises:
             InputError: the model's scores are not finite numbers.
         """
-        return self._report(ranker, score_candidates(ranker, self.dataset, self.questions, self.pools))
+        return self._report(score_candidates(ranker, self.dataset, self.questions, self.pools), _weight(ranker))
 
-    def _report(self, ranker: Ranker, scores: Scores) -> Report:
+    def _report(self, scores: Scores, weight: float) -> Report:
         each = self.measures_each(scores.by_question)
-        weight = ranker.config.bm25_weight if ranker.config else 0.0
         fused = self.fused_each([np.array(values) for values in scores.by_question], weight)
         return Report(
             n_questions=len(self.questions),
@@ -241,12 +240,19 @@ def _candidates(
     return pools, f"BM25's {CANDIDATES} best of {total} answers, with a right one for {found:.1%} of the questions"
 
 
-def report_together(judged: Sequence[EvaluationSet], ranker: Ranker) -> list[Report]:
+def _weight(ranker: Ranker) -> float:
+    return ranker.config.bm25_weight if ranker.config else 0.0
+
+
+def report_together(
+    judged: Sequence[EvaluationSet], ranker: Ranker, weights: Sequence[float | None] | None = None
+) -> list[Report]:
     """As `report` of each set, encoding the answers once for all of them; the reports' times are those of all together.
 
     Args:
         judged: the same questions over the same answers, with other candidates.
         ranker: the model.
+        weights: of BM25 in each set's fusion; where `None`, the checkpoint's.
 
     Raises:
         InputError: the model's scores are not finite numbers.
@@ -257,7 +263,7 @@ def report_together(judged: Sequence[EvaluationSet], ranker: Ranker) -> list[Rep
     scores = score_candidates(ranker, first.dataset, first.questions, together)
     found = [dict(zip(rows, values, strict=True)) for rows, values in zip(together, scores.by_question, strict=True)]
     reports = []
-    for each in judged:
+    for each, weight in zip(judged, weights or [None] * len(judged), strict=True):
         own = [[values[row] for row in rows] for rows, values in zip(each.pools, found, strict=True)]
-        reports.append(each._report(ranker, replace(scores, by_question=own)))
+        reports.append(each._report(replace(scores, by_question=own), _weight(ranker) if weight is None else weight))
     return reports

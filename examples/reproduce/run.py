@@ -25,6 +25,7 @@ from ap_ranker.cli.data import describe
 from ap_ranker.cli.mistakes import mistakes_reported
 from ap_ranker.cli.options import Device, whole_numbers
 from ap_ranker.cli.progress import EpochLines
+from ap_ranker.data.dataset import sample_questions
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluate import EvaluationSet, Report, report_together
 from ap_ranker.files import write_whole
@@ -36,6 +37,9 @@ from ap_ranker.training.runs import trained
 HERE = Path(__file__).resolve().parent
 ORIGIN = "origin.json"
 """Kept in a run's checkpoint folder: what trained it. It may be used again by other code on another machine."""
+
+SEARCHES = 500
+"""Dev questions whose searches fit the weight of BM25 end to end, as many as a training run has at most."""
 
 console = Console(soft_wrap=True)
 
@@ -87,6 +91,8 @@ def reproduce(
         describe(console, title, part)
     vectors = read_vectors(embeddings) if embeddings else None
     judged = [EvaluationSet(part) for part in (parts.test, parts.search) if part]
+    # BM25's own best candidates are others than a pool's, and so is what its score adds there.
+    searches = EvaluationSet(sample_questions(parts.dev.without_pools(), SEARCHES, 1)) if parts.search else None
     reports: list[list[Report]] = []
     origins: list[dict[str, str]] = []
     seconds: list[float] = []
@@ -96,17 +102,18 @@ def reproduce(
         assert ranker.config is not None
         origins.append(_remember(run, origin))
         seconds.append(ranker.config.training["seconds"])
-        reports.append(report_together(judged, ranker))
+        weights = [None, searches.bm25_weight(searches.scores(ranker))] if searches else None
+        reports.append(report_together(judged, ranker, weights))
         test = reports[-1][0]
         console.print(f"seed {seed}: test MRR {test.model['MRR']:.3f} (BM25 {test.bm25['MRR']:.3f})")
-    tests, *searches = [_measured(list(each)) for each in zip(*reports, strict=True)]
+    measured, *searched = [_measured(list(each)) for each in zip(*reports, strict=True)]
     row = Row(
         data=name,
         config=config.stem,
         model=settings.model,
         seeds=seeds,
-        test=tests,
-        end_to_end=searches[0] if searches else None,
+        test=measured,
+        end_to_end=searched[0] if searched else None,
         training_seconds=seconds,
         machines=[each["machine"] for each in origins],
         commits=[each["commit"] for each in origins],

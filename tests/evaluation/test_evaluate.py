@@ -77,12 +77,16 @@ def test_reports_together_are_the_single_ones(checkpoint: Path, pairs: Dataset) 
     pooled = [replace(each, candidates=rows) for each, rows in zip(pairs.questions, pools, strict=True)]
     judged = [EvaluationSet(replace(pairs, questions=pooled)), EvaluationSet(pairs)]
     with patch.object(module, "score_candidates", wraps=score_candidates) as scored:
-        found = report_together(judged, ranker)
+        found = report_together(judged, ranker, [None, 0.5])
         assert scored.call_count == 1
     for report, alone in zip(found, judged, strict=True):
         expected = alone.report(ranker)
         assert report.model == pytest.approx(expected.model)
         assert (report.bm25, report.candidates) == (expected.bm25, expected.candidates)
+    assert ranker.config is not None and ranker.config.bm25_weight != 0.5
+    ranker.config = replace(ranker.config, bm25_weight=0.5)
+    assert found[1].fusion == pytest.approx(judged[1].report(ranker).fusion)
+    assert found[0].fusion != pytest.approx(judged[0].report(ranker).fusion)
 
 
 def test_many_answers_without_pools_are_fetched_by_bm25(
