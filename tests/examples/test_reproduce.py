@@ -18,7 +18,7 @@ from results import Measured, Row, read_papers, render, summary
 from ap_ranker.data.faq import DEFAULT_MATCH
 from ap_ranker.data.reader import read_dataset
 from ap_ranker.errors import InputError
-from ap_ranker.evaluation.evaluate import evaluate
+from ap_ranker.evaluation.evaluate import EvaluationSet, evaluate
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.training import runs as runs_module
 from ap_ranker.training.config import read_config
@@ -205,7 +205,11 @@ def test_insuranceqa_is_measured_end_to_end_too(tmp_path: Path) -> None:
         test=questions,
         test_pools="qid\tcandidate_ids\n1\t1 4\n2\t2 3 4\n",
     )
-    found = reproduce(tmp_path, config, data)
+    # A weight of BM25 that helps searches only: too few questions here to find one.
+    (data / "valid-pools.tsv").write_text((data / "test-pools.tsv").read_text())
+    with patch.object(EvaluationSet, "bm25_weight", lambda self, _: 0.7 if self.candidates.startswith("all") else 0.0):
+        found = reproduce(tmp_path, config, data)
+    assert found.test.fusion is None
     assert found.end_to_end is not None
     assert found.end_to_end.candidates == "all 4 answers"
     assert found.test.candidates == "given with the data, 2 per question"
@@ -213,6 +217,11 @@ def test_insuranceqa_is_measured_end_to_end_too(tmp_path: Path) -> None:
     whole = evaluate(ranker, read_dataset(data / "test.tsv", "test"))  # a file alone finds no pools
     assert whole.candidates == "all 4 answers"
     assert {name: values[1] for name, values in found.end_to_end.model.items()} == pytest.approx(whole.model)
+    assert ranker.config is not None
+    ranker.config = replace(ranker.config, bm25_weight=0.7)
+    fused = evaluate(ranker, read_dataset(data / "test.tsv", "test")).fusion
+    assert found.end_to_end.fusion is not None and fused is not None
+    assert {name: values[1] for name, values in found.end_to_end.fusion.items()} == pytest.approx(fused)
 
 
 def test_the_commit_tells_uncommitted_changes(tmp_path: Path) -> None:
