@@ -162,10 +162,12 @@ class EvaluationSet:
         Raises:
             InputError: the model's scores are not finite numbers.
         """
-        return self._report(score_candidates(ranker, self.dataset, self.questions, self.pools), _weight(ranker))
+        return self._report(ranker, score_candidates(ranker, self.dataset, self.questions, self.pools), None)
 
-    def _report(self, scores: Scores, weight: float) -> Report:
+    def _report(self, ranker: Ranker, scores: Scores, weight: float | None) -> Report:
         each = self.measures_each(scores.by_question)
+        if weight is None:
+            weight = ranker.config.bm25_weight if ranker.config else 0.0
         fused = self.fused_each([np.array(values) for values in scores.by_question], weight)
         return Report(
             n_questions=len(self.questions),
@@ -240,13 +242,7 @@ def _candidates(
     return pools, f"BM25's {CANDIDATES} best of {total} answers, with a right one for {found:.1%} of the questions"
 
 
-def _weight(ranker: Ranker) -> float:
-    return ranker.config.bm25_weight if ranker.config else 0.0
-
-
-def report_together(
-    judged: Sequence[EvaluationSet], ranker: Ranker, weights: Sequence[float | None] | None = None
-) -> list[Report]:
+def report_together(judged: Sequence[EvaluationSet], ranker: Ranker, weights: Sequence[float | None]) -> list[Report]:
     """As `report` of each set, encoding the answers once for all of them; the reports' times are those of all together.
 
     Args:
@@ -263,7 +259,7 @@ def report_together(
     scores = score_candidates(ranker, first.dataset, first.questions, together)
     found = [dict(zip(rows, values, strict=True)) for rows, values in zip(together, scores.by_question, strict=True)]
     reports = []
-    for each, weight in zip(judged, weights or [None] * len(judged), strict=True):
+    for each, weight in zip(judged, weights, strict=True):
         own = [[values[row] for row in rows] for rows, values in zip(each.pools, found, strict=True)]
-        reports.append(each._report(replace(scores, by_question=own), _weight(ranker) if weight is None else weight))
+        reports.append(each._report(ranker, replace(scores, by_question=own), weight))
     return reports

@@ -60,9 +60,6 @@ class DevResults:
         bm25: the same for BM25.
         fusion: the same for both scores added; `None` if that does not help.
         gain: whether they beat BM25.
-        seconds_per_question: to encode one and match it with its encoded candidates.
-        timed: how many questions that was measured on.
-        machine: where, in words.
     """
 
     data: str
@@ -71,13 +68,30 @@ class DevResults:
     bm25: Mapping[str, float]
     fusion: Mapping[str, float] | None
     gain: Gain
+
+
+@dataclass(frozen=True)
+class Speed:
+    """How fast the model ranks.
+
+    Attributes:
+        seconds_per_question: to encode one and match it with its encoded candidates.
+        timed: how many questions that was measured on.
+        machine: where, in words.
+    """
+
     seconds_per_question: float
     timed: int
     machine: str
 
 
 def model_card(
-    config: TrainingConfig, settings: Mapping[str, Any], results: DevResults, batches: Batches, about: About
+    config: TrainingConfig,
+    settings: Mapping[str, Any],
+    results: DevResults,
+    speed: Speed,
+    batches: Batches,
+    about: About,
 ) -> str:
     """Markdown with the front matter that the hub reads.
 
@@ -85,6 +99,7 @@ def model_card(
         config: of the run.
         settings: all that `config.json` says of the training.
         results: on the dev questions.
+        speed: on some of them.
         batches: know how many texts were cut.
         about: what the run itself does not know.
     """
@@ -121,8 +136,8 @@ These questions chose the epoch and BM25's weight, so they flatter a little. Mea
 
 ## Speed
 
-{results.seconds_per_question * 1000:.2f} ms per question, with answers encoded before ({results.machine}, mean of
-{results.timed:,} dev questions).
+{speed.seconds_per_question * 1000:.2f} ms per question, with answers encoded before ({speed.machine}, mean of
+{speed.timed:,} dev questions).
 
 {calibration_block(None)}
 

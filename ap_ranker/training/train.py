@@ -30,7 +30,7 @@ from ap_ranker.ranking.checkpoint import CheckpointConfig, save_checkpoint
 from ap_ranker.ranking.ranker import Ranker, resolve_device
 from ap_ranker.text.vectors import WordVectors
 from ap_ranker.training.batches import Batches, Pairs
-from ap_ranker.training.card import About, DevResults, model_card
+from ap_ranker.training.card import About, DevResults, Speed, model_card
 from ap_ranker.training.config import OWN_CANDIDATES, WITHOUT_GRADIENT, TrainingConfig
 from ap_ranker.training.coordinate_ascent import coordinate_ascent
 from ap_ranker.training.distributed import is_first_process, wait_for_all
@@ -147,9 +147,6 @@ def train(
         bm25=means(bm25),
         fusion=means(fused) if fused else None,
         gain=gain_over_bm25(each["MRR"], bm25["MRR"], fused["MRR"] if fused else None),
-        seconds_per_question=dev_set.seconds_per_question(ranker, TIMED),
-        timed=min(TIMED, len(dev_set.questions)),
-        machine=_machine(chosen),
     )
 
     # 3. Write them as a checkpoint.
@@ -171,10 +168,15 @@ def train(
     )
     wait_for_all()  # the others may still be reading the best epoch's weights
     if is_first_process():
-        card = model_card(config, settings, results, batches, about)
+        card = model_card(config, settings, results, _speed(ranker, dev_set), batches, about)
         save_checkpoint(output, ranker.config, model, tokenizer, card)
         shutil.rmtree(work, ignore_errors=True)
     return TrainingResult(ranker, results, best_epoch, seconds)
+
+
+def _speed(ranker: Ranker, dev: EvaluationSet) -> Speed:
+    timed = min(TIMED, len(dev.questions))
+    return Speed(dev.seconds_per_question(ranker, timed), timed, _machine(ranker.device))
 
 
 def _machine(device: torch.device) -> str:

@@ -102,7 +102,7 @@ def reproduce(
         assert ranker.config is not None
         origins.append(_remember(run, origin))
         seconds.append(ranker.config.training["seconds"])
-        weights = [None, searches.bm25_weight(searches.scores(ranker))] if searches else None
+        weights = [None, searches.bm25_weight(searches.scores(ranker))] if searches else [None]
         reports.append(report_together(judged, ranker, weights))
         test = reports[-1][0]
         console.print(f"seed {seed}: test MRR {test.model['MRR']:.3f} (BM25 {test.bm25['MRR']:.3f})")

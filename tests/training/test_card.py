@@ -96,7 +96,7 @@ def _tested(report: Report) -> list[Any]:
 def test_the_front_matter_is_the_hubs(card: str, report: Report) -> None:
     data = ModelCard(card).data
     assert data.license == "cc-by-4.0"
-    assert data.library_name == "ap-ranker"
+    assert data.to_dict()["library_name"] == "ap-ranker"
     assert data.pipeline_tag == "text-ranking"
     found = {result.metric_name: result for result in data.eval_results}
     assert report.fusion is not None
