@@ -60,6 +60,11 @@ class Report:
     fusion_each: dict[str, np.ndarray] | None = None
     scores: Sequence[Sequence[float]] = ()
 
+    @property
+    def fused(self) -> dict[str, float]:
+        """What the checkpoint's user gets: `fusion`, or the model's own measures where BM25 has no weight."""
+        return self.fusion or self.model
+
 
 def evaluate(ranker: Ranker, dataset: Dataset) -> Report:
     """Rank each answerable question's candidates with the model and with BM25.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
@@ -15,7 +15,18 @@ from ap_ranker.files import write_whole
 
 @dataclass(frozen=True)
 class ResultRow(ABC):
-    """What was measured of one thing; a subclass adds the fields: basic types, or dataclasses of them."""
+    """What was measured of one thing with several seeds.
+
+    A subclass adds the fields: basic types, or dataclasses of them. **Every list in a row has one value per seed**;
+    all else is the same for all of them.
+
+    Attributes:
+        seeds: of the runs.
+        settings: of the runs, all but the seed: rows of one key whose settings differ are not put together.
+    """
+
+    seeds: list[int] = field(kw_only=True)
+    settings: str = field(kw_only=True)
 
     @property
     @abstractmethod
@@ -41,18 +52,52 @@ class ResultRow(ABC):
         except (OSError, ValueError, TypeError, KeyError) as error:
             raise InputError(f"{path}: expected the list of rows of earlier runs ({error!r}). Remove it.") from error
 
-    def add(self, folder: Path, render: Callable[[list[Self]], str]) -> None:
-        """Add the row to the folder's `results.json`, or replace the one of its key, and write `results.md`.
+    def add(self, folder: Path, render: Callable[[list[Self]], str]) -> Self:
+        """Add the row to the folder's `results.json` and write `results.md`.
+
+        A row that is there with the same key gives way. If only its lists differ, it was measured alike, and the seeds
+        that this row has not are kept from it.
 
         Args:
             folder: of both files.
             render: the text of `results.md` for all rows, which are in the order of their keys.
 
+        Returns:
+            The row as it stands in the file.
+
         Raises:
             InputError: as `read`.
         """
-        kept = [other for other in self.read(folder / "results.json") if other.key != self.key]
-        rows = sorted([*kept, self], key=lambda each: each.key)
+        before = self.read(folder / "results.json")
+        row = self
+        for other in before:
+            if other.key == self.key:
+                row = self._joined_by(other)
+        rows = sorted([*(other for other in before if other.key != self.key), row], key=lambda each: each.key)
         text = json.dumps([asdict(each) for each in rows], indent=1, sort_keys=True)
         write_whole(folder / "results.json", text + "\n")
         write_whole(folder / "results.md", render(rows))
+        return row
+
+    def _joined_by(self, other: Self) -> Self:
+        """This row and the other's further seeds, or this one alone if they were not measured alike."""
+        new, old = asdict(self), asdict(other)
+        if _without_lists(new) != _without_lists(old):
+            return self
+        further = [(seed, 1, place) for place, seed in enumerate(other.seeds) if seed not in self.seeds]
+        order = sorted([*((seed, 0, place) for place, seed in enumerate(self.seeds)), *further])
+        return self.from_json(_joined((new, old), [(part, place) for _, part, place in order]))
+
+
+def _without_lists(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_lists(each) for name, each in value.items()}
+    return None if isinstance(value, list) else value
+
+
+def _joined(values: tuple[Any, Any], order: list[tuple[int, int]]) -> Any:
+    """Two values alike but for their lists, whose elements stand in this order: which of the two, and where in it."""
+    first, second = values
+    if isinstance(first, dict):
+        return {name: _joined((each, second[name]), order) for name, each in first.items()}
+    return [values[part][place] for part, place in order] if isinstance(first, list) else first

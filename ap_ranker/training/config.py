@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -179,6 +180,12 @@ class TrainingConfig:
         if self.epochs is None:
             return 4 if model_spec(self.model).pretrained else 20
         return self.epochs
+
+    def without_defaults(self) -> str:
+        """The settings that are not the defaults, as JSON; all but the seed."""
+        own = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "seed"}
+        usual = asdict(TrainingConfig())
+        return json.dumps({name: value for name, value in own.items() if value != usual[name]}, sort_keys=True)
 
     def training_recipe(self, *, judged: bool) -> Recipe:
         """Objective, optimiser and so on in force: what is given, and the rest as `recipe` says.

@@ -30,7 +30,7 @@ class Measured:
         unanswerable: questions without one.
         model: measure -> one value per seed.
         bm25: measure -> BM25's value.
-        fusion: measure -> one value per seed of model and BM25 together; `None` where they are not fused.
+        fused: measure -> one value per seed of model and BM25 together; the model's own where BM25 adds nothing.
     """
 
     candidates: str
@@ -38,7 +38,12 @@ class Measured:
     unanswerable: int
     model: dict[str, list[float]]
     bm25: dict[str, float]
-    fusion: dict[str, list[float]] | None
+    fused: dict[str, list[float]]
+
+    @property
+    def fusion(self) -> dict[str, list[float]] | None:
+        """`fused`, unless BM25 adds nothing with any seed."""
+        return None if self.fused == self.model else self.fused
 
 
 @dataclass(frozen=True)
@@ -49,19 +54,17 @@ class Row(ResultRow):
         data: a key of `PROTOCOLS`.
         config: the configuration's name; with `data` what tells a row from another.
         model: the registry name.
-        seeds: of the runs, in the order of every other list.
         test: measured on the candidates that came with the data.
         end_to_end: measured on what BM25 fetched from all answers, where the protocol asks for it.
         training_seconds: per seed.
         machines: what each seed was trained on.
         commits: the version of the code that trained each seed; `+` marks changes that were not committed.
-        command: what wrote this row, paths shortened to their last part.
+        command: what wrote this row, but for the seeds; paths shortened to their last part.
     """
 
     data: str
     config: str
     model: str
-    seeds: list[int]
     test: Measured
     end_to_end: Measured | None
     training_seconds: list[float]
@@ -127,7 +130,7 @@ def summary(rows: Iterable[Row], papers: Mapping[str, Any]) -> str:
             share = _answered(row.test) if protocol.all_questions else 1.0
             found = [*_cells(row.test.model, names, share), *_cells(row.test.fusion, names, share)]
             if row.end_to_end is not None:
-                found += _cells(row.end_to_end.fusion or row.end_to_end.model, searched)
+                found += _cells(row.end_to_end.fused, searched)
             if not lines:
                 bm25, search = row.test.bm25, row.end_to_end.bm25 if row.end_to_end else {}
                 values = [f"{share * bm25[name]:.3f}" for name in names], [f"{search[name]:.3f}" for name in searched]
@@ -184,7 +187,12 @@ def _search(rows: list[Row]) -> str:
 
 def _origin(rows: list[Row]) -> str:
     lines = [
-        [row.config, "; ".join(dict.fromkeys(row.machines)), ", ".join(dict.fromkeys(row.commits)), f"`{row.command}`"]
+        [
+            row.config,
+            "; ".join(dict.fromkeys(row.machines)),
+            ", ".join(dict.fromkeys(row.commits)),
+            f"`{row.command} --seeds {','.join(map(str, row.seeds))}`",
+        ]
         for row in rows
     ]
     return markdown_table(["model", "trained on", "commit", "command"], lines)

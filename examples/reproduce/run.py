@@ -61,7 +61,7 @@ def command(
 def reproduce(
     config: Path, folder: Path, embeddings: str | None, seeds: list[int], runs: Path, device: str, results: Path
 ) -> Row:
-    """The row of a configuration, which is also written into `results`.
+    """The row of a configuration, which is also written into `results`, beside what it had of other seeds.
 
     Args:
         config: a file of `TrainingConfig` settings in a folder named as its data set.
@@ -107,20 +107,19 @@ def reproduce(
         test = reports[-1][0]
         console.print(f"seed {seed}: test MRR {test.model['MRR']:.3f} (BM25 {test.bm25['MRR']:.3f})")
     measured, *searched = [_measured(list(each)) for each in zip(*reports, strict=True)]
-    row = Row(
+    return Row(
         data=name,
         config=config.stem,
         model=settings.model,
         seeds=seeds,
+        settings=settings.without_defaults(),
         test=measured,
         end_to_end=searched[0] if searched else None,
         training_seconds=seconds,
         machines=[each["machine"] for each in origins],
         commits=[each["commit"] for each in origins],
-        command=_written_out(name, config, folder, origin["embeddings"], seeds, device),
-    )
-    row.add(results, partial(render, papers=read_papers()))
-    return row
+        command=_written_out(name, config, folder, origin["embeddings"]),
+    ).add(results, partial(render, papers=read_papers()))
 
 
 def current_commit(folder: Path) -> str:
@@ -163,7 +162,6 @@ def _read_origin(run: Path) -> dict[str, str]:
 
 
 def _measured(reports: list[Report]) -> Measured:
-    fusions = [report.fusion for report in reports]
     first = reports[0]
     return Measured(
         candidates=first.candidates,
@@ -171,7 +169,7 @@ def _measured(reports: list[Report]) -> Measured:
         unanswerable=first.unanswerable,
         model=_per_seed([report.model for report in reports]),
         bm25=first.bm25,
-        fusion=_per_seed([fusion for fusion in fusions if fusion]) if all(fusions) else None,
+        fused=_per_seed([report.fused for report in reports]),
     )
 
 
@@ -183,13 +181,11 @@ def _per_seed(each: list[dict[str, float]]) -> dict[str, list[float]]:
     return dict(found)
 
 
-def _written_out(name: str, config: Path, folder: Path, embeddings: str, seeds: list[int], device: str) -> str:
-    """The command that makes the row again; another user's data lies elsewhere."""
+def _written_out(name: str, config: Path, folder: Path, embeddings: str) -> str:
+    """The command that makes the row again, but for its seeds; another user's data lies elsewhere."""
     words = ["python", "examples/reproduce/run.py", f"examples/reproduce/{name}/{config.name}"]
     words += ["--data", folder.resolve().name]
     words += ["--embeddings", embeddings] if embeddings != "none" else []
-    words += ["--seeds", ",".join(map(str, seeds))]
-    words += ["--device", device] if device != "auto" else []
     return shlex.join(words)
 
 

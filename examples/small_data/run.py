@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from sampling import Parts, draw, read_covid, read_folder
-from tables import MEASURES, Row, fused, render
+from tables import MEASURES, Row, render
 
 from ap_ranker.cli.mistakes import mistakes_reported
 from ap_ranker.cli.options import Device, whole_numbers
@@ -127,8 +127,8 @@ def add_rows(
             console.print(f"{name}: {size:,} pairs left out, as there are {parts.training.pairs:,} to draw from")
             continue
         where = runs / name / str(size)
-        row = _measure(name, parts, judged, method, size, seeds, where, device)
-        row.add(results, partial(render, methods=order))
+        measured = _measure(name, parts, judged, method, size, seeds, where, device)
+        row = measured.add(results, partial(render, methods=order))
         console.print(f"{name}, {size:,} pairs, {method.name}: test MRR {spread(row.model['MRR'])}")
 
 
@@ -162,10 +162,11 @@ def _measure(
         size=size,
         pairs=[sample.pairs for sample in samples],
         seeds=list(seeds),
+        settings=f"{method.config.without_defaults()}, word vectors: {method.embeddings}",
         n_questions=reports[0].n_questions,
         candidates=reports[0].candidates,
         model={measure: [report.model[measure] for report in reports] for measure in MEASURES},
-        fused={measure: [fused(report)[measure] for report in reports] for measure in MEASURES},
+        fused={measure: [report.fused[measure] for report in reports] for measure in MEASURES},
         bm25={measure: reports[0].bm25[measure] for measure in MEASURES},
         best_epochs=[each["best_epoch"] for each in checkpoints],
         training_seconds=[each["seconds"] for each in checkpoints],

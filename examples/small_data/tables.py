@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ap_ranker.evaluation.evaluate import Report
 from ap_ranker.evaluation.markdown import markdown_table, spread
 from ap_ranker.evaluation.rows import ResultRow
 
@@ -15,14 +14,13 @@ MEASURES = ("MRR", "P@1")
 
 @dataclass(frozen=True)
 class Row(ResultRow):
-    """A method with so many training pairs of a data set; lists are in the order of `seeds`.
+    """A method with so many training pairs of a data set; a seed draws its own pairs.
 
     Attributes:
         data: the data set's name.
         method: a key of `methods.yaml`.
         size: pairs asked for.
         pairs: pairs drawn.
-        seeds: of the runs and of their draws.
         n_questions: test questions, which the means are over.
         candidates: what was ranked, in words.
         model: measure -> the model's mean.
@@ -36,7 +34,6 @@ class Row(ResultRow):
     method: str
     size: int
     pairs: list[int]
-    seeds: list[int]
     n_questions: int
     candidates: str
     model: dict[str, list[float]]
@@ -48,11 +45,6 @@ class Row(ResultRow):
     @property
     def key(self) -> tuple[str, str, int]:
         return self.data, self.method, self.size
-
-
-def fused(report: Report) -> dict[str, float]:
-    """The measures with BM25's score added, or the model's own where the checkpoint gives BM25 no weight."""
-    return report.fusion or report.model
 
 
 def render(rows: Iterable[Row], methods: Sequence[str]) -> str:

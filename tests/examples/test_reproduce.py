@@ -15,10 +15,11 @@ from conftest import ROOT
 from protocols import PROTOCOLS, read_parts
 from results import Measured, Row, read_papers, render, summary
 
+from ap_ranker.data.dataset import Dataset
 from ap_ranker.data.faq import DEFAULT_MATCH
 from ap_ranker.data.reader import read_dataset
 from ap_ranker.errors import InputError
-from ap_ranker.evaluation.evaluate import EvaluationSet, evaluate
+from ap_ranker.evaluation.evaluate import EvaluationSet, evaluate, report_together
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.training import runs as runs_module
 from ap_ranker.training.config import read_config
@@ -30,15 +31,17 @@ PAPERS = {"wikiqa": {"models": {"ap-cnn": {"MAP": 0.689, "MRR": 0.696}, "scnn": 
 def measured(mrr: list[float], fusion: list[float] | None = None) -> Measured:
     values = {"P@1": [0.5] * len(mrr), "MRR": mrr, "MAP": [0.25] * len(mrr)}
     bm25 = {"P@1": 0.4, "MRR": 0.3, "MAP": 0.2}
-    return Measured("given", 8, 2, values, bm25, fusion and {"P@1": fusion, "MRR": fusion, "MAP": fusion})
+    fused = dict.fromkeys(values, fusion) if fusion else values
+    return Measured("given", 8, 2, values, bm25, fused)
 
 
 def row(data: str = "wikiqa", config: str = "ap-cnn", mrr: tuple[float, ...] = (0.7, 0.72, 0.71)) -> Row:
     seeds = list(range(1, len(mrr) + 1))
-    here = {"seeds": seeds, "machines": ["A CPU"] * len(seeds), "commits": ["abc", *["abd+"] * (len(seeds) - 1)]}
+    here = {"machines": ["A CPU"] * len(seeds), "commits": ["abc", *["abd+"] * (len(seeds) - 1)]}
+    same = {"end_to_end": None, "command": "python", "settings": "{}"}
     seconds = [1000.0 + 500 * seed for seed in seeds]
     test = measured(list(mrr))
-    return Row(data, config, config, test=test, end_to_end=None, training_seconds=seconds, command="python", **here)
+    return Row(data, config, config, test=test, training_seconds=seconds, seeds=seeds, **here, **same)
 
 
 def cells(text: str, model: str) -> list[list[str]]:
@@ -54,7 +57,7 @@ def test_a_table_shows_what_its_rows_hold() -> None:
         *("ap-cnn", "3", "0.250 ± 0.000", "0.710 ± 0.010", "0.500 ± 0.000"),
         *("0.200 / 0.300 / 0.400", "", "MAP 0.689, MRR 0.696", "2,000 s"),
     ]
-    assert origin == ["ap-cnn", "A CPU", "abc, abd+", "`python`"]
+    assert origin == ["ap-cnn", "A CPU", "abc, abd+", "`python --seeds 1,2,3`"]
     assert text.index("| scnn |") < text.index("| ap-cnn |"), "the best MRR first"
     assert cells(text, "scnn")[0][7] == "–"
     assert "## WikiQA" in text
@@ -77,7 +80,7 @@ def test_semeval_also_counts_questions_without_a_right_answer() -> None:
 
 
 def test_a_row_takes_the_place_of_its_predecessor(tmp_path: Path) -> None:
-    rows = [row(), row("trecqa"), row(config="bimpm"), row(mrr=(0.9,))]
+    rows = [row(), row("trecqa"), row(config="bimpm"), replace(row(mrr=(0.9,)), settings='{"epochs": 2}')]
     for each in rows:
         each.add(tmp_path, partial(render, papers=PAPERS))
     assert Row.read(tmp_path / "results.json") == [rows[1], rows[3], rows[2]]
@@ -149,8 +152,10 @@ def toy(folder: Path, name: str, **files: str) -> tuple[Path, Path]:
     return folder / name / "toy.yaml", folder / "data"
 
 
-def reproduce(folder: Path, config: Path, data: Path, embeddings: str | None = None) -> Row:
-    return run.reproduce(config, data, embeddings, [1, 2], folder / "runs", "cpu", folder)
+def reproduce(
+    folder: Path, config: Path, data: Path, embeddings: str | None = None, seeds: tuple[int, ...] = (1, 2)
+) -> Row:
+    return run.reproduce(config, data, embeddings, list(seeds), folder / "runs", "cpu", folder)
 
 
 def test_a_toy_run_twice(tmp_path: Path) -> None:
@@ -165,9 +170,7 @@ def test_a_toy_run_twice(tmp_path: Path) -> None:
         assert found.test.bm25 == pytest.approx(report.bm25)
     assert (found.seeds, found.test.n_questions, found.test.unanswerable) == ([1, 2], 4, 1)
     assert (found.end_to_end, found.test.fusion) == (None, None)
-    assert found.command == (
-        "python examples/reproduce/run.py examples/reproduce/wikiqa/toy.yaml --data data --seeds 1,2 --device cpu"
-    )
+    assert found.command == ("python examples/reproduce/run.py examples/reproduce/wikiqa/toy.yaml --data data")
     assert str(tmp_path) not in before, "a user's paths are nobody's business"
     with (
         patch.object(runs_module, "train", side_effect=AssertionError("trained again")),
@@ -180,6 +183,29 @@ def test_a_toy_run_twice(tmp_path: Path) -> None:
         InputError, match=r"toy-seed1: expected a run with the word vectors 'v\.txt', found one with 'none'"
     ):
         reproduce(tmp_path, config, data, "v.txt")
+
+
+def test_a_row_grows_by_seeds_until_the_settings_change(tmp_path: Path) -> None:
+    config, data = toy(tmp_path, "wikiqa", train=JUDGED, dev=JUDGED, test=JUDGED)
+    first, grown = reproduce(tmp_path, config, data, seeds=(2,)), reproduce(tmp_path, config, data, seeds=(1,))
+    assert (first.seeds, grown.seeds) == ([2], [1, 2])
+    assert Row.read(tmp_path / "results.json") == [grown]
+    together = reproduce(tmp_path, config, data, seeds=(1, 2))
+    assert asdict(together) == asdict(grown), "as if both had been measured at once"
+    config.write_text(SETTINGS.replace("epochs: 1", "epochs: 2"))
+    other = run.reproduce(config, data, None, [3], tmp_path / "other", "cpu", tmp_path)
+    assert other.seeds == [3]
+    assert Row.read(tmp_path / "results.json") == [other]
+
+
+def test_a_seed_whose_checkpoint_has_no_fusion_counts_as_the_model_alone(checkpoint: Path, pairs: Dataset) -> None:
+    ranker, judged = Ranker.from_pretrained(checkpoint, "cpu"), [EvaluationSet(pairs)]
+    alone, both = (report_together(judged, ranker, [weight])[0] for weight in (0.0, -100.0))
+    assert (alone.fusion, alone.fused) == (None, alone.model)
+    assert both.fused == both.fusion != both.model
+    found = run._measured([alone, both])
+    assert found.fused == found.fusion == {name: [alone.model[name], both.fused[name]] for name in alone.model}
+    assert run._measured([alone, alone]).fusion is None
 
 
 def test_trec_learns_from_the_large_file_and_leaves_foregone_questions_out(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 from unittest.mock import patch
 
@@ -19,7 +19,7 @@ from conftest import ROOT, imported
 from hypothesis import given
 from hypothesis import strategies as st
 from sampling import draw, read_covid, read_folder
-from tables import Row, fused, render
+from tables import Row, render
 
 from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.data.faq import DEFAULT_MATCH
@@ -132,7 +132,9 @@ def row(method: str, size: int, mrr: list[float], with_bm25: list[float] | None 
     """A row of one or more seeds."""
     n = len(mrr)
     return Row(
-        *(data, method, size, [size] * n, list(range(1, n + 1)), 504, "all 168 answers"),
+        *(data, method, size, [size] * n, 504, "all 168 answers"),
+        seeds=list(range(1, n + 1)),
+        settings=method,
         model={"MRR": mrr, "P@1": [0.1] * n},
         fused={"MRR": with_bm25 or mrr, "P@1": [0.2] * n},
         bm25={"MRR": 0.521, "P@1": 0.435},
@@ -181,15 +183,6 @@ def test_the_readme_shows_what_was_measured() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert tables
     assert all(table.strip() in readme for table in tables)
-
-
-def test_without_fusion_the_model_speaks_alone() -> None:
-    model, both = {"MRR": 0.5}, {"MRR": 0.6}
-    reports: list[Any] = [
-        SimpleNamespace(model=model, fusion=None),
-        SimpleNamespace(model=model, fusion=both),
-    ]
-    assert [fused(report) for report in reports] == [model, both]
 
 
 def test_the_methods_are_what_their_names_say(run: ModuleType) -> None:
