@@ -109,7 +109,7 @@ def test_the_front_matter_is_the_hubs(card: str, report: Report) -> None:
 
 def test_what_else_it_says(card: str, folder: Path) -> None:
     assert f"{TIME * 1000:.2f} ms per question" in card
-    assert "mean of\n20 dev questions" in card
+    assert "mean of\n5 dev questions" in card
     assert f"Trained on 31 question-answer pairs ({folder / 'train.csv'})" in card
     assert "0 errors, 1 warnings (html 1), " in card
     assert "Licence: cc-by-4.0." in card
