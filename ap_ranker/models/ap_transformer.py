@@ -227,7 +227,8 @@ class TransformerStates(nn.Module):
 
 
 def _multiplies_bfloat16() -> bool:
-    return bool(torch.cpu.get_capabilities().get("amx_bf16", False))
+    able = torch.cpu.get_capabilities()  # either unit does: an AMD without AMX takes half as long for a step, too
+    return bool(able.get("amx_bf16", False) or able.get("avx512_bf16", False))
 
 
 class AttentivePoolingTransformer(AttentivePooling):
