@@ -181,11 +181,10 @@ class TrainingConfig:
             return 4 if model_spec(self.model).pretrained else 20
         return self.epochs
 
-    def without_defaults(self) -> str:
-        """The settings that are not the defaults, as JSON; all but the seed."""
-        own = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "seed"}
-        usual = asdict(TrainingConfig())
-        return json.dumps({name: value for name, value in own.items() if value != usual[name]}, sort_keys=True)
+    def without_defaults(self) -> dict[str, Any]:
+        """The model and what differs from the defaults, as basic types: a file of these lines is read as this."""
+        values, defaults = (json.loads(json.dumps(asdict(config))) for config in (self, TrainingConfig()))
+        return {name: value for name, value in values.items() if name == "model" or value != defaults[name]}
 
     def training_recipe(self, *, judged: bool) -> Recipe:
         """Objective, optimiser and so on in force: what is given, and the rest as `recipe` says.

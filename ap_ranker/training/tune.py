@@ -326,16 +326,10 @@ def _keep_best(study: optuna.Study, output: Path, base: TrainingConfig) -> None:
         with written_aside(output / CHECKPOINT) as draft:
             shutil.copytree(new, draft, dirs_exist_ok=True)
         title = f"# The best trial of `ap-ranker tune`, number {best.number + 1}: dev MRR {best.value:.4f}.\n"
-        write_whole(output / BEST, title + _as_yaml(configure(base, best.params)))
+        settings = configure(base, best.params).without_defaults()
+        write_whole(output / BEST, title + yaml.safe_dump(settings, sort_keys=False, allow_unicode=True))
     for other in output.glob("trial-*"):
         shutil.rmtree(other)
-
-
-def _as_yaml(config: TrainingConfig) -> str:
-    """The model and what differs from the defaults, as `read_config` reads it."""
-    values, defaults = (json.loads(json.dumps(asdict(c))) for c in (config, TrainingConfig()))
-    different = {name: value for name, value in values.items() if name == "model" or value != defaults[name]}
-    return yaml.safe_dump(different, sort_keys=False, allow_unicode=True)
 
 
 def _importance(study: optuna.Study) -> dict[str, float]:

@@ -112,7 +112,7 @@ def reproduce(
         config=config.stem,
         model=settings.model,
         seeds=seeds,
-        settings=settings.without_defaults(),
+        settings=json.dumps(settings.without_defaults()),
         test=measured,
         end_to_end=searched[0] if searched else None,
         training_seconds=seconds,

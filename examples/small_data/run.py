@@ -5,6 +5,7 @@ python examples/small_data/run.py --data examples/faq --covid covid-faq-en.csv.g
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -162,7 +163,7 @@ def _measure(
         size=size,
         pairs=[sample.pairs for sample in samples],
         seeds=list(seeds),
-        settings=f"{method.config.without_defaults()}, word vectors: {method.embeddings}",
+        settings=f"{json.dumps(method.config.without_defaults())}, word vectors: {method.embeddings}",
         n_questions=reports[0].n_questions,
         candidates=reports[0].candidates,
         model={measure: [report.model[measure] for report in reports] for measure in MEASURES},
