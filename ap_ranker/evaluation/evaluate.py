@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice
 
 import numpy as np
 
@@ -58,7 +59,7 @@ class Report:
     encode_seconds: float
     seconds_per_question: float
     fusion_each: dict[str, np.ndarray] | None = None
-    scores: Sequence[Sequence[float]] = ()
+    scores: Sequence[np.ndarray] = ()
 
     @property
     def fused(self) -> dict[str, float]:
@@ -129,7 +130,7 @@ class EvaluationSet:
         """
         found = score_candidates(ranker, self.dataset, self.questions, self.pools).by_question
         _check_finite(found)
-        return [np.array(values) for values in found]
+        return found
 
     def seconds_per_question(self, ranker: Ranker, sample: int) -> float:
         """As a report's, of the first `sample` questions."""
@@ -167,13 +168,21 @@ class EvaluationSet:
         Raises:
             InputError: the model's scores are not finite numbers.
         """
-        return self._report(ranker, score_candidates(ranker, self.dataset, self.questions, self.pools), None)
+        scores = score_candidates(ranker, self.dataset, self.questions, self.pools)
+        return self.report_of(scores, ranker.config.bm25_weight if ranker.config else 0.0)
 
-    def _report(self, ranker: Ranker, scores: Scores, weight: float | None) -> Report:
+    def report_of(self, scores: Scores, weight: float) -> Report:
+        """As `report`, of scores that are known.
+
+        Args:
+            scores: of this set's candidates.
+            weight: of BM25 in the fusion.
+
+        Raises:
+            InputError: they are not finite numbers.
+        """
         each = self.measures_each(scores.by_question)
-        if weight is None:
-            weight = ranker.config.bm25_weight if ranker.config else 0.0
-        fused = self.fused_each([np.array(values) for values in scores.by_question], weight)
+        fused = self.fused_each(scores.by_question, weight)
         return Report(
             n_questions=len(self.questions),
             unanswerable=len(self.dataset.questions) - len(self.questions),
@@ -247,24 +256,22 @@ def _candidates(
     return pools, f"BM25's {CANDIDATES} best of {total} answers, with a right one for {found:.1%} of the questions"
 
 
-def report_together(judged: Sequence[EvaluationSet], ranker: Ranker, weights: Sequence[float | None]) -> list[Report]:
-    """As `report` of each set, encoding the answers once for all of them; the reports' times are those of all together.
+def score_together(judged: Sequence[EvaluationSet], ranker: Ranker) -> list[Scores]:
+    """The scores of each set's candidates; answers that are candidates in several sets are encoded once for all.
 
     Args:
-        judged: the same questions over the same answers, with other candidates.
+        judged: sets over the same answers; questions and candidates may differ.
         ranker: the model.
-        weights: of BM25 in each set's fusion; where `None`, the checkpoint's.
 
-    Raises:
-        InputError: the model's scores are not finite numbers.
+    Returns:
+        Scores whose `encode_seconds` are those of all sets together.
     """
     first = judged[0]
-    pools = zip(*(each.pools for each in judged), strict=True)
-    together = [list(dict.fromkeys(row for rows in each for row in rows)) for each in pools]
-    scores = score_candidates(ranker, first.dataset, first.questions, together)
-    found = [dict(zip(rows, values, strict=True)) for rows, values in zip(together, scores.by_question, strict=True)]
-    reports = []
-    for each, weight in zip(judged, weights, strict=True):
-        own = [[values[row] for row in rows] for rows, values in zip(each.pools, found, strict=True)]
-        reports.append(each._report(ranker, replace(scores, by_question=own), weight))
-    return reports
+    assert all(each.dataset.answers == first.dataset.answers for each in judged)
+    questions = [question for each in judged for question in each.questions]
+    scores = score_candidates(ranker, first.dataset, questions, [rows for each in judged for rows in each.pools])
+    rest, found = iter(scores.by_question), []
+    for each in judged:
+        own, share = list(islice(rest, len(each.questions))), len(each.questions) / len(questions)
+        found.append(replace(scores, by_question=own, question_seconds=share * scores.question_seconds))
+    return found

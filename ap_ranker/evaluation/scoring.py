@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from ap_ranker.data.dataset import Dataset, Question
@@ -24,7 +25,7 @@ class Scores:
         question_seconds: to encode all questions and match them with their candidates.
     """
 
-    by_question: list[list[float]]
+    by_question: list[np.ndarray]
     encode_seconds: float
     question_seconds: float
 
@@ -44,7 +45,7 @@ def score_candidates(
     for number, rows in enumerate(candidates):
         for place, row in enumerate(rows):
             wanted[row].append((number, place))
-    scores = [[0.0] * len(rows) for rows in candidates]
+    scores = [np.zeros(len(rows)) for rows in candidates]
     question_seconds = time.perf_counter() - started
 
     started, matching = time.perf_counter(), 0.0

@@ -90,7 +90,7 @@ class HardNegatives:
             candidates = [[*q.positives, *rows.tolist()] for q, rows in zip(questions, found, strict=True)]
             scores = score_candidates(ranker, self._dataset, questions, candidates).by_question
             for number, (question, rows, values) in enumerate(zip(questions, found, scores, strict=True), start):
-                right, others = np.split(np.array(values), [len(question.positives)])
+                right, others = np.split(values, [len(question.positives)])
                 trusted = np.flatnonzero(~like_right(others, right.max()))
                 hardest = trusted[np.argsort(-others[trusted], kind="stable")[:HARDEST]]
                 self.rows[number] = rows[np.sort(hardest)]

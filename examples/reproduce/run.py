@@ -27,7 +27,7 @@ from ap_ranker.cli.options import Device, whole_numbers
 from ap_ranker.cli.progress import EpochLines
 from ap_ranker.data.dataset import sample_questions
 from ap_ranker.errors import InputError
-from ap_ranker.evaluation.evaluate import EvaluationSet, Report, report_together
+from ap_ranker.evaluation.evaluate import EvaluationSet, Report, score_together
 from ap_ranker.files import write_whole
 from ap_ranker.ranking.ranker import resolve_device
 from ap_ranker.text.vectors import read_vectors
@@ -92,7 +92,7 @@ def reproduce(
     vectors = read_vectors(embeddings) if embeddings else None
     judged = [EvaluationSet(part) for part in (parts.test, parts.search) if part]
     # BM25's own best candidates are others than a pool's, and so is what its score adds there.
-    searches = EvaluationSet(sample_questions(parts.dev.without_pools(), SEARCHES, 1)) if parts.search else None
+    searches = [EvaluationSet(sample_questions(parts.dev.without_pools(), SEARCHES, 1))] if parts.search else []
     reports: list[list[Report]] = []
     origins: list[dict[str, str]] = []
     seconds: list[float] = []
@@ -102,8 +102,10 @@ def reproduce(
         assert ranker.config is not None
         origins.append(_remember(run, origin))
         seconds.append(ranker.config.training["seconds"])
-        weights = [None, searches.bm25_weight(searches.scores(ranker))] if searches else [None]
-        reports.append(report_together(judged, ranker, weights))
+        found = score_together([*judged, *searches], ranker)
+        weights = [ranker.config.bm25_weight, *(each.bm25_weight(found[-1].by_question) for each in searches)]
+        known = zip(judged, found[: len(judged)], weights, strict=True)
+        reports.append([each.report_of(scores, weight) for each, scores, weight in known])
         test = reports[-1][0]
         console.print(f"seed {seed}: test MRR {test.model['MRR']:.3f} (BM25 {test.bm25['MRR']:.3f})")
     measured, *searched = [_measured(list(each)) for each in zip(*reports, strict=True)]

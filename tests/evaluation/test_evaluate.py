@@ -14,7 +14,8 @@ from ap_ranker.data.dataset import Answer, Dataset, Question, sample_questions
 from ap_ranker.data.reader import read_dataset
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation import evaluate as module
-from ap_ranker.evaluation.evaluate import EvaluationSet, evaluate, report_together
+from ap_ranker.evaluation.evaluate import EvaluationSet, evaluate, score_together
+from ap_ranker.evaluation.fusion import fuse
 from ap_ranker.evaluation.scoring import score_candidates
 from ap_ranker.ranking.bm25 import BM25
 from ap_ranker.ranking.ranker import Ranker
@@ -52,7 +53,7 @@ def test_scores_are_the_rankers(name: str, tmp_path: Path) -> None:
     )
     for question, scores in zip(questions, found.by_question, strict=True):
         direct = ranker.score(question.text, [answers[row].text for row in question.candidates or ()])
-        assert torch.allclose(torch.tensor(scores), direct, atol=1e-6)
+        assert torch.allclose(torch.tensor(scores).float(), direct, atol=1e-6)
 
 
 def test_report_by_hand(checkpoint: Path, pairs: Dataset) -> None:
@@ -71,22 +72,25 @@ def test_report_by_hand(checkpoint: Path, pairs: Dataset) -> None:
     assert EvaluationSet(dataset).bm25 == report.bm25
 
 
-def test_reports_together_are_the_single_ones(checkpoint: Path, pairs: Dataset) -> None:
+def test_scores_together_are_the_single_ones(checkpoint: Path, pairs: Dataset) -> None:
     ranker = Ranker.from_pretrained(checkpoint, "cpu")
     pools = [(2, 0), (1, 2), (0, 2)]
     pooled = [replace(each, candidates=rows) for each, rows in zip(pairs.questions, pools, strict=True)]
-    judged = [EvaluationSet(replace(pairs, questions=pooled)), EvaluationSet(pairs)]
+    others = [Question("9", "may I pause it", (1,))]
+    judged = [EvaluationSet(replace(pairs, questions=each)) for each in (pooled, pairs.questions, others)]
     with patch.object(module, "score_candidates", wraps=score_candidates) as scored:
-        found = report_together(judged, ranker, [None, 0.5])
+        found = score_together(judged, ranker)
         assert scored.call_count == 1
-    for report, alone in zip(found, judged, strict=True):
+    for scores, alone in zip(found, judged, strict=True):
         expected = alone.report(ranker)
+        assert [each.tolist() for each in scores.by_question] == [
+            pytest.approx(each.tolist(), abs=1e-6) for each in expected.scores
+        ]
+        report = alone.report_of(scores, 0.5)
         assert report.model == pytest.approx(expected.model)
-        assert (report.bm25, report.candidates) == (expected.bm25, expected.candidates)
-    assert ranker.config is not None and ranker.config.bm25_weight != 0.5
-    ranker.config = replace(ranker.config, bm25_weight=0.5)
-    assert found[1].fusion == pytest.approx(judged[1].report(ranker).fusion)
-    assert found[0].fusion != pytest.approx(judged[0].report(ranker).fusion)
+        assert report.fusion == pytest.approx(alone.measures(fuse(expected.scores, alone.bm25_scores, 0.5)))
+        assert 0 < report.seconds_per_question < 1
+        assert alone.report_of(scores, 0.0).fusion is None
 
 
 def test_many_answers_without_pools_are_fetched_by_bm25(

@@ -19,7 +19,7 @@ from ap_ranker.data.dataset import Dataset
 from ap_ranker.data.faq import DEFAULT_MATCH
 from ap_ranker.data.reader import read_dataset
 from ap_ranker.errors import InputError
-from ap_ranker.evaluation.evaluate import EvaluationSet, evaluate, report_together
+from ap_ranker.evaluation.evaluate import EvaluationSet, evaluate, score_together
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.training import runs as runs_module
 from ap_ranker.training.config import read_config
@@ -199,8 +199,9 @@ def test_a_row_grows_by_seeds_until_the_settings_change(tmp_path: Path) -> None:
 
 
 def test_a_seed_whose_checkpoint_has_no_fusion_counts_as_the_model_alone(checkpoint: Path, pairs: Dataset) -> None:
-    ranker, judged = Ranker.from_pretrained(checkpoint, "cpu"), [EvaluationSet(pairs)]
-    alone, both = (report_together(judged, ranker, [weight])[0] for weight in (0.0, -100.0))
+    judged = EvaluationSet(pairs)
+    (scores,) = score_together([judged], Ranker.from_pretrained(checkpoint, "cpu"))
+    alone, both = (judged.report_of(scores, weight) for weight in (0.0, -100.0))
     assert (alone.fusion, alone.fused) == (None, alone.model)
     assert both.fused == both.fusion != both.model
     found = run._measured([alone, both])
