@@ -264,14 +264,11 @@ def score_together(judged: Sequence[EvaluationSet], ranker: Ranker) -> list[Scor
         ranker: the model.
 
     Returns:
-        Scores whose `encode_seconds` are those of all sets together.
+        Scores whose times are those of all sets together.
     """
     first = judged[0]
     assert all(each.dataset.answers == first.dataset.answers for each in judged)
     questions = [question for each in judged for question in each.questions]
     scores = score_candidates(ranker, first.dataset, questions, [rows for each in judged for rows in each.pools])
-    rest, found = iter(scores.by_question), []
-    for each in judged:
-        own, share = list(islice(rest, len(each.questions))), len(each.questions) / len(questions)
-        found.append(replace(scores, by_question=own, question_seconds=share * scores.question_seconds))
-    return found
+    rest = iter(scores.by_question)
+    return [replace(scores, by_question=list(islice(rest, len(each.questions)))) for each in judged]

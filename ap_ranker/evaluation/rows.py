@@ -68,12 +68,9 @@ class ResultRow(ABC):
         Raises:
             InputError: as `read`.
         """
-        before = self.read(folder / "results.json")
-        row = self
-        for other in before:
-            if other.key == self.key:
-                row = self._joined_by(other)
-        rows = sorted([*(other for other in before if other.key != self.key), row], key=lambda each: each.key)
+        by_key = {other.key: other for other in self.read(folder / "results.json")}
+        row = by_key[self.key] = self._joined_by(by_key[self.key]) if self.key in by_key else self
+        rows = sorted(by_key.values(), key=lambda each: each.key)
         text = json.dumps([asdict(each) for each in rows], indent=1, sort_keys=True)
         write_whole(folder / "results.json", text + "\n")
         write_whole(folder / "results.md", render(rows))

@@ -88,9 +88,15 @@ def test_scores_together_are_the_single_ones(checkpoint: Path, pairs: Dataset) -
         ]
         report = alone.report_of(scores, 0.5)
         assert report.model == pytest.approx(expected.model)
+        assert (report.bm25, report.candidates) == (expected.bm25, expected.candidates)
         assert report.fusion == pytest.approx(alone.measures(fuse(expected.scores, alone.bm25_scores, 0.5)))
         assert 0 < report.seconds_per_question < 1
         assert alone.report_of(scores, 0.0).fusion is None
+        assert ranker.config is not None and ranker.config.bm25_weight != -100.0
+        fused = replace(ranker.config, bm25_weight=-100.0)  # of a checkpoint: what `report` takes
+        with patch.object(ranker, "config", fused):
+            assert alone.report_of(scores, -100.0).fusion == pytest.approx(alone.report(ranker).fusion)
+    assert judged[0].report_of(found[0], -100.0).fusion != pytest.approx(judged[0].report(ranker).fusion)
 
 
 def test_many_answers_without_pools_are_fetched_by_bm25(

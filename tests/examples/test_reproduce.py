@@ -170,7 +170,7 @@ def test_a_toy_run_twice(tmp_path: Path) -> None:
         assert found.test.bm25 == pytest.approx(report.bm25)
     assert (found.seeds, found.test.n_questions, found.test.unanswerable) == ([1, 2], 4, 1)
     assert (found.end_to_end, found.test.fusion) == (None, None)
-    assert found.command == ("python examples/reproduce/run.py examples/reproduce/wikiqa/toy.yaml --data data")
+    assert found.command == "python examples/reproduce/run.py examples/reproduce/wikiqa/toy.yaml --data data"
     assert str(tmp_path) not in before, "a user's paths are nobody's business"
     with (
         patch.object(runs_module, "train", side_effect=AssertionError("trained again")),
