@@ -18,6 +18,10 @@ logging.getLogger("bm25s").setLevel(logging.WARNING)  # it sets itself to DEBUG
 # What Lucene and Elasticsearch ship with (and the benchmark numbers we compare with use).
 K1, B = 1.2, 0.75
 
+BM25_SCORE, BM25_RANK = "bm25_score", "bm25_rank"
+"""Where a retriever leaves BM25's score, and the place from 1, in a document's meta: other components overwrite its
+score with their own."""
+
 
 class BM25:
     """An index of N texts.

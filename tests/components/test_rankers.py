@@ -517,14 +517,12 @@ def weighted(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("scale_score", [False, True])
-def test_fused_scores_are_the_models_plus_the_weighted_ones_that_documents_come_with(
-    weighted: Path, scale_score: bool
-) -> None:
-    documents = [replace(document, score=float(number * 5)) for number, document in enumerate(DOCUMENTS)]
+def test_fused_scores_are_the_models_plus_the_weighted_ones_of_bm25(weighted: Path, scale_score: bool) -> None:
+    documents = [replace(one, meta={"bm25_score": float(number * 5)}) for number, one in enumerate(DOCUMENTS)]
     alone = APRanker(model=weighted, device=CPU, scale_score=False).run(query=QUERY, documents=documents)["documents"]
     fused = APRanker(model=weighted, device=CPU, scale_score=scale_score, fuse_scores=True)
     found = fused.run(query=QUERY, documents=documents)["documents"]
-    given = {document.id: document.score for document in documents}
+    given = {document.id: document.meta["bm25_score"] for document in documents}
     expected = {document.id: document.score + 0.1 * given[document.id] for document in alone}
     if scale_score:
         expected = {name: 0.5 + math.atan(score) / math.pi for name, score in expected.items()}
@@ -539,10 +537,15 @@ def test_fusion_without_a_weight_changes_nothing(component: Component, checkpoin
     assert plain.run(query=QUERY, documents=DOCUMENTS) == fused.run(query=QUERY, documents=DOCUMENTS)
 
 
-def test_fusion_needs_the_scores_of_a_retriever(weighted: Path) -> None:
-    documents = [replace(DOCUMENTS[0], score=3.0), *DOCUMENTS[1:]]
-    with pytest.raises(ValueError, match="2 of 3 have none"):
-        APRanker(model=weighted, device=CPU, fuse_scores=True).run(query=QUERY, documents=documents)
+def test_fusion_needs_bm25s_score_of_every_document(weighted: Path, caplog: pytest.LogCaptureFixture) -> None:
+    documents = [replace(DOCUMENTS[0], meta={"bm25_score": 3.0}), *DOCUMENTS[1:]]
+    ranker = APRanker(model=weighted, device=CPU, fuse_scores=True)
+    alone = APRanker(model=weighted, device=CPU)
+    for _ in range(2):
+        assert ranker.run(query=QUERY, documents=documents) == alone.run(query=QUERY, documents=documents)
+    assert [record.getMessage().split(":")[0] for record in caplog.records] == [
+        "fuse_scores is on, but 2 of 3 documents came without meta['bm25_score']"
+    ]
 
 
 # --- reasons ----------------------------------------------------------------------------------------------------------
@@ -633,7 +636,7 @@ def calibrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("fuse", [False, True])
 def test_scaled_scores_of_a_calibrated_checkpoint_are_probabilities(calibrated: Path, fuse: bool) -> None:
-    documents = [replace(document, score=float(number * 5)) for number, document in enumerate(DOCUMENTS)]
+    documents = [replace(one, meta={"bm25_score": float(number * 5)}) for number, one in enumerate(DOCUMENTS)]
     ranker = AnswerRanker(model=calibrated, device=CPU, fuse_scores=fuse)
     raw = ranker.run(query=QUERY, documents=documents, scale_score=False)["documents"]
     found = ranker.run(query=QUERY, documents=documents)["documents"]

@@ -20,7 +20,7 @@ from haystack.utils import expit
 from haystack.utils.filters import document_matches_filter
 
 from ap_ranker.errors import InputError
-from ap_ranker.ranking.bm25 import K1, B
+from ap_ranker.ranking.bm25 import BM25_RANK, BM25_SCORE, K1, B
 from haystack_integrations.document_stores.ap_ranker.documents import Documents, FolderDocuments, Index, MemoryDocuments
 from haystack_integrations.document_stores.ap_ranker.metadata import MetadataQueries
 
@@ -71,6 +71,19 @@ class BM25SDocumentStore(MetadataQueries):
         self._documents: Documents = MemoryDocuments() if self.path is None else FolderDocuments(Path(self.path))
         self._index: tuple[str, Index] | None = None
 
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy has its own documents if they are in memory, and reads the same folder if they are in one."""
+        state = {"path": self.path, "k1": self.k1, "b": self.b}
+        if self.path is not None:
+            return state
+        with self._lock:
+            return {**state, "documents": self.filter_documents()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["path"], state["k1"], state["b"])  # type: ignore[misc]
+        if documents := state.get("documents"):
+            self.write_documents(documents)
+
     def to_dict(self) -> dict[str, Any]:
         """The store as basic types, without its documents."""
         return default_to_dict(self, path=self.path, k1=self.k1, b=self.b)
@@ -79,6 +92,12 @@ class BM25SDocumentStore(MetadataQueries):
     def from_dict(cls, data: dict[str, Any]) -> Self:
         """The store of a dictionary that `to_dict` made, or that YAML holds."""
         return default_from_dict(cls, data)
+
+    def warm_up(self) -> None:
+        """Open the folder and build or load the index, if that has not been done, so that no query waits for it."""
+        if self._index is None:
+            with self._transaction():
+                self._current_index()
 
     def close(self) -> None:
         """Let go of the folder's files; the next use opens them again. Documents in memory stay."""
@@ -175,7 +194,8 @@ class BM25SDocumentStore(MetadataQueries):
             scale_score: map the scores to 0.5..1 as `InMemoryDocumentStore` does, by 1 / (1 + exp(-score / 8)).
 
         Returns:
-            Copies with their scores.
+            Copies with their scores; in the meta of each, `bm25_score` is the score before scaling, and `bm25_rank` its
+            place, from 1.
 
         Raises:
             ValueError: an empty query.
@@ -196,7 +216,14 @@ class BM25SDocumentStore(MetadataQueries):
             )
             matching = (pair for pair in fetched if not filters or document_matches_filter(filters, pair[0]))
             found = list(islice(matching, top_k))
-        return [_copy(document, score=expit(score / _SCALE) if scale_score else score) for document, score in found]
+        return [
+            replace(
+                document,
+                meta={**deepcopy(document.meta), BM25_SCORE: score, BM25_RANK: rank},
+                score=expit(score / _SCALE) if scale_score else score,
+            )
+            for rank, (document, score) in enumerate(found, start=1)
+        ]
 
     @contextmanager
     def _transaction(self, *, write: bool = False) -> Iterator[Documents]:
@@ -252,9 +279,9 @@ def _matching(documents: Iterable[Document], filters: dict[str, Any]) -> Iterato
     return (document for document in documents if document_matches_filter(filters, document))
 
 
-def _copy(document: Document, **changes: Any) -> Document:
+def _copy(document: Document) -> Document:
     """With its own meta: what others do with theirs must not reach the store."""
-    return replace(document, meta=deepcopy(document.meta), **changes)
+    return replace(document, meta=deepcopy(document.meta))
 
 
 def _checked(document: object) -> Document:

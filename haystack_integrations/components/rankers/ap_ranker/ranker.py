@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
+import threading
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-import torch
 from haystack import Document, component, default_from_dict, default_to_dict, tracing
 from haystack.utils import ComponentDevice, Secret
 from haystack.utils.misc import _deduplicate_documents
@@ -19,11 +20,23 @@ from haystack.utils.misc import _deduplicate_documents
 from ap_ranker.errors import InputError
 from ap_ranker.models.registry import MODELS
 from ap_ranker.models.spec import Family
+from ap_ranker.ranking.bm25 import BM25_SCORE
 from ap_ranker.ranking.cache import CacheInfo, EncodingCache
-from ap_ranker.ranking.calibration import FUSED, MODEL, Calibration, key
 from ap_ranker.ranking.explanation import Explanation, no_attention
+from ap_ranker.ranking.policy import AnswerPolicy, check_limits
 from ap_ranker.ranking.precision import Precision
 from ap_ranker.ranking.ranker import BATCH_SIZE, Ranker
+
+logger = logging.getLogger(__name__)
+
+CROSS_ENCODERS_OWN = {
+    "trust_remote_code": False,
+    "model_kwargs": None,
+    "tokenizer_kwargs": None,
+    "config_kwargs": None,
+    "backend": "torch",
+}
+"""Parameters of `SentenceTransformersSimilarityRanker` that mean nothing here, and the values that ask for nothing."""
 
 
 @component
@@ -98,10 +111,10 @@ class AnswerRanker:
                 go first. A document is encoded again only when its text has changed. 0: no cache.
             cache_precision: of their numbers: `float32`, `float16` (half the memory) or `int8` (a quarter).
             encodings: a folder that `ap-ranker encode` wrote with this checkpoint: documents in it need no encoding.
-            fuse_scores: add BM25's score, which the documents come with, to the model's, with the weight that training
-                found best (0 where it does not help). It holds for Lucene's BM25, so for `BM25SRetriever` and
-                Elasticsearch, not for other retrievers' scores. Without a calibration, scaled scores are then
-                1/2 + arctan(s) / pi.
+            fuse_scores: add BM25's score to the model's, with the weight that training found best (0 where it does not
+                help). It is read from `meta["bm25_score"]`, where `BM25SRetriever` and, behind Elasticsearch,
+                `LuceneScores` put it. If a document comes without one, nothing is added to any, and a warning says so
+                once. Without a calibration, scaled fused scores are 1/2 + arctan(s) / pi.
             precision: leave out documents so that this share of the best ones that remain is right, as far as the
                 questions that the checkpoint was calibrated with tell; one of the precisions given to `ap-ranker
                 calibrate`. It takes the place of `score_threshold`.
@@ -117,7 +130,7 @@ class AnswerRanker:
             ValueError: `top_k` is not positive, no such `cache_precision`, or both `score_threshold` and `precision`.
         """
         _check_top_k(top_k)
-        _check_limits(score_threshold, precision)
+        check_limits(score_threshold, precision)
         if cache_precision not in list(Precision):
             raise ValueError(f"cache_precision must be one of {', '.join(Precision)}, but got {cache_precision}")
         self.model = str(model)
@@ -139,32 +152,57 @@ class AnswerRanker:
         self.fuse_scores = fuse_scores
         self.precision = precision
         self.explain = explain
+        self._forget()
+
+    def _forget(self) -> None:
         self._ranker: Ranker | None = None
+        self._loading = threading.Lock()
+        self._has_warned = False
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what is loaded: a copy loads its own checkpoint when it is first used."""
+        return {name: value for name, value in vars(self).items() if name not in ("_ranker", "_loading")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._forget()
+        vars(self).update(state)
 
     def warm_up(self) -> None:
-        """Load the checkpoint, if that has not been done.
+        """Load the checkpoint, if that has not been done; threads that come meanwhile wait for it.
 
-        Raises:
-            InputError: there is none at `model`, it is damaged, its model is of another family or, with `explain`,
-                without attention, `encodings` are not its own, or it was not calibrated for `precision`.
+        :raises InputError: There is none at `model`, it is damaged, its model is of another family or, with `explain`,
+            without attention, `encodings` are not its own, or it was not calibrated for `precision`.
         """
-        if self._ranker is None:
-            token = self.token.resolve_value() if self.token else None
-            cache = EncodingCache(self.cache_megabytes * 10**6, Precision(self.cache_precision))
-            ranker = Ranker.from_pretrained(
-                self.model,
-                self.device.to_torch_str(),
-                token,
-                cache=cache if self.cache_megabytes else None,
-                encodings=self.encodings,
-            )
-            assert ranker.config is not None
-            self._check_family(ranker.config.model)
-            if self.explain and not MODELS[ranker.config.model].weighs:
-                raise InputError(f"{self.model}: {no_attention(ranker.config.model)} Or set explain to false.")
-            if self.precision is not None:
-                self._threshold(ranker, self.precision)
-            self._ranker = ranker
+        self._loaded()
+
+    async def warm_up_async(self) -> None:
+        """As `warm_up`, in a thread, so that the event loop stays free."""
+        await asyncio.to_thread(self.warm_up)
+
+    def _loaded(self) -> Ranker:
+        with self._loading:
+            if self._ranker is None:
+                self._ranker = self._load()
+            return self._ranker
+
+    def _load(self) -> Ranker:
+        token = self.token.resolve_value() if self.token else None
+        cache = EncodingCache(self.cache_megabytes * 10**6, Precision(self.cache_precision))
+        ranker = Ranker.from_pretrained(
+            self.model,
+            self.device.to_torch_str(),
+            token,
+            cache=cache if self.cache_megabytes else None,
+            encodings=self.encodings,
+        )
+        assert ranker.config is not None
+        self._check_family(ranker.config.model)
+        if self.explain and not MODELS[ranker.config.model].weighs:
+            raise InputError(f"{self.model}: {no_attention(ranker.config.model)} Or set explain to false.")
+        if self.precision is not None:
+            policy = self._policy(ranker)
+            policy.threshold(self.precision, fused=policy.bm25_weight != 0)
+        return ranker
 
     @property
     def cache_info(self) -> CacheInfo | None:
@@ -202,8 +240,20 @@ class AnswerRanker:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
-        """The component of a dictionary that `to_dict` made, or that YAML holds."""
-        return default_from_dict(cls, data)
+        """The component of a dictionary that `to_dict` made, or that YAML holds.
+
+        A dictionary of `SentenceTransformersSimilarityRanker` will do, once it names this class and a checkpoint.
+
+        :raises InputError: It sets what only a cross-encoder has, such as `model_kwargs`.
+        """
+        parameters = dict(data.get("init_parameters", {}))
+        foreign = {name: parameters.pop(name) for name in CROSS_ENCODERS_OWN if name in parameters}
+        if wrong := {name: value for name, value in foreign.items() if value and value != CROSS_ENCODERS_OWN[name]}:
+            raise InputError(
+                f"{cls.__name__}: expected the parameters of an ap-ranker component, found some that only a "
+                f"cross-encoder has: {', '.join(f'{name}: {value}' for name, value in wrong.items())}. Delete them."
+            )
+        return default_from_dict(cls, {**data, "init_parameters": parameters})
 
     @component.output_types(documents=list[Document])
     def run(
@@ -218,52 +268,43 @@ class AnswerRanker:
     ) -> dict[str, list[Document]]:
         """Rank documents; of several with the same id, the one with the highest score is kept.
 
-        Args:
-            query: what the user asked.
-            documents: the candidates; their content (an absent one counts as empty) is matched with the query.
-            top_k: overrides the value of the component, as do the others.
-            scale_score: see the component.
-            score_threshold: see the component.
-            precision: see the component; it and `score_threshold` each take the place of both of the component's.
-
-        Returns:
-            `documents`: copies with their new scores, best first; equal scores keep the given order.
-
-        Raises:
-            ValueError: `top_k` is not positive; both `score_threshold` and `precision`; with `fuse_scores`, a document
-                comes without a score.
-            InputError: the checkpoint cannot be loaded, or was not calibrated for `precision`.
+        :param query: The question of the user.
+        :param documents: The candidates. The content of each is matched with the query; an absent content counts as
+            empty.
+        :param top_k: The maximum number of documents to return. By default, the component's `top_k`.
+        :param scale_score: Whether to map the scores to the interval from 0 to 1, where higher is better. By default,
+            the component's `scale_score`.
+        :param score_threshold: The lowest score of a document that is returned, after scaling, if any. By default, the
+            component's. Not to be combined with `precision`.
+        :param precision: The share of first answers that are to be right, such as 0.9: documents that are not good
+            enough for it are left out. The checkpoint must be calibrated for this value. By default, the component's.
+        :returns: `documents`: copies with their new scores, best first; equal scores keep the given order.
+        :raises ValueError: `top_k` is not positive, or both `score_threshold` and `precision` are given.
+        :raises InputError: The checkpoint cannot be loaded, or was not calibrated for `precision`.
         """
         top_k = self.top_k if top_k is None else top_k
         scale_score = self.scale_score if scale_score is None else scale_score
-        _check_limits(score_threshold, precision)
+        check_limits(score_threshold, precision)
         if score_threshold is None and precision is None:
             score_threshold, precision = self.score_threshold, self.precision
         _check_top_k(top_k)
         if not documents:
             return {"documents": []}
-        self.warm_up()
-        assert self._ranker is not None
+        ranker = self._loaded()
         candidates = _deduplicate_documents(documents)
         question, texts = self._question(query), [self._text(document) for document in candidates]
-        self._trace(question, texts)
-        scores = self._ranker.score(question, texts, self.batch_size)
-        weight = self._weight(self._ranker)
-        if weight:
-            scores = scores + weight * torch.tensor(_bm25_scores(candidates))
-        calibration = self._calibration(self._ranker)
-        probabilities = calibration.probabilities(scores.numpy()).tolist() if calibration else None
-        raw = shown = scores.tolist()
-        if scale_score:
-            shown = probabilities or self._scaled(self._ranker, scores).tolist()
-        compared, least = shown, score_threshold
-        if precision is not None:
-            least = self._threshold(self._ranker, precision)
-            compared = probabilities or []  # there are some, or there were no threshold
-        order = sorted(range(len(candidates)), key=lambda row: -raw[row])  # scaling may make scores equal
-        kept = [row for row in order if least is None or compared[row] >= least]
-        best = [replace(candidates[row], score=shown[row]) for row in kept[:top_k]]
-        return {"documents": [self._explained(query, document) for document in best] if self.explain else best}
+        self._trace(ranker, question, texts)
+        policy = self._policy(ranker)
+        answers = policy.answers(
+            ranker.score(question, texts, self.batch_size),
+            self._bm25_scores(documents, candidates) if policy.bm25_weight else None,
+            top_k=top_k,
+            scale_score=scale_score,
+            score_threshold=score_threshold,
+            precision=precision,
+        )
+        best = [replace(candidates[row], score=score) for row, score in answers]
+        return {"documents": [self._explained(ranker, query, one) for one in best] if self.explain else best}
 
     @component.output_types(documents=list[Document])
     async def run_async(
@@ -287,39 +328,42 @@ class AnswerRanker:
             precision=precision,
         )
 
-    def _trace(self, question: str, texts: list[str]) -> None:
+    def _policy(self, ranker: Ranker) -> AnswerPolicy:
+        assert ranker.config is not None
+        weight = ranker.config.bm25_weight if self.fuse_scores else 0.0
+        return AnswerPolicy(self.model, weight, ranker.config.calibration, ranker.model.scale)
+
+    def _bm25_scores(self, documents: list[Document], candidates: list[Document]) -> list[float] | None:
+        """BM25's scores of the candidates; `None` if it did not fetch all of them, and a warning the first time.
+
+        A joiner may keep the copy that another retriever fetched, so the score is looked for in every copy.
+        """
+        scores = {one.id: _bm25_score(one) for one in documents if one.meta.get(BM25_SCORE) is not None}
+        unknown = sum(one.id not in scores for one in candidates)
+        if not unknown:
+            return [scores[one.id] for one in candidates]
+        if not self._has_warned:
+            self._has_warned = True
+            logger.warning(
+                "fuse_scores is on, but %d of %d documents came without meta[%r]: BM25's score is not added, and "
+                "probabilities and thresholds are those of the model alone. Retrieve with BM25SRetriever, put "
+                "LuceneScores behind Elasticsearch, or set fuse_scores to false. This is said once.",
+                unknown,
+                len(candidates),
+                BM25_SCORE,
+            )
+        return None
+
+    def _trace(self, ranker: Ranker, question: str, texts: list[str]) -> None:
         """Tell the span of this run, if Haystack traces, what is ranked; texts only where content may be traced."""
         if not tracing.is_tracing_enabled() or (span := tracing.tracer.current_span()) is None:
             return
-        assert self._ranker is not None
-        assert self._ranker.config is not None
-        tags = {"model": self.model, "architecture": self._ranker.config.model, "candidates": len(texts)}
-        if self._ranker.cache is not None:
-            tags["cache_hits"] = self._ranker.cache.count(texts)
+        assert ranker.config is not None
+        tags = {"model": self.model, "architecture": ranker.config.model, "candidates": len(texts)}
+        if ranker.cache is not None:
+            tags["cache_hits"] = ranker.cache.count(texts)
         span.set_tags({f"ap_ranker.{name}": value for name, value in tags.items()})
         span.set_content_tag("ap_ranker.question", question)
-
-    def _scaled(self, ranker: Ranker, scores: torch.Tensor) -> torch.Tensor:
-        """What stands for probabilities without a calibration."""
-        return 0.5 + scores.atan() / math.pi if self._weight(ranker) else ranker.model.scale(scores)
-
-    def _weight(self, ranker: Ranker) -> float:
-        return ranker.config.bm25_weight if self.fuse_scores and ranker.config else 0.0
-
-    def _calibration(self, ranker: Ranker) -> Calibration | None:
-        """That of the scores that the component ranks by."""
-        return ranker.config.calibration.get(FUSED if self._weight(ranker) else MODEL) if ranker.config else None
-
-    def _threshold(self, ranker: Ranker, precision: float) -> float:
-        calibration = self._calibration(ranker)
-        found = calibration.threshold(precision) if calibration else None
-        if found is None:
-            stored = f"one for {', '.join(calibration.thresholds) or 'none'}" if calibration else "one without any"
-            raise InputError(
-                f"{self.model}: expected a checkpoint calibrated for precision {key(precision)}, found {stored}. "
-                f"Calibrate it: ap-ranker calibrate {self.model} DEV --precision {key(precision)}"
-            )
-        return found
 
     def _check_family(self, found: str) -> None:
         family = MODELS[found].family
@@ -343,14 +387,11 @@ class AnswerRanker:
         Raises:
             InputError: the checkpoint cannot be loaded, or its model weighs no words.
         """
-        self.warm_up()
-        assert self._ranker is not None
         question, answer = self._question(query), self._text(document)
-        return question, answer, self._ranker.explain(question, answer)
+        return question, answer, self._loaded().explain(question, answer)
 
-    def _explained(self, query: str, document: Document) -> Document:
-        assert self._ranker is not None
-        sides = self._ranker.weigh(self._question(query), self._text(document))  # its score is known already
+    def _explained(self, ranker: Ranker, query: str, document: Document) -> Document:
+        sides = ranker.weigh(self._question(query), self._text(document))  # its score is known already
         reasons = {
             side: [asdict(token) for token in tokens]
             for side, tokens in zip(("question", "answer"), sides, strict=True)
@@ -411,22 +452,14 @@ class ABCNNRanker(AnswerRanker):
     family = "abcnn"
 
 
-def _bm25_scores(documents: list[Document]) -> list[float]:
-    scores = [document.score for document in documents if document.score is not None]
-    if len(scores) < len(documents):
-        raise ValueError(
-            f"fuse_scores needs the score that BM25 gave each document, but {len(documents) - len(scores)} of "
-            f"{len(documents)} have none. Connect a BM25 retriever, or set fuse_scores to false."
-        )
-    return scores
-
-
-def _check_limits(score_threshold: float | None, precision: float | None) -> None:
-    if score_threshold is not None and precision is not None:
-        raise ValueError(
-            "score_threshold and precision both say which documents to leave out; expected one of them, but got "
-            f"{score_threshold} and {precision}"
-        )
+def _bm25_score(document: Document) -> float:
+    score = document.meta[BM25_SCORE]
+    if isinstance(score, (int, float)) and math.isfinite(score):
+        return float(score)
+    raise InputError(
+        f"Document {document.id!r}: expected meta[{BM25_SCORE!r}] to be the number that a BM25 retriever wrote, found "
+        f"{score!r}. Rename that field of the documents, or set fuse_scores to false."
+    )
 
 
 def _check_top_k(top_k: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, Self
 
 from haystack import Document, component, default_from_dict, default_to_dict, tracing
@@ -55,6 +56,17 @@ class BM25SRetriever:
         self.scale_score = scale_score
         self.filter_policy = filter_policy
 
+    def warm_up(self) -> None:
+        """Open the store and build or load its index, if that has not been done, so that no query waits for it.
+
+        :raises InputError: The store's folder holds something else, or is damaged.
+        """
+        self.document_store.warm_up()
+
+    async def warm_up_async(self) -> None:
+        """As `warm_up`, in a thread, so that the event loop stays free."""
+        await asyncio.to_thread(self.warm_up)
+
     def close(self) -> None:
         """Let go of the store's files; a later `run` opens them again."""
         self.document_store.close()
@@ -88,19 +100,17 @@ class BM25SRetriever:
     ) -> dict[str, list[Document]]:
         """Find documents.
 
-        Args:
-            query: what the user asked.
-            filters: see the component and its `filter_policy`.
-            top_k: overrides the value of the component, as does the next one; 0 finds nothing.
-            scale_score: see the component.
-
-        Returns:
-            `documents`: copies with their scores, best first. Those that share no word with the query are left out.
-
-        Raises:
-            ValueError: an empty query, or a negative `top_k`.
-            FilterError: `filters` are no filters.
-            InputError: the store's folder holds something else, or is damaged.
+        :param query: The question of the user. Must not be empty.
+        :param filters: Haystack filters on the documents' meta; only documents that match are returned. The component's
+            `filter_policy` says whether they replace the component's filters or are merged with them.
+        :param top_k: The maximum number of documents to return; 0 finds nothing. By default, the component's `top_k`.
+        :param scale_score: Whether to map the scores to the interval from 0.5 to 1. By default, the component's
+            `scale_score`.
+        :returns: `documents`: copies with their scores, best first. Those that share no word with the query are left
+            out. In the meta of each, `bm25_score` is the score before scaling, and `bm25_rank` its place, from 1.
+        :raises ValueError: The query is empty, or `top_k` is negative.
+        :raises FilterError: `filters` are no filters.
+        :raises InputError: The store's folder holds something else, or is damaged.
         """
         settings = self._settings(filters, top_k, scale_score)
         return _traced(self.document_store.bm25_retrieval(query, *settings), settings[1])

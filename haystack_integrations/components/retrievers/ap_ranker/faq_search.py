@@ -140,20 +140,18 @@ class FAQSearch:
         ) -> dict[str, list[Document]]:
             """Find answers.
 
-            Args:
-                query: what the user asked.
-                filters: which documents BM25 may fetch.
-                top_k: overrides the value of the component, as do the others.
-                score_threshold: see the component.
-                precision: see the component.
-
-            Returns:
-                `documents`: copies with their scores, best first; none if no document shares a word with the query, or
-                none is good enough.
-
-            Raises:
-                InputError: the checkpoint or the FAQ file cannot be read.
-                PipelineRuntimeError: an empty query, or settings that the retriever or the ranker refuses.
+            :param query: The question of the user. Must not be empty.
+            :param filters: Haystack filters on the documents' meta; only documents that match are searched.
+            :param top_k: The maximum number of documents to return. By default, the component's `top_k`.
+            :param score_threshold: The lowest score, from 0 to 1, of a document that is returned. By default, the
+                component's. Not to be combined with `precision`.
+            :param precision: The share of first answers that are to be right, such as 0.9: documents that are not good
+                enough for it are left out. The checkpoint must be calibrated for this value. By default, the
+                component's.
+            :returns: `documents`: copies with their scores, best first; none if no document shares a word with the
+                query, or none is good enough.
+            :raises InputError: The checkpoint or the FAQ file cannot be read.
+            :raises PipelineRuntimeError: The query is empty, or the retriever or the ranker refuses a parameter.
             """
             ...
 
@@ -187,13 +185,13 @@ class _FAQFileRetriever(BM25SRetriever):
         self._is_read = False
 
     def warm_up(self) -> None:
-        """Read the file, if that has not been done.
+        """Read the file and index it, if that has not been done.
 
-        Raises:
-            InputError: it cannot be read.
+        :raises InputError: It cannot be read.
         """
         if not self._is_read:
             documents = [to_document(entry, self._match) for entry in read_faq(self._path)]
             # Entries may be equal; and another thread may be here at the same time.
             self.document_store.write_documents(documents, policy=DuplicatePolicy.SKIP)
             self._is_read = True
+        BM25SRetriever.warm_up(self)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from haystack import Document, component
 
 from ap_ranker.errors import InputError
-from ap_ranker.ranking.bm25 import K1
+from ap_ranker.ranking.bm25 import BM25_RANK, BM25_SCORE, K1
 
 
 @component
@@ -35,10 +35,18 @@ class LuceneScores:
     def run(self, documents: list[Document]) -> dict[str, list[Document]]:
         """Divide the documents' scores by k1 + 1.
 
-        Returns:
-            `documents`: copies in the same order; a document without a score stays as it is.
+        :param documents: What `ElasticsearchBM25Retriever` found, best first.
+        :returns: `documents`: copies in the same order; each has its score in `meta["bm25_score"]`, too, where a ranker
+            with `fuse_scores` reads it, and its place, from 1, in `meta["bm25_rank"]`. A document without a score stays
+            as it is.
         """
-        divisor = self.k1 + 1
         return {
-            "documents": [one if one.score is None else replace(one, score=one.score / divisor) for one in documents]
+            "documents": [
+                one if one.score is None else self._on_lucenes_scale(one, one.score, rank)
+                for rank, one in enumerate(documents, start=1)
+            ]
         }
+
+    def _on_lucenes_scale(self, document: Document, score: float, rank: int) -> Document:
+        score /= self.k1 + 1
+        return replace(document, score=score, meta={**document.meta, BM25_SCORE: score, BM25_RANK: rank})
