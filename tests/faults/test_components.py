@@ -8,6 +8,7 @@ import json
 import logging
 import pickle
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -61,6 +62,7 @@ def loads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     def counted(cls: type[Ranker], source: str, *args: object, **kwargs: object) -> Ranker:
         loaded.append(source)
+        time.sleep(0.05)  # as long as a small checkpoint takes from a cold disk
         return original(cls, source, *args, **kwargs)
 
     monkeypatch.setattr(Ranker, "from_pretrained", classmethod(counted))
