@@ -215,6 +215,8 @@ def _system_error(error: Exception) -> tuple[int | None, str] | None:
     text = str(error)
     if number := re.search(r"\(os error (\d+)\)", text):  # of safetensors and tokenizers
         return int(number[1]), os.strerror(int(number[1]))
-    if isinstance(error, RuntimeError) and re.search(r"inline_container\.cc|PytorchStreamWriter", text):  # of torch
+    if isinstance(error, RuntimeError) and re.search(
+        r"inline_container\.cc|PytorchStreamWriter|iostream error", text
+    ):  # of torch
         return errno.ENOSPC, "the disk took a part of it only"
     return None

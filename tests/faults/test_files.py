@@ -73,6 +73,15 @@ def test_a_full_disk_is_one_message_and_leaves_no_trace(writer: str, disk: Path)
         assert list(disk.iterdir()) == []
 
 
+def test_torch_on_a_disk_that_is_nearly_full(disk: Path) -> None:
+    """Which of its messages it gives depends on where in the file the room ends."""
+    for number in range(12):
+        fill(disk, leave=4 * (number % 3))
+        with pytest.raises(InputError, match="cannot be written"), written_whole(disk / "file") as draft:
+            torch.save({str(key): torch.zeros(150) for key in range(14 + number)}, draft)
+        assert [path.name for path in disk.iterdir()] == ["filler"]
+
+
 def test_what_was_there_survives_a_full_disk(disk: Path) -> None:
     (disk / "folder").mkdir()
     for path in (disk / "file", disk / "folder" / "file"):
