@@ -1,4 +1,4 @@
-"""Each command on a disk that is full or may not be written: one message that names the place, and nothing half-made."""
+"""Each command on a disk that is full or may not be written: one message with the place, and nothing half-made."""
 
 from __future__ import annotations
 
@@ -7,21 +7,26 @@ from pathlib import Path
 
 import pytest
 import yaml
-from conftest import ROOT, TEXTS, write_checkpoint
+from conftest import ROOT, write_checkpoint
 from disks import MountError, fill, read_only, small_disk
 from typer.testing import CliRunner
 
 from ap_ranker.cli.main import app
 from ap_ranker.errors import InputError
 
-ROWS = "question,answer\n" + "".join(f'"{q}","{a}"\n' for q, a in zip(TEXTS[::2], TEXTS[1::2], strict=True))
+ANSWERS = [(word, f"all about the {word}") for word in ("parcel", "refund", "battery", "helmet", "invoice", "account")]
+PATTERNS = {
+    "train": ("where is my {}", "the {} is gone"),
+    "dev": ("a new {} please", "how much is a {}", "send the {}", "which {} fits"),
+    "test": ("a {} for me", "take the {} back"),
+}
 SETTINGS = "model: ap-cnn\noptions: {filters: 4}\nembedding_size: 4\nbatch_size: 4\nepochs: 1\n"
 
 COMMANDS = {
     "train": "train data --config data/settings.yaml --output disk/new",
     "train over another": "train data --config data/settings.yaml --output disk/c --overwrite",
     "tune": "tune data --config data/settings.yaml --space data/space.yaml --trials 1 --output disk/new",
-    "compare": "compare data --models ap-cnn --config data/settings.yaml --seeds 1 --output disk/new",
+    "compare": "compare data --models ap-cnn:filters=4 --epochs 1 --output disk/new",
     "calibrate": "calibrate disk/c data",
     "calibrate --json": "calibrate c data --json disk/new.json",
     "calibrate --plot": "calibrate c data --plot disk/new.png",
@@ -30,7 +35,7 @@ COMMANDS = {
     "encode": "encode c data/train.csv --output disk/new",
     "check --json": "check data --json disk/new.json",
     "check --fix": "check data/train.csv --fix disk/new.csv",
-    "explain": "explain c where open --output disk/new.html",
+    "explain": "explain c --question where --answer here --output disk/new.html",
     "index": "index data/train.csv --pipeline disk.yaml",
 }
 
@@ -38,8 +43,9 @@ COMMANDS = {
 @pytest.fixture
 def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (tmp_path / "data").mkdir()
-    for name in ("train.csv", "dev.csv", "test.csv"):
-        (tmp_path / "data" / name).write_text(ROWS)
+    for name, patterns in PATTERNS.items():
+        rows = [f"{pattern.format(word)},{answer}\n" for word, answer in ANSWERS for pattern in patterns]
+        (tmp_path / "data" / f"{name}.csv").write_text("question,answer\n" + "".join(rows))
     (tmp_path / "data" / "settings.yaml").write_text(SETTINGS)
     (tmp_path / "data" / "space.yaml").write_text("learning_rate: [0.01, 0.02]\n")
     declared = yaml.safe_load((ROOT / "pipelines" / "faq_search.yaml").read_text())
@@ -98,5 +104,8 @@ def test_ask_on_a_read_only_disk(disk: Path) -> None:
     result = CliRunner().invoke(app, ["index", "data/train.csv", "--pipeline", "disk.yaml"])
     assert result.exception is None, result.output
     with read_only(disk):
-        result = CliRunner().invoke(app, ["ask", TEXTS[0], "--pipeline", "disk.yaml"])
-    assert result.exception is None and TEXTS[1] in " ".join(result.output.split()), (result.output, result.exception)
+        result = CliRunner().invoke(app, ["ask", "my parcel", "--pipeline", "disk.yaml"])
+    assert result.exception is None and ANSWERS[0][1] in " ".join(result.output.split()), (
+        result.output,
+        result.exception,
+    )
