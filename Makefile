@@ -13,7 +13,7 @@ CHECKPOINT := checkpoints/faq
 # What `make benchmark` measures: a folder of data. InsuranceQA is large enough for all of it.
 DATA ?= examples/faq
 
-.PHONY: install demo benchmark test test-slow lint clean
+.PHONY: install demo benchmark test test-slow crash lint clean
 
 install: $(INSTALLED)
 
@@ -43,6 +43,9 @@ test: $(INSTALLED)  ## all tests but the slow ones
 
 test-slow: $(INSTALLED)  ## the slow ones: real training on the example FAQ
 	$(BIN)/python -m pytest -m slow
+
+crash: $(INSTALLED)  ## kill every command at 200 moments and fill its disk 20 times: nothing that was kept may be lost
+	cd tests && PYTHONPATH=..:. ../$(BIN)/python -m crash.run
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .

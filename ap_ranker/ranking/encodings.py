@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from ap_ranker.errors import InputError
-from ap_ranker.files import write_whole, written_aside
+from ap_ranker.files import make_folder, write_first, written_aside
 from ap_ranker.ranking.checkpoint import CONFIG, TOKENIZER, WEIGHTS
 from ap_ranker.ranking.precision import Precision, ReducedStates, is_per_token
 
@@ -165,8 +165,8 @@ def read_manifest(folder: Path) -> Manifest:
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Begin a folder."""
-    folder.mkdir(parents=True, exist_ok=True)
-    write_whole(folder / MANIFEST, json.dumps(asdict(manifest), indent=2) + "\n")
+    make_folder(folder)
+    write_first(folder / MANIFEST, json.dumps(asdict(manifest), indent=2) + "\n")
 
 
 def write_shard(folder: Path, name: str, keys: Sequence[bytes], batches: Sequence[ReducedStates]) -> None:
