@@ -112,7 +112,7 @@ def use_command(folder: Path) -> None:
     expect(code in EXIT_CODES, f"exit code {code}: {errors[:300]}")
     expect("Traceback" not in output + errors, f"a traceback was printed: {errors[-300:]}")
     expect("\x1b" not in output + errors, f"an escape sequence was printed: {(output + errors)[:300]!r}")
-    if code == 2 and "Usage:" not in errors:
+    if code == 2 and "─ Error ─" not in errors:  # which is how typer tells of an option that it does not know
         message = errors[errors.find("Error:") :].strip()
         expect(message.startswith("Error:"), f"no message: {errors[-300:]!r}")
         expect(message.count("\n") < 3, f"a message of many lines: {message[:300]!r}")

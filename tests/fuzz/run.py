@@ -6,7 +6,7 @@
 
 Each input is read in a worker, a process forked from this one, which has imported everything. Verdicts: `ok` and
 `refused` (a documented exception with a short message) are fine. TRACEBACK (any other exception), NONSENSE (see
-`Nonsense`), HANG (over 10 s), MEMORY (over 2 GB) and CRASH (the process died) are faults; the folder of each is kept.
+`Nonsense`), HANG (over 10 s of the processor, or 30 s of waiting), MEMORY (over 2 GB) and CRASH (the process died) are faults; the folder of each is kept.
 """
 
 from __future__ import annotations
@@ -16,25 +16,30 @@ import faulthandler
 import os
 import resource
 import shutil
+import signal
 import sys
 import tempfile
 import time
 import traceback
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from importlib import import_module
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from random import Random, SystemRandom
+from typing import TextIO
 
 os.environ |= {"HF_HUB_OFFLINE": "1", "HAYSTACK_TELEMETRY_ENABLED": "false", "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
 
 from . import command_targets, data_targets, search_targets
 from .target import Nonsense, Target
 
-HANG_SECONDS = 10
+MODULES = "modules.txt"
+HANG_SECONDS = 10  # of the processor, so that a busy machine is no fault
+WAIT_SECONDS = 30  # of the clock, for what waits and computes nothing
 MEMORY = 2 * 10**9
 ADDRESS_SPACE = 6 * 10**9  # of a worker, beyond what it has: so a bomb ends in an error, not in a machine without memory
 WORKERS = 2
@@ -90,7 +95,7 @@ class Inputs:
 
 
 def write_valid(folder: Path, names: Iterable[str]) -> None:
-    """The valid inputs that all others are made from, each of which must be read without complaint."""
+    """The valid inputs that all others are made from, each of which must be read without complaint; and what it took."""
     for target in (TARGETS[name] for name in names):
         for number, variant in enumerate(sorted(target.variants)):
             place = folder / target.name / str(number)
@@ -103,6 +108,7 @@ def write_valid(folder: Path, names: Iterable[str]) -> None:
             shutil.rmtree(copy)
             if verdict.kind != "ok":
                 sys.exit(f"The valid input {variant!r} of {target.name} is {verdict.kind}: {verdict.message}")
+    (folder / MODULES).write_text("\n".join(sys.modules))
 
 
 @contextmanager
@@ -113,6 +119,13 @@ def _inside(folder: Path) -> Iterator[None]:
         yield
     finally:
         os.chdir(before)
+
+
+def import_all(names: Iterable[str]) -> None:
+    """What reading takes is imported once, here, and not by each worker."""
+    for name in names:
+        with suppress(Exception):  # some are of another process: its __main__, or plug-ins under names of their own
+            import_module(name)
 
 
 def judge(target: Target, folder: Path) -> Verdict:
@@ -156,14 +169,26 @@ def work(sender: Connection, inputs: Inputs, numbers: Sequence[int], folder: Pat
             log.seek(0)
             log.truncate()
             sender.send((number, None))
-            faulthandler.dump_traceback_later(HANG_SECONDS, exit=True, file=log)
-            verdict = judge(inputs.target(number), folder)
-            faulthandler.cancel_dump_traceback_later()
+            with _in_time(log):
+                verdict = judge(inputs.target(number), folder)
             sender.send((number, verdict))
             if resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 > MEMORY:
                 break
     sender.send((-1, None))
     os._exit(0)  # without waiting for threads that libraries have left
+
+
+@contextmanager
+def _in_time(log: TextIO) -> Iterator[None]:
+    """End the process if what is inside takes too long; where it was then stands in the log."""
+    faulthandler.register(signal.SIGPROF, file=log, chain=True)  # the signal's own action, to end, comes after
+    faulthandler.dump_traceback_later(WAIT_SECONDS, exit=True, file=log)
+    signal.setitimer(signal.ITIMER_PROF, HANG_SECONDS)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        faulthandler.cancel_dump_traceback_later()
 
 
 def _limit_memory() -> None:
@@ -217,7 +242,7 @@ class Worker:
         cause = lines[0].replace(str(ROOT), "") if lines else f"exit code {code}"
         self._done(number)
         self._go_on()
-        return number, Verdict("HANG" if "Timeout" in log else "CRASH", cause, log)
+        return number, Verdict("HANG" if code == -signal.SIGPROF or "Timeout" in log else "CRASH", cause, log)
 
     def _done(self, number: int) -> None:
         self.numbers = self.numbers[self.numbers.index(number) + 1 :]
@@ -244,6 +269,7 @@ def fuzz(names: Sequence[str], seed: int, n: int, seconds: float, failures: Path
 def _fuzz(inputs: Inputs, names: Sequence[str], n: int, seconds: float, folder: Path, failures: Path) -> Tally:
     if code := _forked(write_valid, inputs.valid, names):
         sys.exit(code)
+    import_all((inputs.valid / MODULES).read_text().split("\n"))
     tally, until = Tally(), time.monotonic() + seconds
     workers = [Worker(inputs, range(first, n, WORKERS), folder / f"worker{first}", until) for first in range(WORKERS)]
     running = {worker.receiver: worker for worker in workers}
@@ -285,9 +311,8 @@ def replay(folder: Path) -> Verdict:
         tempfile.tempdir = place
         copy = Path(place) / "input"
         shutil.copytree(folder, copy, symlinks=True)
-        faulthandler.dump_traceback_later(HANG_SECONDS, exit=True)
-        verdict = judge(TARGETS[folder.resolve().parent.name], copy)
-        faulthandler.cancel_dump_traceback_later()
+        with _in_time(sys.stderr):
+            verdict = judge(TARGETS[folder.resolve().parent.name], copy)
     return verdict
 
 
