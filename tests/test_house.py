@@ -10,6 +10,7 @@ from conftest import ROOT
 
 ROOMS = [
     "errors",
+    "locks",
     "files",
     "processes",
     "text",

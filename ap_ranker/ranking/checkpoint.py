@@ -12,7 +12,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from ap_ranker.errors import InputError
-from ap_ranker.files import write_whole, written_aside
+from ap_ranker.files import restore, write_whole, written_aside
 from ap_ranker.models.base import AnswerModel
 from ap_ranker.models.registry import build_model
 from ap_ranker.models.spec import Inputs
@@ -82,6 +82,7 @@ def find_checkpoint(source: str | Path, token: str | None = None) -> Path:
         InputError: neither is a checkpoint.
     """
     folder = Path(source)
+    restore(folder)
     if folder.is_dir():
         if not is_checkpoint(folder):
             raise InputError(

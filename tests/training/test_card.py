@@ -17,9 +17,7 @@ from typer.testing import CliRunner
 from ap_ranker.cli.main import app
 from ap_ranker.data.reader import read_dataset
 from ap_ranker.errors import InputError
-from ap_ranker.evaluation import evaluate as module
 from ap_ranker.evaluation.evaluate import EvaluationSet, Report, evaluate
-from ap_ranker.evaluation.scoring import Scores
 from ap_ranker.evaluation.significance import randomisation_test
 from ap_ranker.ranking.checkpoint import read_config
 from ap_ranker.ranking.ranker import Ranker
@@ -152,16 +150,3 @@ def test_from_python(tmp_path: Path, folder: Path) -> None:
 def test_no_licence(licence: str) -> None:
     with pytest.raises(InputError, match="Expected a licence as the model hub names it"):
         About(licence=licence)
-
-
-def test_time_per_question_is_of_the_sample(checkpoint: Path, folder: Path) -> None:
-    judged = EvaluationSet(read_dataset(folder, "dev"))
-    ranker = Ranker.from_pretrained(checkpoint, "cpu")
-
-    def three_seconds(asked: Ranker, dataset: object, questions: list[object], pools: list[object]) -> Scores:
-        assert (asked, len(questions), len(pools)) == (ranker, 6, 6)
-        return Scores([], 100.0, 3.0)
-
-    with patch.object(module, "score_candidates", three_seconds):
-        assert judged.seconds_per_question(ranker, 6) == 0.5
-    assert 0 < judged.seconds_per_question(ranker, 100) < 1

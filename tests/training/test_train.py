@@ -404,7 +404,9 @@ def test_each_epochs_scores_are_made_once(tmp_path: Path) -> None:
     def ranked(folder: str, resume: bool = False, broken_after: int | None = None) -> TrainingResult | None:
         """The run, which has ranked the dev questions after each of its epochs, and once more if it is resumed."""
         epochs, stop = Epochs(), () if broken_after is None else (StopAfter(broken_after),)
-        with patch.object(EvaluationSet, "scores", autospec=True, side_effect=EvaluationSet.scores) as scored:
+        with patch.object(
+            EvaluationSet, "timed_scores", autospec=True, side_effect=EvaluationSet.timed_scores
+        ) as scored:
             try:
                 return train(
                     *(DATA, dev, tmp_path / folder, config), device="cpu", resume=resume, callbacks=(epochs, *stop)
@@ -437,7 +439,7 @@ def test_an_encoders_scores_are_made_once_before_training_and_once_an_epoch(
     dev = data if learns else DATA
     rate = 0.02 if learns else 0.1
     config = with_encoder(encoder, epochs=4, learning_rate=rate, encoder_learning_rate=5e-5 if learns else rate)
-    with patch.object(EvaluationSet, "scores", autospec=True, side_effect=EvaluationSet.scores) as scored:
+    with patch.object(EvaluationSet, "timed_scores", autospec=True, side_effect=EvaluationSet.timed_scores) as scored:
         result = train(data, dev, tmp_path / "c", config, device="cpu", callbacks=(epochs,))
     assert scored.call_count == 1 + epochs.number > 1
     assert (result.best_epoch > 0) == learns

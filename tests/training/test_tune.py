@@ -144,10 +144,10 @@ def test_killed_while_training(tmp_path: Path) -> None:
     """The interrupted trial does not count, and nothing of it is left."""
     output = tmp_path / "out"
     search(output, 1)
-    with patch.object(module.EvaluationSet, "scores", killed), pytest.raises(KeyboardInterrupt):
+    with patch.object(module.EvaluationSet, "timed_scores", killed), pytest.raises(KeyboardInterrupt):
         search(output, 3)
     assert [trial.state for trial in log(output).trials] == [TrialState.COMPLETE, TrialState.RUNNING]
-    assert "trial-1.training" in files(output)
+    assert "trial-1.training" not in files(output)  # it had no state to go on from
     result = search(output, 3)
     assert [trial.number for trial in result.trials] == [1, 3, 4]
     assert [trial.state for trial in log(output).trials][1] == TrialState.FAIL
