@@ -107,6 +107,7 @@ def use_store(folder: Path) -> None:
         store.close()
     contents = [document.content for document in documents]
     expect(contents == _contents(folder / "store" / "documents.sqlite"), f"documents were read as {contents}")
+    expect(all(content is None or isinstance(content, str) for content in contents), f"no text: {contents}")
     for document in found:
         expect_finite(document.score)
         expect(isinstance(document.content, str) and document.content in contents, f"found {document.content!r}")
