@@ -13,7 +13,7 @@ CHECKPOINT := checkpoints/faq
 # What `make benchmark` measures: a folder of data. InsuranceQA is large enough for all of it.
 DATA ?= examples/faq
 
-.PHONY: install demo benchmark test test-slow lint clean
+.PHONY: install demo benchmark test test-slow fuzz lint clean
 
 install: $(INSTALLED)
 
@@ -43,6 +43,9 @@ test: $(INSTALLED)  ## all tests but the slow ones
 
 test-slow: $(INSTALLED)  ## the slow ones: real training on the example FAQ
 	$(BIN)/python -m pytest -m slow
+
+fuzz: $(INSTALLED)  ## ten minutes of mutated inputs, from a seed that is printed; inputs that fail are kept in fuzz-failures/
+	PYTHONPATH=tests $(BIN)/python -m fuzz.run --seconds 600
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .

@@ -113,8 +113,8 @@ def _check(index: bm25s.BM25, size: int) -> None:
 
 def _damaged(folder: Path, found: str) -> InputError:
     return InputError(
-        f"{folder}: expected a saved BM25 index, found a damaged one ({shorten(found, 200)}). Delete the folder {folder}; "
-        "the next query builds the index again."
+        f"{folder}: expected a saved BM25 index, found a damaged one ({shorten(found, 200)}). Delete the folder "
+        f"{folder}; the next query builds the index again."
     )
 
 

@@ -28,8 +28,8 @@ COMMANDS = {
     "check-by-id": "check by_id --answers by_id/answers.csv",
     "evaluate": "evaluate checkpoint by_id --answers by_id/answers.csv --pools by_id/train-pools.csv --match both "
     "--precision float16 --compare checkpoint --json numbers.json --device cpu --clean",
-    "calibrate": "calibrate checkpoint judged.csv --test judged.csv --precision 0.8,0.9 --share 0.1 --json numbers.json "
-    "--device cpu",
+    "calibrate": "calibrate checkpoint judged.csv --test judged.csv --precision 0.8,0.9 --share 0.1 "
+    "--json numbers.json --device cpu",
     "encode": "encode checkpoint pairs.csv --output encodings --precision int8 --match answer --device cpu",
     "index": "index pairs.csv --pipeline stored.yaml --match both",
     "ask": f"ask {QUESTION.replace(' ', '_')} --documents pairs.csv --pipeline search.yaml --match both --top-k 2 "
@@ -44,8 +44,8 @@ COMMANDS = {
     "--embeddings vectors.txt --seed 2 --device cpu",
     "tune": "tune pairs.csv --space space.yaml --output search --trials 1 --config settings.yaml --dev pairs.csv "
     "--seed 1 --device cpu --timeout 1",
-    "compare": "compare pairs.csv --models bm25 --output compared --seeds 1 --dev pairs.csv --test pairs.csv --epochs 1 "
-    "--json numbers.json --table table.md --device cpu",
+    "compare": "compare pairs.csv --models bm25 --output compared --seeds 1 --dev pairs.csv --test pairs.csv "
+    "--epochs 1 --json numbers.json --table table.md --device cpu",
 }
 COSTLY = ("--epochs", "--trials", "--seeds", "--questions", "--candidates", "--timeout")
 """Options that ask for work: more of it is no fault."""
@@ -78,7 +78,7 @@ def mutate_arguments(folder: Path, rng: Random) -> None:
         place = rng.randrange(1, max(len(arguments), 2))
         kind = rng.randrange(8)
         if kind < 5:
-            arguments[place:place + 1] = [rng.choice((*NASTY_TEXTS, *_files(folder)))]
+            arguments[place : place + 1] = [rng.choice((*NASTY_TEXTS, *_files(folder)))]
         elif kind == 5:
             del arguments[place : place + rng.choice((1, 2))]
         elif kind == 6:

@@ -37,9 +37,24 @@ from .mutations import mutate_folder
 from .naive_tables import naive_rows
 from .target import Target, expect, expect_finite
 
-QUESTIONS, ANSWERS = TEXTS[::2], [*TEXTS[1::2][:-1], "Nur der „große“ Akku passt, 中文 — its number\nstands on the frame."]
+QUESTIONS, ANSWERS = (
+    TEXTS[::2],
+    [*TEXTS[1::2][:-1], "Nur der „große“ Akku passt, 中文 — its number\nstands on the frame."],
+)
 FORMATS = (".csv", ".tsv", ".jsonl", ".parquet", ".csv.gz", ".tsv.gz", ".jsonl.gz", ".parquet.gz")
-JUDGEMENTS = ("1", "0", "true", "false", "good", "potentiallyuseful", "potential", "bad", "dialogue", "not english", "other")
+JUDGEMENTS = (
+    "1",
+    "0",
+    "true",
+    "false",
+    "good",
+    "potentiallyuseful",
+    "potential",
+    "bad",
+    "dialogue",
+    "not english",
+    "other",
+)
 SPLITS = ("train", "dev", "test")
 
 Rows = Sequence[Mapping[str, str]]
@@ -52,7 +67,9 @@ JUDGED: Rows = [
 ]
 GRADED: Rows = [{**row, "label": ("Bad", "Good")[int(row["label"])]} for row in JUDGED]
 BY_ID: dict[str, Rows] = {
-    "train": [{"qid": f"q{i}", "question": q, "answer_ids": f"a{i} a0", "answerable": "1"} for i, q in enumerate(QUESTIONS)],
+    "train": [
+        {"qid": f"q{i}", "question": q, "answer_ids": f"a{i} a0", "answerable": "1"} for i, q in enumerate(QUESTIONS)
+    ],
     "answers": [{"aid": f"a{i}", "answer": a, "question": QUESTIONS[i]} for i, a in enumerate(ANSWERS)],
     "train-pools": [{"qid": f"q{i}", "candidate_ids": "a0 a1 a2"} for i in range(len(QUESTIONS))],
 }
@@ -139,7 +156,11 @@ def use_dataset(folder: Path) -> None:
             expect(label in JUDGEMENTS or _is_binary(label), f"a label was taken that is none: {label!r}")
         key = "qid" if "qid" in columns else "question"
         wanted = {(row[key].strip(), row["answer"].strip()) for row in rows}
-        found = {(q.id if key == "qid" else q.text, data.answers[a].text) for q in data.questions for a in q.candidates or ()}
+        found = {
+            (q.id if key == "qid" else q.text, data.answers[place].text)
+            for q in data.questions
+            for place in q.candidates or ()
+        }
         expect(found == wanted, f"candidates {found ^ wanted} are in one of file and data only")
     else:
         wanted = {(row["question"].strip(), row["answer"].strip()) for row in rows}
@@ -182,7 +203,7 @@ def use_audit(folder: Path) -> None:
     tables = [read_table(path) for path in (_named(folder, name) for name in (*SPLITS, "answers")) if path.is_file()]
     questions = sum(len({row.get("question") for row in each.rows} - {""}) for each in tables)
     expect(report.questions == questions, f"{report.questions} question texts were counted of {questions}")
-    expect(all(0 < finding.count for finding in report.findings.values()), f"{report.findings}")
+    expect(all(finding.count > 0 for finding in report.findings.values()), f"{report.findings}")
 
 
 def use_fix(folder: Path) -> None:
@@ -235,7 +256,8 @@ VECTORS = np.arange(12, dtype=np.float32).reshape(4, 3) / 8
 
 
 def _vectors_text(header: str, suffix: str, folder: Path) -> None:
-    lines = [f"{word} {' '.join(map(str, vector))}\n" for word, vector in zip(VECTOR_WORDS, VECTORS.tolist(), strict=True)]
+    rows = zip(VECTOR_WORDS, VECTORS.tolist(), strict=True)
+    lines = [f"{word} {' '.join(map(str, vector))}\n" for word, vector in rows]
     content = (header + "".join(lines)).encode()
     (folder / f"vectors{suffix}").write_bytes(gzip.compress(content, mtime=0) if suffix.endswith("gz") else content)
 

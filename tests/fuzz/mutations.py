@@ -49,7 +49,15 @@ NASTY_YAML = (
 )
 NASTY_NUMBERS = (np.nan, np.inf, -np.inf, -1, 0, 1, 2**31 - 1, 1e30, -1e30, 1e-40)
 NASTY_BYTES = (b"\0", b"\xff", b"\xed\xa0\x80", b"\xef\xbb\xbf", b"\r", b"\n\n", b'"', b"\t", b"{", b"}", b",", b"\x80")
-MAGIC = (b"PK\x03\x04", b"\x1f\x8b\x08\x00", b"PAR1", b"\x93NUMPY\x01\x00", b"SQLite format 3\0", b"%PDF-1.7", b"\x80\x04")
+MAGIC = (
+    b"PK\x03\x04",
+    b"\x1f\x8b\x08\x00",
+    b"PAR1",
+    b"\x93NUMPY\x01\x00",
+    b"SQLite format 3\0",
+    b"%PDF-1.7",
+    b"\x80\x04",
+)
 BOMB_BYTES = 3_000_000_000
 
 _MARK = "@@nasty@@"
@@ -310,12 +318,31 @@ def _mutate_array(array: np.ndarray, rng: Random) -> np.ndarray:
     return changed.get(kind, lambda: np.concatenate([array, array]) if array.ndim else array.reshape(1, 1))()
 
 
-SQL_VALUES = (None, "", b"\xff\x00", 0, -1, 2**62, 1.5, float("inf"), "[]", "null", "{", "../x", *NASTY_JSON, *NASTY_TEXTS)
+SQL_VALUES = (
+    None,
+    "",
+    b"\xff\x00",
+    0,
+    -1,
+    2**62,
+    1.5,
+    float("inf"),
+    "[]",
+    "null",
+    "{",
+    "../x",
+    *NASTY_JSON,
+    *NASTY_TEXTS,
+)
 SQL = (
     *("UPDATE documents SET content = ? WHERE row = 2", "UPDATE documents SET rest = ? WHERE row = 3"),
     *("UPDATE documents SET id = ? WHERE row = 1", "UPDATE documents SET content = ?", "UPDATE state SET revision = ?"),
     *("DELETE FROM documents WHERE row = 2", "DELETE FROM documents", "DELETE FROM state", "DROP TABLE state"),
-    *("DROP TABLE documents", "ALTER TABLE documents RENAME COLUMN rest TO other", "UPDATE documents SET row = row + 7"),
+    *(
+        "DROP TABLE documents",
+        "ALTER TABLE documents RENAME COLUMN rest TO other",
+        "UPDATE documents SET row = row + 7",
+    ),
     *("PRAGMA user_version = 99", "PRAGMA application_id = 1", "INSERT INTO state VALUES ('two')"),
     *("INSERT INTO documents VALUES (99, 'new', 'a parcel', NULL)", "CREATE TABLE other (a)", "VACUUM"),
 )

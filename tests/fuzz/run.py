@@ -6,7 +6,8 @@
 
 Each input is read in a worker, a process forked from this one, which has imported everything. Verdicts: `ok` and
 `refused` (a documented exception with a short message) are fine. TRACEBACK (any other exception), NONSENSE (see
-`Nonsense`), HANG (over 10 s of the processor, or 30 s of waiting), MEMORY (over 2 GB) and CRASH (the process died) are faults; the folder of each is kept.
+`Nonsense`), HANG (over 10 s of the processor, or 30 s of waiting), MEMORY (over 2 GB) and CRASH (the process died) are
+faults; the folder of each is kept.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ MODULES = "modules.txt"
 HANG_SECONDS = 10  # of the processor, so that a busy machine is no fault
 WAIT_SECONDS = 30  # of the clock, for what waits and computes nothing
 MEMORY = 2 * 10**9
-ADDRESS_SPACE = 6 * 10**9  # of a worker, beyond what it has: so a bomb ends in an error, not in a machine without memory
+ADDRESS_SPACE = 6 * 10**9  # of a worker, beyond what it has: a bomb ends in an error, not in a full machine
 WORKERS = 2
 MESSAGE_LINES, MESSAGE_CHARACTERS = 3, 2_000
 FINE = ("ok", "refused")
@@ -95,7 +96,7 @@ class Inputs:
 
 
 def write_valid(folder: Path, names: Iterable[str]) -> None:
-    """The valid inputs that all others are made from, each of which must be read without complaint; and what it took."""
+    """The valid inputs that all others are made from, each of which must be read; and the modules that it took."""
     for target in (TARGETS[name] for name in names):
         for number, variant in enumerate(sorted(target.variants)):
             place = folder / target.name / str(number)

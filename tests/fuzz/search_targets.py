@@ -1,4 +1,4 @@
-"""Readers of checkpoints, encodings, document stores and pipelines, each used for one search; and the HTTP interface."""
+"""Readers of checkpoints, encodings, document stores and pipelines, each used for one search; the HTTP interface."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache, partial
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 from tempfile import mkdtemp
@@ -67,16 +68,14 @@ def expect_ranking(ranker: Ranker) -> None:
     expect(sorted(one.index for one in first) == list(range(len(ANSWERS))), f"ranked {[one.index for one in first]}")
     expect_finite(*(one.score for one in first))
     expect(all(one.text == ANSWERS[one.index] for one in first), "the texts of a ranking are not the candidates'")
-    expect(all(a.score >= b.score for a, b in zip(first, first[1:], strict=False)), "a worse answer above a better one")
+    expect(all(a.score >= b.score for a, b in pairwise(first)), "a worse answer above a better one")
     for one, other in zip(first, second, strict=True):
         expect(math.isclose(one.score, other.score, abs_tol=1e-3), f"first {one.score}, then {other.score}")
 
 
 def write_encodings(precision: str, folder: Path) -> None:
     write_calibrated("ap-cnn", folder)
-    encode_corpus(
-        folder / "checkpoint", ANSWERS, folder / "encodings", precision=Precision(precision), device="cpu"
-    )
+    encode_corpus(folder / "checkpoint", ANSWERS, folder / "encodings", precision=Precision(precision), device="cpu")
 
 
 def use_encodings(folder: Path) -> None:
@@ -111,7 +110,7 @@ def use_store(folder: Path) -> None:
     for document in found:
         expect_finite(document.score)
         expect(isinstance(document.content, str) and document.content in contents, f"found {document.content!r}")
-    expect(len(found) <= 2 and sorted((-one.score for one in found)) == [-one.score for one in found], "not in order")
+    expect(len(found) <= 2 and sorted(-one.score for one in found) == [-one.score for one in found], "not in order")
 
 
 def _contents(database: Path) -> list[Any]:
@@ -155,7 +154,17 @@ def use_pipeline(folder: Path) -> None:
         expect(document.content in expected, f"found {document.content!r}")
 
 
-ROUTES = ("/api/search", "/api/explain", "/api/feedback", "/search/run", "/", "/page.js", "/health", "/metrics", "/nothing")
+ROUTES = (
+    "/api/search",
+    "/api/explain",
+    "/api/feedback",
+    "/search/run",
+    "/",
+    "/page.js",
+    "/health",
+    "/metrics",
+    "/nothing",
+)
 METHODS = ("POST", "GET", "PUT", "DELETE", "HEAD", "OPTIONS", "get", "")
 
 
@@ -202,7 +211,7 @@ def mutate_request(folder: Path, rng: Random) -> None:
 
 
 def use_http(folder: Path) -> None:
-    """No request makes the server fail; what it answers is JSON, with finite scores and the question as it was asked."""
+    """No request makes the server fail; what it answers is JSON, finite scores and the question as it was asked."""
     head, body = json.loads((folder / "request.json").read_text()), (folder / "body.json").read_bytes()
     status, answer = asyncio.run(_ask(head, body))
     expect(100 <= status < 500, f"status {status}: {answer[:300]!r}")
@@ -241,8 +250,20 @@ async def _ask(head: dict[str, Any], body: bytes) -> tuple[int, bytes]:
 
 TARGETS = [
     Target("checkpoint", {name: partial(write_calibrated, name) for name in CHECKPOINTS}, use_checkpoint, weight=6),
-    Target("encodings", {p: partial(write_encodings, p) for p in ("float32", "float16", "int8")}, use_encodings, partial(mutate_folder, only="encodings/**/*"), weight=4),
+    Target(
+        "encodings",
+        {p: partial(write_encodings, p) for p in ("float32", "float16", "int8")},
+        use_encodings,
+        partial(mutate_folder, only="encodings/**/*"),
+        weight=4,
+    ),
     Target("store", {"": write_store}, use_store, weight=3),
-    Target("pipeline", {name: partial(_pipeline, name) for name in ("plain", "settings", "store")}, use_pipeline, partial(mutate_folder, only="search.yaml"), weight=3),
+    Target(
+        "pipeline",
+        {name: partial(_pipeline, name) for name in ("plain", "settings", "store")},
+        use_pipeline,
+        partial(mutate_folder, only="search.yaml"),
+        weight=3,
+    ),
     Target("http", {route: partial(_request, route) for route in ROUTES[:8]}, use_http, mutate_request, weight=5),
 ]

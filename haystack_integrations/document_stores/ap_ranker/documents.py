@@ -170,9 +170,7 @@ class FolderDocuments:
                 if connection.total_changes != before:
                     connection.execute("UPDATE state SET revision = ?", (secrets.token_hex(8),))
         except sqlite3.Error as error:
-            remedy = next(
-                (" " + text for name, text in _REMEDIES.items() if _name(error).startswith(name)), ""
-            )
+            remedy = next((" " + text for name, text in _REMEDIES.items() if _name(error).startswith(name)), "")
             raise InputError(
                 f"{self.folder / DATABASE}: the documents cannot be read or written ({error}).{remedy}"
             ) from error
