@@ -12,6 +12,7 @@ ROOMS = [
     "errors",
     "files",
     "processes",
+    "reading",
     "text",
     "models",
     "data",
