@@ -244,7 +244,7 @@ def _by_id(questions: Table, answers: Table, pools: Table | None, match: Match) 
 def _with_stored_questions(data: Dataset, answers: Table) -> Dataset:
     """The stored question of each answer is one more wording to learn from."""
     stored = [
-        Question(f"stored-{row.get('aid')}", text, (place,))
+        Question(f"stored-{row.get('aid')}", text, (place,), stored=True)
         for place, row in enumerate(answers.rows)
         if (text := row.get("question"))
     ]
