@@ -90,7 +90,7 @@ class _Unzipped(io.RawIOBase):
     """What a gzip file holds, as long as it is plausible."""
 
     def __init__(self, path: Path) -> None:
-        self._path, self._file, self._read = path, gzip.open(path, "rb"), 0
+        self._path, self._file, self._read = path, gzip.GzipFile(path), 0
 
     def readable(self) -> bool:
         return True

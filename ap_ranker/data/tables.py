@@ -227,8 +227,10 @@ def _text(value: object, column: str, place: str) -> str:
     if value is None:
         return ""
     if isinstance(value, list):
-        if nested := next((part for part in value if isinstance(part, list)), None):
-            raise InputError(f"{place}: expected text or a list of texts in column {column!r}, found {nested!r} in one.")
+        if any(isinstance(part, list) for part in value):
+            raise InputError(
+                f"{place}: expected text or texts in column {column!r}, found a list inside a list."
+            )
         return " ".join(_text(part, column, place) for part in value)
     if isinstance(value, dict):
         raise InputError(f"{place}: expected text in column {column!r}, found an object with fields of its own.")

@@ -173,7 +173,7 @@ def _glove_50d() -> WordVectors:
         index = pyarrow.parquet.read_table(folder / "glove_6B_index.parquet")
         matrix = np.load(folder / "glove_6B_50d_emb.npy", allow_pickle=False)
     except (OSError, ValueError, EOFError, pyarrow.ArrowException) as error:
-        raise InputError(f"{folder}: expected the vectors of the extra glove, found damaged files ({error}).") from error
+        raise InputError(f"{folder}: expected the extra glove's vectors, found damaged files ({error}).") from error
     return _checked(index["index"].to_pylist(), matrix, folder)
 
 

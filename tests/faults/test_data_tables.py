@@ -39,7 +39,7 @@ def refused(path: Path, message: str) -> None:
         ("a.jsonl", '{"answer": "a", "answer": "b"}\n', "line 1: .*the field 'answer' twice"),
         ("a.jsonl", '{"answer": {"text": "a"}}\n', "line 1: expected text in column 'answer', found an object"),
         ("a.jsonl", '{"answer": [{"text": "a"}]}\n', "line 1: expected text in column 'answer', found an object"),
-        ("a.jsonl", '{"answer": [["a"]]}\n', "line 1: expected text or a list of texts in column 'answer'"),
+        ("a.jsonl", '{"answer": [["a"]]}\n', "line 1: expected text or texts in column 'answer'"),
         ("a.jsonl", '{"answer": NaN}\n', "line 1: .*NaN, which JSON does not have"),
         ("a.jsonl", '{"answer": -Infinity}\n', "line 1: .*-Infinity, which JSON does not have"),
         ("a.jsonl", '{"answer": "a"}\n{"answer": "\\ud800"}\n', r"line 2: expected Unicode text in column 'answer'"),

