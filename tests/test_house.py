@@ -13,6 +13,7 @@ ROOMS = [
     "locks",
     "files",
     "processes",
+    "reading",
     "text",
     "models",
     "data",

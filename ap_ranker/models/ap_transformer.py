@@ -26,7 +26,7 @@ from ap_ranker.errors import InputError
 from ap_ranker.models.attentive import SHARPNESS, AttentivePooling
 from ap_ranker.models.base import States
 from ap_ranker.models.pooling import mean_pool
-from ap_ranker.models.spec import Inputs, ModelSpec, Option, Recipe
+from ap_ranker.models.spec import SHARE, Bounds, Inputs, ModelSpec, Option, Recipe
 from ap_ranker.text.batch import TokenBatch
 
 DEFAULT_ENCODER = "sentence-transformers/all-MiniLM-L6-v2"
@@ -296,9 +296,11 @@ SPECS = [
         weighs="both",
         options={
             "encoder": Option(DEFAULT_ENCODER, "a pretrained encoder: a folder, or the name of a model on the hub"),
-            "size": Option(0, "numbers of a token's state; 0 for as many as the encoder has"),
+            "size": Option(
+                0, "numbers of a token's state; 0 for as many as the encoder has", bounds=Bounds(least=0, most=4_096)
+            ),
             "sharpness": replace(SHARPNESS, default=5.0),
-            "dropout": Option(0.1, "share of the subwords hidden while training"),
+            "dropout": Option(0.1, "share of the subwords hidden while training", bounds=SHARE),
             "frozen": Option(False, "keep the encoder as it is: trains in minutes on a CPU"),
         },
         recipe=Recipe("softmax", learning_rate=5e-4, schedule="linear", batch_size=64),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 from ap_ranker.errors import InputError
 from ap_ranker.models import (
@@ -67,7 +67,14 @@ def complete_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
         if not _fits(known[key], value):
             expected = " or ".join(known[key].choices) or type(known[key].default).__name__
             raise InputError(f"{name}: option {key!r} must be {expected}, found {value!r}.")
+        if is_number(value) and (expected := known[key].bounds.violated(value)):
+            raise InputError(f"{name}: option {key!r} must be {expected}, found {value}.")
     return {key: option.default for key, option in known.items()} | dict(options)
+
+
+def is_number(value: object) -> TypeGuard[float]:
+    """Python counts true and false among the numbers."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _fits(option: Option, value: Any) -> bool:
