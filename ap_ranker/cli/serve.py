@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import ipaddress
 import os
 import socket
 from pathlib import Path
@@ -63,11 +62,12 @@ def serve(
                 filled, limits
             )  # before it listens: what is wrong is said here, and the first user does not wait
 
-    import uvicorn
-
     from ap_ranker.serving.app import build_app
+    from ap_ranker.serving.connections import Connections, Server
     from ap_ranker.serving.feedback import FeedbackFile
+    from ap_ranker.serving.limits import is_loopback
 
+    connections = Connections()
     hosts = [host, *(allowed_host or [])]
     app = build_app(search, FeedbackFile(feedback), limits=limits, rate=rate or None, hosts=hosts)
     listening = _listen(host, port)
@@ -77,15 +77,14 @@ def serve(
         f"Feedback goes to {escape(str(feedback))}.",
         highlight=False,
     )
-    if not _is_loopback(host):
+    if not is_loopback(host):
         Console(stderr=True).print(
             f"[bold yellow]Warning:[/] other machines can reach {escape(host)}, and whoever does can ask and give "
             "feedback: there are no accounts and no encryption. Put a web server with both in front of it.",
             soft_wrap=True,
             highlight=False,
         )
-    config = uvicorn.Config(app, log_level="warning", timeout_keep_alive=5, timeout_graceful_shutdown=5)
-    uvicorn.Server(config).run(sockets=[listening])
+    Server(app, connections).run(sockets=[listening])
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -98,10 +97,3 @@ def _listen(host: str, port: int) -> socket.socket:
             f"Expected an address of this machine and a free port, found that {host} port {port} cannot be used "
             f"({reason}). Choose others with --host and --port."
         ) from error
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -26,6 +26,14 @@ MAX_CLIENTS = 10_000
 """Clients whose requests are counted; the one that was quiet for longest is forgotten first."""
 
 
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can ask there, or asks from there."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
 class Hosts:
     """Refuses requests for a name that is not the server's.
 
