@@ -47,11 +47,24 @@ def serve(
     rate: Annotated[
         float, typer.Option(min=0, help="Requests per second that one client may send; 0 for any number.")
     ] = 20.0,
+    column: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A column of the FAQ that POST /PIPELINE/run tells beside question and answer; may be repeated."
+        ),
+    ] = None,
 ) -> None:
-    """Serve a search page for a FAQ."""
+    """Serve a search page for a FAQ.
+
+    If the environment variable AP_RANKER_API_KEY is set, whatever the page itself does not need asks for that key, in
+    the header 'Authorization: Bearer KEY'.
+    """
     if importlib.util.find_spec("hayhooks") is None:
         raise InputError('The server needs an extra: pip install "ap-ranker[serve]"')
     os.environ.setdefault("HAYHOOKS_LOG_LEVEL", "WARNING")  # else it logs every question
+    from ap_ranker.serving.limits import is_loopback, read_key
+
+    api_key = read_key(os.environ)
     entries = None if documents is None else read_faq(documents)
     search = DeclaredPipeline.load(pipeline)
     limits = {"precision": precision, "score_threshold": score_threshold}
@@ -65,11 +78,19 @@ def serve(
     from ap_ranker.serving.app import build_app
     from ap_ranker.serving.connections import Connections, Server
     from ap_ranker.serving.feedback import FeedbackFile
-    from ap_ranker.serving.limits import is_loopback
 
     connections = Connections()
     hosts = [host, *(allowed_host or [])]
-    app = build_app(search, FeedbackFile(feedback), limits=limits, rate=rate or None, hosts=hosts)
+    app = build_app(
+        search,
+        FeedbackFile(feedback),
+        limits=limits,
+        rate=rate or None,
+        hosts=hosts,
+        api_key=api_key,
+        columns=column or (),
+        connections=connections,
+    )
     listening = _listen(host, port)
     address = f"[{host}]" if ":" in host else host
     console.print(

@@ -205,14 +205,14 @@ class Server(uvicorn.Server):
         """Those whose clients believe them to be open already: closing the socket would cut them."""
         loop = asyncio.get_running_loop()
         given = {"config": self.config, "server_state": self.server_state, "app_state": self.lifespan.state}
-        make = partial(self.config.http_protocol_class, **given, _loop=loop)
+        make = partial(cast(Any, self.config.http_protocol_class), **given, _loop=loop)
         while True:
             try:
                 accepted, _ = listening.accept()
             except OSError:  # none is left
                 return
             accepted.setblocking(False)
-            await loop.connect_accepted_socket(cast(Any, make), accepted)
+            await loop.connect_accepted_socket(make, accepted)
 
 
 def _exit(*_: object) -> None:

@@ -22,7 +22,7 @@ MAX_BYTES = 64 * 2**20
 """Of a file: some hundred thousand judgements; the reader holds all of them in memory."""
 
 
-class FeedbackFull(Exception):
+class FeedbackFullError(Exception):
     """The file has reached its limit."""
 
 
@@ -65,7 +65,7 @@ class FeedbackFile:
             visit: an id that a page drew by chance. Those who do not tell one are taken for the same visitor.
 
         Raises:
-            FeedbackFull: there is no room for it; the log says so once.
+            FeedbackFullError: there is no room for it; the log says so once.
             OSError: it cannot be written, and is not.
         """
         record = {
@@ -94,7 +94,7 @@ class FeedbackFile:
             if not self._said_full:
                 logger.error("%s: %s Move it away, and a new one is begun.", self.path, sentence)
             self._said_full = True
-            raise FeedbackFull(sentence)
+            raise FeedbackFullError(sentence)
         self._said_full = False
 
     def _read_on(self, file: int) -> None:

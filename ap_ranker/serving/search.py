@@ -72,8 +72,8 @@ class DeclaredPipeline:
         if not (
             query
             and isinstance(query, list)
-            and all(_is_socket(pipeline, target, "input") for target in query)
-            and _is_socket(pipeline, documents, "output")
+            and all(_is_socket(target, pipeline, "input") for target in query)
+            and _is_socket(documents, pipeline, "output")
             and documents.endswith(".documents")
         ):
             raise InputError(
@@ -226,7 +226,7 @@ class DeclaredPipeline:
             ) from error
 
 
-def _is_socket(pipeline: Pipeline, target: object, kind: str) -> TypeGuard[str]:
+def _is_socket(target: object, pipeline: Pipeline, kind: str) -> TypeGuard[str]:
     """Whether a declaration names a component's input or output."""
     name, _, socket = target.partition(".") if isinstance(target, str) else ("", "", "")
     if name not in pipeline.graph.nodes:

@@ -141,8 +141,8 @@ def one_clear_message(path: Path, place: str) -> Iterator[None]:
         found = _explanation(cause)
         if found is None and isinstance(error, PipelineRuntimeError):
             logger.debug("%s: a component failed", path, exc_info=error)
-            kind = f"{type(cause).__name__}: " if cause else ""
-            found = f"expected components that run, found that {error.component_name!r} fails ({kind}{one_line(cause or error)})."
+            reason = f"{type(cause).__name__}: {one_line(cause)}" if cause else one_line(error)
+            found = f"expected components that run, found that {error.component_name!r} fails ({reason})."
         if found is None and isinstance(error, ValueError):
             found = f"expected settings that can be used, found: {one_line(error)}"
         if found is None:

@@ -16,7 +16,7 @@ import pytest
 
 from ap_ranker.data.tables import read_table
 from ap_ranker.serving import feedback as feedback_module
-from ap_ranker.serving.feedback import FeedbackFile, FeedbackFull
+from ap_ranker.serving.feedback import FeedbackFile, FeedbackFullError
 
 LINE = {"question": "a", "answer": "b", "label": 1}
 
@@ -150,7 +150,7 @@ def test_a_full_file_says_so_once_and_goes_on_in_a_new_one(path: Path, caplog: p
         for number in range(9):
             try:
                 keep(file, str(number))
-            except FeedbackFull as error:
+            except FeedbackFullError as error:
                 assert "400 bytes" in str(error)
     kept = questions(path)
     assert 1 < len(kept) < 9
