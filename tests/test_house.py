@@ -53,6 +53,7 @@ SHARED = {
     "similarity",
     "spec",
     "statistics",
+    "weights",
 }
 """What several families of models share; every other file of the room is one family."""
 
