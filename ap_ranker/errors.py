@@ -7,3 +7,9 @@ class InputError(ValueError):
     Its message names what was expected, what was found, where, and what to do. The command line prints it as it is and
     exits with 2; a library caller catches it as a `ValueError`.
     """
+
+
+def one_line(found: object, limit: int = 300) -> str:
+    """What an error says, or what was found, on one line; the end of a long one is cut off."""
+    text = " ".join(str(found).split()).rstrip(".")
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"

@@ -55,6 +55,7 @@ SHARED = {
     "similarity",
     "spec",
     "statistics",
+    "weights",
 }
 """What several families of models share; every other file of the room is one family."""
 

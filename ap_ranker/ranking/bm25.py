@@ -6,12 +6,11 @@ import logging
 from array import array
 from collections.abc import Iterable
 from pathlib import Path
-from textwrap import shorten
 
 import bm25s
 import numpy as np
 
-from ap_ranker.errors import InputError
+from ap_ranker.errors import InputError, one_line
 from ap_ranker.text.tokenizer import split_words
 
 logging.getLogger("bm25s").setLevel(logging.WARNING)  # it sets itself to DEBUG
@@ -113,7 +112,7 @@ def _check(index: bm25s.BM25, size: int) -> None:
 
 def _damaged(folder: Path, found: str) -> InputError:
     return InputError(
-        f"{folder}: expected a saved BM25 index, found a damaged one ({shorten(found, 200)}). Delete the folder "
+        f"{folder}: expected a saved BM25 index, found a damaged one ({one_line(found, 200)}). Delete the folder "
         f"{folder}; the next query builds the index again."
     )
 

@@ -1,6 +1,7 @@
 """The states of a whole corpus on disk: memory-mapped, so that it may be larger than memory and a restart is warm.
 
-A folder of shards beside `encodings.json`. A shard holds some thousand texts without padding: `keys.npy` (n, 16), what
+A folder of shards beside `encodings.json`. Several processes may add to it at once: each shard has a name of its own and is
+never replaced; a text that two of them wrote is read from one shard. A shard holds some thousand texts without padding: `keys.npy` (n, 16), what
 each text is known by; `offsets.npy` (n + 1,), where its tokens begin; and one array per field, (tokens of all texts, C)
 or, for one state per text, (n, C).
 """
@@ -9,6 +10,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import uuid
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -20,6 +23,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from ap_ranker.errors import InputError
 from ap_ranker.files import write_whole, written_aside
+from ap_ranker.processes import process_number
 from ap_ranker.ranking.checkpoint import CONFIG, TOKENIZER, WEIGHTS
 from ap_ranker.ranking.precision import Precision, ReducedStates, is_per_token
 
@@ -81,6 +85,9 @@ class Encodings:
         keys = [shard.keys for shard in self._shards]
         all_keys = np.concatenate(keys) if keys else np.zeros(0, _KEY)
         order = np.argsort(all_keys, kind="stable")
+        first = np.ones(len(order), dtype=bool)
+        first[1:] = all_keys[order][1:] != all_keys[order][:-1]
+        order = order[first]  # of a text that stands there twice, one
         self._keys = all_keys[order]
         self._shard = np.repeat(np.arange(len(keys)), [len(each) for each in keys])[order]
         self._row = np.concatenate([np.arange(len(each)) for each in keys] or [np.zeros(0, int)])[order]
@@ -94,11 +101,7 @@ class Encodings:
         """
         folder = Path(folder)
         manifest = read_manifest(folder)
-        if manifest.fingerprint != checkpoint_fingerprint:
-            raise InputError(
-                f"{folder}: expected states of this checkpoint ({checkpoint_fingerprint[:12]}), found those of another "
-                f"({manifest.model}, {manifest.fingerprint[:12]}). Write new ones: ap-ranker encode."
-            )
+        _check_fingerprint(folder, manifest, checkpoint_fingerprint)
         try:
             return cls(folder, manifest)
         except (OSError, ValueError) as error:
@@ -163,16 +166,57 @@ def read_manifest(folder: Path) -> Manifest:
         raise InputError(f"{folder / MANIFEST}: not the description of encodings ({error}).") from error
 
 
-def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """Begin a folder."""
+def _check_fingerprint(folder: Path, manifest: Manifest, expected: str) -> None:
+    if manifest.fingerprint != expected:
+        raise InputError(
+            f"{folder}: expected states of this checkpoint ({expected[:12]}), found those of another "
+            f"({manifest.model}, {manifest.fingerprint[:12]}). Write new ones: ap-ranker encode."
+        )
+
+
+def begin_encodings(folder: Path, manifest: Manifest) -> None:
+    """Begin a folder, or go on with one: of several processes that begin it at once, one describes it.
+
+    Raises:
+        InputError: it holds something else, or encodings of another checkpoint or precision.
+    """
+    if folder.is_dir():
+        others = any(not file.name.startswith(".") for file in folder.iterdir())
+        if others and not (folder / MANIFEST).exists():  # asked in this order: the description comes first
+            raise InputError(
+                f"{folder}: expected a new folder, or one of encodings; found other files without {MANIFEST}."
+            )
+    elif folder.exists():
+        raise InputError(f"{folder}: expected a new folder, or one of encodings; found a file.")
     folder.mkdir(parents=True, exist_ok=True)
-    write_whole(folder / MANIFEST, json.dumps(asdict(manifest), indent=2) + "\n")
+    if not (folder / MANIFEST).exists():
+        _write_first(folder / MANIFEST, json.dumps(asdict(manifest), indent=2) + "\n")
+    found = read_manifest(folder)
+    _check_fingerprint(folder, found, manifest.fingerprint)
+    if found.precision != manifest.precision:
+        raise InputError(
+            f"{folder}: expected encodings in {manifest.precision}, found {found.precision}: name another folder."
+        )
 
 
-def write_shard(folder: Path, name: str, keys: Sequence[bytes], batches: Sequence[ReducedStates]) -> None:
-    """Add the states of some texts, in batches: a whole shard or none."""
+def _write_first(path: Path, text: str) -> None:
+    """Write a text file whole, unless another process has done so."""
+    draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")
+    try:
+        draft.write_text(text, encoding="utf-8")
+        os.link(draft, path)  # unlike a renaming, it replaces nothing
+    except FileExistsError:
+        pass
+    except OSError:  # a file system without links: whole all the same, but the last to begin describes it
+        write_whole(path, text)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def write_shard(folder: Path, keys: Sequence[bytes], batches: Sequence[ReducedStates]) -> None:
+    """Add the states of some texts, in batches: a whole shard or none, under a name that no other has."""
     lengths = torch.cat([batch.lengths.cpu() for batch in batches])
-    with written_aside(folder / name) as draft:
+    with written_aside(folder / f"{process_number():03}-{uuid.uuid4().hex}") as draft:
         np.save(draft / "keys.npy", np.frombuffer(b"".join(keys), np.uint8).reshape(-1, KEY_BYTES))
         np.save(draft / "offsets.npy", np.concatenate([[0], np.cumsum(lengths.numpy())]))
         for field in batches[0].fields:

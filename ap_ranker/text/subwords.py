@@ -9,7 +9,7 @@ from tokenizers import Tokenizer
 
 from ap_ranker.errors import InputError
 from ap_ranker.text.batch import UNKNOWN, Span
-from ap_ranker.text.tokenizer import Vocabulary, WordTokenizer
+from ap_ranker.text.tokenizer import Vocabulary, WordTokenizer, read_tokenizer
 
 
 class SubwordTokenizer(Vocabulary):
@@ -61,11 +61,7 @@ class SubwordTokenizer(Vocabulary):
         """
         if not path.is_file():
             raise InputError(f"{path}: expected the encoder's tokenizer; encoders without this file are not supported.")
-        try:
-            tokenizer = Tokenizer.from_file(str(path))
-        except Exception as error:  # the tokenizers library raises bare Exception
-            raise InputError(f"{path}: not a readable tokenizer ({error}).") from error
-        return cls(tokenizer, max_tokens)
+        return cls(read_tokenizer(path), max_tokens)
 
 
 AnyTokenizer = WordTokenizer | SubwordTokenizer

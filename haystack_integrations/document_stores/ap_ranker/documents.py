@@ -18,13 +18,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from textwrap import shorten
 from typing import Any, Protocol
 
 import numpy as np
 from haystack import Document
 
-from ap_ranker.errors import InputError
+from ap_ranker.errors import InputError, one_line
 from ap_ranker.files import WriteError, make_folder, written_aside
 from ap_ranker.ranking.bm25 import BM25
 
@@ -178,7 +177,7 @@ class FolderDocuments:
     def revision(self) -> str:
         found = str(self._one("SELECT revision FROM state")[0])
         if not _REVISION.fullmatch(found):  # it becomes part of a folder's name
-            raise InputError(f"{self.folder / DATABASE}: damaged: {shorten(repr(found), 50)} is no revision.")
+            raise InputError(f"{self.folder / DATABASE}: damaged: {one_line(repr(found), 50)} is no revision.")
         return found
 
     def __len__(self) -> int:
@@ -307,8 +306,8 @@ class FolderDocuments:
             return Document.from_dict({**json.loads(rest), "id": document_id, "content": self._text(content)})
         except (ValueError, TypeError, AttributeError, RecursionError) as error:
             raise InputError(
-                f"{self.folder / DATABASE}: document {shorten(repr(document_id), 80)} is damaged "
-                f"({shorten(str(error), 200)})."
+                f"{self.folder / DATABASE}: document {one_line(repr(document_id), 80)} is damaged "
+                f"({one_line(error, 200)})."
             ) from error
 
     def _text(self, content: object) -> str | None:
@@ -346,7 +345,7 @@ class FolderDocuments:
                 raise ValueError(f"{rows.dtype} of shape {rows.shape} for {len(bm25)} texts, or not ascending")
         except Exception as error:  # numpy's own parsing of a damaged header raises almost anything
             raise InputError(
-                f"{folder / ROWS}: expected the rows of an index, found damaged ones ({shorten(str(error), 200)}). "
+                f"{folder / ROWS}: expected the rows of an index, found damaged ones ({one_line(error, 200)}). "
                 f"Delete the folder {folder}; the next query builds the index again."
             ) from error
         return Index(bm25, rows)
