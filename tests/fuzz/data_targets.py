@@ -279,7 +279,12 @@ def use_vectors(folder: Path) -> None:
     if ".bin" not in path.name:
         content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
         lines = [line.split(b" ") for line in content.split(b"\n") if line.strip()]
-        expect(len(vectors.words) == len(lines) - (len(lines[0]) == 2), f"{len(vectors.words)} of {len(lines)} lines")
+        expect(len(vectors.words) == len(lines) - _is_header(lines[0]), f"{len(vectors.words)} of {len(lines)} lines")
+
+
+def _is_header(fields: list[bytes]) -> bool:
+    """As word2vec and fastText begin: how many words of how many numbers."""
+    return len(fields) == 2 and all(field.strip().isdigit() for field in fields)
 
 
 def _settings(name: str, folder: Path) -> None:

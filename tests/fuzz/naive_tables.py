@@ -5,11 +5,11 @@ from __future__ import annotations
 import gzip
 import json
 import math
-from datetime import date, time, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pyarrow
 import pyarrow.parquet
 
 from .target import Nonsense, expect
@@ -21,16 +21,21 @@ def naive_rows(path: Path) -> list[dict[str, str]]:
     suffix = Path(path.name.removesuffix(".gz")).suffix.lower()
     if suffix == ".parquet":
         table = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(content)).read()
-        columns = [column.to_pylist() for column in table.columns]
+        columns = [_as_text(column).to_pylist() for column in table.columns]
         return [_record(list(zip(table.column_names, values, strict=True))) for values in zip(*columns, strict=True)]
     text = content.removeprefix(b"\xef\xbb\xbf").decode("utf-8")
     if suffix == ".jsonl":
         lines = [line for line in text.split("\n") if line.strip()]
-        return [_record(json.loads(line, object_pairs_hook=list)) for line in lines]
+        return [_record(json.loads(line, object_pairs_hook=list, parse_int=str, parse_float=str)) for line in lines]
     records = _csv_records(text) if suffix == ".csv" else [line.split("\t") for line in _lines(text)]
     header, *rows = [record for record in records if any(record)]
     names = [name.strip() for name in header]
     return [_record(list(zip(names, row, strict=True))) for row in rows]
+
+
+def _as_text(column: pyarrow.ChunkedArray) -> pyarrow.ChunkedArray:
+    """Dates and times as ISO 8601 writes them: Python has fewer years than Parquet."""
+    return column.cast(pyarrow.string()) if pyarrow.types.is_temporal(column.type) else column
 
 
 def _record(fields: list[tuple[str, Any]]) -> dict[str, str]:
@@ -45,9 +50,11 @@ def _text(value: Any) -> str:
         return " ".join(map(_text, value))
     if isinstance(value, float):
         expect(math.isfinite(value), f"a number that is none was read as text: {value}")
+    if isinstance(value, bytes):
+        return value.decode("utf-8")
     if value is None or isinstance(value, bool):
         return "" if value is None else str(int(value))
-    if isinstance(value, str | int | float | date | time | timedelta | Decimal):
+    if isinstance(value, str | int | float | Decimal):
         return str(value)
     raise Nonsense(f"{type(value).__name__} was read as text: {value!r}")
 

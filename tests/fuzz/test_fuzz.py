@@ -81,8 +81,8 @@ def test_every_kind_of_fault_is_found_and_kept(tmp_path: Path) -> None:
     assert kept == {f"1-{number}" for number in range(2, len(FAULTS))}
 
 
-def test_a_message_of_many_lines_is_a_fault(tmp_path: Path) -> None:
-    for message, kind in (("a\nb\nc", "refused"), ("a\nb\nc\nd", "TRACEBACK"), ("x" * 3_000, "TRACEBACK")):
+def test_a_message_that_nobody_could_read_is_a_fault(tmp_path: Path) -> None:
+    for message, kind in (("Expected x.", "refused"), ("Traceback ...", "TRACEBACK"), ("x" * 20_000, "TRACEBACK")):
         target = Target("t", {}, lambda _, text=message: raise_(InputError(text)))
         assert run.judge(target, tmp_path).kind == kind
 
