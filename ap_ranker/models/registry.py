@@ -52,7 +52,7 @@ MODELS: dict[str, ModelSpec] = {
 
 
 LARGEST = 10**6
-"""The largest number that an option may be: a hundred times what any paper takes."""
+"""The largest number that an option or another size may be: a hundred times what any paper takes."""
 
 
 def model_spec(name: str) -> ModelSpec:
@@ -76,7 +76,11 @@ def complete_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
         if not _fits(known[key], value):
             expected = " or ".join(known[key].choices) or type(known[key].default).__name__
             raise InputError(f"{name}: option {key!r} must be {expected}, found {one_line(repr(value))}.")
-        if isinstance(value, (int, float)) and not isinstance(value, bool) and not _least(known[key]) <= value <= LARGEST:
+        if (
+            isinstance(value, (int, float))
+            and not isinstance(value, bool)
+            and not _least(known[key]) <= value <= LARGEST
+        ):
             raise InputError(
                 f"{name}: option {key!r} must be from {_least(known[key])} to {LARGEST:,}, found {one_line(value)}."
             )
