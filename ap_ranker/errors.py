@@ -10,6 +10,7 @@ class InputError(ValueError):
 
 
 def one_line(found: object, limit: int = 300) -> str:
-    """What an error says, or what was found, on one line; the end of a long one is cut off."""
-    text = " ".join(str(found).split()).rstrip(".")
+    """What an error says, or what was found, on one line without control characters; a long one's end is cut off."""
+    text = " ".join(str(found)[: 2 * limit].split()).rstrip(".")
+    text = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
     return text if len(text) <= limit else f"{text[: limit - 1]}…"

@@ -142,7 +142,7 @@ def refuse_code(config: Any, path: Path) -> None:
         refuse_code(value, path)
 
 
-def _build_backbone(config: Mapping[str, Any]) -> nn.Module:
+def _build_backbone(config: Mapping[str, Any]) -> Any:
     """A transformer with random weights.
 
     Raises:
@@ -153,7 +153,7 @@ def _build_backbone(config: Mapping[str, Any]) -> nn.Module:
         with _transformers:
             from transformers import AutoConfig, AutoModel
 
-            backbone: nn.Module = AutoModel.from_config(AutoConfig.for_model(**relevant), trust_remote_code=False)
+            return AutoModel.from_config(AutoConfig.for_model(**relevant), trust_remote_code=False)
     except InputError:
         raise
     except Exception as error:  # transformers raises all kinds
@@ -161,7 +161,6 @@ def _build_backbone(config: Mapping[str, Any]) -> nn.Module:
             "Expected an encoder's architecture that transformers can build, found one that it cannot "
             f"({one_line(repr(error))})."
         ) from error
-    return backbone
 
 
 class TransformerStates(nn.Module):

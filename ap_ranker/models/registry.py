@@ -51,6 +51,10 @@ MODELS: dict[str, ModelSpec] = {
 }
 
 
+LARGEST = 10**6
+"""The largest number that an option or another size may be: a hundred times what any paper takes."""
+
+
 def model_spec(name: str) -> ModelSpec:
     """Look a model up; an unknown name is an `InputError` that lists the known ones."""
     if name not in MODELS:

@@ -12,14 +12,16 @@ from typing import Any
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
+from ap_ranker.data.faq import Match
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.files import restore, write_whole, written_aside
 from ap_ranker.models.ap_transformer import refuse_code
 from ap_ranker.models.base import AnswerModel
-from ap_ranker.models.registry import build_model, model_spec
+from ap_ranker.models.registry import LARGEST, MODELS, build_model
 from ap_ranker.models.spec import Inputs
 from ap_ranker.models.weights import Shapes, check_finite, difference, planned, read_shapes
 from ap_ranker.ranking.calibration import FUSED, MODEL, Calibration
+from ap_ranker.text.segment import SEGMENTERS
 from ap_ranker.text.subwords import AnyTokenizer, SubwordTokenizer
 from ap_ranker.text.tokenizer import WordTokenizer
 
@@ -36,7 +38,7 @@ class CheckpointConfig:
         options: its hyper-parameters, all of them.
         embedding_size: dimensions of the word vectors; 0 where an encoder brings its own.
         max_tokens: longer texts are cut after this many tokens.
-        training: the data and the settings that made the weights, for the reader; nothing depends on it.
+        training: the data and the settings that made the weights, for the reader; only its `match` is used again.
         segmenter: what splits Chinese into words before the tokenizer does the rest: the tokenizer's.
         bm25_weight: what BM25's score counts beside the model's, as fitted on the dev questions; 0: it does not help.
         encoder: the architecture of the pretrained encoder that the model reads with, as transformers describes it.
@@ -131,13 +133,8 @@ def read_config(folder: Path) -> CheckpointConfig:
         return CheckpointConfig(**found)
     except InputError:
         raise
-    except (
-        OSError,
-        ValueError,
-        TypeError,
-        AttributeError,
-        RecursionError,
-    ) as error:  # of bad UTF-8 and bad JSON as well
+    # Of bad UTF-8, bad JSON and numbers too large as well.
+    except (OSError, ValueError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
         raise InputError(f"{path}: not the configuration of an ap-ranker checkpoint ({one_line(error)}).") from error
 
 
@@ -149,18 +146,17 @@ def _is_object(value: Any) -> bool:
     return isinstance(value, dict)
 
 
-LARGEST = 10**6
-"""The largest size that a checkpoint may name, unless its weights are more numbers."""
-
 _FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "model": (lambda value: isinstance(value, str), "a model's name"),
+    "model": (lambda value: isinstance(value, str) and value in MODELS, f"one of {', '.join(sorted(MODELS))}"),
     "options": (_is_object, "an object"),
     "embedding_size": (_is_whole(0), f"a whole number from 0 to {LARGEST:,}"),
     "max_tokens": (_is_whole(1), f"a whole number from 1 to {LARGEST:,}"),
     "training": (_is_object, "an object"),
-    "segmenter": (lambda value: value is None or isinstance(value, str), "a segmenter's name or null"),
+    "segmenter": (lambda value: value in (None, *SEGMENTERS), f"null or one of {', '.join(SEGMENTERS)}"),
     "bm25_weight": (
-        lambda value: isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < math.inf,
+        lambda value: (
+            isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) and value >= 0
+        ),
         "a finite number from 0 on",
     ),
     "encoder": (lambda value: value is None or _is_object(value), "an object or null"),
@@ -194,6 +190,9 @@ def _check_fields(found: Any, path: Path) -> None:
         fits, expected = _FIELDS[name]
         if not fits(value):
             raise ValueError(f"expected {name} as {expected}, found {one_line(repr(value), 80)}")
+    match = found["training"].get("match", Match.both)
+    if match not in list(Match):
+        raise ValueError(f"expected training.match as one of {', '.join(Match)}, found {one_line(repr(match), 80)}")
     refuse_code(found.get("encoder"), path)
 
 
@@ -210,28 +209,27 @@ def load_checkpoint(folder: Path) -> tuple[CheckpointConfig, AnswerModel, AnyTok
     else:
         tokenizer = SubwordTokenizer.load(folder / TOKENIZER, config.max_tokens)
     weights = folder / WEIGHTS
-    unfit = f"{weights}: its weights do not fit {one_line(config.model)}"
     try:
         shapes = read_shapes(weights)
         inputs = Inputs(tokenizer.words, config.embedding_size, config.max_tokens, config.encoder)
-        _check_sizes(config, inputs, shapes, folder)
+        _check_sizes(config, inputs, tokenizer.largest_id, shapes, folder)
         model = build_model(config.model, inputs, config.options)
         stored = load_file(weights)
         check_finite(weights, stored)
         model.load_state_dict(stored)
     except (SafetensorError, OSError, RuntimeError) as error:
-        raise InputError(f"{unfit} ({one_line(error)}).") from error
+        raise InputError(f"{weights}: its weights do not fit {config.model} ({one_line(error)}).") from error
     return config, model.eval(), tokenizer
 
 
-def _check_sizes(config: CheckpointConfig, inputs: Inputs, shapes: Shapes, folder: Path) -> None:
+def _check_sizes(config: CheckpointConfig, inputs: Inputs, largest_id: int, shapes: Shapes, folder: Path) -> None:
     """Refuse a configuration whose model is not that of the weights, before there is memory for it.
 
     Raises:
         InputError: it is so, or there can be no such model.
     """
     path = folder / CONFIG
-    if (config.encoder is not None) != model_spec(config.model).pretrained:
+    if (config.encoder is not None) != MODELS[config.model].pretrained:
         raise InputError(f"{path}: expected an encoder for the models that read with one alone, found otherwise.")
     limit = max(LARGEST, sum(map(math.prod, shapes.values())))
     for name, number in _whole_numbers("encoder", config.encoder):
@@ -243,11 +241,13 @@ def _check_sizes(config: CheckpointConfig, inputs: Inputs, shapes: Shapes, folde
     encoder = config.encoder or {}
     for name, needed, what in (
         ("max_position_embeddings", config.max_tokens, "max_tokens"),
-        ("vocab_size", len(inputs.words), "words in the tokenizer"),
+        ("vocab_size", largest_id + 1, "token ids"),
     ):
         room = encoder.get(name)
         if isinstance(room, int) and needed > room:
-            raise InputError(f"{path}: expected {what} up to the encoder's {name}, {room}, found {needed}.")
+            raise InputError(
+                f"{path}: expected {what} up to the encoder's {name}, {one_line(room, 40)}, found {needed}."
+            )
     try:
         with planned(len(shapes)):
             model = build_model(config.model, inputs, config.options)
@@ -256,8 +256,8 @@ def _check_sizes(config: CheckpointConfig, inputs: Inputs, shapes: Shapes, folde
     unequal = difference({name: tuple(value.shape) for name, value in model.state_dict().items()}, shapes)
     if unequal:
         raise InputError(
-            f"{folder / WEIGHTS}: its weights do not fit {config.model} as {CONFIG} has it ({unequal}). Take both from the "
-            "same checkpoint."
+            f"{folder / WEIGHTS}: its weights do not fit {config.model} as {CONFIG} has it ({unequal}). Take both "
+            "from the same checkpoint."
         )
 
 

@@ -7,11 +7,10 @@ from pathlib import Path
 
 import torch
 
-from ap_ranker.errors import InputError
+from ap_ranker.errors import InputError, one_line
 from ap_ranker.processes import process_count, process_number
 from ap_ranker.ranking.checkpoint import find_checkpoint
 from ap_ranker.ranking.encodings import (
-    Encodings,
     Manifest,
     begin_encodings,
     fingerprint,
@@ -66,8 +65,8 @@ def encode_corpus(
     try:
         begin_encodings(output, manifest)
     except OSError as error:
-        raise InputError(f"{output}: expected a folder that can be written, found {error.strerror}.") from error
-    encodings = Encodings.open(output, manifest.fingerprint)
+        raise InputError(f"{output}: expected a folder that can be written, found {one_line(error)}.") from error
+    encodings = ranker.open_encodings(output, manifest.fingerprint)
 
     process, processes = process_number(), process_count()
     keys = [text_key(text) for text in texts]
@@ -82,12 +81,17 @@ def encode_corpus(
             for rows, states in ranker.answer_states([texts[place] for place in places]):
                 order += [places[row] for row in rows]
                 batches.append(ranker.reduced(states, precision))
+                if not batches[-1].is_finite():
+                    raise InputError(
+                        f"{folder}: expected states that {precision} can hold, found some that it cannot: take "
+                        "--precision float32, or train the checkpoint again."
+                    )
         try:
             write_shard(output, [keys[place] for place in order], batches)
         except OSError as error:
             raise InputError(
-                f"{output}: could not be written ({error.strerror}). {start} of {len(missing)} texts are written and stay; "
-                "make room and start again for the others."
+                f"{output}: could not be written ({one_line(error.strerror or error)}). {start} of {len(missing)} "
+                "texts are written and stay; make room and start again for the others."
             ) from error
     on_progress(len(missing), len(missing))
     return len(missing)

@@ -78,6 +78,10 @@ class ReducedStates:
             return ReducedStates({name: value.to(device) for name, value in self.fields.items()}, self.lengths)
         return ReducedStates.of(self.restored(device), precision)
 
+    def is_finite(self) -> bool:
+        """Whether all numbers are; those too large for a precision become infinite."""
+        return all(bool(value.isfinite().all()) for value in self.fields.values())
+
     def restored(self, device: torch.device) -> States:
         """The states in float32; T may exceed the longest text."""
         fields: dict[str, Tensor] = {}

@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from ap_ranker.errors import InputError
+from ap_ranker.errors import InputError, one_line
 from ap_ranker.models.base import AnswerModel, States
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.checkpoint import CheckpointConfig, find_checkpoint, load_checkpoint
@@ -103,8 +103,32 @@ class Ranker:
         chosen = resolve_device(device)
         folder = find_checkpoint(source, token)
         config, model, tokenizer = load_checkpoint(folder)
-        opened = None if encodings is None else Encodings.open(encodings, fingerprint(folder))
-        return cls(model, tokenizer, chosen, config, cache=cache, encodings=opened)
+        ranker = cls(model, tokenizer, chosen, config, cache=cache)
+        try:
+            ranker._try()
+        except Exception as error:  # whatever files lead to that are whole but do not belong together
+            raise InputError(
+                f"{folder}: expected a checkpoint that can encode a text, found one that cannot "
+                f"({one_line(repr(error))})."
+            ) from error
+        if encodings is not None:
+            ranker.encodings = ranker.open_encodings(encodings, fingerprint(folder))
+        return ranker
+
+    @torch.inference_mode()
+    def _try(self) -> States:
+        """The states of a text without words."""
+        return self.encode_answers(self.tokenize([""]))
+
+    def open_encodings(self, folder: str | Path, checkpoint_fingerprint: str) -> Encodings:
+        """Open what `ap-ranker encode` wrote with this checkpoint.
+
+        Raises:
+            InputError: no such folder, a damaged one, or the states of another checkpoint.
+        """
+        opened = Encodings.open(folder, checkpoint_fingerprint)
+        opened.check(self.reduced(self._try(), opened.manifest.precision))
+        return opened
 
     def rank(self, question: str, answers: Sequence[str], top_k: int | None = None) -> list[RankedAnswer]:
         """The answers from best to worst; equal scores keep the given order.
@@ -140,8 +164,8 @@ class Ranker:
         finite = scores.isfinite()
         if not finite.all():
             raise InputError(
-                f"{self._name}: expected finite scores, found {int((~finite).sum())} of {len(answers)} that are not: its "
-                "weights or its encodings hold numbers too large to count with. Train it or encode again."
+                f"{self._name}: expected finite scores, found {int((~finite).sum())} of {len(answers)} that are not: "
+                "its weights or its encodings hold numbers too large to count with. Train it or encode again."
             )
         return scores
 

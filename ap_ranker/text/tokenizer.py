@@ -54,6 +54,11 @@ class Vocabulary:
     def __len__(self) -> int:
         return self._tokenizer.get_vocab_size()
 
+    @property
+    def largest_id(self) -> int:
+        """The largest token id; an encoder's vocabulary may have gaps."""
+        return max(self._tokenizer.get_vocab().values(), default=0)
+
     def save(self, path: Path) -> None:
         """Write `tokenizer.json`."""
         self._tokenizer.save(str(path))
@@ -157,8 +162,8 @@ class WordTokenizer(Vocabulary):
             or sorted(vocabulary.values()) != list(range(len(vocabulary)))
         ):
             raise InputError(
-                f"{path}: expected a vocabulary of words that begins with {PAD_TOKEN} and {UNKNOWN_TOKEN}, found another "
-                "kind of tokenizer. Take the file that was written with the weights."
+                f"{path}: expected a vocabulary of words that begins with {PAD_TOKEN} and {UNKNOWN_TOKEN}, found "
+                "another kind of tokenizer. Take the file that was written with the weights."
             )
         return cls(tokenizer, max_tokens, segmenter)
 
