@@ -228,9 +228,7 @@ def _text(value: object, column: str, place: str) -> str:
         return ""
     if isinstance(value, list):
         if any(isinstance(part, list) for part in value):
-            raise InputError(
-                f"{place}: expected text or texts in column {column!r}, found a list inside a list."
-            )
+            raise InputError(f"{place}: expected text or texts in column {column!r}, found a list inside a list.")
         return " ".join(_text(part, column, place) for part in value)
     if isinstance(value, dict):
         raise InputError(f"{place}: expected text in column {column!r}, found an object with fields of its own.")
