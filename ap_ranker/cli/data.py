@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.console import Console
 from rich.markup import escape
+
+from ap_ranker.cli.console import Console
 
 if TYPE_CHECKING:
     from ap_ranker.data.dataset import Dataset

@@ -172,7 +172,7 @@ def test_bytes_that_are_no_utf8(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("place", ["/dev/zero", "."])
 def test_what_is_no_file_of_settings(place: str) -> None:
-    with pytest.raises(InputError, match="expected a file, found a (device|folder)"):
+    with pytest.raises(InputError, match=r"expected a file, found a (device|folder)"):
         read_config(Path(place), {})
 
 
