@@ -130,8 +130,8 @@ class BM25SRetriever:
         if not self.document_store.count_documents():
             raise InputError(
                 "BM25SRetriever: expected documents in the store, found none. In the pipeline's file, give the "
-                "document_store a path, and run `ap-ranker index FAQ.csv --pipeline FILE`, or serve the pipeline with `ap-ranker "
-                "serve --pipeline FILE --documents FAQ.csv`."
+                "document_store a path, and run `ap-ranker index FAQ.csv --pipeline FILE`; or serve the pipeline with "
+                "`ap-ranker serve --pipeline FILE --documents FAQ.csv`."
             )
 
     def _settings(
