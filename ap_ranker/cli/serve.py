@@ -59,7 +59,7 @@ def serve(
     If the environment variable AP_RANKER_API_KEY is set, whatever the page itself does not need asks for that key, in
     the header 'Authorization: Bearer KEY'.
     """
-    if importlib.util.find_spec("hayhooks") is None:
+    if any(importlib.util.find_spec(name) is None for name in ("hayhooks", "prometheus_client")):
         raise InputError('The server needs an extra: pip install "ap-ranker[serve]"')
     os.environ.setdefault("HAYHOOKS_LOG_LEVEL", "WARNING")  # else it logs every question
     from ap_ranker.serving.limits import is_loopback, read_key

@@ -119,7 +119,7 @@ def build_app(
     threads = CountingThreads(THREADS, "search")
     metrics = Metrics(search, threads, connections)
     # Without the documentation pages of FastAPI: they load programs from another host.
-    app = FastAPI(title="ap-ranker", docs_url=None, redoc_url=None, openapi_url=None, lifespan=_searching_in(threads))
+    app = FastAPI(title="ap-ranker", docs_url=None, redoc_url=None, lifespan=_searching_in(threads))
     _answer_errors_in_json(app, metrics)
     _add_page(app, metrics)
     _add_search(app, search, feedback, limits)
