@@ -21,7 +21,7 @@ OLDEST_TESTS := $(addprefix tests/,test_packaging.py text data ranking evaluatio
   models/test_ap_transformer.py training/test_train.py training/test_card.py training/test_tune.py benchmark/test_peers.py \
   cli/test_train.py cli/test_check.py cli/test_explain.py cli/test_tune.py cli/test_serve.py)
 
-.PHONY: install demo benchmark test test-slow test-oldest fuzz lint clean
+.PHONY: install demo benchmark test test-slow test-oldest fuzz crash lint clean
 
 install: $(INSTALLED)
 
@@ -51,6 +51,9 @@ test: $(INSTALLED)  ## all tests but the slow ones
 
 test-slow: $(INSTALLED)  ## the slow ones: real training on the example FAQ
 	$(BIN)/python -m pytest -m slow
+
+crash: $(INSTALLED)  ## kill every command at 200 moments and fill its disk 20 times: nothing that was kept may be lost
+	cd tests && PYTHONPATH=..:. ../$(BIN)/python -m crash.run
 
 fuzz: $(INSTALLED)  ## ten minutes of mutated inputs, from a seed that is printed; inputs that fail are kept in fuzz-failures/
 	PYTHONPATH=tests $(BIN)/python -m fuzz.run --seconds 600

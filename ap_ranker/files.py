@@ -75,6 +75,24 @@ def write_whole(path: Path, text: str) -> None:
         draft.write_text(text, encoding="utf-8")
 
 
+def write_first(path: Path, text: str) -> None:
+    """Write a text file whole unless there is one: of several processes that begin it, one does.
+
+    Raises:
+        WriteError: it cannot be written.
+    """
+    with writing(path), _draft(path) as (folder, target):
+        (folder / target.name).write_text(text, encoding="utf-8")
+        _finish(folder)
+        try:
+            target.hardlink_to(folder / target.name)  # unlike a renaming, it replaces nothing
+        except FileExistsError:
+            return
+        except OSError:  # of a file system without links: the last one to begin it does
+            (folder / target.name).replace(target)
+        _sync(target.parent)
+
+
 def make_folder(folder: Path) -> None:
     """Make a folder, and those it is in, if they are not there.
 
@@ -215,6 +233,8 @@ def _system_error(error: Exception) -> tuple[int | None, str] | None:
     text = str(error)
     if number := re.search(r"\(os error (\d+)\)", text):  # of safetensors and tokenizers
         return int(number[1]), os.strerror(int(number[1]))
-    if isinstance(error, RuntimeError) and re.search(r"inline_container\.cc|PytorchStreamWriter", text):  # of torch
+    if isinstance(error, RuntimeError) and re.search(
+        r"inline_container\.cc|PytorchStreamWriter|iostream error", text
+    ):  # of torch
         return errno.ENOSPC, "the disk took a part of it only"
     return None

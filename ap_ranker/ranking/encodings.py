@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import uuid
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -24,7 +23,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from ap_ranker.errors import InputError, one_line
-from ap_ranker.files import write_whole, written_aside
+from ap_ranker.files import make_folder, write_first, written_aside
 from ap_ranker.processes import process_number
 from ap_ranker.ranking.checkpoint import CONFIG, TOKENIZER, WEIGHTS
 from ap_ranker.ranking.precision import Precision, ReducedStates, is_per_token
@@ -215,29 +214,15 @@ def begin_encodings(folder: Path, manifest: Manifest) -> None:
             )
     elif folder.exists():
         raise InputError(f"{folder}: expected a new folder, or one of encodings; found a file.")
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     if not (folder / MANIFEST).exists():
-        _write_first(folder / MANIFEST, json.dumps(asdict(manifest), indent=2) + "\n")
+        write_first(folder / MANIFEST, json.dumps(asdict(manifest), indent=2) + "\n")
     found = read_manifest(folder)
     _check_fingerprint(folder, found, manifest.fingerprint)
     if found.precision != manifest.precision:
         raise InputError(
             f"{folder}: expected encodings in {manifest.precision}, found {found.precision}: name another folder."
         )
-
-
-def _write_first(path: Path, text: str) -> None:
-    """Write a text file whole, unless another process has done so."""
-    draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")
-    try:
-        draft.write_text(text, encoding="utf-8")
-        os.link(draft, path)  # unlike a renaming, it replaces nothing
-    except FileExistsError:
-        pass
-    except OSError:  # a file system without links: whole all the same, but the last to begin describes it
-        write_whole(path, text)
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 def write_shard(folder: Path, keys: Sequence[bytes], batches: Sequence[ReducedStates]) -> None:

@@ -19,7 +19,7 @@ from safetensors.torch import save_file
 
 from ap_ranker import files
 from ap_ranker.errors import InputError
-from ap_ranker.files import restore, write_whole, written_aside, written_whole
+from ap_ranker.files import restore, write_first, write_whole, written_aside, written_whole
 from ap_ranker.locks import in_use, locked
 from ap_ranker.ranking.checkpoint import find_checkpoint, load_checkpoint
 from ap_ranker.text.tokenizer import WordTokenizer
@@ -71,6 +71,15 @@ def test_a_full_disk_is_one_message_and_leaves_no_trace(writer: str, disk: Path)
             write()
         assert len(str(raised.value).splitlines()) == 1
         assert list(disk.iterdir()) == []
+
+
+def test_torch_on_a_disk_that_is_nearly_full(disk: Path) -> None:
+    """Which of its messages it gives depends on where in the file the room ends."""
+    for number in range(12):
+        fill(disk, leave=4 * (number % 3))
+        with pytest.raises(InputError, match="cannot be written"), written_whole(disk / "file") as draft:
+            torch.save({str(key): torch.zeros(150) for key in range(14 + number)}, draft)
+        assert [path.name for path in disk.iterdir()] == ["filler"]
 
 
 def test_what_was_there_survives_a_full_disk(disk: Path) -> None:
@@ -168,6 +177,16 @@ def test_links_stay_and_devices_are_written_to(tmp_path: Path) -> None:
     assert reader.communicate(timeout=20)[0] == "told"
     assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint", "large", "link", "pipe"]
+
+
+def test_the_first_one_writes(disk: Path) -> None:
+    write_first(disk / "file", "first")
+    write_first(disk / "file", "second")
+    assert (disk / "file").read_text() == "first"
+    fill(disk)
+    with pytest.raises(InputError, match="other: cannot be written"):
+        write_first(disk / "other", "x" * BIG)
+    assert sorted(path.name for path in disk.iterdir()) == ["file", "filler"]
 
 
 def test_an_error_of_another_kind_stays_what_it_is(tmp_path: Path) -> None:
