@@ -13,6 +13,7 @@ ROOMS = [
     "locks",
     "files",
     "processes",
+    "reading",
     "text",
     "models",
     "data",
@@ -54,6 +55,7 @@ SHARED = {
     "similarity",
     "spec",
     "statistics",
+    "weights",
 }
 """What several families of models share; every other file of the room is one family."""
 

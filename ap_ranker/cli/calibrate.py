@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from ap_ranker.cli.console import Console
 from ap_ranker.cli.options import Answers, Device
 from ap_ranker.cli.plot import check_plotting, plot_reliability
 from ap_ranker.errors import InputError

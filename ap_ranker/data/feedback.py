@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from dataclasses import replace
 from pathlib import Path
 
+from ap_ranker.data.audit.near import near_any
 from ap_ranker.data.dataset import Dataset, Question
 from ap_ranker.data.tables import Row, read_table
 from ap_ranker.errors import InputError
@@ -22,7 +23,7 @@ def add_feedback(training: Dataset, dev: Dataset, path: Path) -> Dataset:
 
     Args:
         training: its answers are shared by all its questions.
-        dev: its questions are not learnt from, whatever users said.
+        dev: its questions and near copies of them are not learnt from, whatever users said.
         path: what `ap-ranker serve` wrote.
 
     Raises:
@@ -37,14 +38,15 @@ def add_feedback(training: Dataset, dev: Dataset, path: Path) -> Dataset:
             f"each question in {training.name}. It has the same columns: append its lines to that file instead."
         )
     places = {answer.text: place for place, answer in enumerate(training.answers)}
-    held = {question.text.casefold() for question in dev.questions}
+    asked = {row.need("question") for row in table.rows}
+    held = near_any(asked, {question.text for question in dev.questions})
     votes: defaultdict[tuple[str, int], int] = defaultdict(int)
     notes: Counter[str] = Counter()
     for row in table.rows:
         place = next((places[text] for text in _texts(row) if text in places), None)
         if place is None:
             notes["judgements of answers that the data does not have left out"] += 1
-        elif row.need("question").casefold() in held:
+        elif row.need("question") in held:
             notes["judgements for dev questions left out"] += 1
         else:
             votes[row.need("question"), place] += 1 if _helped(row) else -1

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from ap_ranker.data.faq import Entry, Match
 from ap_ranker.errors import InputError
-from ap_ranker.serving.stores import components_of, find_stores, load_pipeline, place_of
+from ap_ranker.serving.stores import components_of, find_stores, load_pipeline, one_line, place_of
 
 if TYPE_CHECKING:
     from haystack import Document, Pipeline
@@ -65,14 +65,23 @@ class DeclaredPipeline:
             InputError: no such file, not a pipeline, one that Haystack refuses, or no such declarations.
         """
         pipeline, declared = load_pipeline(path)
-        query = (declared.get("inputs") or {}).get("query")
-        documents = (declared.get("outputs") or {}).get("documents")
-        if not query or not isinstance(documents, str):
+        inputs, outputs = declared.get("inputs"), declared.get("outputs")
+        query = inputs.get("query") if isinstance(inputs, dict) else None
+        query = [query] if isinstance(query, str) else query
+        documents = outputs.get("documents") if isinstance(outputs, dict) else None
+        if not (
+            query
+            and isinstance(query, list)
+            and all(_is_socket(target, pipeline, "input") for target in query)
+            and _is_socket(documents, pipeline, "output")
+            and documents.endswith(".documents")
+        ):
             raise InputError(
-                f"{path}: expected 'inputs: query: component.socket' and 'outputs: documents: component.documents', "
-                f"found inputs {declared.get('inputs')} and outputs {declared.get('outputs')}."
+                f"{path}: expected 'inputs: query: component.socket' (or a list of them) and 'outputs: documents: "
+                "component.documents', of components that the pipeline has, found inputs "
+                f"{one_line(str(inputs))} and outputs {one_line(str(outputs))}."
             )
-        return cls(path, pipeline, [query] if isinstance(query, str) else list(query), documents.split(".")[0])
+        return cls(path, pipeline, query, documents.split(".")[0])
 
     @property
     def place(self) -> str:
@@ -103,7 +112,7 @@ class DeclaredPipeline:
     def check_filled(self) -> None:
         """An empty store has no answers; an `InputError` says how to fill it."""
         if not self._count():
-            self.pipeline.warm_up()  # a `FAQSearch` reads its file then
+            self._warm_up()  # a `FAQSearch` reads its file then
         if not self._count():
             raise InputError(
                 f"{self.path}: expected documents in {self.place}, found none. Give --documents, or write them with "
@@ -131,7 +140,7 @@ class DeclaredPipeline:
             limits: that the questions will come with, as for `ranked`; what is wrong with them is said now.
         """
         question = "Is anything there?"
-        self.pipeline.warm_up()
+        self._warm_up()
         self.ranked(question, limits)
         ranker, started = self.ranker(), time.monotonic()
         for first in range(0, len(documents) if ranker else 0, AT_ONCE):
@@ -197,4 +206,31 @@ class DeclaredPipeline:
         for target in self.query:
             component, socket = target.split(".", 1)
             data.setdefault(component, {})[socket] = question
-        return self.pipeline.run(data, include_outputs_from=also)
+        results = self.pipeline.run(data, include_outputs_from={self.last, *also})
+        if not isinstance(results.get(self.last, {}).get("documents"), list):
+            raise InputError(
+                f"{self.path}: expected documents from {self.last!r}, found none. Does the query reach every component "
+                "that needs it? It goes to " + ", ".join(self.query) + "."
+            )
+        return results
+
+    def _warm_up(self) -> None:
+        try:
+            self.pipeline.warm_up()
+        except InputError:
+            raise
+        except Exception as error:  # what a component's settings lead to
+            raise InputError(
+                f"{self.path}: expected components that can be made ready, found {type(error).__name__}: "
+                f"{one_line(error)}"
+            ) from error
+
+
+def _is_socket(target: object, pipeline: Pipeline, kind: str) -> TypeGuard[str]:
+    """Whether a declaration names a component's input or output."""
+    name, _, socket = target.partition(".") if isinstance(target, str) else ("", "", "")
+    if name not in pipeline.graph.nodes:
+        return False
+    component = pipeline.get_component(name)
+    sockets = getattr(component, f"__haystack_{kind}__")
+    return socket in sockets._sockets_dict

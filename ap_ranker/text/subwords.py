@@ -7,9 +7,12 @@ from pathlib import Path
 
 from tokenizers import Tokenizer
 
-from ap_ranker.errors import InputError
+from ap_ranker.errors import InputError, one_line
 from ap_ranker.text.batch import UNKNOWN, Span
-from ap_ranker.text.tokenizer import Vocabulary, WordTokenizer
+from ap_ranker.text.tokenizer import Vocabulary, WordTokenizer, read_tokenizer
+
+TRIAL = ["", "qzx 9 ŵ 龘 \U0001fabf"]
+"""Texts that no tokenizer knows: a damaged one has nothing to put in their place."""
 
 
 class SubwordTokenizer(Vocabulary):
@@ -61,11 +64,12 @@ class SubwordTokenizer(Vocabulary):
         """
         if not path.is_file():
             raise InputError(f"{path}: expected the encoder's tokenizer; encoders without this file are not supported.")
+        tokenizer = cls(read_tokenizer(path), max_tokens)
         try:
-            tokenizer = Tokenizer.from_file(str(path))
+            tokenizer.encode(TRIAL)
         except Exception as error:  # the tokenizers library raises bare Exception
-            raise InputError(f"{path}: not a readable tokenizer ({error}).") from error
-        return cls(tokenizer, max_tokens)
+            raise InputError(f"{path}: expected a tokenizer of any text, found {one_line(error)}.") from error
+        return tokenizer
 
 
 AnyTokenizer = WordTokenizer | SubwordTokenizer

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 
+from ap_ranker.errors import InputError, one_line
 from ap_ranker.text.batch import PAD, UNKNOWN, Span
 from ap_ranker.text.phrases import Phrases, learn_phrases, phrase_words
 from ap_ranker.text.segment import find_segmenter, origins
@@ -52,6 +53,11 @@ class Vocabulary:
 
     def __len__(self) -> int:
         return self._tokenizer.get_vocab_size()
+
+    @property
+    def largest_id(self) -> int:
+        """The largest token id; an encoder's vocabulary may have gaps."""
+        return max(self._tokenizer.get_vocab().values(), default=0)
 
     def save(self, path: Path) -> None:
         """Write `tokenizer.json`."""
@@ -142,8 +148,36 @@ class WordTokenizer(Vocabulary):
 
     @classmethod
     def load(cls, path: Path, max_tokens: int, segmenter: str | None = None) -> WordTokenizer:
-        """Read `tokenizer.json` as `save` wrote it; `segmenter` is not in it and must be the one it was built with."""
-        return cls(Tokenizer.from_file(str(path)), max_tokens, segmenter)
+        """Read `tokenizer.json` as `save` wrote it; `segmenter` is not in it and must be the one it was built with.
+
+        Raises:
+            InputError: it is damaged, or not one of words.
+        """
+        tokenizer = read_tokenizer(path)
+        vocabulary = tokenizer.get_vocab()
+        special = vocabulary.get(PAD_TOKEN), vocabulary.get(UNKNOWN_TOKEN), getattr(tokenizer.model, "unk_token", None)
+        if (
+            not isinstance(tokenizer.model, models.WordLevel)
+            or special != (PAD, UNKNOWN, UNKNOWN_TOKEN)
+            or sorted(vocabulary.values()) != list(range(len(vocabulary)))
+        ):
+            raise InputError(
+                f"{path}: expected a vocabulary of words that begins with {PAD_TOKEN} and {UNKNOWN_TOKEN}, found "
+                "another kind of tokenizer. Take the file that was written with the weights."
+            )
+        return cls(tokenizer, max_tokens, segmenter)
+
+
+def read_tokenizer(path: Path) -> Tokenizer:
+    """Read any `tokenizer.json`.
+
+    Raises:
+        InputError: it is damaged.
+    """
+    try:
+        return Tokenizer.from_file(str(path))
+    except Exception as error:  # the tokenizers library raises bare Exception
+        raise InputError(f"{path}: not a readable tokenizer ({one_line(error)}).") from error
 
 
 def _word_level(vocabulary: dict[str, int], characters: bool) -> Tokenizer:
