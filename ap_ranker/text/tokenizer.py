@@ -32,12 +32,19 @@ def _normalizer(characters: bool) -> normalizers.Normalizer:
 _pre_tokenizer = pre_tokenizers.BertPreTokenizer()
 
 
+def well_formed(text: str) -> str:
+    """The text with "?" for each lone half of a surrogate pair, which JSON can hold and no tokenizer."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
+
+
 def split_words(text: str, *, characters: bool = True) -> list[str]:
     """Lower-cased words, punctuation marks and single CJK characters of a text, in order.
 
     Without `characters`, CJK characters stay together up to the next space, for texts that a segmenter has split.
     """
-    return [word for word, _ in _pre_tokenizer.pre_tokenize_str(_normalizer(characters).normalize_str(text))]
+    return [
+        word for word, _ in _pre_tokenizer.pre_tokenize_str(_normalizer(characters).normalize_str(well_formed(text)))
+    ]
 
 
 class Vocabulary:
@@ -105,7 +112,7 @@ class WordTokenizer(Vocabulary):
         """
         segment = find_segmenter(segmenter)
         characters = segment is None
-        texts = list(map(segment, texts) if segment else texts)
+        texts = [segment(text) if segment else text for text in map(well_formed, texts)]
         special = [PAD_TOKEN, UNKNOWN_TOKEN]
         counter = _word_level({PAD_TOKEN: PAD, UNKNOWN_TOKEN: UNKNOWN}, characters)
         counter.train_from_iterator(
@@ -125,7 +132,7 @@ class WordTokenizer(Vocabulary):
 
         A text without any token (empty, or only white space) becomes one `[UNK]`, so that every text has a state.
         """
-        texts = list(map(self._segment, texts) if self._segment else texts)
+        texts = [self._segment(text) if self._segment else text for text in map(well_formed, texts)]
         encoded = [self._phrases.join(encoding.ids) for encoding in self._tokenizer.encode_batch_fast(texts)]
         cut = sum(len(ids) > self.max_tokens for ids in encoded)
         return [ids[: self.max_tokens] or [UNKNOWN] for ids in encoded], cut
@@ -136,6 +143,7 @@ class WordTokenizer(Vocabulary):
         Spans do not overlap. A phrase's span reaches from its first word to its last. A text without any token has the
         span (0, 0), of no character.
         """
+        text = well_formed(text)
         segmented = self._segment(text) if self._segment else text
         [encoding] = self._tokenizer.encode_batch([segmented])
         origin = origins(text, segmented)
