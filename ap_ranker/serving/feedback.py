@@ -102,7 +102,7 @@ class FeedbackFile:
         if os.pread(file, len(self._last), self._end - len(self._last)) != self._last:  # edited, or another file
             self._seen.clear()
             self._end, self._last = 0, b""
-        new = os.pread(file, self.max_bytes, self._end)
+        new = os.pread(file, os.fstat(file).st_size - self._end, self._end)
         whole, _, rest = new.rpartition(b"\n")
         if rest:
             whole = self._mend(file, new, rest)
