@@ -40,7 +40,7 @@ def ask(
     with one_clear_message(pipeline, search.place):
         search.fill(entries, match)
         for question in questions:
-            found = search.run(question, top_k, precision)
+            found = search.run(question, {"precision": precision}, top_k)
             results.append({"question": question, "answers": [_answer(document) for document in found]})
     if as_json:
         typer.echo(to_json(results[0] if len(results) == 1 else results))

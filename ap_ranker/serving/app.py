@@ -19,6 +19,7 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.responses import JSONResponse, Response
 
 from ap_ranker.errors import InputError
+from ap_ranker.ranking.bm25 import BM25_RANK
 from ap_ranker.ranking.explanation import Token, pieces
 from ap_ranker.serving import receipts
 from ap_ranker.serving.feedback import FeedbackFile, FeedbackFullError
@@ -26,7 +27,7 @@ from ap_ranker.serving.hayhooks_route import add_pipeline
 from ap_ranker.serving.limits import MAX_BYTES, Hosts, Key, Limits, Rate
 from ap_ranker.serving.metrics import MEDIA_TYPE, Measured, Metrics
 from ap_ranker.serving.receipts import Receipts, Shown, shared_secret
-from ap_ranker.serving.search import DeclaredPipeline, Ranked
+from ap_ranker.serving.search import DeclaredPipeline
 from ap_ranker.serving.stores import one_clear_message
 from ap_ranker.serving.threads import CountingThreads
 
@@ -188,14 +189,14 @@ def _add_search(
             logger.error("%s", error)
             raise HTTPException(503, FAILED) from error
 
-    def ranked(question: str) -> list[Ranked]:
+    def ranked(question: str) -> list[Document]:
         with one_clear_message(search.path, search.place):
-            return search.ranked(question, limits)
+            return search.run(question, limits)
 
-    async def one_answer(question: str, key: str) -> Ranked:
+    async def one_answer(question: str, key: str) -> Document:
         """Asked anew: so the server remembers nothing, and nobody asks about what was never shown."""
         found = await run(lambda: ranked(question))
-        chosen = next((one for one in found if one.document.id == key), None)
+        chosen = next((one for one in found if one.id == key), None)
         if chosen is None:
             raise HTTPException(404, "Expected the id of an answer to this question, found another. Ask again.")
         return chosen
@@ -204,16 +205,13 @@ def _add_search(
     async def api_search(asked: Asked) -> dict[str, Any]:
         """The answers that are good enough, best first; `found` is false if there is none."""
         found = await run(lambda: ranked(asked.question))
-        answers = [
-            _answer(one) | {"receipt": signed.sign(asked.question, one.document.id, _shown(one.document))}
-            for one in found
-        ]
+        answers = [_answer(one) | {"receipt": signed.sign(asked.question, one.id, _shown(one))} for one in found]
         return {"question": asked.question, "found": bool(found), "answers": answers}
 
     @app.post("/api/explain")
     async def api_explain(chosen: Chosen) -> dict[str, Any]:
         """How much each word counted; `start` and `end` are characters (code points) of `text`."""
-        document = (await one_answer(chosen.question, chosen.id)).document
+        document = await one_answer(chosen.question, chosen.id)
 
         def work() -> dict[str, Any] | str:
             try:
@@ -236,7 +234,7 @@ def _add_search(
         """Keep whether an answer helped; without a receipt, it is searched for first."""
         shown = signed.read(judged.question, judged.id, judged.receipt) if judged.receipt else None
         if shown is None:
-            shown = _shown((await one_answer(judged.question, judged.id)).document)
+            shown = _shown(await one_answer(judged.question, judged.id))
         judgement = asdict(shown) | {"question": judged.question, "helped": judged.helped, "visit": judged.visit}
         try:
             await asyncio.get_running_loop().run_in_executor(clicks, lambda: feedback.append(**judgement))
@@ -252,14 +250,13 @@ def _shown(document: Document) -> Shown:
     return Shown(answer=document.content or "", stored_question=document.meta.get("question") or "")
 
 
-def _answer(found: Ranked) -> dict[str, Any]:
-    document = found.document
+def _answer(document: Document) -> dict[str, Any]:
     return {
         "id": document.id,
         "score": document.score,
         "question": document.meta.get("question") or "",
         "answer": document.meta.get("answer") or document.content or "",
-        "bm25_rank": found.bm25_rank,
+        "bm25_rank": document.meta.get(BM25_RANK),
     }
 
 

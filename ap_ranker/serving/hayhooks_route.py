@@ -18,7 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from ap_ranker.errors import InputError
 from ap_ranker.serving.search import DeclaredPipeline
-from ap_ranker.serving.stores import one_clear_message, one_line
+from ap_ranker.serving.stores import one_clear_message, safe_line
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ def add_pipeline(
         wrapper = YAMLPipelineWrapper.from_yaml(search.path.read_text(encoding="utf-8"))
     except Exception as error:  # whatever it finds wrong with the declarations
         raise InputError(
-            f"{search.path}: expected inputs and outputs that Hayhooks can serve ({one_line(error)})."
+            f"{search.path}: expected inputs and outputs that Hayhooks can serve ({safe_line(error)})."
         ) from error
     wrapper.pipeline = search.pipeline
     wrapper.run_api_async = _limited(wrapper.run_api_async, search, text, {*COLUMNS, *columns}, failed)

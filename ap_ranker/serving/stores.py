@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from ap_ranker.errors import InputError
+from ap_ranker.errors import InputError, one_line
 from ap_ranker.serving.credentials import without_credentials
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def load_pipeline(path: Path) -> tuple[Pipeline, dict[str, Any]]:
     except Exception as error:  # whatever Haystack or a component's constructor finds wrong with the file
         if ".elasticsearch." in text and importlib.util.find_spec("elasticsearch") is None:
             raise InputError(f'{path}: Elasticsearch needs an extra: pip install "ap-ranker[elasticsearch]"') from error
-        raise InputError(f"{path}: expected a Haystack pipeline ({one_line(error)}).") from error
+        raise InputError(f"{path}: expected a Haystack pipeline ({safe_line(error)}).") from error
 
 
 def _read(path: Path) -> str:
@@ -141,10 +141,10 @@ def one_clear_message(path: Path, place: str) -> Iterator[None]:
         found = _explanation(cause)
         if found is None and isinstance(error, PipelineRuntimeError):
             logger.debug("%s: a component failed", path, exc_info=error)
-            reason = f"{type(cause).__name__}: {one_line(cause)}" if cause else one_line(error)
+            reason = f"{type(cause).__name__}: {safe_line(cause)}" if cause else safe_line(error)
             found = f"expected components that run, found that {error.component_name!r} fails ({reason})."
         if found is None and isinstance(error, ValueError):
-            found = f"expected settings that can be used, found: {one_line(error)}"
+            found = f"expected settings that can be used, found: {safe_line(error)}"
         if found is None:
             raise
         raise InputError(f"{path}: {place}: {found}") from error
@@ -155,12 +155,12 @@ def _explanation(error: BaseException | None) -> str | None:
     from haystack.document_stores.errors import DocumentStoreError
 
     if isinstance(error, DocumentStoreError):
-        return f"expected documents that it can hold, found that it refuses some. {one_line(error)}"
+        return f"expected documents that it can hold, found that it refuses some. {safe_line(error)}"
     client = sys.modules.get("elasticsearch")  # if it is not loaded, the error is not its
     explanations = {} if client is None else _elasticsearch(client)
     for kind, explanation in explanations.items():
         if isinstance(error, kind):
-            return explanation.format(one_line(error))
+            return explanation.format(safe_line(error))
     return None
 
 
@@ -179,7 +179,6 @@ def _elasticsearch(client: ModuleType) -> dict[type[Exception], str]:
     }
 
 
-def one_line(error: BaseException | str, limit: int = 600) -> str:
-    """For a message: without credentials, on one line, and not as long as one about a hundred documents is."""
-    text = without_credentials(" ".join(str(error).split())) or type(error).__name__
-    return text if len(text) <= limit else f"{text[:limit]} ..."
+def safe_line(error: BaseException | str) -> str:
+    """What an error says, without credentials, on one line, and not as long as one about a hundred documents is."""
+    return one_line(without_credentials(" ".join(str(error).split())) or type(error).__name__, 600)

@@ -39,8 +39,8 @@ def use(path: Path) -> None:
     with one_clear_message(path, place):
         search.fill(ENTRIES, Match.both)
         search.warm_up()
-        for one in search.ranked(TEXTS[0]):
-            assert one.document.content is not None
+        for document in search.run(TEXTS[0]):
+            assert document.content is not None
 
 
 def refusal(path: Path) -> str | None:

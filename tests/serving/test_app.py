@@ -33,7 +33,7 @@ from ap_ranker.serving import search as search_module
 from ap_ranker.serving.app import HEADERS, THREADS, build_app
 from ap_ranker.serving.feedback import FeedbackFile
 from ap_ranker.serving.limits import MAX_BYTES, MAX_CLIENTS, Rate
-from ap_ranker.serving.search import DeclaredPipeline, Ranked, to_document
+from ap_ranker.serving.search import DeclaredPipeline, to_document
 
 from .conftest import ENTRIES, NASTY, filled, write_pipeline
 
@@ -234,7 +234,7 @@ def click(client: TestClient, one: dict[str, Any], **changes: Any) -> int:
 
 def test_a_click_needs_no_search(client: TestClient, search: DeclaredPipeline, monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = answers(client)[:2]
-    monkeypatch.setattr(DeclaredPipeline, "ranked", lambda *_: pytest.fail("searched"))
+    monkeypatch.setattr(DeclaredPipeline, "run", lambda *_: pytest.fail("searched"))
     search.pipeline.get_component("retriever").document_store.delete_all_documents()
     assert click(client, first) == 200
     assert click(client_of(search), second) == 200  # another server with the same file, or the same one started again
@@ -249,7 +249,7 @@ def test_a_click_while_all_threads_search(search: DeclaredPipeline, monkeypatch:
         first = answers(client)[0]
         enough = threading.Event()
         ranked = DeclaredPipeline.ranked
-        monkeypatch.setattr(DeclaredPipeline, "ranked", lambda *given: (enough.wait(20), ranked(*given))[1])
+        monkeypatch.setattr(DeclaredPipeline, "run", lambda *given: (enough.wait(20), ranked(*given))[1])
         waiting = [users.submit(answers, client) for _ in range(4 * THREADS)]
         try:
             assert click(client, first) == 200
@@ -482,9 +482,9 @@ async def test_searches_that_nobody_waits_for_do_not_pile_up(
 ) -> None:
     """However many are given up, no more than a few run at once, and those that wait for a thread never run."""
     enough, lock, running, begun = threading.Event(), threading.Lock(), 0, []
-    run = search.ranked
+    run = search.run
 
-    def slow(question: str) -> list[Ranked]:
+    def slow(question: str) -> list[Document]:
         nonlocal running
         with lock:
             running += 1
@@ -494,7 +494,7 @@ async def test_searches_that_nobody_waits_for_do_not_pile_up(
             running -= 1
         return run(question)
 
-    monkeypatch.setattr(DeclaredPipeline, "ranked", lambda _, question, limits: slow(question))
+    monkeypatch.setattr(DeclaredPipeline, "run", lambda _, question, limits: slow(question))
     monkeypatch.setattr(limits, "ANSWER_SECONDS", 0.3)
     app = build_app(search, FeedbackFile(search.path.with_name("feedback.jsonl")))
     transport = httpx.ASGITransport(app)
@@ -520,7 +520,7 @@ def test_answers_are_encoded_before_the_first_question(search: DeclaredPipeline,
     assert ranker.cache_info is not None
     assert ranker.cache_info.entries == len(documents)
     missed = ranker.cache_info.misses
-    search.ranked(QUESTION)
+    search.run(QUESTION)
     assert ranker.cache_info.misses == missed
 
 
