@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+
+from ap_ranker.errors import InputError
 
 try:
     import fcntl
@@ -26,6 +28,24 @@ def locked(folder: Path) -> Iterator[bool]:
         if not os.path.samestat(os.fstat(descriptor), folder.stat()):  # it was removed, and made again, meanwhile
             raise FileNotFoundError(folder)
         yield certain
+
+
+@contextmanager
+def kept_alone(folder: Path, doing: str) -> Iterator[None]:
+    """As `locked`, for a command: `doing` is what another process may be found at.
+
+    Raises:
+        InputError: it is.
+    """
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(locked(folder))
+        except (BlockingIOError, FileNotFoundError):  # it is there, or has this moment tidied up
+            raise InputError(
+                f"{folder}: expected no other process, found one that is {doing} there. Wait for it, or name another "
+                "--output."
+            ) from None
+        yield
 
 
 def in_use(folder: Path) -> bool:

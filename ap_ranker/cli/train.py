@@ -67,7 +67,8 @@ def train(
     given = {"model": model, "recipe": recipe, "objective": objective, "epochs": epochs, "seed": seed, "match": match}
     settings = read_config(config, given)
     about = About(command_line(), licence)
-    _check_output(output, resume=resume, overwrite=overwrite)
+    if process_number() == 0:
+        _check_output(output, resume=resume, overwrite=overwrite)
     training, development = read_training_data(data, dev, answers, settings)
     if feedback is not None:
         training = add_feedback(training, development, feedback)
@@ -120,7 +121,8 @@ def _check_output(output: Path, *, resume: bool, overwrite: bool) -> None:
 
     restore(output)
     states = States(output)
-    unfinished = not states.in_use and states.last is not None and not resume
+    states.check_free()
+    unfinished = states.last is not None and not resume
     both = ", with --resume too to go on with the unfinished run" if unfinished else ""
     if output.exists() and not (overwrite and is_checkpoint(output)):
         advice = (

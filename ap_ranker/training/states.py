@@ -13,13 +13,15 @@ from typing import Any
 
 from ap_ranker.errors import InputError
 from ap_ranker.files import make_folder, publish, writing
-from ap_ranker.locks import in_use, locked
+from ap_ranker.locks import kept_alone
 from ap_ranker.training.distributed import is_first_process, wait_for_all
 
 logger = logging.getLogger(__name__)
 
 SECONDS = "eval_training_seconds"
 """Kept in the Trainer's history after each epoch, so that a resumed run knows how long it took in all."""
+
+DOING = "training"
 
 _STATE = re.compile(r"checkpoint-\d+")  # as the Trainer names them, by their step
 
@@ -41,10 +43,15 @@ class States:
         """The newest state that a run can go on from: whole, and beside the best one before it."""
         return next((path for path in self._newest_first() if self._is_whole(path)), None)
 
-    @property
-    def in_use(self) -> bool:
-        """Whether a process is training."""
-        return in_use(self.folder)
+    def check_free(self) -> None:
+        """Make sure that no process is training, as far as that can be known.
+
+        Raises:
+            InputError: one is.
+        """
+        if self.folder.is_dir():
+            with kept_alone(self.folder, DOING):
+                pass
 
     def of_step(self, step: int) -> Path:
         """The folder of a state."""
@@ -68,7 +75,8 @@ class States:
         if not is_first_process():
             yield self.last if resume else None
             return
-        with self._locked():
+        make_folder(self.folder)
+        with kept_alone(self.folder, DOING):
             last = self.last if resume else None
             if resume and last is None:
                 logger.warning("%s: no epoch of the unfinished run was saved: it begins anew.", self.folder)
@@ -112,18 +120,6 @@ class States:
         for path in self._newest_first():  # whichever are left, if this is interrupted, a run can go on from
             _remove(path)
         shutil.rmtree(self.folder, ignore_errors=True)
-
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        make_folder(self.folder)
-        try:
-            with locked(self.folder):
-                yield
-        except BlockingIOError:
-            raise InputError(
-                f"{self.folder}: expected a run of its own, found that another process is training there. "
-                "Wait for it, or name another --output."
-            ) from None
 
     def _newest_first(self) -> list[Path]:
         return sorted((path for path in self.folder.glob("*") if _STATE.fullmatch(path.name)), key=_step, reverse=True)

@@ -25,7 +25,7 @@ from ap_ranker.data.dataset import Dataset, sample_questions
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluate import EvaluationSet, answerable
 from ap_ranker.files import WriteError, make_folder, write_whole, writing, written_aside
-from ap_ranker.locks import locked
+from ap_ranker.locks import kept_alone
 from ap_ranker.models.registry import model_spec
 from ap_ranker.ranking.checkpoint import is_checkpoint
 from ap_ranker.ranking.ranker import resolve_device
@@ -135,7 +135,7 @@ def tune(
     bm25 = EvaluationSet(sample_questions(dev, base.dev_questions, base.seed)).bm25
     parts = {"training questions": data, "dev questions": dev, "word vectors": vectors}
     _claim(output, {"space": space, "setting": base, "data": {name: _digest(part) for name, part in parts.items()}})
-    with _held(output), writing(output / LOG), _quiet():
+    with kept_alone(output, "searching"), writing(output / LOG), _quiet():
         study = _open(output / LOG)
         _keep_best(study, output, base)
         while len(_finished(study)) < trials:
@@ -254,19 +254,6 @@ def _claim(output: Path, search: Mapping[str, Any]) -> None:
             f"{output}: expected to go on with the search that was begun there, found another {', '.join(different)}. "
             "Name another folder with --output, or remove this one."
         )
-
-
-@contextlib.contextmanager
-def _held(output: Path) -> Iterator[None]:
-    """Keep the folder to this search: two would tell one log of trials with the same numbers."""
-    try:
-        with locked(output):
-            yield
-    except BlockingIOError:
-        raise InputError(
-            f"{output}: expected a search of its own, found that another process is searching there. Wait for it, or "
-            "name another --output."
-        ) from None
 
 
 def _digest(part: Dataset | WordVectors | None) -> str | None:

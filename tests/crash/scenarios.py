@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import random
 import re
@@ -36,8 +37,8 @@ WORDS = [
     "bell",
 ]
 ASKED = ["where is my {}?", "the {} is gone", "help with {} please", "I need a {} today"]
-TEXTS = 4500
-"""To encode: three shards."""
+TEXTS = 2100
+"""To encode: two shards."""
 TRAIN = ("train", ".", "--config", "settings.yaml", "--output", "c", "--device", "cpu")
 
 
@@ -369,7 +370,7 @@ class Serve(Scenario):
             except urllib.error.HTTPError as error:
                 expect(error.code == 503, f"serve: a judgement that it cannot keep is answered with 503: {error}")
                 refused += 1
-            except (OSError, ValueError, urllib.error.URLError):
+            except (OSError, ValueError, http.client.HTTPException):
                 return refused  # killed before it said anything
             else:
                 self.kept.add(question)

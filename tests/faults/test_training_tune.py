@@ -36,7 +36,7 @@ def test_two_searches_in_one_folder(tmp_path: Path) -> None:
     refused: list[str] = []
 
     def another(*_: object) -> None:
-        with pytest.raises(InputError, match="another process is searching there") as raised:
+        with pytest.raises(InputError, match="found one that is searching there") as raised:
             search(tmp_path / "out", 9)
         refused.append(str(raised.value))
 
