@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 
 import yaml
 
-from ap_ranker.errors import InputError
+from ap_ranker.errors import InputError, one_line
 
 MAX_RATIO = 50
 """A compressed file may grow this much. Texts of the public benchmarks grow to the threefold up to the fivefold, word
@@ -37,11 +37,18 @@ _KINDS = {
 
 
 def what_is_at(path: Path) -> str:
-    """`a file`, `a folder`, `a pipe`, `a device`, `a socket`, or `nothing`."""
+    """`a file`, `a folder`, `a pipe`, `a device`, `a socket`, or `nothing`.
+
+    Raises:
+        InputError: the system does not say: a link to itself, a name that is too long, a folder without permission.
+    """
     try:
         mode = path.stat().st_mode
     except (FileNotFoundError, NotADirectoryError):
         return "nothing"
+    except (OSError, ValueError) as error:  # Python itself refuses a NUL in a name
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"{one_line(path)}: expected a file, found a name that cannot be used ({reason}).") from error
     return next((kind for is_kind, kind in _KINDS.items() if is_kind(mode)), "a file")
 
 
@@ -147,8 +154,9 @@ def parse_yaml(text: str, where: object) -> Any:
     Raises:
         InputError: not YAML, a name given twice, too many aliases; the message begins with `where`.
     """
-    loader = yaml.SafeLoader(text)
+    loader = None
     try:
+        loader = yaml.SafeLoader(text)
         node = loader.get_single_node()
         if node is None:
             return None
@@ -163,7 +171,8 @@ def parse_yaml(text: str, where: object) -> Any:
     except (yaml.YAMLError, ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
         raise InputError(f"{where}: expected settings in YAML ({error}).") from error
     finally:
-        loader.dispose()
+        if loader is not None:
+            loader.dispose()
 
 
 def _expanded(node: yaml.Node, sizes: dict[int, int]) -> int:

@@ -31,7 +31,7 @@ def add_feedback(training: Dataset, dev: Dataset, path: Path) -> Dataset:
     """
     table = read_table(path)
     if missing := [column for column in COLUMNS if column not in table.columns]:
-        raise InputError(f"{path}: expected a column {missing[0]!r}, found {', '.join(table.columns)}.")
+        raise InputError(f"{path}: expected a column {missing[0]!r}, found {table.header}.")
     if training.judged:
         raise InputError(
             f"{path}: feedback adds to data whose answers are shared by all questions, found candidates judged for "

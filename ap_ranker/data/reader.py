@@ -102,7 +102,7 @@ def find_layout(table: Table) -> Layout:
         return Layout.judged
     if {"question", "answer"} <= columns:
         return Layout.pairs
-    raise InputError(f"{table.path}: {_LAYOUTS}; found {', '.join(table.columns)}.")
+    raise InputError(f"{table.path}: {_LAYOUTS}; found {table.header}.")
 
 
 def find_answers(questions: Path) -> Path:
@@ -214,7 +214,7 @@ def _by_id(questions: Table, answers: Table, pools: Table | None, match: Match) 
     """(c): answers by id, shared by all questions."""
     for table, columns in ((answers, ("aid", "answer")), (pools, ("qid", "candidate_ids"))):
         if table and (missing := [column for column in columns if column not in table.columns]):
-            raise InputError(f"{table.path}: expected a column {missing[0]!r}, found {', '.join(table.columns)}.")
+            raise InputError(f"{table.path}: expected a column {missing[0]!r}, found {table.header}.")
     position: dict[str, int] = {}
     texts: list[Answer] = []
     for row in answers.rows:

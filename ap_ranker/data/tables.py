@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from ap_ranker.errors import InputError
+from ap_ranker.errors import InputError, one_line
 from ap_ranker.reading import check_growth, decode, open_file, require_file
 
 if TYPE_CHECKING:
@@ -49,6 +49,11 @@ class Table:
     path: Path
     columns: tuple[str, ...]
     rows: list[Row]
+
+    @property
+    def header(self) -> str:
+        """Its columns, for messages."""
+        return one_line(", ".join(self.columns))
 
 
 def file_format(path: Path) -> str:

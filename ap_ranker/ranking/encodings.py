@@ -81,6 +81,7 @@ class Encodings:
     def __init__(self, folder: Path, manifest: Manifest) -> None:
         self.folder = folder
         self.manifest = manifest
+        self._words: int | None = None
         shards = sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
         self._shards = [_Shard(path) for path in shards]
         keys = [shard.keys for shard in self._shards]
@@ -110,11 +111,12 @@ class Encodings:
                 f"{folder}: a damaged shard ({one_line(error)}). Write new ones: ap-ranker encode."
             ) from error
 
-    def check(self, example: ReducedStates) -> None:
+    def check(self, example: ReducedStates, words: int) -> None:
         """Refuse shards that do not hold what the checkpoint's model makes of a text.
 
         Args:
             example: the states of any texts, in the manifest's precision.
+            words: how many the checkpoint knows; token ids are looked at as they are read.
 
         Raises:
             InputError: there is such a shard.
@@ -123,6 +125,7 @@ class Encodings:
             name: (str(value.dtype).removeprefix("torch."), tuple(value.shape[2 if is_per_token(name) else 1 :]))
             for name, value in example.fields.items()
         }
+        self._words = words
         for shard in self._shards:
             if shard.layout != expected:
                 raise InputError(
@@ -149,11 +152,21 @@ class Encodings:
         return [0 if shard is None else shard.length(row) for shard, row in self._find(texts)]
 
     def states(self, texts: Sequence[str]) -> ReducedStates | None:
-        """The states of the texts; `None` if one of them is not here."""
+        """The states of the texts; `None` if one of them is not here.
+
+        Raises:
+            InputError: they are ids of words that the checkpoint does not know.
+        """
         found = [shard.read(row) for shard, row in self._find(texts) if shard is not None]
         if len(found) < len(texts):
             return None
         fields = {name: _padded([text[name] for text in found], per_token=is_per_token(name)) for name in found[0]}
+        ids = fields.get("ids")
+        if ids is not None and self._words is not None and not ((ids >= 0) & (ids < self._words)).all():
+            raise InputError(
+                f"{self.folder}: a damaged shard: expected ids of {self._words:,} words, found {int(ids.min())} to "
+                f"{int(ids.max())}. Write new ones: ap-ranker encode."
+            )
         return ReducedStates(fields, torch.tensor(self.lengths(texts)))
 
     def _find(self, texts: Sequence[str]) -> list[tuple[_Shard | None, int]]:

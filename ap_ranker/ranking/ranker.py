@@ -127,7 +127,7 @@ class Ranker:
             InputError: no such folder, a damaged one, or the states of another checkpoint.
         """
         opened = Encodings.open(folder, checkpoint_fingerprint)
-        opened.check(self.reduced(self._try(), opened.manifest.precision))
+        opened.check(self.reduced(self._try(), opened.manifest.precision), len(self.tokenizer.words))
         return opened
 
     def rank(self, question: str, answers: Sequence[str], top_k: int | None = None) -> list[RankedAnswer]:

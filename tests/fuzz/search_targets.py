@@ -21,6 +21,7 @@ from haystack import Document
 from starlette.types import Message
 
 from ap_ranker.data.faq import Entry, Match
+from ap_ranker.ranking.bm25 import BM25_SCORE
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.calibration import FUSED, MODEL, Calibration
 from ap_ranker.ranking.checkpoint import read_config, write_config
@@ -56,7 +57,7 @@ def use_checkpoint(folder: Path) -> None:
     """One ranking by each of the two interfaces."""
     expect_ranking(Ranker.from_pretrained(folder / "checkpoint", "cpu"))
     ranker = AnswerRanker(model=str(folder / "checkpoint"), fuse_scores=True, scale_score=True, precision=0.8)
-    documents = [Document(content=text, score=1.0 / n, meta={"n": n}) for n, text in enumerate(ANSWERS, start=1)]
+    documents = [Document(content=text, meta={BM25_SCORE: 1.0 / n}) for n, text in enumerate(ANSWERS, start=1)]
     for document in ranker.run(query=QUESTION, documents=documents)["documents"]:
         expect_finite(document.score)
         expect(0 <= (document.score or 0) <= 1, f"a probability of {document.score}")
