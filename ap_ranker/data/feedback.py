@@ -6,7 +6,6 @@ from collections import Counter, defaultdict
 from dataclasses import replace
 from pathlib import Path
 
-from ap_ranker.data.audit.near import near_any
 from ap_ranker.data.dataset import Dataset, Question
 from ap_ranker.data.tables import Row, read_table
 from ap_ranker.errors import InputError
@@ -29,6 +28,8 @@ def add_feedback(training: Dataset, dev: Dataset, path: Path) -> Dataset:
     Raises:
         InputError: the file cannot be read, or the data's candidates were judged one by one.
     """
+    from ap_ranker.data.audit.near import near_any  # its libraries take a second to load, and a command only names us
+
     table = read_table(path)
     if missing := [column for column in COLUMNS if column not in table.columns]:
         raise InputError(f"{path}: expected a column {missing[0]!r}, found {table.header}.")

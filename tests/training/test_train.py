@@ -20,9 +20,10 @@ from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluate import EvaluationSet, evaluate
 from ap_ranker.models.classifier import Classifier
 from ap_ranker.models.registry import MODELS, complete_options
+from ap_ranker.models.spec import Bounds
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.vectors import read_vectors
-from ap_ranker.training.config import TrainingConfig
+from ap_ranker.training.config import BOUNDS, TrainingConfig
 from ap_ranker.training.start import start
 from ap_ranker.training.train import TrainingResult, train
 
@@ -367,8 +368,10 @@ def test_settings_that_do_not_suit_an_encoder(encoder: str, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("name", ["ap-cnn", "ap-transformer"])
-def test_a_run_that_diverges_says_so(name: str, encoder: str, tmp_path: Path) -> None:
+def test_a_run_that_diverges_says_so(name: str, encoder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a word, scores that are no numbers rank the answers in the order in which they came."""
+    for rate in ("learning_rate", "encoder_learning_rate"):
+        monkeypatch.setitem(BOUNDS, rate, Bounds())  # so that a few steps suffice
     config = settings(name) if name == "ap-cnn" else with_encoder(encoder)
     config = replace(config, optimizer="sgd", learning_rate=1e30, encoder_learning_rate=1e30)
     with pytest.raises(InputError, match=r"The model has diverged: .* lower learning_rate"):
