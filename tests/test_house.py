@@ -10,8 +10,10 @@ from conftest import ROOT
 
 ROOMS = [
     "errors",
+    "locks",
     "files",
     "processes",
+    "reading",
     "text",
     "models",
     "data",
@@ -53,6 +55,7 @@ SHARED = {
     "similarity",
     "spec",
     "statistics",
+    "weights",
 }
 """What several families of models share; every other file of the room is one family."""
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
+from ap_ranker.cli.console import Console, to_json
 from ap_ranker.cli.options import SEARCH_PIPELINE, Documents, MatchEntry, Precision, SearchPipeline
 from ap_ranker.data.faq import DEFAULT_MATCH, read_faq
 from ap_ranker.errors import InputError
@@ -41,17 +40,23 @@ def ask(
     with one_clear_message(pipeline, search.place):
         search.fill(entries, match)
         for question in questions:
-            found = search.run(question, top_k, precision)
+            found = search.run(question, {"precision": precision}, top_k)
             results.append({"question": question, "answers": [_answer(document) for document in found]})
     if as_json:
-        typer.echo(json.dumps(results[0] if len(results) == 1 else results, ensure_ascii=False, indent=2))
+        typer.echo(to_json(results[0] if len(results) == 1 else results))
     else:
         for result in results:
             _print(result)
 
 
 def _answer(document: Document) -> dict[str, Any]:
-    return {"score": document.score, "question": document.meta.get("question"), "answer": document.meta.get("answer")}
+    """The entry or, of a document that was no entry, its content."""
+    question, answer = document.meta.get("question"), document.meta.get("answer")
+    return {
+        "score": document.score,
+        "question": None if question is None else str(question),
+        "answer": str(answer or document.content or ""),
+    }
 
 
 def _print(result: dict[str, Any]) -> None:
@@ -59,5 +64,6 @@ def _print(result: dict[str, Any]) -> None:
     if not result["answers"]:
         console.print("  No good answer found.")
     for place, answer in enumerate(result["answers"], start=1):
-        console.print(f"  {place}. {answer['score']:.3f}  [cyan]{escape(answer['question'] or '')}[/]", highlight=False)
+        score = "-" if answer["score"] is None else f"{answer['score']:.3f}"
+        console.print(f"  {place}. {score}  [cyan]{escape(answer['question'] or '')}[/]", highlight=False)
         console.print(f"     {escape(answer['answer'])}", highlight=False)

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from ap_ranker.cli.console import Console
 from ap_ranker.cli.data import read_training_data
 from ap_ranker.cli.options import Device, whole_numbers
 from ap_ranker.errors import InputError

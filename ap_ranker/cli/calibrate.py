@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from ap_ranker.cli.console import Console
 from ap_ranker.cli.options import Answers, Device
 from ap_ranker.cli.plot import check_plotting, plot_reliability
 from ap_ranker.errors import InputError
-from ap_ranker.files import write_whole
+from ap_ranker.files import restore, write_whole
 from ap_ranker.ranking.calibration import FUSED, MODEL, key
 
 if TYPE_CHECKING:
@@ -62,6 +62,7 @@ def calibrate(
         raise InputError(f"Expected --share above 0 and below 1, found {share:g}.")
     if plot:
         check_plotting()
+    restore(checkpoint)
     if not checkpoint.is_dir():
         raise InputError(
             f"Expected a checkpoint folder on this machine, as calibrate writes into it; found none at "

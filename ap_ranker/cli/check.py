@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
+from ap_ranker.cli.console import Console
 from ap_ranker.cli.options import Answers
 from ap_ranker.errors import InputError
 from ap_ranker.files import write_whole

@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.console import Console
 from rich.markup import escape
 
-from ap_ranker.errors import InputError
+from ap_ranker.cli.console import Console
 
 if TYPE_CHECKING:
     from ap_ranker.data.dataset import Dataset
@@ -18,17 +17,13 @@ if TYPE_CHECKING:
 def read_training_data(
     data: Path, dev: Path | None, answers: Path | None, settings: TrainingConfig
 ) -> tuple[Dataset, Dataset]:
-    """The training and dev data; without a dev file, a question-disjoint part of the training data."""
-    from ap_ranker.data.dataset import split_questions
+    """The training and dev data; without a dev file, some of the users' questions are set aside."""
     from ap_ranker.data.reader import find_split, read_dataset
+    from ap_ranker.data.split import split_questions
 
     training = read_dataset(data, "train", answers=answers, match=settings.match)
     if dev is not None or (data.is_dir() and find_split(data, "dev")):
         return training, read_dataset(dev or data, "dev", answers=answers, match=settings.match)
-    if len({question.text.casefold() for question in training.answerable}) < 2:
-        raise InputError(
-            f"{data}: expected at least two different questions, so that one can be set aside to choose the epoch."
-        )
     return split_questions(training, settings.dev_share, settings.seed)
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from ap_ranker.cli.console import Console
 from ap_ranker.cli.options import Device, MatchText
 
 console = Console(soft_wrap=True)

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from ap_ranker.cli.changes import changes_as_json, print_changes
+from ap_ranker.cli.console import Console
 from ap_ranker.cli.options import Answers, Device, MatchText
 from ap_ranker.cli.plot import check_plotting, plot_lengths
 from ap_ranker.errors import InputError

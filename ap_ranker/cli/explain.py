@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
+from ap_ranker.cli.console import Console
 from ap_ranker.cli.options import Device
 from ap_ranker.errors import InputError
 from ap_ranker.files import write_whole

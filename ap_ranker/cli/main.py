@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import os
 import sys
 
 import typer
-from rich.console import Console
 from rich.logging import RichHandler
 
 from ap_ranker.cli import (
@@ -26,7 +26,8 @@ from ap_ranker.cli import (
     train,
     tune,
 )
-from ap_ranker.cli.mistakes import mistakes_reported
+from ap_ranker.cli.console import Console
+from ap_ranker.cli.mistakes import STOPPED, mistakes_reported
 
 app = typer.Typer(
     help="Train and use small neural rankers for FAQ search.",
@@ -51,22 +52,23 @@ app.command("explain")(explain.explain)
 
 
 def main() -> None:
-    """Run the command line; a user's mistake ends with one message on standard error and exit code 2."""
+    """Run the command line; whatever goes wrong ends with one message on standard error, see `mistakes_reported`."""
     # A command-line tool neither reports usage nor shows the libraries' own progress bars for loading a file.
     os.environ.setdefault("HAYSTACK_TELEMETRY_ENABLED", "false")
-    errors = Console(stderr=True)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal that cannot show a character shows its number
     logging.basicConfig(
         level=logging.WARNING,
         format="%(message)s",
-        handlers=[RichHandler(console=errors, show_time=False, show_path=False)],
+        handlers=[RichHandler(console=Console(stderr=True), show_time=False, show_path=False)],
     )
     logging.getLogger("ap_ranker").setLevel(logging.INFO)  # what training left out, for one
-    try:
-        with mistakes_reported():
-            app()
-    except KeyboardInterrupt:
-        errors.print("Stopped.")
-        sys.exit(130)
+    with mistakes_reported():
+        code = app(standalone_mode=False)
+        if code == STOPPED:  # as Typer has turned Ctrl+C into
+            raise KeyboardInterrupt
+    sys.exit(code if isinstance(code, int) else 0)
 
 
 if __name__ == "__main__":

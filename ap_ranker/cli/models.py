@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+
+from ap_ranker.cli.console import Console
 
 if TYPE_CHECKING:
     from ap_ranker.models.spec import ModelSpec

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
+
+from ap_ranker.cli.console import Console
 
 console = Console(soft_wrap=True)
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import importlib.util
-import ipaddress
 import os
 import socket
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
+from ap_ranker.cli.console import Console
 from ap_ranker.cli.options import SEARCH_PIPELINE, Documents, MatchEntry, Precision, SearchPipeline
 from ap_ranker.data.faq import DEFAULT_MATCH, read_faq
 from ap_ranker.errors import InputError
@@ -48,11 +47,24 @@ def serve(
     rate: Annotated[
         float, typer.Option(min=0, help="Requests per second that one client may send; 0 for any number.")
     ] = 20.0,
+    column: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A column of the FAQ that POST /PIPELINE/run tells beside question and answer; may be repeated."
+        ),
+    ] = None,
 ) -> None:
-    """Serve a search page for a FAQ."""
-    if importlib.util.find_spec("hayhooks") is None:
+    """Serve a search page for a FAQ.
+
+    If the environment variable AP_RANKER_API_KEY is set, whatever the page itself does not need asks for that key, in
+    the header 'Authorization: Bearer KEY'.
+    """
+    if any(importlib.util.find_spec(name) is None for name in ("hayhooks", "prometheus_client")):
         raise InputError('The server needs an extra: pip install "ap-ranker[serve]"')
     os.environ.setdefault("HAYHOOKS_LOG_LEVEL", "WARNING")  # else it logs every question
+    from ap_ranker.serving.limits import is_loopback, read_key
+
+    api_key = read_key(os.environ)
     entries = None if documents is None else read_faq(documents)
     search = DeclaredPipeline.load(pipeline)
     limits = {"precision": precision, "score_threshold": score_threshold}
@@ -63,13 +75,22 @@ def serve(
                 filled, limits
             )  # before it listens: what is wrong is said here, and the first user does not wait
 
-    import uvicorn
-
     from ap_ranker.serving.app import build_app
+    from ap_ranker.serving.connections import Connections, Server
     from ap_ranker.serving.feedback import FeedbackFile
 
+    connections = Connections()
     hosts = [host, *(allowed_host or [])]
-    app = build_app(search, FeedbackFile(feedback), limits=limits, rate=rate or None, hosts=hosts)
+    app = build_app(
+        search,
+        FeedbackFile(feedback),
+        limits=limits,
+        rate=rate or None,
+        hosts=hosts,
+        api_key=api_key,
+        columns=column or (),
+        connections=connections,
+    )
     listening = _listen(host, port)
     address = f"[{host}]" if ":" in host else host
     console.print(
@@ -77,15 +98,14 @@ def serve(
         f"Feedback goes to {escape(str(feedback))}.",
         highlight=False,
     )
-    if not _is_loopback(host):
+    if not is_loopback(host):
         Console(stderr=True).print(
             f"[bold yellow]Warning:[/] other machines can reach {escape(host)}, and whoever does can ask and give "
             "feedback: there are no accounts and no encryption. Put a web server with both in front of it.",
             soft_wrap=True,
             highlight=False,
         )
-    config = uvicorn.Config(app, log_level="warning", timeout_keep_alive=5, timeout_graceful_shutdown=5)
-    uvicorn.Server(config).run(sockets=[listening])
+    Server(app, connections).run(sockets=[listening])
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -98,10 +118,3 @@ def _listen(host: str, port: int) -> socket.socket:
             f"Expected an address of this machine and a free port, found that {host} port {port} cannot be used "
             f"({reason}). Choose others with --host and --port."
         ) from error
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

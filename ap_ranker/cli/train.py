@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
 from ap_ranker.cli.check import warn_of_faults
 from ap_ranker.cli.command import command_line
+from ap_ranker.cli.console import Console
 from ap_ranker.cli.data import describe, read_training_data
 from ap_ranker.cli.options import Answers, Device, MatchText
 from ap_ranker.data.feedback import add_feedback
@@ -61,28 +61,20 @@ def train(
     """Train a ranker on your own question-answer pairs, and say whether it beats BM25 on the dev questions."""
     from dataclasses import replace
 
-    from ap_ranker.ranking.checkpoint import is_checkpoint
     from ap_ranker.training.card import About
     from ap_ranker.training.config import read_config
 
     given = {"model": model, "recipe": recipe, "objective": objective, "epochs": epochs, "seed": seed, "match": match}
     settings = read_config(config, given)
     about = About(command_line(), licence)
-    if output.exists() and not (overwrite and is_checkpoint(output)):
-        advice = (
-            "add --overwrite to replace it" if is_checkpoint(output) else "it holds something else: name another folder"
-        )
-        raise InputError(f"{output}: expected a folder that does not exist yet; {advice}.")
-    if Path(f"{output}.training").exists() and not (resume or overwrite):
-        raise InputError(
-            f"{output}.training holds an unfinished run: add --resume to go on, or --overwrite to start anew."
-        )
+    if process_number() == 0:
+        _check_output(output, resume=resume, overwrite=overwrite)
     training, development = read_training_data(data, dev, answers, settings)
     if feedback is not None:
         training = add_feedback(training, development, feedback)
 
     # Heavy imports only now, when the input is known to be good.
-    from ap_ranker.cli.progress import EpochLines
+    from ap_ranker.cli.progress import EpochLines, PhaseBars
     from ap_ranker.text.vectors import read_vectors
     from ap_ranker.training.train import train as run
 
@@ -92,17 +84,19 @@ def train(
     audit = None
     if process_number() == 0:
         audit = warn_of_faults(console, data, dev, answers, settings.max_tokens)
-    result = run(
-        training,
-        development,
-        output,
-        settings,
-        vectors=vectors,
-        device=device,
-        resume=resume,
-        callbacks=(EpochLines(console),),
-        about=replace(about, audit=audit),
-    )
+    with PhaseBars(quiet=console.quiet) as bars:
+        result = run(
+            training,
+            development,
+            output,
+            settings,
+            vectors=vectors,
+            device=device,
+            resume=resume,
+            callbacks=(EpochLines(console),),
+            about=replace(about, audit=audit),
+            on_progress=bars.update,
+        )
     found = result.dev
     console.print(
         f"Wrote {escape(str(output))}: {settings.model}, epoch {result.best_epoch}, dev MRR {found.model['MRR']:.3f} "
@@ -113,3 +107,31 @@ def train(
     console.print(("" if found.gain.better else "[yellow]Warning:[/] ") + escape(str(found.gain)), highlight=False)
     if must_beat_bm25 and not found.gain.better:
         raise typer.Exit(NO_GAIN)
+
+
+def _check_output(output: Path, *, resume: bool, overwrite: bool) -> None:
+    """Before anything is read: whether a run may write there.
+
+    Raises:
+        InputError: something is there already that the options do not speak of.
+    """
+    from ap_ranker.files import restore
+    from ap_ranker.ranking.checkpoint import is_checkpoint
+    from ap_ranker.training.states import States
+
+    restore(output)
+    states = States(output)
+    states.check_free()
+    unfinished = states.last is not None and not resume
+    both = ", with --resume too to go on with the unfinished run" if unfinished else ""
+    if output.exists() and not (overwrite and is_checkpoint(output)):
+        advice = (
+            f"add --overwrite to replace it{both}"
+            if is_checkpoint(output)
+            else "it holds something else: name another folder"
+        )
+        raise InputError(f"{output}: expected a folder that does not exist yet; {advice}.")
+    if unfinished and not overwrite:
+        raise InputError(
+            f"{states.folder} holds an unfinished run: add --resume to go on, or --overwrite to start anew."
+        )

@@ -33,6 +33,7 @@ class Question:
         positives: the right answers; none where the data says that there is none.
         candidates: the answers to rank (a pool or the judged answers); `None` means all answers of the data set.
         labels: the class of each candidate, a position in `Dataset.classes`; empty where candidates were not judged.
+        stored: an answer's own question, which is learnt from, but which no user asked.
     """
 
     id: str
@@ -40,6 +41,7 @@ class Question:
     positives: tuple[int, ...]
     candidates: tuple[int, ...] | None = None
     labels: tuple[int, ...] = ()
+    stored: bool = False
 
     @property
     def negatives(self) -> tuple[int, ...]:
@@ -59,6 +61,7 @@ class Dataset:
         judged: candidates were judged one by one (their negatives are known to be wrong), not drawn into a pool.
         classes: what candidates were judged to be, from worst to best; only the best counts as a right answer.
         notes: what was left out or merged, and how often.
+        withheld: texts of questions that were set aside: nothing near to them may be learnt from as a question.
     """
 
     name: str
@@ -67,6 +70,7 @@ class Dataset:
     judged: bool = False
     classes: tuple[str, ...] = ("wrong", "right")
     notes: Counter[str] = field(default_factory=Counter)
+    withheld: frozenset[str] = frozenset()
 
     @property
     def answerable(self) -> list[Question]:
@@ -107,26 +111,6 @@ class Dataset:
                 "question: nobody knows which other answers are right, so they cannot be ranked. Leave out --no-pools."
             )
         return replace(self, questions=[replace(question, candidates=None) for question in self.questions])
-
-
-def split_questions(dataset: Dataset, share: float, seed: int) -> tuple[Dataset, Dataset]:
-    """Set a share of the questions aside, so that no question text stands on both sides.
-
-    Args:
-        dataset: has at least two different answerable question texts.
-        share: of the answerable questions, between 0 and 1; at least one question goes to each side.
-        seed: same seed, same split.
-
-    Returns:
-        What remains, and what was set aside (both keep all the answers).
-    """
-    texts = sorted({question.text.casefold() for question in dataset.answerable})
-    random.Random(seed).shuffle(texts)
-    size = min(max(1, round(share * len(texts))), len(texts) - 1)
-    aside = set(texts[:size])
-    kept = [question for question in dataset.questions if question.text.casefold() not in aside]
-    held = [question for question in dataset.questions if question.text.casefold() in aside]
-    return replace(dataset, questions=kept), replace(dataset, questions=held, notes=Counter())
 
 
 def sample_questions(dataset: Dataset, size: int, seed: int) -> Dataset:

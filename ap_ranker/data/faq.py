@@ -54,5 +54,5 @@ def read_faq(path: Path) -> list[Entry]:
     """
     table = read_table(path)
     if "answer" not in table.columns:
-        raise InputError(f"{path}: expected a column 'answer' (and 'question'), found {', '.join(table.columns)}.")
+        raise InputError(f"{path}: expected a column 'answer' (and 'question'), found {table.header}.")
     return [Entry.of(row) for row in table.rows]

@@ -22,29 +22,32 @@ def add_feedback(training: Dataset, dev: Dataset, path: Path) -> Dataset:
 
     Args:
         training: its answers are shared by all its questions.
-        dev: its questions are not learnt from, whatever users said.
+        dev: its questions and near copies of them are not learnt from, whatever users said.
         path: what `ap-ranker serve` wrote.
 
     Raises:
         InputError: the file cannot be read, or the data's candidates were judged one by one.
     """
+    from ap_ranker.data.audit.near import near_any  # its libraries take a second to load, and a command only names us
+
     table = read_table(path)
     if missing := [column for column in COLUMNS if column not in table.columns]:
-        raise InputError(f"{path}: expected a column {missing[0]!r}, found {', '.join(table.columns)}.")
+        raise InputError(f"{path}: expected a column {missing[0]!r}, found {table.header}.")
     if training.judged:
         raise InputError(
             f"{path}: feedback adds to data whose answers are shared by all questions, found candidates judged for "
             f"each question in {training.name}. It has the same columns: append its lines to that file instead."
         )
     places = {answer.text: place for place, answer in enumerate(training.answers)}
-    held = {question.text.casefold() for question in dev.questions}
+    asked = {row.need("question") for row in table.rows}
+    held = near_any(asked, {question.text for question in dev.questions})
     votes: defaultdict[tuple[str, int], int] = defaultdict(int)
     notes: Counter[str] = Counter()
     for row in table.rows:
         place = next((places[text] for text in _texts(row) if text in places), None)
         if place is None:
             notes["judgements of answers that the data does not have left out"] += 1
-        elif row.need("question").casefold() in held:
+        elif row.need("question") in held:
             notes["judgements for dev questions left out"] += 1
         else:
             votes[row.need("question"), place] += 1 if _helped(row) else -1

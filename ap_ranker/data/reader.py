@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
@@ -30,6 +29,9 @@ GRADED_CLASSES = ("Bad", "PotentiallyUseful", "Good")
 
 GRADES = {"good": 2, "potentiallyuseful": 1, "potential": 1, "bad": 0, "dialogue": 0, "not english": 0, "other": 0}
 """Its labels as positions in these classes; those of 2015 that 2016 gave up count as what they became."""
+
+LABELS = {"1": 1, "1.0": 1, "true": 1, "0": 0, "0.0": 0, "false": 0}
+"""Labels of judged candidates that have no grades; a number as a table of fractions writes it, too."""
 
 
 class Layout(StrEnum):
@@ -100,7 +102,7 @@ def find_layout(table: Table) -> Layout:
         return Layout.judged
     if {"question", "answer"} <= columns:
         return Layout.pairs
-    raise InputError(f"{table.path}: {_LAYOUTS}; found {', '.join(table.columns)}.")
+    raise InputError(f"{table.path}: {_LAYOUTS}; found {table.header}.")
 
 
 def find_answers(questions: Path) -> Path:
@@ -201,11 +203,8 @@ def read_label(row: Row, classes: tuple[str, ...]) -> int:
     if len(classes) > 2:
         if value in GRADES:
             return GRADES[value]
-    elif value in ("true", "false"):
-        return int(value == "true")
-    else:
-        with suppress(ValueError):
-            return int(float(value) > 0)
+    elif value in LABELS:
+        return LABELS[value]
     graded = ", ".join(reversed(GRADED_CLASSES))
     expected = f"{graded}, as in the first row" if len(classes) > 2 else f"1 or 0 (or true, false; or {graded})"
     raise InputError(f"{row.place}: expected a label {expected}, found {row.get('label')!r}.")
@@ -215,7 +214,7 @@ def _by_id(questions: Table, answers: Table, pools: Table | None, match: Match) 
     """(c): answers by id, shared by all questions."""
     for table, columns in ((answers, ("aid", "answer")), (pools, ("qid", "candidate_ids"))):
         if table and (missing := [column for column in columns if column not in table.columns]):
-            raise InputError(f"{table.path}: expected a column {missing[0]!r}, found {', '.join(table.columns)}.")
+            raise InputError(f"{table.path}: expected a column {missing[0]!r}, found {table.header}.")
     position: dict[str, int] = {}
     texts: list[Answer] = []
     for row in answers.rows:
@@ -245,7 +244,7 @@ def _by_id(questions: Table, answers: Table, pools: Table | None, match: Match) 
 def _with_stored_questions(data: Dataset, answers: Table) -> Dataset:
     """The stored question of each answer is one more wording to learn from."""
     stored = [
-        Question(f"stored-{row.get('aid')}", text, (place,))
+        Question(f"stored-{row.get('aid')}", text, (place,), stored=True)
         for place, row in enumerate(answers.rows)
         if (text := row.get("question"))
     ]

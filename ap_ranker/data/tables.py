@@ -6,18 +6,24 @@ import csv
 import gzip
 import io
 import json
+import math
+import re
 import sys
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from ap_ranker.errors import InputError
+from ap_ranker.errors import InputError, one_line
+from ap_ranker.reading import check_growth, decode, open_file, require_file
+
+if TYPE_CHECKING:
+    import pyarrow
 
 csv.field_size_limit(min(sys.maxsize, 2**31 - 1))  # the default refuses answers longer than 131,072 characters
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Row:
     """One record of a file: its fields as text, and where it stands, for messages."""
 
@@ -44,6 +50,11 @@ class Table:
     columns: tuple[str, ...]
     rows: list[Row]
 
+    @property
+    def header(self) -> str:
+        """Its columns, for messages."""
+        return one_line(", ".join(self.columns))
+
 
 def file_format(path: Path) -> str:
     """`.csv`, `.tsv`, `.jsonl` or `.parquet`, whether gzipped or not; the file's own ending if it is none of them."""
@@ -59,47 +70,46 @@ def read_table(path: Path) -> Table:
     """Read a whole file.
 
     Raises:
-        InputError: no such file, an unknown format, not UTF-8, a broken record, no rows; names the file and the row.
+        InputError: no such file, an unknown format, not UTF-8, a broken record, a column without a name or with that of
+            another, a field that is no text, no rows; names the file and the row.
     """
-    if not path.is_file():
-        raise InputError(f"No file at {str(path)!r}.")
+    require_file(path)
     reader = _READERS.get(file_format(path))
     if reader is None:
         raise InputError(f"{path}: expected a file ending in {', '.join(_READERS)} (or any of them with .gz).")
-    try:
-        content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise InputError(f"{path}: expected a complete gzip file, found a damaged one ({error}).") from error
+    with open_file(path) as file:
+        content = file.read()
     rows = list(reader(content, path))
     if not rows:
         raise InputError(f"{path}: expected at least one row of data, found none.")
     return Table(path, tuple(rows[0].fields), rows)
 
 
-def _decode(content: bytes, path: Path) -> str:
-    try:
-        return content.decode("utf-8-sig")  # spreadsheets write a byte order mark
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        found = content[error.start : error.start + 1].hex()
-        raise InputError(
-            f"{path}, line {line}: expected UTF-8 text, found the byte 0x{found}. Save the file as UTF-8 and try again."
-        ) from error
+def _check_columns(names: Sequence[str], place: object) -> None:
+    for number, name in enumerate(names, start=1):
+        if not name.strip():
+            raise InputError(
+                f"{place}: expected a name for each column, found none for column {number}. Name it, or leave it out "
+                "(of a pandas table: to_csv(..., index=False))."
+            )
+        if name in names[: number - 1]:
+            raise InputError(f"{place}: expected each column once, found {name!r} again as column {number}.")
 
 
 def _read_csv(content: bytes, path: Path) -> Iterator[Row]:
-    yield from _delimited(csv.reader(io.StringIO(_decode(content, path), newline=""), strict=True), path)
+    yield from _delimited(csv.reader(io.StringIO(decode(content, path), newline=""), strict=True), path)
 
 
 def _read_tsv(content: bytes, path: Path) -> Iterator[Row]:
     # In tab-separated benchmark files a quotation mark is an ordinary character.
-    lines = io.StringIO(_decode(content, path), newline="")
+    lines = io.StringIO(decode(content, path), newline="")
     yield from _delimited(csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE), path)
 
 
 def _delimited(reader: csv._reader, path: Path) -> Iterator[Row]:  # type: ignore[name-defined]
     try:
         header = [name.strip() for name in next(reader, [])]
+        _check_columns(header, f"{path}, line 1")
         for values in reader:
             if not any(values):
                 continue  # a blank line holds no record
@@ -113,41 +123,133 @@ def _delimited(reader: csv._reader, path: Path) -> Iterator[Row]:  # type: ignor
 
 def _read_jsonl(content: bytes, path: Path) -> Iterator[Row]:
     columns: set[str] = set()
-    for number, line in enumerate(_decode(content, path).split("\n"), start=1):
+    for number, line in enumerate(decode(content, path).split("\n"), start=1):
         if not line.strip():
             continue
         place = f"{path}, line {number}"
-        try:
-            record = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise InputError(f"{place}: expected a JSON object, found invalid JSON ({error}).") from error
-        if not isinstance(record, dict):
-            raise InputError(f"{place}: expected a JSON object, found {type(record).__name__}.")
+        record = _json_object(line, place)
         columns = columns or set(record)
         if missing := columns - set(record):
             raise InputError(f"{place}: expected the fields of the first line, missing {', '.join(sorted(missing))}.")
-        yield Row({key: _text(value) for key, value in record.items()}, place)
+        yield Row({key: _text(value, key, place) for key, value in record.items()}, place)
+
+
+def _json_object(line: str, place: str) -> dict[str, Any]:
+    try:
+        # A number is the text that stands there: an id of 5,000 digits would be none that Python reads.
+        record = json.loads(
+            line, parse_int=str, parse_float=str, parse_constant=_no_number, object_pairs_hook=_no_name_twice
+        )
+    except RecursionError as error:
+        raise InputError(f"{place}: expected a JSON object of texts, found one nested too deeply.") from error
+    except ValueError as error:
+        raise InputError(f"{place}: expected a JSON object, found invalid JSON ({error}).") from error
+    if not isinstance(record, dict):
+        raise InputError(f"{place}: expected a JSON object, found {type(record).__name__}.")
+    _check_columns(list(record), place)
+    return record
+
+
+def _no_number(name: str) -> NoReturn:
+    raise ValueError(f"{name}, which JSON does not have: write null where there is no value")
+
+
+def _no_name_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    record = dict(pairs)
+    if len(record) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"the field {next(name for name in names if names.count(name) > 1)!r} twice")
+    return record
+
+
+_AT_ONCE = 256
+"""Rows of a Parquet file that are made texts at once: few, as one value that all rows share may be long."""
+
+_ROW = 64
+"""Bytes that a row counts for beside its texts, where it is asked whether a file grows plausibly: empty rows take
+memory, too."""
 
 
 def _read_parquet(content: bytes, path: Path) -> Iterator[Row]:
     import pyarrow
     import pyarrow.parquet
 
+    number = read = 0
     try:
-        table = pyarrow.parquet.read_table(pyarrow.BufferReader(content))
-    except (pyarrow.ArrowException, OSError) as error:
+        file = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(content))
+        _check_columns(file.schema_arrow.names, path)
+        groups = range(file.metadata.num_row_groups)
+        check_growth(path, sum(file.metadata.row_group(group).total_byte_size for group in groups))
+        for batch in file.iter_batches(_AT_ONCE):
+            columns = {name: _values(batch[name], name, path) for name in batch.schema.names}
+            for index in range(batch.num_rows):
+                number += 1
+                place = f"{path}, row {number}"
+                fields = {name: _text(values[index], name, place) for name, values in columns.items()}
+                read += _ROW + sum(map(len, fields.values()))
+                yield Row(fields, place)
+            check_growth(path, read)
+    except (pyarrow.ArrowException, OSError, OverflowError) as error:
         raise InputError(f"{path}: expected a Parquet file ({error}).") from error
-    for number, record in enumerate(table.to_pylist(), start=1):
-        yield Row({key: _text(value) for key, value in record.items()}, f"{path}, row {number}")
 
 
-def _text(value: object) -> str:
+def _values(column: pyarrow.Array, name: str, path: Path) -> list[Any]:
+    """A column's values; texts as bytes, since a file may call something a text that is none."""
+    import pyarrow
+    from pyarrow import types
+
+    if types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    kind = column.type
+    listed = types.is_list(kind) or types.is_large_list(kind)
+    inner = kind.value_type if listed else kind
+    if types.is_date(inner) or types.is_timestamp(inner) or types.is_time(inner):
+        wanted = pyarrow.string()
+    elif types.is_string(inner) or types.is_large_string(inner):
+        wanted = pyarrow.large_binary()
+    elif any(is_kind(inner) for is_kind in _plain_kinds()):
+        wanted = inner
+    else:
+        raise InputError(f"{path}: expected texts, numbers or lists of them in column {name!r}, found {inner}.")
+    values: list[Any] = column.cast(pyarrow.large_list(wanted) if listed else wanted).to_pylist()
+    return values
+
+
+def _plain_kinds() -> list[Callable[[pyarrow.DataType], bool]]:
+    """Kinds of Parquet values that Python has, too."""
+    from pyarrow import types
+
+    numbers = [types.is_boolean, types.is_integer, types.is_floating, types.is_decimal]
+    return [types.is_null, *numbers, types.is_binary, types.is_large_binary, types.is_fixed_size_binary]
+
+
+_NO_TEXT = re.compile(r"[\0\ud800-\udfff]")
+"""What JSON and Parquet can hold, but UTF-8 text cannot, or should not."""
+
+
+def _text(value: object, column: str, place: str) -> str:
     """A field of JSON or Parquet as a delimited file would hold it: lists of ids are separated by spaces."""
     if value is None:
         return ""
     if isinstance(value, list):
-        return " ".join(map(_text, value))
-    return str(int(value)) if isinstance(value, bool) else str(value)
+        if any(isinstance(part, list) for part in value):
+            raise InputError(f"{place}: expected text or texts in column {column!r}, found a list inside a list.")
+        return " ".join(_text(part, column, place) for part in value)
+    if isinstance(value, dict):
+        raise InputError(f"{place}: expected text in column {column!r}, found an object with fields of its own.")
+    if isinstance(value, bytes):
+        try:
+            value = value.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise InputError(
+                f"{place}: expected UTF-8 text in column {column!r}, found the byte 0x{value[error.start]:02x}."
+            ) from error
+    if isinstance(value, float) and not math.isfinite(value):
+        raise InputError(f"{place}: expected text or a number in column {column!r}, found {value}: leave it empty.")
+    text = str(int(value)) if isinstance(value, bool) else str(value)
+    if found := _NO_TEXT.search(text):
+        raise InputError(f"{place}: expected Unicode text in column {column!r}, found the character {found[0]!r}.")
+    return text
 
 
 _READERS: dict[str, Callable[[bytes, Path], Iterator[Row]]] = {

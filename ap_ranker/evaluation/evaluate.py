@@ -128,14 +128,15 @@ class EvaluationSet:
         Raises:
             InputError: they are not finite numbers.
         """
-        found = score_candidates(ranker, self.dataset, self.questions, self.pools).by_question
-        _check_finite(found)
-        return found
+        return self.timed_scores(ranker).by_question
 
-    def seconds_per_question(self, ranker: Ranker, sample: int) -> float:
-        """As a report's, of the first `sample` questions."""
-        questions = self.questions[:sample]
-        return score_candidates(ranker, self.dataset, questions, self.pools[:sample]).question_seconds / len(questions)
+    def timed_scores(
+        self, ranker: Ranker, on_progress: Callable[[int, int], None] = lambda done, total: None
+    ) -> Scores:
+        """As `scores`, with what they cost; `on_progress` is told how many answers of how many are done."""
+        found = score_candidates(ranker, self.dataset, self.questions, self.pools, on_progress)
+        _check_finite(found.by_question)
+        return found
 
     def bm25_weight(self, scores: Sequence[np.ndarray]) -> float:
         """The weight with which BM25's scores help these of a model; 0 if they do not."""

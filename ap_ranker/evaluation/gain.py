@@ -10,7 +10,15 @@ import numpy as np
 from ap_ranker.evaluation.significance import holm, randomisation_test
 
 LEVEL = 0.05
-"""A higher MRR whose p-value is at least this may be chance."""
+"""A difference in MRR whose p-value is at least this may be chance."""
+
+VERDICTS = {
+    "better": "better than BM25",
+    "worse": "worse than BM25",
+    "equal": "not better than BM25",
+    "undecided": "not shown to be better than BM25 (chance may explain the difference)",
+}
+"""What a difference says."""
 
 
 @dataclass(frozen=True)
@@ -21,9 +29,15 @@ class Difference:
     p_value: float
 
     @property
+    def verdict(self) -> str:
+        """The key of `VERDICTS`: which of the two is higher, if hardly by chance."""
+        if self.p_value >= LEVEL:
+            return "undecided" if self.mrr else "equal"
+        return "better" if self.mrr > 0 else "worse"
+
+    @property
     def better(self) -> bool:
-        """Higher, and hardly by chance."""
-        return self.mrr > 0 and self.p_value < LEVEL
+        return self.verdict == "better"
 
     def __str__(self) -> str:
         return f"MRR {self.mrr:+.3f}, p = {self.p_value:.4f}"
@@ -51,15 +65,12 @@ class Gain:
     def __str__(self) -> str:
         """One sentence."""
         compared = f"alone {self.model}" + (f"; with BM25's score added {self.fusion}" if self.fusion else "")
-        if self.model.better:
-            verdict = "Better than BM25"
-        elif self.better:
-            verdict = "Better than BM25 only with BM25's score added"
-        elif max(each.mrr for each in (self.model, self.fusion) if each) > 0:
-            verdict = "Not shown to be better than BM25, as chance may explain the difference,"
-        else:
-            verdict = "Not better than BM25"
-        return f"{verdict} on the {self.n_questions:,} dev questions ({compared})."
+        verdict = VERDICTS[self.model.verdict]
+        if self.fusion and self.fusion.verdict == self.model.verdict:
+            verdict += ", alone and with BM25's score added,"
+        elif self.fusion:
+            verdict = f"alone {verdict}, with BM25's score added {VERDICTS[self.fusion.verdict]},"
+        return f"{verdict[0].upper()}{verdict[1:]} on the {self.n_questions:,} dev questions ({compared})."
 
     def facts(self) -> dict[str, Any]:
         """For `config.json`."""

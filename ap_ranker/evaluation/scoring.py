@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,12 +32,17 @@ class Scores:
 
 @torch.inference_mode()
 def score_candidates(
-    ranker: Ranker, dataset: Dataset, questions: Sequence[Question], candidates: Sequence[Sequence[int]]
+    ranker: Ranker,
+    dataset: Dataset,
+    questions: Sequence[Question],
+    candidates: Sequence[Sequence[int]],
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Scores:
     """Score each question's candidates.
 
     The loop runs over batches of answers, not over the questions: answers are encoded, matched with every question that
     has them as candidates, and forgotten. So the memory needed does not grow with the number of answers.
+    `on_progress` is told how many answers of how many are done.
     """
     started = time.perf_counter()
     question_states = _encode_questions(ranker, [question.text for question in questions])
@@ -49,7 +54,8 @@ def score_candidates(
     question_seconds = time.perf_counter() - started
 
     started, matching = time.perf_counter(), 0.0
-    order = list(wanted)
+    order, done = list(wanted), 0
+    on_progress(0, len(order))
     for batch, states in ranker.answer_states([dataset.answers[row].text for row in order]):
         begun = time.perf_counter()
         pairs = [(number, column, place) for column, row in enumerate(batch) for number, place in wanted[order[row]]]
@@ -58,6 +64,8 @@ def score_candidates(
         for number, place, score in zip(numbers, places, found.float().tolist(), strict=True):
             scores[number][place] = score
         matching += time.perf_counter() - begun
+        done += len(batch)
+        on_progress(done, len(order))
     return Scores(scores, time.perf_counter() - started - matching, question_seconds + matching)
 
 

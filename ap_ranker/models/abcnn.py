@@ -30,7 +30,7 @@ from ap_ranker.models.base import States
 from ap_ranker.models.classifier import CLASSES, Classifier, hidden_layer
 from ap_ranker.models.encoders import Convolution, WordEmbedding
 from ap_ranker.models.pooling import max_pool
-from ap_ranker.models.spec import DROPOUT, Inputs, ModelSpec, Option, Recipe
+from ap_ranker.models.spec import DROPOUT, WINDOW, Inputs, ModelSpec, Option, Recipe
 from ap_ranker.text.batch import TokenBatch
 
 
@@ -199,7 +199,7 @@ def abcnn_3(inputs: Inputs, *, filters: int, window: int, attention_from: str, d
 
 _SIZES = {
     "filters": Option(50, "convolution filters, so also the size of a text's vector (Yin's; SwissAlps names none)"),
-    "window": Option(4, "words that a filter sees at once (Yin's; SwissAlps names none)"),
+    "window": Option(4, "words that a filter sees at once (Yin's; SwissAlps names none)", bounds=WINDOW),
 }
 _POOLING = {
     "attention_from": Option(

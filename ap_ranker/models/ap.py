@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from ap_ranker.models.attentive import SHARPNESS, AttentivePooling
 from ap_ranker.models.base import States
 from ap_ranker.models.encoders import BiLSTM, Convolution, WordEmbedding
-from ap_ranker.models.spec import DROPOUT, Inputs, ModelSpec, Option, Recipe
+from ap_ranker.models.spec import DROPOUT, WINDOW, Inputs, ModelSpec, Option, Recipe
 from ap_ranker.text.batch import PAD, TokenBatch
 
 
@@ -84,7 +84,7 @@ SPECS = [
         weighs="both",
         options={
             "filters": Option(400, "convolution filters, so also the size of a token's state"),
-            "window": Option(3, "words that a filter sees at once"),
+            "window": Option(3, "words that a filter sees at once", bounds=WINDOW),
             "sharpness": SHARPNESS,
             "dropout": DROPOUT,
         },

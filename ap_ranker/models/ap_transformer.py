@@ -12,6 +12,7 @@ trained for. With C = H it is exactly that cosine, except for what the attention
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
@@ -19,14 +20,14 @@ from pathlib import Path
 from typing import Any, Self
 
 import torch
-from safetensors import SafetensorError
 from torch import Tensor, nn
 
-from ap_ranker.errors import InputError
+from ap_ranker.errors import InputError, one_line
 from ap_ranker.models.attentive import SHARPNESS, AttentivePooling
 from ap_ranker.models.base import States
 from ap_ranker.models.pooling import mean_pool
-from ap_ranker.models.spec import Inputs, ModelSpec, Option, Recipe
+from ap_ranker.models.spec import SHARE, Bounds, Inputs, ModelSpec, Option, Recipe
+from ap_ranker.models.weights import check_finite
 from ap_ranker.text.batch import TokenBatch
 
 DEFAULT_ENCODER = "sentence-transformers/all-MiniLM-L6-v2"
@@ -54,6 +55,15 @@ AT_ONCE = 32
 
 REMEMBERED_BYTES = 8 * 10**9
 """What a frozen encoder may keep of texts it has read; 130 tokens of 384 numbers are 100 KB."""
+
+CONFIG = "config.json"
+
+IRRELEVANT = ("dtype", "torch_dtype", "id2label", "label2id", "num_labels")
+"""What a configuration may say of stored numbers and of classes, neither of which the token states have."""
+
+_transformers = threading.Lock()
+"""Held wherever transformers is asked for a class: its modules replace themselves while they are imported, and threads
+that import them at once find half of them."""
 
 
 def find_encoder(name: str) -> Path:
@@ -94,15 +104,63 @@ def read_encoder_config(folder: Path) -> dict[str, Any]:
     Raises:
         InputError: not a configuration that transformers knows.
     """
-    from transformers import AutoConfig
-
     try:
-        config: dict[str, Any] = json.loads(json.dumps(AutoConfig.from_pretrained(folder).to_dict()))
-    except (OSError, ValueError, KeyError) as error:
-        raise InputError(f"{folder}: expected a pretrained encoder of a known architecture ({error}).") from error
+        refuse_code(json.loads((folder / CONFIG).read_text(encoding="utf-8")), folder / CONFIG)
+        with _transformers:
+            from transformers import AutoConfig
+
+            found = AutoConfig.from_pretrained(folder, trust_remote_code=False)
+        config: dict[str, Any] = json.loads(json.dumps(found.to_dict()))
+    except InputError:
+        raise
+    except Exception as error:  # transformers raises all kinds
+        raise InputError(
+            f"{folder}: expected a pretrained encoder of a known architecture ({one_line(error)})."
+        ) from error
     # Without its dtype: weights stored in half precision are trained in float32 like all others.
     left_out = ("_name_or_path", "transformers_version", "dtype")
     return {name: value for name, value in config.items() if name not in left_out}
+
+
+def refuse_code(config: Any, path: Path) -> None:
+    """Refuse the configuration of an encoder that comes with code of its own, which is never run.
+
+    Args:
+        config: as JSON has it.
+        path: of its file, for the message.
+
+    Raises:
+        InputError: it names such code, at any depth.
+    """
+    for key, value in config.items() if isinstance(config, Mapping) else ():
+        # An attention's implementation with a slash is a repository on the hub.
+        if key == "auto_map" or (key.endswith("attn_implementation") and "/" in json.dumps(value)):
+            raise InputError(
+                f"{path}: expected an encoder that transformers has the code of, found {key!r}, which names code to be "
+                "run. Such code is never run: choose another encoder."
+            )
+        refuse_code(value, path)
+
+
+def _build_backbone(config: Mapping[str, Any]) -> Any:
+    """A transformer with random weights.
+
+    Raises:
+        InputError: transformers cannot build it.
+    """
+    relevant = {name: value for name, value in config.items() if name not in IRRELEVANT}
+    try:
+        with _transformers:
+            from transformers import AutoConfig, AutoModel
+
+            return AutoModel.from_config(AutoConfig.for_model(**relevant), trust_remote_code=False)
+    except InputError:
+        raise
+    except Exception as error:  # transformers raises all kinds
+        raise InputError(
+            "Expected an encoder's architecture that transformers can build, found one that it cannot "
+            f"({one_line(repr(error))})."
+        ) from error
 
 
 class TransformerStates(nn.Module):
@@ -110,9 +168,7 @@ class TransformerStates(nn.Module):
 
     def __init__(self, config: Mapping[str, Any], size: int, dropout: float, *, frozen: bool) -> None:
         super().__init__()
-        from transformers import AutoConfig, AutoModel
-
-        self.backbone = AutoModel.from_config(AutoConfig.for_model(**config))
+        self.backbone = _build_backbone(config)
         if getattr(self.backbone, "pooler", None) is not None:
             self.backbone.pooler = None  # reads the first token only, and nobody asks it
         for module in self.backbone.modules():
@@ -146,20 +202,24 @@ class TransformerStates(nn.Module):
         """Take the weights of a pretrained encoder.
 
         Raises:
-            InputError: there are none in safetensors, or not all.
+            InputError: there are none in safetensors, or not all, or some that are no numbers, or code to be run.
         """
-        from transformers import AutoModel
-
         try:
-            pretrained, found = AutoModel.from_pretrained(folder, use_safetensors=True, output_loading_info=True)
-        except (OSError, ValueError, RuntimeError, SafetensorError) as error:
-            raise InputError(f"{folder}: expected an encoder's weights in safetensors ({error}).") from error
+            with _transformers:
+                from transformers import AutoModel
+
+                pretrained, found = AutoModel.from_pretrained(
+                    folder, use_safetensors=True, output_loading_info=True, trust_remote_code=False
+                )
+        except Exception as error:  # transformers raises all kinds
+            raise InputError(f"{folder}: expected an encoder's weights in safetensors ({one_line(error)}).") from error
         missing = sorted(self.backbone.state_dict().keys() & found["missing_keys"])
         if missing:  # transformers would make them up
             raise InputError(
                 f"{folder}: expected the weights of a whole encoder in safetensors, but {len(missing)} are missing, "
                 f"{missing[0]} for one."
             )
+        check_finite(folder, pretrained.state_dict())
         self.backbone.load_state_dict(pretrained.state_dict(), strict=False)  # the pooler's are left over
 
     def forward(self, batch: TokenBatch) -> States:
@@ -296,9 +356,11 @@ SPECS = [
         weighs="both",
         options={
             "encoder": Option(DEFAULT_ENCODER, "a pretrained encoder: a folder, or the name of a model on the hub"),
-            "size": Option(0, "numbers of a token's state; 0 for as many as the encoder has"),
+            "size": Option(
+                0, "numbers of a token's state; 0 for as many as the encoder has", bounds=Bounds(least=0, most=4_096)
+            ),
             "sharpness": replace(SHARPNESS, default=5.0),
-            "dropout": Option(0.1, "share of the subwords hidden while training"),
+            "dropout": Option(0.1, "share of the subwords hidden while training", bounds=SHARE),
             "frozen": Option(False, "keep the encoder as it is: trains in minutes on a CPU"),
         },
         recipe=Recipe("softmax", learning_rate=5e-4, schedule="linear", batch_size=64),

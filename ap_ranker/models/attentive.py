@@ -19,10 +19,14 @@ from torch import Tensor, nn
 
 from ap_ranker.models.base import Attention, CosineModel, States
 from ap_ranker.models.pooling import greatest, masked_softmax
-from ap_ranker.models.spec import Option
+from ap_ranker.models.spec import Bounds, Option
 from ap_ranker.text.batch import TokenBatch
 
-SHARPNESS = Option(1.0, "multiplies the attention scores, which tanh keeps in -1..1, before their softmax")
+SHARPNESS = Option(
+    1.0,
+    "multiplies the attention scores, which tanh keeps in -1..1, before their softmax",
+    bounds=Bounds(above=0, most=1_000),
+)
 
 
 class AttentivePooling(CosineModel):

@@ -21,7 +21,7 @@ from ap_ranker.models.base import AnswerModel, States
 from ap_ranker.models.encoders import WordEmbedding
 from ap_ranker.models.siamese import Siamese
 from ap_ranker.models.similarity import term_frequency
-from ap_ranker.models.spec import Inputs, ModelSpec, Option, Recipe
+from ap_ranker.models.spec import Bounds, Inputs, ModelSpec, Option, Recipe
 from ap_ranker.models.statistics import CorpusStatistics, punctuation
 from ap_ranker.text.batch import PAD, TokenBatch
 
@@ -92,8 +92,12 @@ SPECS = [
         cached="token ids",
         build=bm25,
         options={
-            "k1": Option(1.2, "how soon a word's repetitions stop to count (Lucene's value)"),
-            "b": Option(0.75, "how much long answers are marked down, 0 to 1 (Lucene's value)"),
+            "k1": Option(
+                1.2, "how soon a word's repetitions stop to count (Lucene's value)", bounds=Bounds(least=0, most=1_000)
+            ),
+            "b": Option(
+                0.75, "how much long answers are marked down, 0 to 1 (Lucene's value)", bounds=Bounds(least=0, most=1)
+            ),
         },
         recipe=Recipe("counts"),
         objective="counts",

@@ -8,9 +8,13 @@ import torch
 from torch import Tensor, nn
 
 from ap_ranker.models.base import PairModel, States
-from ap_ranker.models.spec import Option
+from ap_ranker.models.spec import Bounds, Option
 
-CLASSES = Option(2, "how many classes the answers are labelled with; `train` takes it from the data")
+CLASSES = Option(
+    2,
+    "how many classes the answers are labelled with; `train` takes it from the data",
+    bounds=Bounds(least=2, most=100),
+)
 
 
 class Classifier(PairModel):

@@ -33,7 +33,7 @@ from ap_ranker.models.classifier import hidden_layer
 from ap_ranker.models.encoders import Convolution, WordEmbedding
 from ap_ranker.models.pooling import masked_softmax, max_pool
 from ap_ranker.models.similarity import unit
-from ap_ranker.models.spec import DROPOUT, Inputs, ModelSpec, Option, Recipe
+from ap_ranker.models.spec import DROPOUT, SHARE, Inputs, ModelSpec, Option, Recipe
 from ap_ranker.text.batch import TokenBatch
 
 WINDOWS = range(1, 6)
@@ -170,7 +170,7 @@ SPECS = [
                 "none", "which attention weights count (Bian et al. 2017)", ("none", "k-max", "k-threshold")
             ),
             "k": Option(5, "weights that `clip: k-max` keeps"),
-            "threshold": Option(0.08, "what a weight must exceed for `clip: k-threshold`"),
+            "threshold": Option(0.08, "what a weight must exceed for `clip: k-threshold`", bounds=SHARE),
             "dropout": replace(DROPOUT, default=0.1),
         },
         recipe=Recipe("listwise", "adam", 0.004, batch_size=10),

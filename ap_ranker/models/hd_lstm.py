@@ -23,7 +23,7 @@ from ap_ranker.models.classifier import CLASSES, Classifier, hidden_layer
 from ap_ranker.models.encoders import LSTM, WordEmbedding
 from ap_ranker.models.pooling import last_pool
 from ap_ranker.models.similarity import first_occurrence
-from ap_ranker.models.spec import DROPOUT, Inputs, ModelSpec, Option, Recipe
+from ap_ranker.models.spec import DROPOUT, Bounds, Inputs, ModelSpec, Option, Recipe
 from ap_ranker.models.statistics import CorpusStatistics
 from ap_ranker.text.batch import TokenBatch
 
@@ -96,7 +96,7 @@ SPECS = [
         build=hd_lstm,
         options={
             "hidden": Option(200, "units of each LSTM layer, so also the size of a text's vector (a GPU may have 640)"),
-            "layers": Option(2, "LSTM layers on each side"),
+            "layers": Option(2, "LSTM layers on each side", bounds=Bounds(above=0, most=16)),
             "head": Option(200, "units of the holographic hidden layer"),
             "classes": CLASSES,
             "dropout": replace(DROPOUT, default=0.1),

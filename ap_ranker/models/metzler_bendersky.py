@@ -26,7 +26,7 @@ import torch
 from torch import Tensor, nn
 
 from ap_ranker.models.base import AnswerModel, States
-from ap_ranker.models.spec import Inputs, ModelSpec, Option, Recipe
+from ap_ranker.models.spec import Bounds, Inputs, ModelSpec, Option, Recipe
 from ap_ranker.models.statistics import CorpusStatistics, punctuation
 from ap_ranker.text.batch import PAD, UNKNOWN, TokenBatch
 
@@ -107,8 +107,14 @@ SPECS = [
         cached="token ids",
         build=metzler_bendersky,
         options={
-            "mu": Option(2500.0, "pseudo-words that Dirichlet smoothing adds to each answer"),
-            "window": Option(8, "words within which a pair of words is found in either order"),
+            "mu": Option(
+                2500.0,
+                "pseudo-words that Dirichlet smoothing adds to each answer",
+                bounds=Bounds(above=0, most=1_000_000),
+            ),
+            "window": Option(
+                8, "words within which a pair of words is found in either order", bounds=Bounds(least=2, most=1_000)
+            ),
         },
         recipe=Recipe("coordinate-ascent"),
         objective="coordinate-ascent",

@@ -13,7 +13,7 @@ from torch import Tensor
 from ap_ranker.models.encoders import BiLSTM, Convolution, WordEmbedding
 from ap_ranker.models.pooling import max_pool
 from ap_ranker.models.siamese import SIMILARITY, Siamese
-from ap_ranker.models.spec import DROPOUT, Inputs, ModelSpec, Option, Recipe
+from ap_ranker.models.spec import DROPOUT, WINDOW, Inputs, ModelSpec, Option, Recipe
 from ap_ranker.text.batch import TokenBatch
 
 
@@ -57,7 +57,7 @@ SPECS = [
         build=qa_cnn,
         options={
             "filters": Option(4000, "convolution filters, so also the size of a text's vector"),
-            "window": Option(2, "words that a filter sees at once"),
+            "window": Option(2, "words that a filter sees at once", bounds=WINDOW),
             "similarity": SIMILARITY,
             "dropout": DROPOUT,
         },

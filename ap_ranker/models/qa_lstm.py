@@ -25,7 +25,7 @@ from ap_ranker.models.encoders import BiLSTM, Convolution, WordEmbedding
 from ap_ranker.models.pooling import ends_pool, masked_softmax, max_pool, mean_pool
 from ap_ranker.models.siamese import SIMILARITY, Siamese
 from ap_ranker.models.similarity import gesd, unit
-from ap_ranker.models.spec import DROPOUT, Inputs, ModelSpec, Option, Recipe
+from ap_ranker.models.spec import DROPOUT, WINDOW, Inputs, ModelSpec, Option, Recipe
 from ap_ranker.text.batch import TokenBatch
 
 POOLINGS = {"last": ends_pool, "mean": mean_pool, "max": max_pool}
@@ -151,7 +151,7 @@ def attention_lstm(
 _PAPER = "Tan, dos Santos, Xiang & Zhou, LSTM-based Deep Learning Models for Non-factoid Answer Selection"
 _HIDDEN = Option(141, "units of the LSTM in each direction")
 _FILTERS = Option(1000, "filters over the LSTM's states; the paper has up to 4000, which a CPU trains slowly")
-_WINDOW = Option(2, "states that a filter sees at once")
+_WINDOW = Option(2, "states that a filter sees at once", bounds=WINDOW)
 _RECIPE = Recipe("hinge", "sgd", 1.1, batch_size=20, margin=0.2)
 
 # Sizes and recipe: the paper's section 4 for InsuranceQA; its best pooling is the maximum.

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
-from ap_ranker.errors import InputError
+from ap_ranker.errors import InputError, one_line
 from ap_ranker.models import (
     abcnn,
     anmm,
@@ -51,23 +51,39 @@ MODELS: dict[str, ModelSpec] = {
 }
 
 
+LARGEST = 10**6
+"""The largest number that an option or another size may be: a hundred times what any paper takes."""
+
+
 def model_spec(name: str) -> ModelSpec:
     """Look a model up; an unknown name is an `InputError` that lists the known ones."""
     if name not in MODELS:
-        raise InputError(f"Unknown model {name!r}: expected one of {', '.join(sorted(MODELS))}.")
+        raise InputError(f"Unknown model {one_line(repr(name))}: expected one of {', '.join(sorted(MODELS))}.")
     return MODELS[name]
 
 
 def complete_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The model's options, the given ones in place of its defaults; an unknown or ill-typed one is an `InputError`."""
+    """The model's options, the given ones in place of its defaults; an unknown or ill-typed one is an `InputError`.
+
+    Numbers are finite and not negative, whole ones above 0 unless 0 is the default.
+    """
     known = model_spec(name).options
     for key, value in options.items():
         if key not in known:
-            raise InputError(f"{name} has no option {key!r}: expected one of {', '.join(known) or 'none at all'}.")
+            raise InputError(
+                f"{name} has no option {one_line(repr(key))}: expected one of {', '.join(known) or 'none at all'}."
+            )
         if not _fits(known[key], value):
             expected = " or ".join(known[key].choices) or type(known[key].default).__name__
-            raise InputError(f"{name}: option {key!r} must be {expected}, found {value!r}.")
+            raise InputError(f"{name}: option {key!r} must be {expected}, found {one_line(repr(value))}.")
+        if is_number(value) and (expected := known[key].bounds.violated(value)):
+            raise InputError(f"{name}: option {key!r} must be {expected}, found {one_line(value)}.")
     return {key: option.default for key, option in known.items()} | dict(options)
+
+
+def is_number(value: object) -> TypeGuard[float]:
+    """Python counts true and false among the numbers."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _fits(option: Option, value: Any) -> bool:

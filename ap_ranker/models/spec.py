@@ -39,6 +39,43 @@ class Inputs:
 
 
 @dataclass(frozen=True)
+class Bounds:
+    """Which numbers a setting may be; NaN is none of them.
+
+    Attributes:
+        least: the smallest.
+        most: the largest.
+        above: it must be larger than this.
+        below: it must be smaller than this.
+    """
+
+    least: float | None = None
+    most: float | None = None
+    above: float | None = None
+    below: float | None = None
+
+    def violated(self, value: float) -> str:
+        """What the number should be and is not, such as `above 0`; empty if it may be what it is."""
+        if self.above is not None and not value > self.above:
+            return f"above {self.above:,}"
+        if self.least is not None and not value >= self.least:
+            return f"of at least {self.least:,}"
+        if self.below is not None and not value < self.below:
+            return f"below {self.below:,}"
+        if self.most is not None and not value <= self.most:
+            return f"of at most {self.most:,}"
+        return ""
+
+
+SHARE = Bounds(least=0, below=1)
+SIZE = Bounds(above=0, most=4_096)
+"""Of options without bounds of their own: the papers' largest are 4,000 filters."""
+
+WINDOW = Bounds(above=0, most=100)
+"""Words that a filter sees at once: its weights grow with them, and answers have about as many."""
+
+
+@dataclass(frozen=True)
 class Option:
     """One hyper-parameter of a model.
 
@@ -46,11 +83,13 @@ class Option:
         default: the paper's value, if the paper gives one.
         meaning: a line for the reader of `ap-ranker models NAME`.
         choices: all values that it can take, where they are words.
+        bounds: which numbers it can be, where it is one.
     """
 
     default: Any
     meaning: str
     choices: tuple[str, ...] = ()
+    bounds: Bounds = SIZE
 
 
 @dataclass(frozen=True)
@@ -97,4 +136,4 @@ class ModelSpec:
     pretrained: bool = False
 
 
-DROPOUT = Option(0.3, "share of the words hidden while training (ours: see Defaults in the README)")
+DROPOUT = Option(0.3, "share of the words hidden while training (ours: see Defaults in the README)", bounds=SHARE)

@@ -10,7 +10,7 @@ from pathlib import Path
 import bm25s
 import numpy as np
 
-from ap_ranker.errors import InputError
+from ap_ranker.errors import InputError, one_line
 from ap_ranker.text.tokenizer import split_words
 
 logging.getLogger("bm25s").setLevel(logging.WARNING)  # it sets itself to DEBUG
@@ -38,6 +38,7 @@ class BM25:
         vocabulary: dict[str, int] = {}
         rows = [array("i", [vocabulary.setdefault(word, len(vocabulary)) for word in _words(text)]) for text in texts]
         self._size = len(rows)
+        self._folder: Path | None = None  # of a saved index, whose numbers are checked as they are used
         self._index: bm25s.BM25 | None = None
         if vocabulary:
             self._index = bm25s.BM25(method="lucene", k1=k1, b=b)
@@ -52,12 +53,29 @@ class BM25:
         return self._index is None
 
     def scores(self, question: str) -> np.ndarray:
-        """(N,) scores of all texts; 0 where no word is shared."""
+        """(N,) scores of all texts; 0 where no word is shared.
+
+        Raises:
+            InputError: the index was saved, and is damaged where this question needs it.
+        """
         words = [word for word in _words(question) if self._index is not None and word in self._index.vocab_dict]
         if self._index is None or not words:
             return np.zeros(self._size, dtype=np.float32)
+        if self._folder is not None:
+            self._check_texts(self._index, words, self._folder)
         scores: np.ndarray = self._index.get_scores(words)
+        if self._folder is not None and not np.isfinite(scores).all():
+            raise _damaged(self._folder, "scores that are no numbers")
         return scores
+
+    def _check_texts(self, index: bm25s.BM25, words: Iterable[str], folder: Path) -> None:
+        """A text that is not there would be an error at best, and another text's score at worst."""
+        starts, texts = index.scores["indptr"], index.scores["indices"]
+        for word in words:
+            row = index.vocab_dict[word]
+            found = texts[starts[row] : starts[row + 1]]
+            if len(found) and not 0 <= found.min() <= found.max() < self._size:
+                raise _damaged(folder, f"texts {found.min()} to {found.max()} of {self._size}")
 
     def save(self, folder: Path) -> None:
         """Write the index, which must have words, into a folder as plain arrays and JSON."""
@@ -72,16 +90,35 @@ class BM25:
             InputError: a file is missing or damaged.
         """
         try:
-            index = bm25s.BM25.load(folder, mmap=True, allow_pickle=False)
-            data, indices, indptr = (index.scores[name] for name in ("data", "indices", "indptr"))
-            if not len(data) == len(indices) == indptr[-1] or len(indptr) != len(index.vocab_dict) + 1:
-                raise ValueError(f"{len(data)}, {len(indices)}, {len(indptr)} and {len(index.vocab_dict)} entries")
+            # What this class always asks for, whatever the file says.
+            fixed = {"method": "lucene", "idf_method": "lucene", "dtype": "float32", "int_dtype": "int32"}
+            index = bm25s.BM25.load(folder, mmap=True, allow_pickle=False, backend="numpy", **fixed)
             size = int(index.scores["num_docs"])
-        except (OSError, EOFError, ValueError, TypeError, LookupError, AttributeError) as error:
-            raise InputError(f"{folder}: expected a saved BM25 index, found a damaged one ({error}).") from error
+            _check(index, size)
+        except Exception as error:  # the library, numpy and zipfile each have their own for a damaged file
+            raise _damaged(folder, f"{type(error).__name__}: {error}") from error
         loaded = cls(())
-        loaded._index, loaded._size = index, size
+        loaded._index, loaded._size, loaded._folder = index, size, folder
         return loaded
+
+
+def _check(index: bm25s.BM25, size: int) -> None:
+    """What can be seen without reading the scores of each word, which are many times as large."""
+    data, texts, starts = (index.scores[name] for name in ("data", "indices", "indptr"))
+    if any(array.ndim != 1 or array.dtype.kind != kind for array, kind in ((data, "f"), (texts, "i"), (starts, "i"))):
+        raise ValueError(f"arrays of {data.dtype}, {texts.dtype} and {starts.dtype}")
+    words = list(index.vocab_dict.values())
+    if not len(data) == len(texts) == starts[-1] or len(starts) != len(words) + 1 or size < 1:
+        raise ValueError(f"{len(data)}, {len(texts)}, {len(starts)} and {len(words)} entries, {size} texts")
+    if starts[0] != 0 or (np.diff(starts) < 0).any() or words != list(range(len(words))):
+        raise ValueError("words in another order")
+
+
+def _damaged(folder: Path, found: str) -> InputError:
+    return InputError(
+        f"{folder}: expected a saved BM25 index, found a damaged one ({one_line(found, 200)}). Delete the folder "
+        f"{folder}; the next query builds the index again."
+    )
 
 
 def _words(text: str) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from ap_ranker.errors import InputError
+from ap_ranker.models.base import States
 from ap_ranker.ranking.precision import Precision, ReducedStates, is_per_token
 
 PAGE = 8
@@ -58,15 +59,23 @@ class _Entry:
 class EncodingCache:
     """States by text, of one checkpoint, on its device; the text not used for longest goes first.
 
-    Safe under threads: what is read is copied before another text may take its place.
+    Safe under threads: what is read is copied before another text may take its place, and a text is here only when its
+    states are written.
+
+    Attributes:
+        max_bytes: what states, texts and entries may take together.
+        precision: of the states that it keeps, whatever it is given; a model that bears no other makes it float32.
     """
 
     def __init__(self, max_bytes: int, precision: Precision = Precision.float32) -> None:
+        if max_bytes < 0:
+            raise InputError(f"Expected a cache of 0 bytes or more, found {max_bytes}.")
         self.max_bytes = max_bytes
         self.precision = precision
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
         self._rows, self._pages = _Table(), _Table()
         self._bytes = self._hits = self._misses = 0
+        self._claims: dict[str, threading.Event] = {}  # texts that a thread is encoding -> set when it has
         self._lock = threading.Lock()
 
     def count(self, texts: Sequence[str]) -> int:
@@ -105,8 +114,10 @@ class EncodingCache:
                 fields[name] = value.view(len(found), -1, *value.shape[2:])
         return ReducedStates(fields, torch.tensor([entry.length for entry in found]))
 
+    @torch.inference_mode()  # the tables are written to in place, from inside that mode and from outside
     def put(self, texts: Sequence[str], states: ReducedStates) -> None:
         """Keep the states of these texts, and forget others if there is no room."""
+        states = states.converted(self.precision, next(iter(states.fields.values())).device)
         per_text = {name: value for name, value in states.fields.items() if not is_per_token(name)}
         paged = {name: _paged(value) for name, value in states.fields.items() if is_per_token(name)}
         row_bytes = sum(value[0].nbytes for value in per_text.values())
@@ -115,38 +126,98 @@ class EncodingCache:
             self._rows.make(per_text, self.max_bytes // (OVERHEAD + row_bytes + page_bytes))
             if paged:
                 self._pages.make({name: value[0] for name, value in paged.items()}, self.max_bytes // page_bytes)
-            new: list[tuple[int, str, _Entry]] = []
-            for place, (text, length) in enumerate(zip(texts, states.lengths.tolist(), strict=True)):
-                n_pages = -(-length // PAGE) if paged else 0
-                size = n_pages * page_bytes + row_bytes + sys.getsizeof(text) + OVERHEAD
-                if text in self._entries or size > self.max_bytes:
-                    continue
-                while self._bytes + size > self.max_bytes:
-                    self._forget_oldest()
-                entry = _Entry(self._rows.take(1)[0], np.array(self._pages.take(n_pages), np.int64), length, size)
-                self._entries[text] = entry
-                self._bytes += size
-                new.append((place, text, entry))
-            # One of the first may already have made room for one of the last.
-            kept = [(place, entry) for place, text, entry in new if self._entries.get(text) is entry]
-            if not kept:
-                return
-            places = torch.tensor([place for place, _ in kept])
-            rows = np.array([entry.row for _, entry in kept])
-            self._rows.write(rows, {name: value[places.to(value.device)] for name, value in per_text.items()})
-            pages = np.concatenate([entry.pages for _, entry in kept])
-            counts = torch.tensor([len(entry.pages) for _, entry in kept])
-            for name, value in paged.items():
-                full = torch.arange(value.shape[1]) < counts.unsqueeze(1)
-                self._pages.write(pages, {name: value[places.to(value.device)][full.to(value.device)]})
+            new: OrderedDict[str, _Entry] = OrderedDict()
+            places: dict[str, int] = {}
+            try:
+                for place, (text, length) in enumerate(zip(texts, states.lengths.tolist(), strict=True)):
+                    n_pages = -(-length // PAGE) if paged else 0
+                    size = n_pages * page_bytes + row_bytes + sys.getsizeof(text) + OVERHEAD
+                    if text in self._entries or text in new or size > self.max_bytes:
+                        continue
+                    while self._bytes + size > self.max_bytes:
+                        # One of the first may already have to make room for one of the last.
+                        self._forget_oldest(self._entries or new)
+                    pages = np.array(self._pages.take(n_pages), np.int64)
+                    new[text] = _Entry(self._rows.take(1)[0], pages, length, size)
+                    places[text] = place
+                    self._bytes += size
+                if new:
+                    self._write(list(new.values()), torch.tensor([places[text] for text in new]), per_text, paged)
+            except BaseException:
+                while new:
+                    self._forget_oldest(new)
+                raise
+            self._entries.update(new)
+
+    def encoded_once(
+        self, texts: Sequence[str], encode: Callable[[list[int]], States]
+    ) -> Iterator[tuple[list[int], ReducedStates]]:
+        """The states of different texts, in parts with the places of their texts; those that are not here are encoded.
+
+        A text that several threads want is encoded by one of them, and the others wait for it. A thread first encodes
+        what falls to it and only then waits, so no two wait for each other. The texts of one that fails fall to those
+        that waited.
+
+        Args:
+            texts: each once.
+            encode: makes the states of the texts at these places.
+        """
+        left = list(range(len(texts)))
+        while left:
+            done = threading.Event()
+            try:
+                mine, awaited = self._claim({texts[place]: place for place in left}, done)
+                if mine:
+                    made = ReducedStates.of(encode(mine), self.precision)
+                    self.put([texts[place] for place in mine], made)
+            finally:
+                self._release(texts, done)
+            if mine:
+                yield mine, made
+            for other in awaited:
+                other.wait()
+            left = sorted({*left}.difference(mine))
+            with self._lock:
+                here = [place for place in left if texts[place] in self._entries]
+            states = self.states([texts[place] for place in here]) if here else None
+            if states is not None:
+                yield here, states
+                left = sorted({*left}.difference(here))
+
+    def _claim(self, places: Mapping[str, int], done: threading.Event) -> tuple[list[int], set[threading.Event]]:
+        """The places of the texts that fall to this thread until it sets `done`, and what to wait for of the others."""
+        with self._lock:
+            awaited = {self._claims[text] for text in places if text in self._claims}
+            free = [text for text in places if text not in self._entries and text not in self._claims]
+            self._claims.update(dict.fromkeys(free, done))
+        return [places[text] for text in free], awaited
+
+    def _release(self, texts: Sequence[str], done: threading.Event) -> None:
+        with self._lock:
+            for text in texts:
+                if self._claims.get(text) is done:
+                    del self._claims[text]
+        done.set()
 
     def info(self) -> CacheInfo:
         """Hits, misses, entries and bytes so far."""
         with self._lock:
             return CacheInfo(self._hits, self._misses, len(self._entries), self._bytes)
 
-    def _forget_oldest(self) -> None:
-        _, entry = self._entries.popitem(last=False)
+    def _write(
+        self, entries: Sequence[_Entry], places: Tensor, per_text: Mapping[str, Tensor], paged: Mapping[str, Tensor]
+    ) -> None:
+        """Fill the rows and pages of these entries from the states at these places."""
+        rows = np.array([entry.row for entry in entries])
+        self._rows.write(rows, {name: value[places.to(value.device)] for name, value in per_text.items()})
+        pages = np.concatenate([entry.pages for entry in entries])
+        counts = torch.tensor([len(entry.pages) for entry in entries])
+        for name, value in paged.items():
+            full = torch.arange(value.shape[1]) < counts.unsqueeze(1)
+            self._pages.write(pages, {name: value[places.to(value.device)][full.to(value.device)]})
+
+    def _forget_oldest(self, entries: OrderedDict[str, _Entry]) -> None:
+        _, entry = entries.popitem(last=False)
         self._rows.give_back([entry.row])
         self._pages.give_back(entry.pages.tolist())
         self._bytes -= entry.bytes
@@ -201,7 +272,8 @@ class _Table:
 
     def write(self, rows: np.ndarray, fields: Mapping[str, Tensor]) -> None:
         for name, value in fields.items():
-            self._fields[name].index_copy_(0, torch.from_numpy(rows).to(value.device), value)
+            table = self._fields[name]
+            table.index_copy_(0, torch.from_numpy(rows).to(table.device), value.to(table.device))
 
     def read(self, rows: np.ndarray) -> dict[str, Tensor]:
         """A copy of the rows."""

@@ -36,6 +36,8 @@ class Calibration:
         numbers = [self.score, self.margin, self.bias, *self.thresholds.values()]
         if not all(map(math.isfinite, numbers)) or min(self.score, self.margin) < 0:
             raise ValueError(f"expected finite numbers, of which score and margin are not negative, found {numbers}")
+        if not all(0 <= least <= 1 for least in self.thresholds.values()):
+            raise ValueError(f"expected thresholds from 0 to 1, found {dict(self.thresholds)}")
 
     def probabilities(self, scores: NDArray[np.floating]) -> NDArray[np.float64]:
         """(N,) how probably each answer is right, given the (N,) scores of all candidates of one question."""

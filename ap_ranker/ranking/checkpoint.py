@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from ap_ranker.errors import InputError
-from ap_ranker.files import write_whole, written_aside
+from ap_ranker.data.faq import Match
+from ap_ranker.errors import InputError, one_line
+from ap_ranker.files import restore, write_whole, written_aside
+from ap_ranker.models.ap_transformer import refuse_code
 from ap_ranker.models.base import AnswerModel
-from ap_ranker.models.registry import build_model
+from ap_ranker.models.registry import LARGEST, MODELS, build_model
 from ap_ranker.models.spec import Inputs
-from ap_ranker.ranking.calibration import Calibration
+from ap_ranker.models.weights import Shapes, check_finite, difference, planned, read_shapes
+from ap_ranker.ranking.calibration import FUSED, MODEL, Calibration
+from ap_ranker.text.segment import SEGMENTERS
 from ap_ranker.text.subwords import AnyTokenizer, SubwordTokenizer
 from ap_ranker.text.tokenizer import WordTokenizer
 
@@ -33,7 +38,7 @@ class CheckpointConfig:
         options: its hyper-parameters, all of them.
         embedding_size: dimensions of the word vectors; 0 where an encoder brings its own.
         max_tokens: longer texts are cut after this many tokens.
-        training: the data and the settings that made the weights, for the reader; nothing depends on it.
+        training: the data and the settings that made the weights, for the reader; only its `match` is used again.
         segmenter: what splits Chinese into words before the tokenizer does the rest: the tokenizer's.
         bm25_weight: what BM25's score counts beside the model's, as fitted on the dev questions; 0: it does not help.
         encoder: the architecture of the pretrained encoder that the model reads with, as transformers describes it.
@@ -60,7 +65,11 @@ def save_checkpoint(
     """Write a checkpoint folder, replacing an earlier checkpoint at that place only when the new one is complete."""
     with written_aside(folder) as draft:
         write_config(draft, config)
-        save_file({name: value.contiguous() for name, value in model.state_dict().items()}, draft / WEIGHTS)
+        weights = draft / WEIGHTS
+        weights.touch()
+        mode = weights.stat().st_mode  # as the umask has it for every other file; save_file makes private ones
+        save_file({name: value.contiguous() for name, value in model.state_dict().items()}, weights)
+        weights.chmod(mode)
         tokenizer.save(draft / TOKENIZER)
         (draft / CARD).write_text(card, encoding="utf-8")
 
@@ -82,6 +91,7 @@ def find_checkpoint(source: str | Path, token: str | None = None) -> Path:
         InputError: neither is a checkpoint.
     """
     folder = Path(source)
+    restore(folder)
     if folder.is_dir():
         if not is_checkpoint(folder):
             raise InputError(
@@ -113,44 +123,151 @@ def read_config(folder: Path) -> CheckpointConfig:
     """Read a checkpoint's `config.json` alone.
 
     Raises:
-        InputError: it is damaged or of a later format.
+        InputError: it is damaged or of a later format, or its encoder comes with code to be run.
     """
+    path = folder / CONFIG
     try:
-        fields = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
-        version = fields.get("format_version")
-        if version != FORMAT_VERSION:
-            raise InputError(
-                f"{folder / CONFIG}: expected format version {FORMAT_VERSION}, found {version}. Update ap-ranker."
-            )
-        fits = {kind: Calibration(**values) for kind, values in fields.pop("calibration", {}).items()}
-        return CheckpointConfig(**fields, calibration=fits)
+        found = json.loads(path.read_text(encoding="utf-8"))
+        _check_fields(found, path)
+        found["calibration"] = {kind: Calibration(**fit) for kind, fit in found.get("calibration", {}).items()}
+        return CheckpointConfig(**found)
     except InputError:
         raise
-    except (ValueError, TypeError, AttributeError) as error:  # of bad UTF-8 and bad JSON as well
-        raise InputError(f"{folder / CONFIG}: not the configuration of an ap-ranker checkpoint ({error}).") from error
+    # Of bad UTF-8, bad JSON and numbers too large as well.
+    except (OSError, ValueError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
+        raise InputError(f"{path}: not the configuration of an ap-ranker checkpoint ({one_line(error)}).") from error
+
+
+def _is_whole(least: int) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, int) and not isinstance(value, bool) and least <= value <= LARGEST
+
+
+def _is_object(value: Any) -> bool:
+    return isinstance(value, dict)
+
+
+_FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "model": (lambda value: isinstance(value, str) and value in MODELS, f"one of {', '.join(sorted(MODELS))}"),
+    "options": (_is_object, "an object"),
+    "embedding_size": (_is_whole(0), f"a whole number from 0 to {LARGEST:,}"),
+    "max_tokens": (_is_whole(1), f"a whole number from 1 to {LARGEST:,}"),
+    "training": (_is_object, "an object"),
+    "segmenter": (lambda value: value in (None, *SEGMENTERS), f"null or one of {', '.join(SEGMENTERS)}"),
+    "bm25_weight": (
+        lambda value: (
+            isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) and value >= 0
+        ),
+        "a finite number from 0 on",
+    ),
+    "encoder": (lambda value: value is None or _is_object(value), "an object or null"),
+    "calibration": (lambda value: _is_object(value) and value.keys() <= {MODEL, FUSED}, f"fits of {MODEL} and {FUSED}"),
+    "format_version": (lambda value: True, ""),  # has been asked before
+}
+"""What each field must be, and how to say so."""
+
+
+def _check_fields(found: Any, path: Path) -> None:
+    """Refuse what `CheckpointConfig` cannot hold.
+
+    Raises:
+        InputError: of another format, or with code to be run.
+        ValueError: else.
+    """
+    if not isinstance(found, dict):
+        raise ValueError(f"expected an object, found {one_line(repr(found), 80)}")
+    version = found.get("format_version")
+    if version != FORMAT_VERSION:
+        raise InputError(
+            f"{path}: expected format version {FORMAT_VERSION}, found {one_line(repr(version), 80)}. Update ap-ranker."
+        )
+    missing = [f.name for f in fields(CheckpointConfig) if f.default is f.default_factory is MISSING]
+    missing = [name for name in missing if name not in found]
+    if missing:
+        raise ValueError(f"expected a field {missing[0]!r}, found none")
+    for name, value in found.items():
+        if name not in _FIELDS:
+            raise ValueError(f"expected no field but {', '.join(_FIELDS)}, found {one_line(repr(name), 80)}")
+        fits, expected = _FIELDS[name]
+        if not fits(value):
+            raise ValueError(f"expected {name} as {expected}, found {one_line(repr(value), 80)}")
+    match = found["training"].get("match", Match.both)
+    if match not in list(Match):
+        raise ValueError(f"expected training.match as one of {', '.join(Match)}, found {one_line(repr(match), 80)}")
+    refuse_code(found.get("encoder"), path)
 
 
 def load_checkpoint(folder: Path) -> tuple[CheckpointConfig, AnswerModel, AnyTokenizer]:
     """Read a checkpoint folder; the model is on the CPU and in evaluation mode.
 
     Raises:
-        InputError: a file is damaged or of a later format.
+        InputError: a file is damaged or of a later format, or they do not fit each other.
     """
     config = read_config(folder)
+    tokenizer: AnyTokenizer
+    if config.encoder is None:
+        tokenizer = WordTokenizer.load(folder / TOKENIZER, config.max_tokens, config.segmenter)
+    else:
+        tokenizer = SubwordTokenizer.load(folder / TOKENIZER, config.max_tokens)
+    weights = folder / WEIGHTS
     try:
-        tokenizer: AnyTokenizer
-        if config.encoder is None:
-            tokenizer = WordTokenizer.load(folder / TOKENIZER, config.max_tokens, config.segmenter)
-        else:
-            tokenizer = SubwordTokenizer.load(folder / TOKENIZER, config.max_tokens)
-    except InputError:
-        raise
-    except Exception as error:  # the tokenizers library raises bare Exception
-        raise InputError(f"{folder / TOKENIZER}: not a readable tokenizer ({error}).") from error
-    inputs = Inputs(tokenizer.words, config.embedding_size, config.max_tokens, config.encoder)
-    model = build_model(config.model, inputs, config.options)
-    try:
-        model.load_state_dict(load_file(folder / WEIGHTS))
-    except (SafetensorError, RuntimeError) as error:
-        raise InputError(f"{folder / WEIGHTS}: its weights do not fit {config.model} ({error}).") from error
+        shapes = read_shapes(weights)
+        inputs = Inputs(tokenizer.words, config.embedding_size, config.max_tokens, config.encoder)
+        _check_sizes(config, inputs, tokenizer.largest_id, shapes, folder)
+        model = build_model(config.model, inputs, config.options)
+        stored = load_file(weights)
+        check_finite(weights, stored)
+        model.load_state_dict(stored)
+    except (SafetensorError, OSError, RuntimeError) as error:
+        raise InputError(f"{weights}: its weights do not fit {config.model} ({one_line(error)}).") from error
     return config, model.eval(), tokenizer
+
+
+def _check_sizes(config: CheckpointConfig, inputs: Inputs, largest_id: int, shapes: Shapes, folder: Path) -> None:
+    """Refuse a configuration whose model is not that of the weights, before there is memory for it.
+
+    Raises:
+        InputError: it is so, or there can be no such model.
+    """
+    path = folder / CONFIG
+    if (config.encoder is not None) != MODELS[config.model].pretrained:
+        raise InputError(f"{path}: expected an encoder for the models that read with one alone, found otherwise.")
+    limit = max(LARGEST, sum(map(math.prod, shapes.values())))
+    for name, number in _whole_numbers("encoder", config.encoder):
+        if not -limit <= number <= limit:
+            raise InputError(
+                f"{path}: expected {one_line(name)} up to {limit:,}, as many numbers as its weights have, found "
+                f"{one_line(number, 40)}."
+            )
+    encoder = config.encoder or {}
+    for name, needed, what in (
+        ("max_position_embeddings", config.max_tokens, "max_tokens"),
+        ("vocab_size", largest_id + 1, "token ids"),
+    ):
+        room = encoder.get(name)
+        if isinstance(room, int) and needed > room:
+            raise InputError(
+                f"{path}: expected {what} up to the encoder's {name}, {one_line(room, 40)}, found {needed}."
+            )
+    try:
+        with planned(len(shapes)):
+            model = build_model(config.model, inputs, config.options)
+    except Exception as error:  # whatever impossible sizes lead to
+        raise InputError(f"{path}: expected a model that can be built, found: {one_line(error)}.") from error
+    unequal = difference({name: tuple(value.shape) for name, value in model.state_dict().items()}, shapes)
+    if unequal:
+        raise InputError(
+            f"{folder / WEIGHTS}: its weights do not fit {config.model} as {CONFIG} has it ({unequal}). Take both "
+            "from the same checkpoint."
+        )
+
+
+def _whole_numbers(name: str, value: Any) -> Iterator[tuple[str, int]]:
+    """Each whole number in JSON, under its name."""
+    if isinstance(value, Mapping):
+        for key, each in value.items():
+            yield from _whole_numbers(f"{name}.{key}", each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _whole_numbers(name, each)
+    elif isinstance(value, int):
+        yield name, value

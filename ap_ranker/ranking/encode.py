@@ -7,17 +7,14 @@ from pathlib import Path
 
 import torch
 
-from ap_ranker.errors import InputError
+from ap_ranker.errors import InputError, one_line
 from ap_ranker.processes import process_count, process_number
 from ap_ranker.ranking.checkpoint import find_checkpoint
 from ap_ranker.ranking.encodings import (
-    MANIFEST,
-    Encodings,
     Manifest,
+    begin_encodings,
     fingerprint,
-    read_manifest,
     text_key,
-    write_manifest,
     write_shard,
 )
 from ap_ranker.ranking.precision import Precision
@@ -42,8 +39,8 @@ def encode_corpus(
 ) -> int:
     """Write the states of all texts that `output` does not hold yet.
 
-    So an interrupted run goes on where it was, and a changed corpus costs its changes. Under `torchrun` each process
-    encodes its share.
+    So an interrupted run goes on where it was, a changed corpus costs its changes, and a shard that was deleted is
+    written anew. Under `torchrun` each process encodes its share; processes with other texts may add theirs meanwhile.
 
     Args:
         source: a checkpoint folder or a hub name.
@@ -58,31 +55,25 @@ def encode_corpus(
         How many texts were encoded.
 
     Raises:
-        InputError: no such checkpoint; `output` is of another checkpoint or precision, or something else.
+        InputError: no such checkpoint; `output` is of another checkpoint or precision, or something else, or cannot be
+            written.
     """
     folder = find_checkpoint(source)
     ranker = Ranker.from_pretrained(folder, device)
     assert ranker.config is not None
     manifest = Manifest(ranker.config.model, fingerprint(folder), precision)
-    if (output / MANIFEST).exists():
-        found = read_manifest(output)
-        if found.fingerprint == manifest.fingerprint and found.precision != precision:
-            raise InputError(
-                f"{output}: expected encodings in {precision}, found {found.precision}: name another folder."
-            )
-    elif output.exists() and any(not file.name.startswith(".") for file in output.iterdir()):
-        raise InputError(f"{output}: expected a new folder, or one of encodings; found other files without {MANIFEST}.")
-    else:
-        write_manifest(output, manifest)
-    encodings = Encodings.open(output, manifest.fingerprint)
+    try:
+        begin_encodings(output, manifest)
+    except OSError as error:
+        raise InputError(f"{output}: expected a folder that can be written, found {one_line(error)}.") from error
+    encodings = ranker.open_encodings(output, manifest.fingerprint)
 
     process, processes = process_number(), process_count()
     keys = [text_key(text) for text in texts]
     # By place among all texts: what is missing changes while other processes write.
     missing = [place for place in encodings.missing(keys) if place % processes == process]
     shard = shard or max(SHARD, -(-len(missing) // MOST_SHARDS))
-    taken = sum(1 for _ in output.glob(f"{process:03}-*"))
-    for number, start in enumerate(range(0, len(missing), shard), start=taken):
+    for start in range(0, len(missing), shard):
         on_progress(start, len(missing))
         places = missing[start : start + shard]
         order, batches = [], []
@@ -90,6 +81,17 @@ def encode_corpus(
             for rows, states in ranker.answer_states([texts[place] for place in places]):
                 order += [places[row] for row in rows]
                 batches.append(ranker.reduced(states, precision))
-        write_shard(output, f"{process:03}-{number:06}", [keys[place] for place in order], batches)
+                if not batches[-1].is_finite():
+                    raise InputError(
+                        f"{folder}: expected states that {precision} can hold, found some that it cannot: take "
+                        "--precision float32, or train the checkpoint again."
+                    )
+        try:
+            write_shard(output, [keys[place] for place in order], batches)
+        except OSError as error:
+            raise InputError(
+                f"{output}: could not be written ({one_line(error.strerror or error)}). {start} of {len(missing)} "
+                "texts are written and stay; make room and start again for the others."
+            ) from error
     on_progress(len(missing), len(missing))
     return len(missing)

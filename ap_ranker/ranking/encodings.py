@@ -3,12 +3,16 @@
 A folder of shards beside `encodings.json`. A shard holds some thousand texts without padding: `keys.npy` (n, 16), what
 each text is known by; `offsets.npy` (n + 1,), where its tokens begin; and one array per field, (tokens of all texts, C)
 or, for one state per text, (n, C).
+
+Several processes may add to a folder at once: each shard has a name of its own and is never replaced, and a text that
+two of them wrote is read from one shard.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import uuid
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,8 +22,9 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from ap_ranker.errors import InputError
-from ap_ranker.files import write_whole, written_aside
+from ap_ranker.errors import InputError, one_line
+from ap_ranker.files import make_folder, write_first, written_aside
+from ap_ranker.processes import process_number
 from ap_ranker.ranking.checkpoint import CONFIG, TOKENIZER, WEIGHTS
 from ap_ranker.ranking.precision import Precision, ReducedStates, is_per_token
 
@@ -76,11 +81,15 @@ class Encodings:
     def __init__(self, folder: Path, manifest: Manifest) -> None:
         self.folder = folder
         self.manifest = manifest
+        self._words: int | None = None
         shards = sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
         self._shards = [_Shard(path) for path in shards]
         keys = [shard.keys for shard in self._shards]
         all_keys = np.concatenate(keys) if keys else np.zeros(0, _KEY)
         order = np.argsort(all_keys, kind="stable")
+        first = np.ones(len(order), dtype=bool)
+        first[1:] = all_keys[order][1:] != all_keys[order][:-1]
+        order = order[first]  # of a text that stands there twice, one
         self._keys = all_keys[order]
         self._shard = np.repeat(np.arange(len(keys)), [len(each) for each in keys])[order]
         self._row = np.concatenate([np.arange(len(each)) for each in keys] or [np.zeros(0, int)])[order]
@@ -94,15 +103,35 @@ class Encodings:
         """
         folder = Path(folder)
         manifest = read_manifest(folder)
-        if manifest.fingerprint != checkpoint_fingerprint:
-            raise InputError(
-                f"{folder}: expected states of this checkpoint ({checkpoint_fingerprint[:12]}), found those of another "
-                f"({manifest.model}, {manifest.fingerprint[:12]}). Write new ones: ap-ranker encode."
-            )
+        _check_fingerprint(folder, manifest, checkpoint_fingerprint)
         try:
             return cls(folder, manifest)
-        except (OSError, ValueError) as error:
-            raise InputError(f"{folder}: a damaged shard ({error}). Write new ones: ap-ranker encode.") from error
+        except Exception as error:  # numpy raises all kinds
+            raise InputError(
+                f"{folder}: a damaged shard ({one_line(error)}). Write new ones: ap-ranker encode."
+            ) from error
+
+    def check(self, example: ReducedStates, words: int) -> None:
+        """Refuse shards that do not hold what the checkpoint's model makes of a text.
+
+        Args:
+            example: the states of any texts, in the manifest's precision.
+            words: how many the checkpoint knows; token ids are looked at as they are read.
+
+        Raises:
+            InputError: there is such a shard.
+        """
+        expected = {
+            name: (str(value.dtype).removeprefix("torch."), tuple(value.shape[2 if is_per_token(name) else 1 :]))
+            for name, value in example.fields.items()
+        }
+        self._words = words
+        for shard in self._shards:
+            if shard.layout != expected:
+                raise InputError(
+                    f"{shard.path}: expected states of this model, {_listed(expected)}, found {_listed(shard.layout)}: "
+                    "remove the shard, and run ap-ranker encode again."
+                )
 
     def __len__(self) -> int:
         return len(self._keys)
@@ -123,11 +152,21 @@ class Encodings:
         return [0 if shard is None else shard.length(row) for shard, row in self._find(texts)]
 
     def states(self, texts: Sequence[str]) -> ReducedStates | None:
-        """The states of the texts; `None` if one of them is not here."""
+        """The states of the texts; `None` if one of them is not here.
+
+        Raises:
+            InputError: they are ids of words that the checkpoint does not know.
+        """
         found = [shard.read(row) for shard, row in self._find(texts) if shard is not None]
         if len(found) < len(texts):
             return None
         fields = {name: _padded([text[name] for text in found], per_token=is_per_token(name)) for name in found[0]}
+        ids = fields.get("ids")
+        if ids is not None and self._words is not None and not ((ids >= 0) & (ids < self._words)).all():
+            raise InputError(
+                f"{self.folder}: a damaged shard: expected ids of {self._words:,} words, found {int(ids.min())} to "
+                f"{int(ids.max())}. Write new ones: ap-ranker encode."
+            )
         return ReducedStates(fields, torch.tensor(self.lengths(texts)))
 
     def _find(self, texts: Sequence[str]) -> list[tuple[_Shard | None, int]]:
@@ -151,28 +190,58 @@ def read_manifest(folder: Path) -> Manifest:
         fields = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
         if fields.get("format_version") != FORMAT_VERSION:
             raise InputError(
-                f"{folder / MANIFEST}: expected format version {FORMAT_VERSION}, found {fields.get('format_version')}. "
+                f"{folder / MANIFEST}: expected format version {FORMAT_VERSION}, found "
+                f"{one_line(repr(fields.get('format_version')), 80)}. "
                 "Update ap-ranker."
             )
+        if not isinstance(fields["model"], str) or not isinstance(fields["fingerprint"], str):
+            raise ValueError("expected a model's name and a fingerprint")
         return Manifest(**(fields | {"precision": Precision(fields["precision"])}))
+    except InputError:
+        raise
     except (FileNotFoundError, NotADirectoryError):
         raise InputError(f"{folder}: expected a folder that `ap-ranker encode` wrote, found no {MANIFEST}.") from None
-    except (UnicodeDecodeError, ValueError, TypeError, KeyError, AttributeError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"{folder / MANIFEST}: not the description of encodings ({error}).") from error
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise InputError(f"{folder / MANIFEST}: not the description of encodings ({one_line(error)}).") from error
 
 
-def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """Begin a folder."""
-    folder.mkdir(parents=True, exist_ok=True)
-    write_whole(folder / MANIFEST, json.dumps(asdict(manifest), indent=2) + "\n")
+def _check_fingerprint(folder: Path, manifest: Manifest, expected: str) -> None:
+    if manifest.fingerprint != expected:
+        raise InputError(
+            f"{folder}: expected states of this checkpoint ({expected[:12]}), found those of another "
+            f"({manifest.model}, {manifest.fingerprint[:12]}). Write new ones: ap-ranker encode."
+        )
 
 
-def write_shard(folder: Path, name: str, keys: Sequence[bytes], batches: Sequence[ReducedStates]) -> None:
-    """Add the states of some texts, in batches: a whole shard or none."""
+def begin_encodings(folder: Path, manifest: Manifest) -> None:
+    """Begin a folder, or go on with one: of several processes that begin it at once, one describes it.
+
+    Raises:
+        InputError: it holds something else, or encodings of another checkpoint or precision.
+    """
+    if folder.is_dir():
+        others = any(not file.name.startswith(".") for file in folder.iterdir())
+        if others and not (folder / MANIFEST).exists():  # asked in this order: the description comes first
+            raise InputError(
+                f"{folder}: expected a new folder, or one of encodings; found other files without {MANIFEST}."
+            )
+    elif folder.exists():
+        raise InputError(f"{folder}: expected a new folder, or one of encodings; found a file.")
+    make_folder(folder)
+    if not (folder / MANIFEST).exists():
+        write_first(folder / MANIFEST, json.dumps(asdict(manifest), indent=2) + "\n")
+    found = read_manifest(folder)
+    _check_fingerprint(folder, found, manifest.fingerprint)
+    if found.precision != manifest.precision:
+        raise InputError(
+            f"{folder}: expected encodings in {manifest.precision}, found {found.precision}: name another folder."
+        )
+
+
+def write_shard(folder: Path, keys: Sequence[bytes], batches: Sequence[ReducedStates]) -> None:
+    """Add the states of some texts, in batches: a whole shard or none, under a name that no other has."""
     lengths = torch.cat([batch.lengths.cpu() for batch in batches])
-    with written_aside(folder / name) as draft:
+    with written_aside(folder / f"{process_number():03}-{uuid.uuid4().hex}") as draft:
         np.save(draft / "keys.npy", np.frombuffer(b"".join(keys), np.uint8).reshape(-1, KEY_BYTES))
         np.save(draft / "offsets.npy", np.concatenate([[0], np.cumsum(lengths.numpy())]))
         for field in batches[0].fields:
@@ -193,12 +262,37 @@ def _padded(texts: Sequence[np.ndarray], *, per_token: bool) -> Tensor:
     return pad_sequence(parts, batch_first=True) if per_token else torch.stack(parts)
 
 
+Layout = dict[str, tuple[str, tuple[int, ...]]]
+"""The kind of number of each field, and the shape of one state; of a token's, where there is a state per token."""
+
+
+def _listed(layout: Layout) -> str:
+    return one_line(
+        ", ".join(f"{name} {kind}{list(shape)}" for name, (kind, shape) in sorted(layout.items())) or "none"
+    )
+
+
 class _Shard:
-    """The arrays of one shard, mapped into memory."""
+    """The arrays of one shard, mapped into memory.
+
+    Raises:
+        ValueError, OSError: some are missing, damaged, or do not fit each other. Or another of numpy's errors.
+    """
 
     def __init__(self, path: Path) -> None:
-        self.keys = np.load(path / "keys.npy", allow_pickle=False).view(_KEY)[:, 0]
-        self._offsets = np.load(path / "offsets.npy", allow_pickle=False)
+        self.path = path
+        # Mapped first: a header that promises more than the file holds must not be believed.
+        keys, offsets = (
+            np.load(path / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in ("keys", "offsets")
+        )
+        if keys.dtype != np.uint8 or keys.ndim != 2 or keys.shape[1] != KEY_BYTES:
+            raise ValueError(f"{path.name}/keys.npy: {keys.dtype}{list(keys.shape)} instead of uint8[n, {KEY_BYTES}]")
+        if offsets.dtype != np.int64 or offsets.shape != (len(keys) + 1,):
+            raise ValueError(f"{path.name}/offsets.npy: {offsets.dtype}{list(offsets.shape)} for {len(keys)} texts")
+        self.keys = np.ascontiguousarray(keys).view(_KEY)[:, 0]
+        self._offsets = np.array(offsets)
+        if self._offsets[0] != 0 or (np.diff(self._offsets) < 1).any():
+            raise ValueError(f"{path.name}/offsets.npy: does not rise from 0")
         self._fields = {
             file.stem: np.load(file, mmap_mode="r", allow_pickle=False)
             for file in sorted(path.glob("*.npy"))
@@ -206,8 +300,12 @@ class _Shard:
         }
         for name, values in self._fields.items():
             expected = int(self._offsets[-1]) if is_per_token(name) else len(self.keys)
-            if len(values) != expected:
-                raise ValueError(f"{path.name}/{name}.npy: {len(values)} rows instead of {expected}")
+            if not values.ndim or len(values) != expected:
+                raise ValueError(f"{path.name}/{name}.npy: {list(values.shape)} instead of {expected} rows")
+
+    @property
+    def layout(self) -> Layout:
+        return {name: (str(values.dtype), values.shape[1:]) for name, values in self._fields.items()}
 
     def length(self, row: int) -> int:
         return int(self._offsets[row + 1] - self._offsets[row])

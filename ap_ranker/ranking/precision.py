@@ -32,6 +32,8 @@ def parse_precision(name: str) -> Precision:
     return Precision(name)
 
 
+_DTYPES = {Precision.float32: torch.float32, Precision.float16: torch.float16, Precision.int8: torch.int8}
+
 _SCALE = ".scale"
 _LARGEST = 127
 
@@ -66,8 +68,19 @@ class ReducedStates:
             elif precision == Precision.int8:
                 fields[name], fields[name + _SCALE] = _rounded(value)
             else:
-                fields[name] = value.to(torch.float16 if precision == Precision.float16 else torch.float32)
+                fields[name] = value.to(_DTYPES[precision])
         return cls(fields, torch.ones(len(states), dtype=torch.long) if mask is None else mask.sum(dim=1))
+
+    def converted(self, precision: Precision, device: torch.device) -> ReducedStates:
+        """The same states in this precision, on this device; as they are if they are so already."""
+        dtypes = {value.dtype for name, value in self.fields.items() if not name.endswith(_SCALE)}
+        if dtypes <= {_DTYPES[precision], torch.int32}:  # ids are whole numbers in any precision
+            return ReducedStates({name: value.to(device) for name, value in self.fields.items()}, self.lengths)
+        return ReducedStates.of(self.restored(device), precision)
+
+    def is_finite(self) -> bool:
+        """Whether all numbers are; those too large for a precision become infinite."""
+        return all(bool(value.isfinite().all()) for value in self.fields.values())
 
     def restored(self, device: torch.device) -> States:
         """The states in float32; T may exceed the longest text."""

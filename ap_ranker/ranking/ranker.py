@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from ap_ranker.errors import InputError
+from ap_ranker.errors import InputError, one_line
 from ap_ranker.models.base import AnswerModel, States
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.checkpoint import CheckpointConfig, find_checkpoint, load_checkpoint
@@ -42,7 +44,7 @@ class RankedAnswer:
 
 
 class Ranker:
-    """A model with its tokenizer, on a device.
+    """A model with its tokenizer, on a device. Any number of threads may use it at once.
 
     Example:
         >>> ranker = Ranker.from_pretrained("checkpoints/faq")
@@ -71,7 +73,10 @@ class Ranker:
         self.config = config
         self.cache = cache
         self.encodings = encodings
+        if cache is not None and not model.rounds:
+            cache.precision = Precision.float32
         self._warned_of_cuts = False
+        self._lock = threading.Lock()
 
     @classmethod
     def from_pretrained(
@@ -98,8 +103,32 @@ class Ranker:
         chosen = resolve_device(device)
         folder = find_checkpoint(source, token)
         config, model, tokenizer = load_checkpoint(folder)
-        opened = None if encodings is None else Encodings.open(encodings, fingerprint(folder))
-        return cls(model, tokenizer, chosen, config, cache=cache, encodings=opened)
+        ranker = cls(model, tokenizer, chosen, config, cache=cache)
+        try:
+            ranker._try()
+        except Exception as error:  # whatever files lead to that are whole but do not belong together
+            raise InputError(
+                f"{folder}: expected a checkpoint that can encode a text, found one that cannot "
+                f"({one_line(repr(error))})."
+            ) from error
+        if encodings is not None:
+            ranker.encodings = ranker.open_encodings(encodings, fingerprint(folder))
+        return ranker
+
+    @torch.inference_mode()
+    def _try(self) -> States:
+        """The states of a text without words."""
+        return self.encode_answers(self.tokenize([""]))
+
+    def open_encodings(self, folder: str | Path, checkpoint_fingerprint: str) -> Encodings:
+        """Open what `ap-ranker encode` wrote with this checkpoint.
+
+        Raises:
+            InputError: no such folder, a damaged one, or the states of another checkpoint.
+        """
+        opened = Encodings.open(folder, checkpoint_fingerprint)
+        opened.check(self.reduced(self._try(), opened.manifest.precision), len(self.tokenizer.words))
+        return opened
 
     def rank(self, question: str, answers: Sequence[str], top_k: int | None = None) -> list[RankedAnswer]:
         """The answers from best to worst; equal scores keep the given order.
@@ -120,13 +149,24 @@ class Ranker:
 
     @torch.inference_mode()
     def score(self, question: str, answers: Sequence[str], batch_size: int = BATCH_SIZE) -> Tensor:
-        """(N,) scores of one question with N answers, on the CPU."""
+        """(N,) scores of one question with N answers, on the CPU.
+
+        Raises:
+            InputError: `batch_size` is not positive, or a score is not a finite number.
+        """
+        batches = self.answer_states(answers, batch_size)
         if not answers:
             return torch.empty(0)
         state = self.encode_questions([question])
-        scores = torch.empty(len(answers))
-        for rows, states in self.answer_states(answers, batch_size):
+        scores = torch.full((len(answers),), torch.nan)
+        for rows, states in batches:
             scores[rows] = self.model.match(state, states)[0].float().cpu()
+        finite = scores.isfinite()
+        if not finite.all():
+            raise InputError(
+                f"{self._name}: expected finite scores, found {int((~finite).sum())} of {len(answers)} that are not: "
+                "its weights or its encodings hold numbers too large to count with. Train it or encode again."
+            )
         return scores
 
     def explain(self, question: str, answer: str) -> Explanation:
@@ -148,7 +188,7 @@ class Ranker:
         batches = [TokenBatch.from_lists(self.tokenize([text]), self.device) for text in (question, answer)]
         attention = self.model.attend(*batches)
         if attention is None:
-            raise no_attention(self.config.model if self.config else type(self.model).__name__)
+            raise no_attention(self._name)
         return (
             tokens_of(question, self.tokenizer.spans(question), attention.questions),
             tokens_of(answer, self.tokenizer.spans(answer), attention.answers),
@@ -158,8 +198,16 @@ class Ranker:
         """The states of N answers in batches, each with the positions of its answers.
 
         Answers of similar length share a batch, so little time goes into padding. States are taken from the cache and
-        the encodings, where there are any, and made otherwise.
+        the encodings, where there are any, and made otherwise; with a cache, each text by one thread only.
+
+        Raises:
+            InputError: `batch_size` is not positive.
         """
+        if not isinstance(batch_size, Integral) or isinstance(batch_size, bool) or batch_size < 1:
+            raise InputError(f"Expected batch_size as a whole number above 0, found {batch_size!r}.")
+        return self._answer_states(answers, batch_size)
+
+    def _answer_states(self, answers: Sequence[str], batch_size: int) -> Iterator[tuple[list[int], States]]:
         left = list(range(len(answers)))
         for source in (self.cache, self.encodings):
             if source is None or not left:
@@ -173,6 +221,7 @@ class Ranker:
                     left += rows
                     continue
                 if source is self.encodings and self.cache is not None:
+                    states = states.converted(self.cache.precision, self.device)
                     self.cache.put(texts, states)
                 yield rows, states.restored(self.device)
         rows_of: dict[str, list[int]] = {}
@@ -181,14 +230,24 @@ class Ranker:
         tokens = self.tokenize(list(rows_of)) if left else []
         same_text = list(rows_of.items())
         for places in _by_length(dict(enumerate(map(len, tokens))), batch_size):
-            made = self.encode_answers([tokens[place] for place in places])
-            if self.cache is not None:
-                kept = self.reduced(made, self.cache.precision)
-                self.cache.put([same_text[place][0] for place in places], kept)
-                made = kept.restored(self.device)  # the same now as when it comes from the cache
-            numbers = [number for number, place in enumerate(places) for _ in same_text[place][1]]
-            rows = [row for place in places for row in same_text[place][1]]
-            yield rows, made if len(numbers) == len(places) else made[numbers]
+            texts = [same_text[place][0] for place in places]
+            for chosen, made in self._encoded(texts, [tokens[place] for place in places]):
+                rows_of_each = [rows_of[texts[number]] for number in chosen]
+                numbers = [number for number, rows in enumerate(rows_of_each) for _ in rows]
+                rows = [row for rows in rows_of_each for row in rows]
+                yield rows, made if len(numbers) == len(chosen) else made[numbers]
+
+    def _encoded(self, texts: Sequence[str], tokens: Sequence[list[int]]) -> Iterator[tuple[list[int], States]]:
+        """The states of tokenised texts, in parts with the places of their texts, and into the cache if there is one.
+
+        They are the same now as when they come from the cache.
+        """
+        if self.cache is None:
+            yield list(range(len(texts))), self.encode_answers(tokens)
+            return
+        made = self.cache.encoded_once(texts, lambda places: self.encode_answers([tokens[place] for place in places]))
+        for places, states in made:
+            yield places, states.restored(self.device)
 
     def reduced(self, states: States, precision: Precision) -> ReducedStates:
         """The states in this precision; in float32 whatever is asked if the model needs it."""
@@ -197,8 +256,7 @@ class Ranker:
     def tokenize(self, texts: Sequence[str]) -> list[list[int]]:
         """Token ids; the first time a text is too long for the model, a warning says so."""
         ids, cut = self.tokenizer.encode(texts)
-        if cut and not self._warned_of_cuts:
-            self._warned_of_cuts = True
+        if cut and self._first_cut():
             logger.warning(
                 "%d of %d texts are longer than %d tokens and were cut there. Later cuts are not reported.",
                 cut,
@@ -217,9 +275,19 @@ class Ranker:
         self._stop_training()
         return self.model.encode_answers(TokenBatch.from_lists(tokens, self.device))
 
+    @property
+    def _name(self) -> str:
+        return self.config.model if self.config else type(self.model).__name__
+
+    def _first_cut(self) -> bool:
+        with self._lock:
+            first, self._warned_of_cuts = not self._warned_of_cuts, True
+        return first
+
     def _stop_training(self) -> None:
-        if self.model.training:  # else for nothing: half a millisecond for the modules of a transformer
-            self.model.eval()
+        with self._lock:  # while one thread tells its modules, the model itself says already that it does not train
+            if self.model.training:  # else for nothing: half a millisecond for the modules of a transformer
+                self.model.eval()
 
 
 def _by_length(lengths: Mapping[int, int], batch_size: int) -> Iterator[list[int]]:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import hmac
 import ipaddress
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
+from types import MappingProxyType
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ap_ranker.errors import InputError
 
 MAX_BYTES = 16 * 1024
 """Of a request: a question has 1,000 characters at most, and JSON writes one in up to 12 bytes."""
@@ -22,8 +26,68 @@ ARRIVAL_SECONDS = 10.0
 ANSWER_SECONDS = 20.0
 """After which it is answered with an error: nobody waits longer."""
 
+MAX_IN_PROGRESS = 1000
+"""Requests that are answered or wait for it, those that their client has given up included."""
+
+KEY_VARIABLE = "AP_RANKER_API_KEY"
+MIN_KEY = 16
+"""Characters of a key."""
+
 MAX_CLIENTS = 10_000
 """Clients whose requests are counted; the one that was quiet for longest is forgotten first."""
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can ask there, or asks from there."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _nobody(reason: str) -> None:
+    """Who is told of refusals, if nobody else is."""
+
+
+def read_key(environment: Mapping[str, str]) -> str | None:
+    """The key that others than the page must give; `None` if the environment has none.
+
+    Raises:
+        InputError: it is too easy to guess, or not fit for a header.
+    """
+    key = environment.get(KEY_VARIABLE)
+    if key is not None and not (len(key) >= MIN_KEY and key.isascii() and key.isprintable() and " " not in key):
+        raise InputError(
+            f"Expected {KEY_VARIABLE} to hold a key of at least {MIN_KEY} ASCII characters without spaces, found "
+            f"{len(key)} characters or others. Make one: openssl rand -hex 32. Without a key, unset the variable."
+        )
+    return key
+
+
+class Key:
+    """Refuses requests without the key, but for paths that are open to all."""
+
+    def __init__(
+        self, app: ASGIApp, key: str | None, open_to_all: Collection[str], refused: Callable[[str], None] = _nobody
+    ) -> None:
+        self.app = app
+        self.key = None if key is None else key.encode()
+        self.open_to_all = frozenset(open_to_all)
+        self.refused = refused
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["path"] in self.open_to_all or self._is_given(Headers(scope=scope)):
+            await self.app(scope, receive, send)
+        else:
+            self.refused("api_key")
+            sentence = "Expected the server's key in the header 'Authorization: Bearer KEY', found none or another."
+            await JSONResponse({"error": sentence}, 401, {"WWW-Authenticate": "Bearer"})(scope, receive, send)
+
+    def _is_given(self, headers: Headers) -> bool:
+        if self.key is None:
+            return True
+        scheme, _, given = headers.get("authorization", "").partition(" ")
+        return scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode("latin-1"), self.key)
 
 
 class Hosts:
@@ -33,9 +97,10 @@ class Hosts:
     only this machine should. An IP address is always let through: such a site's requests carry its name.
     """
 
-    def __init__(self, app: ASGIApp, names: Collection[str]) -> None:
+    def __init__(self, app: ASGIApp, names: Collection[str], refused: Callable[[str], None] = _nobody) -> None:
         self.app = app
         self.names = {"localhost", *(name.lower() for name in names)}
+        self.refused = refused
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and not self._is_ours(found := Headers(scope=scope).get("host", "")):
@@ -43,6 +108,7 @@ class Hosts:
                 f"Expected a request for {', '.join(sorted(self.names))} or an IP address, found one for {found!r}. "
                 "Whoever runs the server can allow a name with --allowed-host."
             )
+            self.refused("host")
             await JSONResponse({"error": sentence}, 400)(scope, receive, send)
         else:
             await self.app(scope, receive, send)
@@ -81,12 +147,31 @@ class Rate:
         return allowed
 
 
-class Limits:
-    """Refuses POST requests that are too many, too large, too slow or not JSON, and ends those that take too long."""
+REASONS = {429: "rate", 503: "busy", 415: "content_type", 413: "too_large", 408: "slow"}
 
-    def __init__(self, app: ASGIApp, rate: Rate | None) -> None:
+
+class Limits:
+    """Refuses POST requests that are too many, too large, too slow or not JSON, and ends those that take too long.
+
+    Args:
+        app: gets what is left.
+        rate: of each client; `None` for any number.
+        larger: bytes of a request to some paths, instead of `MAX_BYTES`.
+        refused: is told why.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        rate: Rate | None,
+        larger: Mapping[str, int] = MappingProxyType({}),
+        refused: Callable[[str], None] = _nobody,
+    ) -> None:
         self.app = app
         self.rate = rate
+        self.larger = larger
+        self.refused = refused
+        self.in_progress = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["method"] != "POST":
@@ -94,10 +179,15 @@ class Limits:
             return
         status, found = await self._read(scope, receive)
         if isinstance(found, str):
-            headers = {"Retry-After": "1"} if status == 429 else {"Connection": "close"}
+            self.refused(REASONS[status])
+            headers = {"Retry-After": "1"} if status in (429, 503) else {"Connection": "close"}
             await JSONResponse({"error": found}, status, headers)(scope, receive, send)
-        else:
+            return
+        self.in_progress += 1
+        try:
             await self._answer(scope, _replay(found, receive), send)
+        finally:
+            self.in_progress -= 1
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         started = False
@@ -113,6 +203,7 @@ class Limits:
         except TimeoutError:
             if started:
                 raise
+            self.refused("timeout")
             sentence = f"The search took longer than {ANSWER_SECONDS:g} seconds. Try again."
             await JSONResponse({"error": sentence}, 503)(scope, receive, send)
 
@@ -122,26 +213,34 @@ class Limits:
         client = scope.get("client")
         if self.rate is not None and not self.rate.allows(client[0] if client else ""):
             return 429, f"Too many requests: expected at most {self.rate.per_second:g} per second. Wait a moment."
+        if self.in_progress >= MAX_IN_PROGRESS:
+            return 503, "Too many requests are being answered. Wait a moment."
         # A page of another site can send a form without asking first, but not JSON.
         kind = headers.get("content-type", "").split(";")[0].strip().lower()
         if kind != "application/json":
             return 415, f"Expected the content type application/json, found {kind or 'none'}."
-        too_large = f"Expected a request of at most {MAX_BYTES:,} bytes, found a larger one."
+        most = self.larger.get(scope.get("path", ""), MAX_BYTES)
+        too_large = f"Expected a request of at most {most:,} bytes, found a larger one."
         declared = headers.get("content-length", "0")
-        if not declared.isdecimal() or int(declared) > MAX_BYTES:
+        if not declared.isdecimal() or int(declared) > most:
             return 413, too_large
-        body = b""
         try:
             async with asyncio.timeout(ARRIVAL_SECONDS):
-                while True:
-                    message = await receive()
-                    body += message.get("body", b"")
-                    if len(body) > MAX_BYTES:
-                        return 413, too_large
-                    if message["type"] == "http.disconnect" or not message.get("more_body", False):
-                        return 200, body
+                body = await _body(receive, most)
         except TimeoutError:
             return 408, f"Expected the whole request within {ARRIVAL_SECONDS:g} seconds."
+        return (413, too_large) if body is None else (200, body)
+
+
+async def _body(receive: Receive, most: int) -> bytes | None:
+    """What has been sent when the request ends or its client is gone; `None` if it is too large."""
+    body = b""
+    while len(body) <= most:
+        message = await receive()
+        body += message.get("body", b"")
+        if message["type"] == "http.disconnect" or not message.get("more_body", False):
+            break
+    return body if len(body) <= most else None
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from ap_ranker.errors import InputError
 
-STOP_SECONDS = 20.0
-"""That a server has to end once it is asked to; then it is killed."""
+STOP_SECONDS = 45.0
+"""That a server has to end once it is asked to, longer than it may take to answer what was asked; then it is killed."""
 
 
 @dataclass(frozen=True)

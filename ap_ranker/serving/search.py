@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from ap_ranker.data.faq import Entry, Match
 from ap_ranker.errors import InputError
-from ap_ranker.serving.stores import components_of, find_stores, load_pipeline, place_of
+from ap_ranker.ranking.bm25 import BM25_SCORE
+from ap_ranker.serving.stores import components_of, find_stores, load_pipeline, place_of, safe_line
 
 if TYPE_CHECKING:
     from haystack import Document, Pipeline
@@ -31,14 +32,6 @@ def to_document(entry: Entry, match: Match) -> Document:
     from haystack import Document
 
     return Document(content=entry.text(match), meta={**entry.other, "question": entry.question, "answer": entry.answer})
-
-
-@dataclass(frozen=True)
-class Ranked:
-    """A document that was found; `bm25_rank` is its place among the candidates, from 1; `None` if BM25 gave none."""
-
-    document: Document
-    bm25_rank: int | None
 
 
 @dataclass(frozen=True)
@@ -65,14 +58,23 @@ class DeclaredPipeline:
             InputError: no such file, not a pipeline, one that Haystack refuses, or no such declarations.
         """
         pipeline, declared = load_pipeline(path)
-        query = (declared.get("inputs") or {}).get("query")
-        documents = (declared.get("outputs") or {}).get("documents")
-        if not query or not isinstance(documents, str):
+        inputs, outputs = declared.get("inputs"), declared.get("outputs")
+        query = inputs.get("query") if isinstance(inputs, dict) else None
+        query = [query] if isinstance(query, str) else query
+        documents = outputs.get("documents") if isinstance(outputs, dict) else None
+        if not (
+            query
+            and isinstance(query, list)
+            and all(_is_socket(target, pipeline, "input") for target in query)
+            and _is_socket(documents, pipeline, "output")
+            and documents.endswith(".documents")
+        ):
             raise InputError(
-                f"{path}: expected 'inputs: query: component.socket' and 'outputs: documents: component.documents', "
-                f"found inputs {declared.get('inputs')} and outputs {declared.get('outputs')}."
+                f"{path}: expected 'inputs: query: component.socket' (or a list of them) and 'outputs: documents: "
+                "component.documents', of components that the pipeline has, found inputs "
+                f"{safe_line(str(inputs))} and outputs {safe_line(str(outputs))}."
             )
-        return cls(path, pipeline, [query] if isinstance(query, str) else list(query), documents.split(".")[0])
+        return cls(path, pipeline, query, documents.split(".")[0])
 
     @property
     def place(self) -> str:
@@ -103,7 +105,7 @@ class DeclaredPipeline:
     def check_filled(self) -> None:
         """An empty store has no answers; an `InputError` says how to fill it."""
         if not self._count():
-            self.pipeline.warm_up()  # a `FAQSearch` reads its file then
+            self._warm_up()  # a `FAQSearch` reads its file then
         if not self._count():
             raise InputError(
                 f"{self.path}: expected documents in {self.place}, found none. Give --documents, or write them with "
@@ -128,18 +130,18 @@ class DeclaredPipeline:
 
         Args:
             documents: whose states the ranker's cache is to hold, if `ENCODING_SECONDS` suffice.
-            limits: that the questions will come with, as for `ranked`; what is wrong with them is said now.
+            limits: that the questions will come with, as for `run`; what is wrong with them is said now.
         """
         question = "Is anything there?"
-        self.pipeline.warm_up()
-        self.ranked(question, limits)
+        self._warm_up()
+        self.run(question, limits)
         ranker, started = self.ranker(), time.monotonic()
         for first in range(0, len(documents) if ranker else 0, AT_ONCE):
             if time.monotonic() - started > ENCODING_SECONDS:
                 break
             assert ranker is not None
-            # A ranker that adds BM25's score insists on one.
-            scored = [replace(one, score=0.0) for one in documents[first : first + AT_ONCE]]
+            # A ranker that adds BM25's score expects one.
+            scored = [replace(one, meta={**one.meta, BM25_SCORE: 0.0}) for one in documents[first : first + AT_ONCE]]
             ranker.run(
                 query=question,
                 documents=scored,
@@ -147,28 +149,31 @@ class DeclaredPipeline:
                 score_threshold=limits.get("score_threshold"),
             )
 
-    def run(self, question: str, top_k: int | None = None, precision: float | None = None) -> list[Document]:
+    def run(
+        self,
+        question: str,
+        limits: Mapping[str, float | None] = MappingProxyType({}),
+        top_k: int | None = None,
+    ) -> list[Document]:
         """The documents for a question, best first.
 
         Args:
             question: what the user asked.
-            top_k: how many documents at most; `None` leaves it to the pipeline, as with the next one.
-            precision: leave out answers below the threshold that `ap-ranker calibrate` found for it.
-        """
-        return self._run(question, {"top_k": top_k, "precision": precision}, set())[self.last]["documents"]
-
-    def ranked(self, question: str, limits: Mapping[str, float | None] = MappingProxyType({})) -> list[Ranked]:
-        """The documents for a question, best first, each with the place that BM25 gave it.
-
-        Args:
-            question: what the user asked.
             limits: `precision` or `score_threshold` of the ranker; `None` leaves one to the pipeline.
+            top_k: how many documents at most; `None` leaves it to the pipeline.
         """
-        retriever = self._bm25()
-        results = self._run(question, limits, {retriever} if retriever else set())
-        fetched = results.get(retriever, {}).get("documents", []) if retriever else []
-        places = {document.id: place for place, document in enumerate(fetched, start=1)}
-        return [Ranked(document, places.get(document.id)) for document in results[self.last]["documents"]]
+        settings = {name: value for name, value in {**limits, "top_k": top_k}.items() if value is not None}
+        data: dict[str, dict[str, Any]] = {self.last: settings}
+        for target in self.query:
+            component, socket = target.split(".", 1)
+            data.setdefault(component, {})[socket] = question
+        documents = self.pipeline.run(data, include_outputs_from={self.last}).get(self.last, {}).get("documents")
+        if not isinstance(documents, list):
+            raise InputError(
+                f"{self.path}: expected documents from {self.last!r}, found none. Does the query reach every component "
+                "that needs it? It goes to " + ", ".join(self.query) + "."
+            )
+        return documents
 
     def explain(self, question: str, document: Document) -> tuple[str, str, Explanation]:
         """The texts that were compared, and how much each of their words counted.
@@ -187,14 +192,23 @@ class DeclaredPipeline:
 
         return next((one for one in components_of(self.pipeline) if isinstance(one, AnswerRanker)), None)
 
-    def _bm25(self) -> str | None:
-        """The component that fetches candidates by BM25."""
-        components = ((name, self.pipeline.get_component(name)) for name in self.pipeline.graph.nodes)
-        return next((name for name, one in components if "BM25" in type(one).__name__), None)
+    def _warm_up(self) -> None:
+        try:
+            self.pipeline.warm_up()
+        except InputError:
+            raise
+        except Exception as error:  # what a component's settings lead to
+            raise InputError(
+                f"{self.path}: expected components that can be made ready, found {type(error).__name__}: "
+                f"{safe_line(error)}"
+            ) from error
 
-    def _run(self, question: str, settings: Mapping[str, Any], also: set[str]) -> dict[str, Any]:
-        data = {self.last: {name: value for name, value in settings.items() if value is not None}}
-        for target in self.query:
-            component, socket = target.split(".", 1)
-            data.setdefault(component, {})[socket] = question
-        return self.pipeline.run(data, include_outputs_from=also)
+
+def _is_socket(target: object, pipeline: Pipeline, kind: str) -> TypeGuard[str]:
+    """Whether a declaration names a component's input or output."""
+    name, _, socket = target.partition(".") if isinstance(target, str) else ("", "", "")
+    if name not in pipeline.graph.nodes:
+        return False
+    component = pipeline.get_component(name)
+    sockets = getattr(component, f"__haystack_{kind}__")
+    return socket in sockets._sockets_dict

@@ -11,10 +11,20 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from ap_ranker.errors import InputError
+from ap_ranker.errors import InputError, one_line
+from ap_ranker.serving.credentials import without_credentials
 
 if TYPE_CHECKING:
     from haystack import Pipeline
+    from yaml import Node
+
+logger = logging.getLogger(__name__)
+
+MAX_BYTES = 128 * 1024
+"""Of a pipeline's file; ours have 2,000, and reading this many takes a second or two."""
+
+MAX_PARTS = 20_000
+"""Keys, values and lists of a pipeline's file."""
 
 
 def load_pipeline(path: Path) -> tuple[Pipeline, dict[str, Any]]:
@@ -23,22 +33,61 @@ def load_pipeline(path: Path) -> tuple[Pipeline, dict[str, Any]]:
     Raises:
         InputError: no such file, not a pipeline, one that Haystack refuses, or an extra is not installed.
     """
-    import yaml
     from haystack import Pipeline
 
+    text = _read(path)
     try:
-        text = path.read_text(encoding="utf-8")
-        declared = yaml.safe_load(text)
+        declared = _parse(text)
         return Pipeline.loads(text), declared
-    except FileNotFoundError:
-        raise InputError(
-            f"No pipeline at {str(path)!r}. Run this in the project's folder, which has pipelines/faq_search.yaml, or "
-            "name a copy of it with --pipeline."
-        ) from None
     except Exception as error:  # whatever Haystack or a component's constructor finds wrong with the file
         if ".elasticsearch." in text and importlib.util.find_spec("elasticsearch") is None:
             raise InputError(f'{path}: Elasticsearch needs an extra: pip install "ap-ranker[elasticsearch]"') from error
-        raise InputError(f"{path}: expected a Haystack pipeline ({error}).") from error
+        raise InputError(f"{path}: expected a Haystack pipeline ({safe_line(error)}).") from error
+
+
+def _read(path: Path) -> str:
+    try:
+        if not path.exists():
+            raise InputError(
+                f"No pipeline at {str(path)!r}. Run this in the project's folder, which has pipelines/faq_search.yaml, "
+                "or name a copy of it with --pipeline."
+            )
+        if not path.is_file():  # a device or a pipe may have no end
+            found = "a folder" if path.is_dir() else "a device or a pipe"
+            raise InputError(f"{path}: expected a file with a Haystack pipeline, found {found}.")
+        with path.open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
+        if len(content) > MAX_BYTES:
+            raise InputError(
+                f"{path}: expected a Haystack pipeline of at most {MAX_BYTES:,} bytes, found a longer file."
+            )
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: expected a Haystack pipeline as UTF-8 text, found other bytes ({error}).") from error
+    except OSError as error:
+        raise InputError(f"{path}: expected a file that can be read ({error.strerror}).") from error
+
+
+def _parse(text: str) -> dict[str, Any]:
+    """The file as a dictionary, once it is sure that aliases do not make a small file a huge one."""
+    import yaml
+
+    if (root := yaml.compose(text, yaml.SafeLoader)) is not None and _parts(root, {}) > MAX_PARTS:
+        raise ValueError(f"expected at most {MAX_PARTS:,} settings, each alias counted as what it stands for")
+    declared = yaml.safe_load(text)
+    if not isinstance(declared, dict):
+        raise ValueError(f"expected components and connections, found {type(declared).__name__}")
+    return declared
+
+
+def _parts(node: Node, known: dict[int, float]) -> float:
+    """How many nodes a YAML node is, those below it counted as often as it has them; infinitely many if in itself."""
+    if id(node) not in known:
+        known[id(node)] = float("inf")  # what it is to itself
+        below = node.value if isinstance(node.value, list) else []
+        pairs = (each if isinstance(each, tuple) else (each,) for each in below)
+        known[id(node)] = 1 + sum(_parts(each, known) for pair in pairs for each in pair)
+    return known[id(node)]
 
 
 def components_of(pipeline: Pipeline) -> Iterator[Any]:
@@ -65,7 +114,7 @@ def place_of(store: Any) -> str:
     """Where a store keeps its documents, for messages."""
     settings = store.to_dict()["init_parameters"]
     if "hosts" in settings:
-        return f"index {settings['index']!r} of {settings['hosts']}"
+        return without_credentials(f"index {settings.get('index')!r} of {settings['hosts']}")
     path = settings.get("path")
     return f"{type(store).__name__}" + (f" at {path!r}" if path else "")
 
@@ -90,8 +139,12 @@ def one_clear_message(path: Path, place: str) -> Iterator[None]:
         if isinstance(cause, InputError):
             raise cause from error
         found = _explanation(cause)
+        if found is None and isinstance(error, PipelineRuntimeError):
+            logger.debug("%s: a component failed", path, exc_info=error)
+            reason = f"{type(cause).__name__}: {safe_line(cause)}" if cause else safe_line(error)
+            found = f"expected components that run, found that {error.component_name!r} fails ({reason})."
         if found is None and isinstance(error, ValueError):
-            found = f"expected settings that can be used, found: {error}"
+            found = f"expected settings that can be used, found: {safe_line(error)}"
         if found is None:
             raise
         raise InputError(f"{path}: {place}: {found}") from error
@@ -102,12 +155,12 @@ def _explanation(error: BaseException | None) -> str | None:
     from haystack.document_stores.errors import DocumentStoreError
 
     if isinstance(error, DocumentStoreError):
-        return f"expected documents that it can hold, found that it refuses some. {_shortened(str(error))}"
+        return f"expected documents that it can hold, found that it refuses some. {safe_line(error)}"
     client = sys.modules.get("elasticsearch")  # if it is not loaded, the error is not its
     explanations = {} if client is None else _elasticsearch(client)
     for kind, explanation in explanations.items():
         if isinstance(error, kind):
-            return explanation.format(_shortened(str(error)))
+            return explanation.format(safe_line(error))
     return None
 
 
@@ -126,6 +179,6 @@ def _elasticsearch(client: ModuleType) -> dict[type[Exception], str]:
     }
 
 
-def _shortened(text: str, limit: int = 600) -> str:
-    """A message about a hundred documents begins with the first one; the others rarely add to it."""
-    return text if len(text) <= limit else f"{text[:limit]} ..."
+def safe_line(error: BaseException | str) -> str:
+    """What an error says, without credentials, on one line, and not as long as one about a hundred documents is."""
+    return one_line(without_credentials(" ".join(str(error).split())) or type(error).__name__, 600)

@@ -7,9 +7,12 @@ from pathlib import Path
 
 from tokenizers import Tokenizer
 
-from ap_ranker.errors import InputError
+from ap_ranker.errors import InputError, one_line
 from ap_ranker.text.batch import UNKNOWN, Span
-from ap_ranker.text.tokenizer import Vocabulary, WordTokenizer
+from ap_ranker.text.tokenizer import Vocabulary, WordTokenizer, read_tokenizer, well_formed
+
+TRIAL = ["", "qzx 9 ŵ 龘 \U0001fabf"]
+"""Texts that no tokenizer knows: a damaged one has nothing to put in their place."""
 
 
 class SubwordTokenizer(Vocabulary):
@@ -35,7 +38,7 @@ class SubwordTokenizer(Vocabulary):
 
     def encode(self, texts: Sequence[str]) -> tuple[list[list[int]], int]:
         """Token ids of each text, and how many texts were longer than `max_tokens` and have been cut."""
-        encoded = self._tokenizer.encode_batch_fast(list(texts))
+        encoded = self._tokenizer.encode_batch_fast([well_formed(text) for text in texts])
         cut = sum(bool(encoding.overflowing) for encoding in encoded)
         return [encoding.ids or [UNKNOWN] for encoding in encoded], cut
 
@@ -45,7 +48,7 @@ class SubwordTokenizer(Vocabulary):
         The encoder's special tokens stand for no character: their spans are empty. Subwords of one character, such as
         the bytes of an emoji, share its span.
         """
-        encoding = self._tokenizer.encode(text)
+        encoding = self._tokenizer.encode(well_formed(text))
         spans, last = [], 0
         for (start, end), special in zip(encoding.offsets, encoding.special_tokens_mask, strict=True):
             spans.append((last, last) if special else (start, end))
@@ -61,11 +64,12 @@ class SubwordTokenizer(Vocabulary):
         """
         if not path.is_file():
             raise InputError(f"{path}: expected the encoder's tokenizer; encoders without this file are not supported.")
+        tokenizer = cls(read_tokenizer(path), max_tokens)
         try:
-            tokenizer = Tokenizer.from_file(str(path))
+            tokenizer.encode(TRIAL)
         except Exception as error:  # the tokenizers library raises bare Exception
-            raise InputError(f"{path}: not a readable tokenizer ({error}).") from error
-        return cls(tokenizer, max_tokens)
+            raise InputError(f"{path}: expected a tokenizer of any text, found {one_line(error)}.") from error
+        return tokenizer
 
 
 AnyTokenizer = WordTokenizer | SubwordTokenizer

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 
+from ap_ranker.errors import InputError, one_line
 from ap_ranker.text.batch import PAD, UNKNOWN, Span
 from ap_ranker.text.phrases import Phrases, learn_phrases, phrase_words
 from ap_ranker.text.segment import find_segmenter, origins
@@ -31,12 +32,19 @@ def _normalizer(characters: bool) -> normalizers.Normalizer:
 _pre_tokenizer = pre_tokenizers.BertPreTokenizer()
 
 
+def well_formed(text: str) -> str:
+    """The text with "?" for each lone half of a surrogate pair, which JSON can hold and no tokenizer."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
+
+
 def split_words(text: str, *, characters: bool = True) -> list[str]:
     """Lower-cased words, punctuation marks and single CJK characters of a text, in order.
 
     Without `characters`, CJK characters stay together up to the next space, for texts that a segmenter has split.
     """
-    return [word for word, _ in _pre_tokenizer.pre_tokenize_str(_normalizer(characters).normalize_str(text))]
+    return [
+        word for word, _ in _pre_tokenizer.pre_tokenize_str(_normalizer(characters).normalize_str(well_formed(text)))
+    ]
 
 
 class Vocabulary:
@@ -52,6 +60,11 @@ class Vocabulary:
 
     def __len__(self) -> int:
         return self._tokenizer.get_vocab_size()
+
+    @property
+    def largest_id(self) -> int:
+        """The largest token id; an encoder's vocabulary may have gaps."""
+        return max(self._tokenizer.get_vocab().values(), default=0)
 
     def save(self, path: Path) -> None:
         """Write `tokenizer.json`."""
@@ -99,7 +112,7 @@ class WordTokenizer(Vocabulary):
         """
         segment = find_segmenter(segmenter)
         characters = segment is None
-        texts = list(map(segment, texts) if segment else texts)
+        texts = [segment(text) if segment else text for text in map(well_formed, texts)]
         special = [PAD_TOKEN, UNKNOWN_TOKEN]
         counter = _word_level({PAD_TOKEN: PAD, UNKNOWN_TOKEN: UNKNOWN}, characters)
         counter.train_from_iterator(
@@ -119,7 +132,7 @@ class WordTokenizer(Vocabulary):
 
         A text without any token (empty, or only white space) becomes one `[UNK]`, so that every text has a state.
         """
-        texts = list(map(self._segment, texts) if self._segment else texts)
+        texts = [self._segment(text) if self._segment else text for text in map(well_formed, texts)]
         encoded = [self._phrases.join(encoding.ids) for encoding in self._tokenizer.encode_batch_fast(texts)]
         cut = sum(len(ids) > self.max_tokens for ids in encoded)
         return [ids[: self.max_tokens] or [UNKNOWN] for ids in encoded], cut
@@ -130,6 +143,7 @@ class WordTokenizer(Vocabulary):
         Spans do not overlap. A phrase's span reaches from its first word to its last. A text without any token has the
         span (0, 0), of no character.
         """
+        text = well_formed(text)
         segmented = self._segment(text) if self._segment else text
         [encoding] = self._tokenizer.encode_batch([segmented])
         origin = origins(text, segmented)
@@ -142,8 +156,36 @@ class WordTokenizer(Vocabulary):
 
     @classmethod
     def load(cls, path: Path, max_tokens: int, segmenter: str | None = None) -> WordTokenizer:
-        """Read `tokenizer.json` as `save` wrote it; `segmenter` is not in it and must be the one it was built with."""
-        return cls(Tokenizer.from_file(str(path)), max_tokens, segmenter)
+        """Read `tokenizer.json` as `save` wrote it; `segmenter` is not in it and must be the one it was built with.
+
+        Raises:
+            InputError: it is damaged, or not one of words.
+        """
+        tokenizer = read_tokenizer(path)
+        vocabulary = tokenizer.get_vocab()
+        special = vocabulary.get(PAD_TOKEN), vocabulary.get(UNKNOWN_TOKEN), getattr(tokenizer.model, "unk_token", None)
+        if (
+            not isinstance(tokenizer.model, models.WordLevel)
+            or special != (PAD, UNKNOWN, UNKNOWN_TOKEN)
+            or sorted(vocabulary.values()) != list(range(len(vocabulary)))
+        ):
+            raise InputError(
+                f"{path}: expected a vocabulary of words that begins with {PAD_TOKEN} and {UNKNOWN_TOKEN}, found "
+                "another kind of tokenizer. Take the file that was written with the weights."
+            )
+        return cls(tokenizer, max_tokens, segmenter)
+
+
+def read_tokenizer(path: Path) -> Tokenizer:
+    """Read any `tokenizer.json`.
+
+    Raises:
+        InputError: it is damaged.
+    """
+    try:
+        return Tokenizer.from_file(str(path))
+    except Exception as error:  # the tokenizers library raises bare Exception
+        raise InputError(f"{path}: not a readable tokenizer ({one_line(error)}).") from error
 
 
 def _word_level(vocabulary: dict[str, int], characters: bool) -> Tokenizer:

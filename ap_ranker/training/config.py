@@ -8,12 +8,11 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-import yaml
-
 from ap_ranker.data.faq import DEFAULT_MATCH, Match
 from ap_ranker.errors import InputError
-from ap_ranker.models.registry import complete_options, model_spec
-from ap_ranker.models.spec import Objective, Optimizer, Recipe, Schedule
+from ap_ranker.models.registry import complete_options, is_number, model_spec
+from ap_ranker.models.spec import Bounds, Objective, Optimizer, Recipe, Schedule
+from ap_ranker.reading import read_yaml
 
 FEW_PAIRS = 5_000
 """Below this, answer sentences are learnt from unless the settings say otherwise."""
@@ -30,11 +29,31 @@ NegativesFrom = Literal["random", "bm25", "model"]
 
 _CHOICES: dict[str, tuple[str, ...]] = {
     "recipe": ("ours", "paper"),
+    "match": tuple(Match),
     "objective": tuple(name for name in get_args(Objective) if name not in WITHOUT_GRADIENT),
     "optimizer": get_args(Optimizer),
     "schedule": get_args(Schedule),
     "negatives_from": get_args(NegativesFrom),
 }
+
+BOUNDS = {
+    "margin": Bounds(least=0, most=100),
+    "learning_rate": Bounds(above=0, most=10),  # the papers' largest is 1.1
+    "encoder_learning_rate": Bounds(above=0, most=1),
+    "batch_size": Bounds(above=0, most=65_536),  # all pairs of a batch are matched with each other
+    "weight_decay": Bounds(least=0, most=1),
+    "temperature": Bounds(least=0.001, most=1_000),  # scores divided by less are no longer finite in a softmax
+    "negatives": Bounds(least=0, most=10_000),
+    "epochs": Bounds(least=0, most=100_000),
+    "patience": Bounds(above=0, most=100_000),
+    "embedding_size": Bounds(above=0, most=4_096),  # a vocabulary of 50,000 words then takes 0.8 GB
+    "vocabulary_from_vectors": Bounds(least=0, most=10_000_000),  # the largest published file has 5 million
+    "max_tokens": Bounds(above=0, most=10_000),  # some models have weights for each position
+    "dev_share": Bounds(above=0, below=1),
+    "dev_questions": Bounds(above=0, most=1_000_000),
+    "seed": Bounds(least=0, most=2**32 - 1),  # what numpy takes
+}
+"""The numbers that each setting may be, wherever it comes from: a file, the command line, a space, a program."""
 
 
 @dataclass(frozen=True)
@@ -144,35 +163,19 @@ class TrainingConfig:
     """Same seed, same machine: same weights."""
 
     def __post_init__(self) -> None:
+        for setting in fields(self):
+            checked_setting(setting.name, getattr(self, setting.name))
         complete_options(self.model, self.options)
-        for name, allowed in _CHOICES.items():
-            value = getattr(self, name)
-            if value not in allowed and not (value is None and name not in ("recipe", "negatives_from")):
-                raise InputError(f"Expected {name} to be one of {', '.join(allowed)}, found {value!r}.")
-        for name in (
-            "temperature",
-            "patience",
-            "batch_size",
-            "learning_rate",
-            "encoder_learning_rate",
-            "embedding_size",
-            "max_tokens",
-            "dev_questions",
-        ):
-            if (value := getattr(self, name)) is not None and not value > 0:
-                raise InputError(f"Expected {name} above 0, found {value}.")
-        if self.epochs is not None and self.epochs < (0 if model_spec(self.model).pretrained else 1):
+        if self.epochs == 0 and not model_spec(self.model).pretrained:
             raise InputError(
-                f"Expected epochs above 0 for {self.model}, found {self.epochs}. 0, to train nothing, is for models "
-                "with a pretrained encoder (ap-transformer): others know nothing yet."
+                f"Expected epochs above 0 for {self.model}, found 0. 0, to train nothing, is for models with a "
+                "pretrained encoder (ap-transformer): others know nothing yet."
             )
-        if self.negatives_from != "random" and self.negatives is not None and self.negatives < 1:
+        if self.negatives_from != "random" and self.negatives == 0:
             raise InputError(
-                f"Expected negatives above 0 with negatives_from: {self.negatives_from}, found {self.negatives}. "
-                "Leave out one of the two."
+                f"Expected negatives above 0 with negatives_from: {self.negatives_from}, found 0. Leave out one of "
+                "the two."
             )
-        if not 0 < self.dev_share < 1:
-            raise InputError(f"Expected dev_share between 0 and 1, found {self.dev_share}.")
 
     @property
     def epoch_limit(self) -> int:
@@ -234,7 +237,10 @@ def read_config(path: Path | None, given: Mapping[str, Any]) -> TrainingConfig:
         InputError: unreadable, an unknown name, a value of the wrong kind.
     """
     values = {} if path is None else read_settings(path)
-    values = {name: checked_setting(name, value, path) for name, value in values.items()}
+    try:
+        values = {name: checked_setting(name, value) for name, value in values.items()}
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
     return TrainingConfig(**{**values, **{name: value for name, value in given.items() if value is not None}})
 
 
@@ -244,33 +250,34 @@ def read_settings(path: Path) -> dict[str, Any]:
     Raises:
         InputError: unreadable, or anything but such lines.
     """
-    try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise InputError(f"{path}: expected a YAML file of settings ({error}).") from error
+    values = read_yaml(path)
+    if values is None:
+        return {}
     if not isinstance(values, dict):
         raise InputError(f"{path}: expected 'name: value' lines, found {type(values).__name__}.")
     return values
 
 
-def checked_setting(name: str, value: Any, where: object) -> Any:
-    """The value of an attribute of `TrainingConfig`, if there is one of that name and the value is of its kind.
+def checked_setting(name: str, value: Any) -> Any:
+    """The value of an attribute of `TrainingConfig`, if there is one of that name and it may have the value.
 
     Raises:
-        InputError: there is none, or it is not; the message begins with `where`.
+        InputError: there is none, or it is of another kind, none of the choices, or out of bounds.
     """
     known = {f.name: f for f in fields(TrainingConfig)}
     if name not in known:
-        raise InputError(f"{where}: unknown setting {name!r}: expected one of {', '.join(known)}.")
+        raise InputError(f"Unknown setting {name!r}: expected one of {', '.join(known)}.")
     default, annotation = known[name].default, str(known[name].type)
-    if name == "match":
-        if value not in list(Match):
-            raise InputError(f"{where}: expected match to be one of {', '.join(Match)}, found {value!r}.")
-        return Match(value)
+    if value is None and default is None:
+        return None
+    if allowed := _CHOICES.get(name):
+        if value not in allowed:
+            raise InputError(f"Expected {name} to be one of {', '.join(allowed)}, found {value!r}.")
+        return Match(value) if name == "match" else value
     kinds: dict[str, type | tuple[type, ...]] = {"int": int, "float": (int, float), "bool": bool, "str": str}
-    kind = kinds.get(annotation.removesuffix(" | None"), object if name in _CHOICES else Mapping)
-    if (value is None and default is None) or (
-        isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
-    ):
-        return value
-    raise InputError(f"{where}: expected {name} to be of type {annotation}, found {value!r}.")
+    kind = kinds.get(annotation.removesuffix(" | None"), Mapping)
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        raise InputError(f"Expected {name} to be of type {annotation}, found {value!r}.")
+    if is_number(value) and (expected := BOUNDS[name].violated(value)):
+        raise InputError(f"Expected {name} {expected}, found {value}.")
+    return value

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from ap_ranker.data.audit.near import near_any
 from ap_ranker.data.dataset import Dataset, Question
 
 _END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
@@ -20,6 +21,9 @@ def with_answer_sentences(data: Dataset) -> Dataset:
         for number, sentence in enumerate(_sentences(data.answers[row].text))
         if sentence.casefold() not in known
     ]
+    if data.withheld:  # an answer that is matched with its stored question has it as a sentence
+        told = near_any({question.text for question in added}, data.withheld)
+        added = [question for question in added if question.text not in told]
     return replace(data, questions=[*data.questions, *added])
 
 

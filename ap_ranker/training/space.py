@@ -11,7 +11,7 @@ from typing import Any
 
 from ap_ranker.errors import InputError
 from ap_ranker.models.registry import complete_options, model_spec
-from ap_ranker.training.config import TrainingConfig, checked_setting, read_settings
+from ap_ranker.training.config import TrainingConfig, read_settings
 
 OPTION = "options."
 """What a model's own option begins with in a space."""
@@ -174,9 +174,9 @@ def _try(name: str, setting: Choice | Range, owners: Iterable[str], base: Traini
                 for model in owners:
                     complete_options(model, {name.removeprefix(OPTION): value})
             else:
-                configure(base, {name: checked_setting(name, value, name)})
+                configure(base, {name: value})
         except InputError as error:
-            raise InputError(f"{where}: {str(error).removeprefix(f'{name}: ')}{_hint(value)}") from error
+            raise InputError(f"{where}: {error}{_hint(value)}") from error
 
 
 def _hint(value: Any) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,12 @@ SAMPLE = 2_000
 
 
 def start(
-    data: Dataset, config: TrainingConfig, options: Mapping[str, Any], vectors: WordVectors | None, device: torch.device
+    data: Dataset,
+    config: TrainingConfig,
+    options: Mapping[str, Any],
+    vectors: WordVectors | None,
+    device: torch.device,
+    on_progress: Callable[[str, int, int], None] = lambda what, done, total: None,
 ) -> tuple[AnswerModel, AnyTokenizer, Inputs]:
     """The model on its device, its tokenizer, and what it was built for.
 
@@ -35,7 +40,7 @@ def start(
         InputError: as `read_encoder`, or word vectors for a model that has an encoder.
     """
     if model_spec(config.model).pretrained:
-        return _with_encoder(data, config, options, vectors, device)
+        return _with_encoder(data, config, options, vectors, device, on_progress)
     tokenizer = _words(data, config, vectors)
     size = vectors.dimensions if vectors else config.embedding_size
     inputs = Inputs(tokenizer.words, size, config.max_tokens)
@@ -81,7 +86,12 @@ def _words(data: Dataset, config: TrainingConfig, vectors: WordVectors | None) -
 
 
 def _with_encoder(
-    data: Dataset, config: TrainingConfig, options: Mapping[str, Any], vectors: WordVectors | None, device: torch.device
+    data: Dataset,
+    config: TrainingConfig,
+    options: Mapping[str, Any],
+    vectors: WordVectors | None,
+    device: torch.device,
+    on_progress: Callable[[str, int, int], None],
 ) -> tuple[AnswerModel, AnyTokenizer, Inputs]:
     if vectors:
         raise InputError(
@@ -94,7 +104,14 @@ def _with_encoder(
     texts = _texts(data)
     sample = np.random.default_rng(config.seed).permutation(len(texts))[:SAMPLE]
     tokens = sorted(tokenizer.encode([texts[row] for row in sample])[0], key=len)
-    model.fit(TokenBatch.from_lists(tokens[i : i + AT_ONCE], device) for i in range(0, len(tokens), AT_ONCE))
+
+    def batches() -> Iterator[TokenBatch]:
+        for start in range(0, len(tokens), AT_ONCE):
+            on_progress("reading a sample of the texts", start, len(tokens))
+            yield TokenBatch.from_lists(tokens[start : start + AT_ONCE], device)
+        on_progress("reading a sample of the texts", len(tokens), len(tokens))
+
+    model.fit(batches())
     return model, tokenizer, inputs
 
 

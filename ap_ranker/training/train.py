@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
-import shutil
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,15 +13,14 @@ from typing import Any
 import numpy as np
 import torch
 from transformers import EarlyStoppingCallback, TrainerCallback
-from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_callback import PrinterCallback, ProgressCallback
-from transformers.trainer_utils import get_last_checkpoint, set_seed
+from transformers.trainer_utils import set_seed
 
 from ap_ranker.data.dataset import Dataset, sample_questions
-from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluate import EvaluationSet, answerable
 from ap_ranker.evaluation.gain import gain_over_bm25
 from ap_ranker.evaluation.metrics import means
+from ap_ranker.evaluation.scoring import Scores
 from ap_ranker.models.metzler_bendersky import MetzlerBendersky
 from ap_ranker.models.registry import complete_options, model_spec
 from ap_ranker.models.spec import Recipe
@@ -38,10 +36,11 @@ from ap_ranker.training.memory import keep_freed_memory
 from ap_ranker.training.negatives import HardNegatives, MineEachEpoch
 from ap_ranker.training.sentences import with_answer_sentences
 from ap_ranker.training.start import start
-from ap_ranker.training.trainer import SECONDS, AnswerTrainer, Scorer, training_arguments
+from ap_ranker.training.states import States, seconds_so_far
+from ap_ranker.training.trainer import AnswerTrainer, Scorer, training_arguments
 
-TIMED = 5
-"""Dev questions that the time per question is measured on: few, as their candidates are encoded for it."""
+Progress = Callable[[str, int, int], None]
+"""Told what is being done, and how many texts of how many are."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,7 @@ class TrainingResult:
         ranker: the best model, ready to rank.
         dev: how good it is on the dev questions, beside BM25.
         best_epoch: when it was reached.
-        seconds: how long training took.
+        seconds: how long all of it took, from reading the words to the dev questions' measures.
     """
 
     ranker: Ranker
@@ -72,6 +71,7 @@ def train(
     resume: bool = False,
     callbacks: tuple[TrainerCallback, ...] = (),
     about: About = About(),  # noqa: B008
+    on_progress: Progress = lambda what, done, total: None,
 ) -> TrainingResult:
     """Train a model and write its checkpoint folder.
 
@@ -85,98 +85,109 @@ def train(
         resume: go on from `<output>.training`.
         callbacks: told of the run's events, as `transformers` defines them.
         about: what the checkpoint's card says beside the run itself.
+        on_progress: told of what takes long beside the epochs.
 
     Raises:
-        InputError: nothing to learn from, or nothing to resume.
+        InputError: nothing to learn from, or nothing to resume; another process is training for the same output.
+        WriteError: the disk is full, or the output's folder cannot be written.
     """
-    data = replace(data, questions=answerable(data))
-    n_pairs = data.pairs
-    recipe = config.training_recipe(judged=data.judged)
-    if config.learns_from_sentences(n_pairs) and recipe.objective not in WITHOUT_GRADIENT:
-        data = with_answer_sentences(data)
-    work = output.with_name(output.name + ".training")
-    last = _last_state(work) if resume else None
-    if not resume and is_first_process():
-        shutil.rmtree(work, ignore_errors=True)
+    states = States(output)
+    with states.held(resume=resume) as last:
+        started = time.perf_counter() - (seconds_so_far(last) if last else 0.0)
+        data = replace(data, questions=answerable(data))
+        n_pairs = data.pairs
+        recipe = config.training_recipe(judged=data.judged)
+        if config.learns_from_sentences(n_pairs) and recipe.objective not in WITHOUT_GRADIENT:
+            data = with_answer_sentences(data)
 
-    # 1. Vocabulary, first weights, word counts.
-    set_seed(config.seed)
-    options = complete_options(config.model, config.options)
-    if "classes" in options:
-        options["classes"] = len(data.classes) if recipe.objective == "pointwise" else 2
-    chosen = resolve_device(device)
-    model, tokenizer, inputs = start(data, config, options, vectors, chosen)
-    own_candidates = recipe.objective in OWN_CANDIDATES
-    hard = None
-    if config.negatives_from != "random" and recipe.objective not in WITHOUT_GRADIENT:
-        hard = HardNegatives(data)
-    batches = Batches(
-        data,
-        tokenizer,
-        negatives=config.sampled_negatives(recipe.objective),
-        own_candidates=own_candidates,
-        seed=config.seed,
-        hard=hard,
-    )
-    if model.statistics is not None:
-        model.statistics.count(batches.answers)
-    ranker = Ranker(model, tokenizer, chosen)
-    if hard is not None and config.negatives_from == "model":
-        callbacks = (MineEachEpoch(hard, ranker), *callbacks)
+        # 1. Vocabulary, first weights, word counts.
+        set_seed(config.seed)
+        options = complete_options(config.model, config.options)
+        if "classes" in options:
+            options["classes"] = len(data.classes) if recipe.objective == "pointwise" else 2
+        chosen = resolve_device(device)
+        model, tokenizer, inputs = start(data, config, options, vectors, chosen, on_progress)
+        own_candidates = recipe.objective in OWN_CANDIDATES
+        hard = None
+        if config.negatives_from != "random" and recipe.objective not in WITHOUT_GRADIENT:
+            hard = HardNegatives(data)
+        batches = Batches(
+            data,
+            tokenizer,
+            negatives=config.sampled_negatives(recipe.objective),
+            own_candidates=own_candidates,
+            seed=config.seed,
+            hard=hard,
+        )
+        if model.statistics is not None:
+            model.statistics.count(batches.answers)
+        ranker = Ranker(model, tokenizer, chosen)
+        if hard is not None and config.negatives_from == "model":
+            callbacks = (MineEachEpoch(hard, ranker), *callbacks)
 
-    # 2. Learning, and how much BM25 adds to the best epoch's weights.
-    dev_set = EvaluationSet(sample_questions(dev, config.dev_questions, config.seed))
-    started = time.perf_counter() - (_seconds_so_far(last) if last else 0.0)
-    best_epoch, scores = 0, None
-    with model.remembering():
-        if recipe.objective in WITHOUT_GRADIENT:
-            if recipe.objective == "coordinate-ascent":
-                _fit_weights(ranker, sample_questions(data, config.dev_questions, config.seed))
-        else:
-            pairs = Pairs(data, own_candidates=own_candidates)
-            best_epoch, scores = _learn(ranker, pairs, batches, dev_set, config, recipe, work, last, started, callbacks)
+        # 2. Learning, and how much BM25 adds to the best epoch's weights.
+        dev_set = EvaluationSet(sample_questions(dev, config.dev_questions, config.seed))
+        best_epoch, scores = 0, None
+        with model.remembering():
+            if recipe.objective in WITHOUT_GRADIENT:
+                if recipe.objective == "coordinate-ascent":
+                    _fit_weights(ranker, sample_questions(data, config.dev_questions, config.seed))
+            else:
+                pairs = Pairs(data, own_candidates=own_candidates)
+                best_epoch, scores = _learn(
+                    *(ranker, pairs, batches, dev_set, config, recipe, states, last, started, callbacks, on_progress)
+                )
+            if scores is None:
+                scores = _scores(dev_set, ranker, on_progress)
+        found = scores.by_question
+        each, bm25, weight = dev_set.measures_each(found), dev_set.bm25_each, dev_set.bm25_weight(found)
+        fused = dev_set.fused_each(found, weight)
+        results = DevResults(
+            data=dev.name,
+            candidates=dev_set.candidates,
+            model=means(each),
+            bm25=means(bm25),
+            fusion=means(fused) if fused else None,
+            gain=gain_over_bm25(each["MRR"], bm25["MRR"], fused["MRR"] if fused else None),
+        )
         seconds = time.perf_counter() - started
-        if scores is None:
-            scores = dev_set.scores(ranker)
-    each, bm25, weight = dev_set.measures_each(scores), dev_set.bm25_each, dev_set.bm25_weight(scores)
-    fused = dev_set.fused_each(scores, weight)
-    results = DevResults(
-        data=dev.name,
-        candidates=dev_set.candidates,
-        model=means(each),
-        bm25=means(bm25),
-        fusion=means(fused) if fused else None,
-        gain=gain_over_bm25(each["MRR"], bm25["MRR"], fused["MRR"] if fused else None),
-    )
 
-    # 3. Write them as a checkpoint.
-    settings = (
-        asdict(config)
-        | asdict(recipe)
-        | {"data": data.name, "dev": dev.name, "pairs": n_pairs, "best_epoch": best_epoch, "seconds": round(seconds, 1)}
-        | {"dev_gain": results.gain.facts()}
-    )
-    ranker.config = CheckpointConfig(
-        config.model,
-        options,
-        inputs.embedding_size,
-        config.max_tokens,
-        settings,
-        segmenter=config.segmenter,
-        bm25_weight=weight,
-        encoder=inputs.encoder,
-    )
-    wait_for_all()  # the others may still be reading the best epoch's weights
-    if is_first_process():
-        card = model_card(config, settings, results, _speed(ranker, dev_set), batches, about)
-        save_checkpoint(output, ranker.config, model, tokenizer, card)
-        shutil.rmtree(work, ignore_errors=True)
-    return TrainingResult(ranker, results, best_epoch, seconds)
+        # 3. Write them as a checkpoint.
+        settings = (
+            asdict(config)
+            | asdict(recipe)
+            | {
+                "data": data.name,
+                "dev": dev.name,
+                "pairs": n_pairs,
+                "best_epoch": best_epoch,
+                "seconds": round(seconds, 1),
+            }
+            | {"dev_gain": results.gain.facts()}
+        )
+        ranker.config = CheckpointConfig(
+            config.model,
+            options,
+            inputs.embedding_size,
+            config.max_tokens,
+            settings,
+            segmenter=config.segmenter,
+            bm25_weight=weight,
+            encoder=inputs.encoder,
+        )
+        wait_for_all()  # the others may still be reading the best epoch's weights
+        if is_first_process():
+            timed = len(dev_set.questions)
+            speed = Speed(scores.question_seconds / timed, timed, _machine(chosen))
+            save_checkpoint(
+                output, ranker.config, model, tokenizer, model_card(config, settings, results, speed, batches, about)
+            )
+            states.remove()
+        return TrainingResult(ranker, results, best_epoch, seconds)
 
 
-def _speed(ranker: Ranker, dev: EvaluationSet) -> Speed:
-    timed = min(TIMED, len(dev.questions))
-    return Speed(dev.seconds_per_question(ranker, timed), timed, _machine(ranker.device))
+def _scores(dev: EvaluationSet, ranker: Ranker, on_progress: Progress) -> Scores:
+    return dev.timed_scores(ranker, lambda done, total: on_progress("scoring the dev questions", done, total))
 
 
 def _machine(device: torch.device) -> str:
@@ -210,11 +221,12 @@ def _learn(
     dev: EvaluationSet,
     config: TrainingConfig,
     recipe: Recipe,
-    work: Path,
-    last: str | None,
+    states: States,
+    last: Path | None,
     started: float,
     callbacks: tuple[TrainerCallback, ...],
-) -> tuple[int, list[np.ndarray] | None]:
+    on_progress: Progress,
+) -> tuple[int, Scores | None]:
     """Train by gradient; the Trainer of transformers steps, saves, resumes and uses several devices if there are any.
 
     Returns:
@@ -229,9 +241,10 @@ def _learn(
         ranker,
         dev,
         batches,
+        states,
         started,
         model=Scorer(ranker.model),
-        args=training_arguments(work, config, recipe, ranker.device),
+        args=training_arguments(states, config, recipe, ranker.device),
         train_dataset=pairs,
         data_collator=batches,
         callbacks=[EarlyStoppingCallback(config.patience)],
@@ -241,35 +254,20 @@ def _learn(
     for callback in callbacks:
         trainer.add_callback(callback)
     keep_freed_memory()
-    model = ranker.model
+    model, state = ranker.model, str(last) if last else None
     with _quiet():
         if not model_spec(config.model).pretrained:
-            trainer.train(resume_from_checkpoint=last)
+            trainer.train(resume_from_checkpoint=state)
         else:  # it knows something before it has learnt anything, and must not end up worse
             untrained = {name: value.clone() for name, value in model.state_dict().items()}
-            scores = dev.scores(ranker)
-            measure = dev.measures(scores)["MRR"]
-            trainer.train(resume_from_checkpoint=last)
+            scores = _scores(dev, ranker, on_progress)
+            measure = dev.measures(scores.by_question)["MRR"]
+            trainer.train(resume_from_checkpoint=state)
             if measure >= (trainer.state.best_metric or 0.0):
                 model.load_state_dict(untrained)
                 return 0, scores
     best = trainer.state.best_global_step or trainer.state.global_step
     return round(best / trainer.steps_per_epoch), trainer.scores.get(best)
-
-
-def _last_state(work: Path) -> str:
-    last = get_last_checkpoint(str(work)) if work.is_dir() else None
-    if last is None:
-        raise InputError(
-            f"Nothing to resume: expected the state of an unfinished run in {str(work)!r}. Leave out --resume."
-        )
-    return last
-
-
-def _seconds_so_far(state: str) -> float:
-    """How long the run had been trained when it saved this state."""
-    history = json.loads((Path(state) / TRAINER_STATE_NAME).read_text(encoding="utf-8"))["log_history"]
-    return max((entry[SECONDS] for entry in history if SECONDS in entry), default=0.0)
 
 
 @contextlib.contextmanager

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
-from transformers import Trainer, TrainingArguments
+from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from ap_ranker.evaluation.evaluate import EvaluationSet
+from ap_ranker.evaluation.scoring import Scores
 from ap_ranker.models.base import AnswerModel, PairModel
 from ap_ranker.models.classifier import Classifier
 from ap_ranker.models.spec import Recipe
@@ -22,9 +21,7 @@ from ap_ranker.training.batches import Batches, LengthBuckets, Pairs
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.distributed import gather, gather_states, processes, share
 from ap_ranker.training.objectives import IGNORE, NEGATIVE, hinge, in_batch_softmax, listwise, pointwise
-
-SECONDS = "eval_training_seconds"
-"""Kept in the Trainer's history after each epoch, so that a resumed run knows how long it took in all."""
+from ap_ranker.training.states import SECONDS, States
 
 
 class Scorer(nn.Module):
@@ -71,8 +68,8 @@ class AnswerTrainer(Trainer):
     """Steps on our objectives, and judges an epoch by the dev questions' ranking.
 
     Attributes:
-        scores: step -> what `EvaluationSet.scores` found then, of the best epoch and of the last one; only of those
-            that this process has trained.
+        scores: step -> what `EvaluationSet.timed_scores` found then, of the best epoch and of the last one; only of
+            those that this process has trained.
     """
 
     def __init__(
@@ -82,12 +79,15 @@ class AnswerTrainer(Trainer):
         ranker: Ranker,
         dev: EvaluationSet,
         batches: Batches,
+        states: States,
         started: float,
         **kwargs: Any,
     ) -> None:
         super().__init__(eval_dataset=dev.questions, **kwargs)
+        self.add_callback(_BestState(states))
+        self.states = states
         self.started = started
-        self.scores: dict[int, list[np.ndarray]] = {}
+        self.scores: dict[int, Scores] = {}
         self.config, self.recipe, self.ranker, self.dev = config, recipe, ranker, dev
         self.classes = batches.classes
         self.lengths = [batches.lengths(pair) for pair in kwargs["train_dataset"]]
@@ -149,8 +149,9 @@ class AnswerTrainer(Trainer):
         return (pointwise if objective == "pointwise" else listwise)(scores, relevance, temperature)
 
     def evaluate(self, *args: Any, metric_key_prefix: str = "eval", **kwargs: Any) -> dict[str, float]:
-        scores = self.dev.scores(self.ranker)
-        measures = {f"{metric_key_prefix}_{name}": value for name, value in self.dev.measures(scores).items()}
+        scores = self.dev.timed_scores(self.ranker)
+        found = self.dev.measures(scores.by_question)
+        measures = {f"{metric_key_prefix}_{name}": value for name, value in found.items()}
         best = self.state.best_global_step  # whether it is this one now, the Trainer decides after this call
         self.scores = {step: each for step, each in self.scores.items() if step == best}
         self.scores[self.state.global_step] = scores
@@ -159,10 +160,35 @@ class AnswerTrainer(Trainer):
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, measures)
         return measures
 
+    def _get_output_dir(self, trial: Any) -> str:
+        return str(self.states.half)
 
-def training_arguments(work: Path, config: TrainingConfig, recipe: Recipe, device: torch.device) -> TrainingArguments:
+    def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
+        """As the Trainer does, but whole or not at all, and older states go only when the new one is there."""
+        step = self.state.global_step
+        with self.states.saving(step):
+            super()._save_checkpoint(model, trial)
+        self.states.keep(step, self.state.best_global_step or step)
+
+
+class _BestState(TrainerCallback):
+    """Tells the Trainer where the best state is: no longer where it wrote it."""
+
+    def __init__(self, states: States) -> None:
+        self._states = states
+
+    def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        if state.best_global_step:
+            state.best_model_checkpoint = str(self._states.of_step(state.best_global_step))
+
+    on_train_begin = on_save  # of a resumed run, which may even have been moved
+
+
+def training_arguments(
+    states: States, config: TrainingConfig, recipe: Recipe, device: torch.device
+) -> TrainingArguments:
     return TrainingArguments(
-        output_dir=str(work),
+        output_dir=str(states.folder),
         num_train_epochs=config.epoch_limit,
         per_device_train_batch_size=recipe.batch_size,
         learning_rate=recipe.learning_rate,
@@ -171,7 +197,6 @@ def training_arguments(work: Path, config: TrainingConfig, recipe: Recipe, devic
         eval_strategy="epoch",
         save_strategy="epoch",
         logging_strategy="epoch",
-        save_total_limit=2,  # the best epoch, and the last one to resume from
         load_best_model_at_end=True,
         metric_for_best_model="MRR",
         greater_is_better=True,

@@ -24,7 +24,8 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 from ap_ranker.data.dataset import Dataset, sample_questions
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluate import EvaluationSet, answerable
-from ap_ranker.files import write_whole, written_aside
+from ap_ranker.files import WriteError, make_folder, write_whole, writing, written_aside
+from ap_ranker.locks import kept_alone
 from ap_ranker.models.registry import model_spec
 from ap_ranker.ranking.checkpoint import is_checkpoint
 from ap_ranker.ranking.ranker import resolve_device
@@ -134,7 +135,7 @@ def tune(
     bm25 = EvaluationSet(sample_questions(dev, base.dev_questions, base.seed)).bm25
     parts = {"training questions": data, "dev questions": dev, "word vectors": vectors}
     _claim(output, {"space": space, "setting": base, "data": {name: _digest(part) for name, part in parts.items()}})
-    with _quiet():
+    with kept_alone(output, "searching"), writing(output / LOG), _quiet():
         study = _open(output / LOG)
         _keep_best(study, output, base)
         while len(_finished(study)) < trials:
@@ -170,6 +171,8 @@ def _run(
     folder = output / f"trial-{trial.number}"
     try:
         result = train(data, dev, folder, config, vectors=vectors, device=device, callbacks=(watch,), about=about)
+    except WriteError:  # no other settings would help
+        raise
     except (InputError, torch.OutOfMemoryError) as error:
         trial.set_user_attr("error", str(error).split("\n")[0])
         study.tell(trial, state=TrialState.FAIL)
@@ -233,7 +236,7 @@ def _claim(output: Path, search: Mapping[str, Any]) -> None:
     if not path.is_file():
         if output.exists() and not (output.is_dir() and not any(output.iterdir())):
             raise InputError(f"{output}: expected a new folder or one of an earlier search, found something else.")
-        output.mkdir(parents=True, exist_ok=True)
+        make_folder(output)
         write_whole(path, json.dumps(wanted, indent=2, ensure_ascii=False) + "\n")
         return
     try:
@@ -266,6 +269,7 @@ def _digest(part: Dataset | WordVectors | None) -> str | None:
 
 def _open(log: Path) -> optuna.Study:
     """The study with the trials of the log; those under way when an earlier sitting was interrupted have failed."""
+    log.with_name(f"{log.name}.lock").unlink(missing_ok=True)  # a killed sitting's, which optuna waits 30 seconds for
     if log.exists() and (text := log.read_bytes()) and not text.endswith(b"\n"):
         write_whole(log, text[: text.rfind(b"\n") + 1].decode())  # the interruption cut the last line short
     try:

@@ -1,4 +1,4 @@
-"""How does the search page's server fare under load? Many users who ask all the time, then one alone.
+"""How does the search page's server fare under load? Many users who ask and judge all the time, then one alone.
 
 python examples/serve_load/run.py --documents examples/faq/answers.csv --questions examples/faq/test.csv
 """
@@ -10,11 +10,12 @@ import json
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from random import Random
 from time import perf_counter
-from typing import Annotated
+from typing import Annotated, Any
 
 import httpx
 import numpy as np
@@ -41,16 +42,28 @@ PATIENCE = 60.0
 ALONE = 0.25
 """The share of the seconds for one user alone, whose requests are all much alike."""
 
+CLICKS = 0.2
+"""The share of questions after which a user says whether the first answer helped."""
+
 TITLES = ["users", "seconds", "requests", "errors", "requests/s", "p50, ms", "p95, ms", "memory, MB: start"]
-TITLES += ["middle", "end"]
+TITLES += ["middle", "end", "clicks", "idle connections"]
 
 
 @dataclass
 class Asked:
-    """What users met: the seconds of each answer, and how often what went wrong (a status or an exception's name)."""
+    """What users met.
+
+    Attributes:
+        seconds: of each answer.
+        errors: how often what went wrong: a status or an exception's name, with "click" before it if it was one.
+        judged: visit, question and label of each click that was acknowledged.
+        stopping: the server has been asked to end, so that users end when it takes no more connections.
+    """
 
     seconds: list[float] = field(default_factory=list)
     errors: Counter[str] = field(default_factory=Counter)
+    judged: list[tuple[str, str, int]] = field(default_factory=list)
+    stopping: bool = False
 
 
 @dataclass(frozen=True)
@@ -66,6 +79,9 @@ class Load:
         p50: milliseconds of an answer as a user sees it.
         p95: the same.
         megabytes: the server's resident memory at the start, in the middle and at the end.
+        clicks: judgements that the server acknowledged.
+        idle: connections that said nothing all the time.
+        stopped: whether the server was asked to end (SIGTERM) while users went on asking.
     """
 
     users: int
@@ -76,56 +92,144 @@ class Load:
     p50: float
     p95: float
     megabytes: tuple[float, float, float]
+    clicks: int
+    idle: int
+    stopped: bool
 
     def cells(self) -> list[str]:
         """Its row of the table, under `TITLES`."""
         counts = [f"{self.users:,}", f"{self.seconds:.0f}", f"{self.requests:,}", f"{sum(self.errors.values()):,}"]
         times = [f"{self.per_second:.1f}", f"{self.p50:,.0f}", f"{self.p95:,.0f}"]
-        return [*counts, *times, *(f"{each:,.0f}" for each in self.megabytes)]
+        memory = [f"{each:,.0f}" for each in self.megabytes]
+        return [*counts, *times, *memory, f"{self.clicks:,}", f"{self.idle:,}"]
 
 
-async def ask(address: str, questions: Sequence[str], seed: int, until: float, asked: Asked) -> None:
+async def use(address: str, questions: Sequence[str], seed: int, until: float, asked: Asked) -> None:
     """One user, with a connection of its own, as a browser has."""
-    random = Random(seed)
+    random, visit = Random(seed), f"user-{seed}"
     async with httpx.AsyncClient(base_url=address, timeout=PATIENCE, trust_env=False, verify=False) as client:
-        while perf_counter() < until:
-            started = perf_counter()
-            try:
-                response = await client.post("/api/search", json={"question": random.choice(questions)})
-            except httpx.HTTPError as error:
-                asked.errors[type(error).__name__] += 1
+        while asked.stopping or perf_counter() < until:
+            question, started = random.choice(questions), perf_counter()
+            found = await _post(client, "/api/search", {"question": question}, asked)
+            if found is None:
+                return
+            if found.status_code != 200:
                 continue
-            if response.status_code == 200:
-                asked.seconds.append(perf_counter() - started)
-            else:
-                asked.errors[str(response.status_code)] += 1
+            asked.seconds.append(perf_counter() - started)
+            answers = found.json().get("answers")
+            if not answers or random.random() >= CLICKS:
+                continue
+            helped = random.random() < 0.5
+            click = {name: answers[0][name] for name in ("id", "receipt")}
+            click |= {"question": question, "helped": helped, "visit": visit}
+            kept = await _post(client, "/api/feedback", click, asked, "click ")
+            if kept is None:
+                return
+            if kept.status_code == 200:
+                asked.judged.append((visit, question, int(helped)))
 
 
-async def load(server: Server, questions: Sequence[str], users: int, seconds: float) -> Load:
-    """Let so many users ask for so long; questions that are on their way at the end are waited for."""
+async def _post(
+    client: httpx.AsyncClient, path: str, body: dict[str, Any], asked: Asked, what: str = ""
+) -> httpx.Response | None:
+    """The answer, or one that stands for none (status 0); `None` once the server takes no more connections."""
+    try:
+        response = await client.post(path, json=body)
+    except httpx.HTTPError as error:
+        if asked.stopping and isinstance(error, httpx.ConnectError):
+            return None
+        asked.errors[what + type(error).__name__] += 1
+        return httpx.Response(0)
+    if response.status_code != 200:
+        asked.errors[f"{what}{response.status_code}"] += 1
+    return response
+
+
+async def idle(address: str) -> None:
+    """A connection that says nothing, and is opened again whenever the server closes it."""
+    host, port = address.removeprefix("http://").strip("/").rsplit(":", 1)
+    with suppress(ConnectionRefusedError):
+        while True:
+            reader, writer = await asyncio.open_connection(host, int(port))
+            with suppress(ConnectionResetError):
+                await reader.read()
+            writer.close()
+
+
+async def load(
+    server: Server,
+    questions: Sequence[str],
+    users: int,
+    seconds: float,
+    *,
+    idle_connections: int = 0,
+    stop: bool = False,
+) -> tuple[Load, Asked]:
+    """Let so many users ask for so long; questions that are on their way at the end are waited for.
+
+    Args:
+        server: is asked.
+        questions: that users choose from.
+        users: how many.
+        seconds: how long.
+        idle_connections: beside them.
+        stop: ask the server to end then, while the users go on until it takes no more connections.
+    """
     process = psutil.Process(server.process.pid)
 
     def megabytes() -> float:
         return float(process.memory_info().rss / 1e6)
 
     asked, first, started = Asked(), megabytes(), perf_counter()
-    until = started + seconds
-    everyone = asyncio.gather(*(ask(server.address, questions, seed, until, asked) for seed in range(users)))
+    until = started + seconds + (PATIENCE if stop else 0)
+    silent = [asyncio.create_task(idle(server.address)) for _ in range(idle_connections)]
+    everyone = asyncio.gather(*(use(server.address, questions, seed, until, asked) for seed in range(users)))
     await asyncio.sleep(seconds / 2)
     middle = megabytes()
+    if stop:
+        await asyncio.sleep(seconds / 2)
+        last, asked.stopping = megabytes(), True
+        server.process.terminate()
     await everyone
     took = perf_counter() - started
+    last = last if stop else megabytes()
+    for task in silent:
+        task.cancel()
+    await asyncio.gather(*silent, return_exceptions=True)
     p50, p95 = np.percentile(asked.seconds, (50, 95)) * 1000 if asked.seconds else (float("nan"),) * 2
     return Load(
         users=users,
         seconds=took,
-        requests=len(asked.seconds) + asked.errors.total(),
+        requests=len(asked.seconds) + sum(count for name, count in asked.errors.items() if "click" not in name),
         errors=dict(asked.errors),
         per_second=len(asked.seconds) / took,
         p50=float(p50),
         p95=float(p95),
-        megabytes=(first, middle, megabytes()),
-    )
+        megabytes=(first, middle, last),
+        clicks=len(asked.judged),
+        idle=idle_connections,
+        stopped=stop,
+    ), asked
+
+
+def lost_clicks(asked: Asked, feedback: Path) -> int:
+    """How many acknowledged clicks are not in the file."""
+    lines = [json.loads(line) for line in feedback.read_text(encoding="utf-8").splitlines()]
+    return len(set(asked.judged) - {(line["visit"], line["question"], line["label"]) for line in lines})
+
+
+def measure(options: Sequence[str], texts: Sequence[str], users: int, seconds: float, **more: Any) -> Load:
+    """A load on a server of its own; its errors tell of clicks that were lost, and of an end that was none."""
+    with tempfile.TemporaryDirectory() as folder:
+        feedback = Path(folder) / "feedback.jsonl"
+        with served(*options, "--feedback", str(feedback), "--rate", "0") as server:
+            wait_for(server)
+            found, asked = asyncio.run(load(server, texts, users, seconds, **more))
+            if found.stopped and (code := server.process.wait(PATIENCE)) != 0:
+                found.errors[f"exit code {code}"] = 1
+        if lost := lost_clicks(asked, feedback):
+            found.errors["click lost"] = lost
+    return found
 
 
 def wait_for(server: Server) -> None:
@@ -152,6 +256,8 @@ def command(
     pipeline: SearchPipeline = SEARCH_PIPELINE,
     users: Annotated[int, typer.Option(min=1, help="How many ask at once.")] = 200,
     seconds: Annotated[float, typer.Option(min=0.1, help="How long they ask; one alone, a quarter of it.")] = 60.0,
+    idle_connections: Annotated[int, typer.Option(min=0, help="Connections beside them that say nothing.")] = 0,
+    stop: Annotated[bool, typer.Option("--stop", help="End the server (SIGTERM) while the many ask.")] = False,
     output: Annotated[Path, typer.Option(help="A folder for results.md and results.json.")] = HERE,
 ) -> None:
     """Start the server, ask it, end it, and write down how it fared."""
@@ -161,15 +267,11 @@ def command(
             f"{len(read_faq(documents)):,} answers, {len(texts):,} questions, {model_of(pipeline)}. "
             f"{describe_machine(resolve_device(None))}; users and server on the same machine."
         )
-        with tempfile.TemporaryDirectory() as folder:
-            options = {"--documents": documents, "--pipeline": pipeline, "--feedback": Path(folder) / "feedback.jsonl"}
-            given = [str(part) for option in options.items() for part in option]
-            with served(*given, "--rate", "0") as server:
-                wait_for(server)
-                loads = [
-                    asyncio.run(load(server, texts, users, seconds)),
-                    asyncio.run(load(server, texts, 1, ALONE * seconds)),
-                ]
+        options = ["--documents", str(documents), "--pipeline", str(pipeline)]
+        loads = [
+            measure(options, texts, users, seconds, idle_connections=idle_connections, stop=stop),
+            measure(options, texts, 1, ALONE * seconds),
+        ]
         output.mkdir(parents=True, exist_ok=True)
         record = {"about": about, "loads": [asdict(each) for each in loads]}
         write_whole(output / "results.json", json.dumps(record, indent=1) + "\n")

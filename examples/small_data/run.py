@@ -89,8 +89,11 @@ def read_methods(path: Path) -> dict[str, Method]:
         where = f"{path}, {name}"
         if not isinstance(entry, dict) or not isinstance(entry.get("embeddings"), str):
             raise InputError(f"{where}: expected settings with 'embeddings: none' or 'embeddings: glove-50d'.")
-        settings = {key: checked_setting(key, entry[key], where) for key in entry if key != "embeddings"}
-        methods[name] = Method(name, entry["embeddings"], TrainingConfig(**settings))
+        try:
+            settings = {key: checked_setting(key, entry[key]) for key in entry if key != "embeddings"}
+            methods[name] = Method(name, entry["embeddings"], TrainingConfig(**settings))
+        except InputError as error:
+            raise InputError(f"{where}: {error}") from error
     return methods
 
 

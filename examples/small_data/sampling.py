@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import Path
 
-from ap_ranker.data.dataset import Dataset, split_questions
+from ap_ranker.data.dataset import Dataset
 from ap_ranker.data.faq import Match
 from ap_ranker.data.reader import read_dataset
+from ap_ranker.data.split import split_questions
 
 TEST_SHARE, DEV_SHARE = 0.25, 0.1
 """Of all the questions of a FAQ without a split."""

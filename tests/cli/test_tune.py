@@ -11,6 +11,8 @@ from typer.testing import CliRunner, Result
 
 from ap_ranker.cli.main import app
 from ap_ranker.errors import InputError
+from ap_ranker.models.spec import Bounds
+from ap_ranker.training.config import BOUNDS
 
 PAIRS = "question,answer\n" + "".join(
     f"{pattern.format(topic)},All about your {topic} [and more].\n"
@@ -21,7 +23,8 @@ PAIRS = "question,answer\n" + "".join(
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder in which the command runs."""
+    """The folder in which the command runs; a learning rate may be so high that training diverges at once."""
+    monkeypatch.setitem(BOUNDS, "learning_rate", Bounds(above=0))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
     (tmp_path / "my faq.csv").write_text(PAIRS)
@@ -83,9 +86,9 @@ def test_the_train_command_names_what_the_search_was_given(place: Path, monkeypa
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--space", "nowhere.yaml"], "nowhere.yaml: expected a YAML file of settings"),
+        (["--space", "nowhere.yaml"], "No file at 'nowhere.yaml'"),
         (["--space", "base.yaml"], "base.yaml, options: expected the options one by one, as options.NAME"),
-        (["--config", "space.yaml"], "space.yaml: expected learning_rate to be of type float"),
+        (["--config", "space.yaml"], "space.yaml: Expected learning_rate to be of type float"),
         (["--embeddings", "no.txt"], "No word vectors at 'no.txt'"),
         (["--dev", "no.csv"], "No file at 'no.csv'"),
         (["--device", "cuda:99"], "Expected a device such as auto, cpu or cuda:0"),

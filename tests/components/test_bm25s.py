@@ -658,6 +658,77 @@ def test_a_damaged_index_is_named_and_can_be_deleted(saved: Path, name: str) -> 
         assert dict(ranked(store, QUERY)) == dict(ranked_alone(DOCUMENTS, QUERY))
 
 
+def overwrite(index: Path, name: str, place: int, value: float) -> None:
+    array = np.load(index / f"{name}.csc.index.npy")
+    array[place] = value
+    np.save(index / f"{name}.csc.index.npy", array)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("data", np.nan), ("data", np.inf), ("indices", -1), ("indices", 10**6), ("indptr", -5), ("indptr", 10**6)],
+)
+def test_numbers_that_no_index_has_are_refused(saved: Path, name: str, value: float) -> None:
+    """Each is within the right files of the right shapes; a negative text is another text's score to numpy."""
+    [index] = saved.glob("index-*")
+    for place in range(len(np.load(index / f"{name}.csc.index.npy")) - (name == "indptr")):
+        overwrite(index, name, place, value)
+    with opened(saved) as store, pytest.raises(InputError, match="Delete the folder"):
+        store.bm25_retrieval(QUERY)
+
+
+def test_words_that_were_swapped_are_refused(saved: Path) -> None:
+    [index] = saved.glob("index-*")
+    words = json.loads((index / "vocab.index.json").read_text())
+    swapped = dict(zip(words, reversed(words.values()), strict=True))
+    (index / "vocab.index.json").write_text(json.dumps(swapped))
+    with opened(saved) as store, pytest.raises(InputError, match="words in another order"):
+        store.bm25_retrieval(QUERY)
+
+
+@pytest.mark.parametrize("name", ["params.index.json", "vocab.index.json"])
+@pytest.mark.parametrize("content", ["[" * 100_000, '{"num_docs": 1e400}', '{"dtype": "U4", "num_docs": 4}', "\xff"])
+def test_a_file_of_nonsense_in_an_index_is_one_message(saved: Path, name: str, content: str) -> None:
+    [index] = saved.glob("index-*")
+    (index / name).write_text(content, encoding="latin-1")
+    with opened(saved) as store, pytest.raises(InputError, match="Delete the folder") as error:
+        store.bm25_retrieval(QUERY)
+    assert len(str(error.value)) < 1000
+
+
+def test_a_broken_numpy_header_is_one_message(saved: Path) -> None:
+    [index] = saved.glob("index-*")
+    for name in ("rows.npy", "data.csc.index.npy"):
+        whole = (index / name).read_bytes()
+        (index / name).write_bytes(whole.replace(b"'fortran_order'", b"'fortran_order"))
+        with opened(saved) as store, pytest.raises(InputError, match="Delete the folder"):
+            store.bm25_retrieval(QUERY)
+        (index / name).write_bytes(whole)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE documents SET content = x'ff00'",  # bytes where there should be text
+        "UPDATE documents SET content = CAST(x'ff00' AS TEXT)",  # text that is not UTF-8
+        "UPDATE documents SET rest = '" + '{"a":' * 5_000 + "'",
+        "UPDATE documents SET rest = '[]'",
+        "UPDATE state SET revision = '../../outside'",  # names a folder
+    ],
+)
+def test_what_another_program_wrote_into_the_database_is_one_message(saved: Path, statement: str) -> None:
+    connection = sqlite3.connect(saved / "documents.sqlite")
+    connection.execute(statement)
+    connection.commit()
+    connection.close()
+    before = sorted(saved.parent.iterdir())
+    with opened(saved) as store, pytest.raises(InputError) as error:
+        store.bm25_retrieval(QUERY)
+        store.filter_documents()
+    assert len(str(error.value)) < 1000
+    assert sorted(saved.parent.iterdir()) == before
+
+
 class Pickled:
     """Proof of its own loading: the file that it writes."""
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from ap_ranker.data.dataset import split_questions
 from ap_ranker.data.faq import Match, read_faq
 from ap_ranker.data.reader import read_dataset
+from ap_ranker.data.split import split_questions
 from ap_ranker.errors import InputError
 
 

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import pytest
 import yaml
@@ -79,13 +80,13 @@ def test_answers_and_errors_are_told_apart(script: ModuleType) -> None:
             writer.write(b"HTTP/1.1 " + status + b"\r\ncontent-length: 2\r\n\r\n{}")
         writer.close()
 
-    async def measure() -> object:
+    async def measure() -> tuple[Any, Any]:
         async with await asyncio.start_server(answer, "127.0.0.1", 0) as listening:
             port = listening.sockets[0].getsockname()[1]
             server = SimpleNamespace(address=f"http://127.0.0.1:{port}/", process=SimpleNamespace(pid=os.getpid()))
             return await script.load(server, ["a", "b"], 1, 0.5)
 
-    load = asyncio.run(measure())
+    load, _ = asyncio.run(measure())
     assert load.requests == asked >= 6
     assert load.errors == {"503": (asked + 1) // 3, "RemoteProtocolError": asked // 3}
     answered = asked - sum(load.errors.values())

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import string
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import httpx
@@ -15,6 +17,8 @@ import pytest
 
 pytest.importorskip("hayhooks", reason="the extra serve is not installed")
 
+from haystack import Document
+from haystack.dataclasses import ByteStream, GeneratedAnswer
 from starlette.testclient import TestClient
 from starlette.types import Message
 from typer.testing import CliRunner
@@ -24,12 +28,12 @@ from ap_ranker.data.faq import Match
 from ap_ranker.data.reader import read_dataset
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.ranker import Ranker
-from ap_ranker.serving import limits
+from ap_ranker.serving import hayhooks_route, limits
 from ap_ranker.serving import search as search_module
 from ap_ranker.serving.app import HEADERS, THREADS, build_app
 from ap_ranker.serving.feedback import FeedbackFile
 from ap_ranker.serving.limits import MAX_BYTES, MAX_CLIENTS, Rate
-from ap_ranker.serving.search import DeclaredPipeline, Ranked, to_document
+from ap_ranker.serving.search import DeclaredPipeline, to_document
 
 from .conftest import ENTRIES, NASTY, filled, write_pipeline
 
@@ -56,7 +60,7 @@ def test_the_ranking_is_the_pipelines_own(client: TestClient, search: DeclaredPi
     inputs = {"retriever": {"query": QUESTION}, "ranker": {"query": QUESTION}}
     results = search.pipeline.run(inputs, include_outputs_from={"retriever"})
     fetched = [document.id for document in results["retriever"]["documents"]]
-    found = answers(client)
+    found = [{name: value for name, value in one.items() if name != "receipt"} for one in answers(client)]
     assert len(found) > 2
     assert found == [
         {
@@ -72,10 +76,71 @@ def test_the_ranking_is_the_pipelines_own(client: TestClient, search: DeclaredPi
 
 
 def test_hayhooks_route_asks_the_same_pipeline(client: TestClient) -> None:
-    response = client.post("/search/run", json={"query": QUESTION})
+    response = client.post("/search/run", json={"query": f" {QUESTION} "})
     assert response.status_code == 200, response.text
     documents = response.json()["result"]["ranker"]["documents"]
     assert [one["id"] for one in documents] == [one["id"] for one in answers(client)]
+
+
+def with_more(path: Path) -> DeclaredPipeline:
+    """A search whose documents have what no page shows."""
+    search = DeclaredPipeline.load(path)
+    blob = ByteStream(b"secret", meta={"secret": 1})
+    more = {"secret": "secret", "topic": "mail", "question": "where is my parcel?", "answer": "here"}
+    search.index([Document(content="where is my parcel?", embedding=[0.25] * 9, blob=blob, meta=more)])
+    return search
+
+
+def test_hayhooks_route_tells_what_the_page_shows(tmp_path: Path, checkpoint: Path) -> None:
+    search = with_more(write_pipeline(tmp_path, checkpoint))
+    for columns in ((), ("topic", "none")):
+        response = client_of(search, columns=columns).post("/search/run", json={"query": "parcel"})
+        (document,) = response.json()["result"]["ranker"]["documents"]
+        meta = {"question": "where is my parcel?", "answer": "here"} | ({"topic": "mail"} if columns else {})
+        score = document.pop("score")
+        assert 0 < score < 1
+        assert document == {"id": document["id"], "content": "where is my parcel?", "meta": meta}
+        assert "secret" not in response.text
+
+
+def test_documents_inside_of_other_results_are_trimmed() -> None:
+    document = Document(content="a", embedding=[0.5], meta={"secret": 1, "answer": "b"})
+    answer = GeneratedAnswer("text", "query", [document], {})
+    shown = hayhooks_route._shown({"x": [(answer, "text", 3, None)]}, {"answer"})
+    ((found, *rest),) = shown["x"]
+    assert rest == ["text", 3, None]
+    (inside,) = found["documents"]
+    assert inside == {"id": document.id, "content": "a", "score": None, "meta": {"answer": "b"}}
+
+
+@pytest.mark.parametrize("query", ["", " \n", "x" * 1001, "\N{BICYCLE}" * 1001])
+def test_hayhooks_route_has_the_same_limits(client: TestClient, query: str) -> None:
+    response = client.post("/search/run", json={"query": query})
+    assert response.status_code == 422, response.text
+    assert response.json()["error"].startswith("query: String should have at ")
+    page = client.post("/api/search", json={"question": query})
+    assert page.json()["error"].split(": ")[1] == response.json()["error"].split(": ")[1]
+
+
+@pytest.mark.parametrize(
+    ("status", "request_"),
+    [
+        (415, {"data": {"query": "x"}}),
+        (413, {"json": {"query": "x" * MAX_BYTES}}),
+        (422, {"json": {"query": 3}}),
+        (422, {"json": {}}),
+        (422, {"content": '{"query": "\\ud800"}', "headers": {"Content-Type": "application/json"}}),
+    ],
+)
+def test_a_bad_request_to_hayhooks_route(client: TestClient, status: int, request_: dict[str, Any]) -> None:
+    response = client.post("/search/run", **request_)
+    assert response.status_code == status
+    assert list(response.json()) == ["error"]
+
+
+def test_rate_on_hayhooks_route(search: DeclaredPipeline) -> None:
+    client = client_of(search, rate=1)
+    assert [client.post("/search/run", json={"query": "x"}).status_code for _ in range(3)] == [200, 200, 429]
 
 
 @pytest.mark.parametrize("path", ["/deploy_files", "/deploy-yaml", "/undeploy/search", "/status", "/docs"])
@@ -158,14 +223,107 @@ def test_many_at_once_get_the_same_answers(client: TestClient) -> None:
         assert [answer["id"] for answer in one] == [answer["id"] for answer in alone[question]]
 
 
-def test_feedback_of_many_at_once(tmp_path: Path) -> None:
-    file = FeedbackFile(tmp_path / "feedback.jsonl")
-    (tmp_path / "feedback.jsonl").write_text('{"question": "a"}\n{"half a li')  # as a crash would leave it
-    texts = [f"{number} \N{BICYCLE}\n" * 50 for number in range(60)]
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda text: file.append(question=text, answer="b", stored_question="", helped=True), texts))
-    lines = [json.loads(line) for line in (tmp_path / "feedback.jsonl").read_text().splitlines()]
-    assert sorted(line["question"] for line in lines) == sorted([*texts, "a"])
+def kept(search: DeclaredPipeline) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in search.path.with_name("feedback.jsonl").read_text().splitlines()]
+
+
+def click(client: TestClient, one: dict[str, Any], **changes: Any) -> int:
+    given = {"question": QUESTION, "id": one["id"], "helped": True, "receipt": one["receipt"], "visit": "v"} | changes
+    return client.post("/api/feedback", json=given).status_code
+
+
+def test_a_click_needs_no_search(client: TestClient, search: DeclaredPipeline, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = answers(client)[:2]
+    monkeypatch.setattr(DeclaredPipeline, "run", lambda *_: pytest.fail("searched"))
+    search.pipeline.get_component("retriever").document_store.delete_all_documents()
+    assert click(client, first) == 200
+    assert click(client_of(search), second) == 200  # another server with the same file, or the same one started again
+    texts = [f"{one['question']}\n{one['answer']}" for one in (first, second)]
+    assert [(line["answer"], line["stored_question"], line["visit"]) for line in kept(search)] == [
+        (text, one["question"], "v") for text, one in zip(texts, (first, second), strict=True)
+    ]
+
+
+def test_a_click_while_all_threads_search(search: DeclaredPipeline, monkeypatch: pytest.MonkeyPatch) -> None:
+    with client_of(search) as client, ThreadPoolExecutor(4 * THREADS) as users:
+        first = answers(client)[0]
+        enough = threading.Event()
+        ranked = DeclaredPipeline.ranked
+        monkeypatch.setattr(DeclaredPipeline, "run", lambda *given: (enough.wait(20), ranked(*given))[1])
+        waiting = [users.submit(answers, client) for _ in range(4 * THREADS)]
+        try:
+            assert click(client, first) == 200
+            assert len(kept(search)) == 1
+        finally:
+            enough.set()
+        assert all(one.result() for one in waiting)
+
+
+@pytest.mark.parametrize("receipt", [None, "", "x", "AAAA", "\N{BICYCLE}", "=" * 40, "A" * 4000])
+def test_a_click_without_a_receipt_is_searched_for(client: TestClient, search: DeclaredPipeline, receipt: Any) -> None:
+    first, second = answers(client)[:2]
+    assert click(client, first, receipt=receipt) == 200
+    assert click(client, first, receipt=second["receipt"], helped=False) == 200  # of another answer
+    assert {line["answer"] for line in kept(search)} == {f"{first['question']}\n{first['answer']}"}
+
+
+def test_nobody_judges_what_was_never_shown(client: TestClient, search: DeclaredPipeline, tmp_path: Path) -> None:
+    """Neither with a receipt for another question, nor with one that another server signed."""
+    first = answers(client)[0]
+    other = client_of(search)
+    (tmp_path / "feedback.jsonl.key").write_bytes(b"x" * 32)
+    forged = answers(client_of(search))[0]["receipt"]
+    for client_ in (client, other):
+        assert click(client_, first, question="zebra") == 404
+        assert click(client_, first, question="zebra", receipt=forged) == 404
+    assert kept(search) == []
+
+
+def test_a_repeated_click_is_one(client: TestClient, search: DeclaredPipeline) -> None:
+    first = answers(client)[0]
+    for visit in ("a", "a", "b", "a"):
+        assert click(client, first, visit=visit) == 200
+    assert [line["visit"] for line in kept(search)] == ["a", "b"]
+
+
+@pytest.mark.parametrize("visit", ["x" * 65, "a b", "\n", "<script>"])
+def test_a_visit_is_a_word(client: TestClient, visit: str) -> None:
+    assert click(client, answers(client)[0], visit=visit) == 422
+
+
+def test_a_long_answer_can_be_judged(tmp_path: Path, checkpoint: Path) -> None:
+    """Longer than a request may be, and longer than a receipt may be."""
+    search = DeclaredPipeline.load(write_pipeline(tmp_path, checkpoint))
+    random = Random(0)
+    texts = ["parcel " + "".join(random.choices(string.printable, k=length)) for length in (60_000, 300_000)]
+    search.index([Document(content=text, meta={"answer": "short"}) for text in texts])
+    client = client_of(search)
+    found = answers(client, "parcel")
+    assert [one["receipt"] is None for one in found].count(True) == 1
+    for one in found:
+        assert click(client, one, question="parcel") == 200
+    assert sorted(line["answer"] for line in kept(search)) == sorted(texts)
+
+
+def test_a_full_feedback_file(search: DeclaredPipeline) -> None:
+    file = FeedbackFile(search.path.with_name("feedback.jsonl"), max_bytes=10)
+    client = TestClient(build_app(search, file), "http://localhost", raise_server_exceptions=False)
+    given = {"question": QUESTION, "id": answers(client)[0]["id"], "helped": True}
+    response = client.post("/api/feedback", json=given)
+    assert (response.status_code, list(response.json())) == (507, ["error"])
+    assert "has reached its limit" in response.json()["error"]
+
+
+def test_feedback_that_cannot_be_written(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    first = answers(client)[0]
+    monkeypatch.setattr(FeedbackFile, "append", fail)
+    assert click(client, first) == 503
+    assert "No space left on device" in caplog.text
 
 
 def test_a_feedback_file_that_cannot_be_written(tmp_path: Path) -> None:
@@ -324,9 +482,9 @@ async def test_searches_that_nobody_waits_for_do_not_pile_up(
 ) -> None:
     """However many are given up, no more than a few run at once, and those that wait for a thread never run."""
     enough, lock, running, begun = threading.Event(), threading.Lock(), 0, []
-    run = search.ranked
+    run = search.run
 
-    def slow(question: str) -> list[Ranked]:
+    def slow(question: str) -> list[Document]:
         nonlocal running
         with lock:
             running += 1
@@ -336,7 +494,7 @@ async def test_searches_that_nobody_waits_for_do_not_pile_up(
             running -= 1
         return run(question)
 
-    monkeypatch.setattr(DeclaredPipeline, "ranked", lambda _, question, limits: slow(question))
+    monkeypatch.setattr(DeclaredPipeline, "run", lambda _, question, limits: slow(question))
     monkeypatch.setattr(limits, "ANSWER_SECONDS", 0.3)
     app = build_app(search, FeedbackFile(search.path.with_name("feedback.jsonl")))
     transport = httpx.ASGITransport(app)
@@ -362,7 +520,7 @@ def test_answers_are_encoded_before_the_first_question(search: DeclaredPipeline,
     assert ranker.cache_info is not None
     assert ranker.cache_info.entries == len(documents)
     missed = ranker.cache_info.misses
-    search.ranked(QUESTION)
+    search.run(QUESTION)
     assert ranker.cache_info.misses == missed
 
 
@@ -398,6 +556,60 @@ def test_text_travels_as_it_is(client: TestClient) -> None:
 
 def test_health(client: TestClient) -> None:
     assert client.get("/health").json() == {"status": "ok"}
+
+
+PATHS = [("GET", "/metrics"), ("POST", "/search/run"), ("GET", "/openapi.json"), ("GET", "/none")]
+OPEN = [("GET", "/"), ("GET", "/page.js"), ("GET", "/page.css"), ("GET", "/health")]
+KEY = "k" * 15 + "/"
+
+
+@pytest.mark.parametrize(
+    ("header", "let_in"),
+    [
+        (f"Bearer {KEY}", True),
+        (f"bearer  {KEY} ", True),
+        (None, False),
+        ("", False),
+        ("Bearer", False),
+        ("Bearer ", False),
+        (KEY, False),
+        (f"Basic {KEY}", False),
+        (f"Bearer {KEY[:-1]}", False),
+        (f"Bearer {KEY}x", False),
+        ("Bearer \xe4\xff", False),
+    ],
+)
+def test_the_key(search: DeclaredPipeline, header: str | None, let_in: bool) -> None:
+    client = client_of(search, api_key=KEY)
+    headers = {} if header is None else {"Authorization": header.encode("latin-1")}
+    for method, path in PATHS:
+        response = client.request(method, path, headers=headers, json={"query": "x"} if method == "POST" else None)
+        assert (response.status_code != 401) == let_in, path
+        if not let_in:
+            assert response.headers["www-authenticate"] == "Bearer"
+            assert list(response.json()) == ["error"]
+
+
+def test_the_page_needs_no_key(search: DeclaredPipeline) -> None:
+    client = client_of(search, api_key=KEY)
+    assert {client.request(*asked).status_code for asked in OPEN} == {200}
+    first = answers(client)[0]
+    assert client.post("/api/explain", json={"question": QUESTION, "id": first["id"]}).status_code == 200
+    assert click(client, first) == 200
+
+
+def test_without_a_key_nothing_asks_for_one(client: TestClient) -> None:
+    assert client.get("/metrics").status_code == 200
+    assert client.post("/search/run", json={"query": "x"}).status_code == 200
+
+
+def test_keys_that_are_none() -> None:
+    assert limits.read_key({}) is None
+    assert limits.read_key({"AP_RANKER_API_KEY": KEY}) == KEY
+    for key in ("", " ", "short", "x" * 15, "x" * 20 + " ", "x" * 20 + "\n", "\xe4" * 20):
+        with pytest.raises(InputError, match="AP_RANKER_API_KEY") as error:
+            limits.read_key({"AP_RANKER_API_KEY": key})
+        assert "x" * 15 not in str(error.value)
 
 
 def test_precision_is_the_rankers(search: DeclaredPipeline) -> None:

@@ -17,13 +17,11 @@ from typer.testing import CliRunner
 from ap_ranker.cli.main import app
 from ap_ranker.data.reader import read_dataset
 from ap_ranker.errors import InputError
-from ap_ranker.evaluation import evaluate as module
-from ap_ranker.evaluation.evaluate import EvaluationSet, Report, evaluate
-from ap_ranker.evaluation.scoring import Scores
+from ap_ranker.evaluation.evaluate import Report, evaluate
 from ap_ranker.evaluation.significance import randomisation_test
 from ap_ranker.ranking.checkpoint import read_config
 from ap_ranker.ranking.ranker import Ranker
-from ap_ranker.training.card import HUB_METRICS, About
+from ap_ranker.training.card import HUB_METRICS, About, Speed
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.train import train
 
@@ -49,7 +47,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     command += ["--license", "cc-by-4.0", "--device", "cpu"]
     with (
         patch.object(sys, "argv", ["/somewhere/bin/ap-ranker", *command]),
-        patch.object(EvaluationSet, "seconds_per_question", lambda *_: TIME),
+        patch("ap_ranker.training.train.Speed", lambda _, timed, machine: Speed(TIME, timed, machine)),
     ):
         result = CliRunner().invoke(app, command, catch_exceptions=False)
     assert result.exit_code == 0, result.output
@@ -109,7 +107,7 @@ def test_the_front_matter_is_the_hubs(card: str, report: Report) -> None:
 
 def test_what_else_it_says(card: str, folder: Path) -> None:
     assert f"{TIME * 1000:.2f} ms per question" in card
-    assert "mean of\n5 dev questions" in card
+    assert "mean of\n20 dev questions" in card
     assert f"Trained on 31 question-answer pairs ({folder / 'train.csv'})" in card
     assert "0 errors, 1 warnings (html 1), " in card
     assert "Licence: cc-by-4.0." in card
@@ -152,16 +150,3 @@ def test_from_python(tmp_path: Path, folder: Path) -> None:
 def test_no_licence(licence: str) -> None:
     with pytest.raises(InputError, match="Expected a licence as the model hub names it"):
         About(licence=licence)
-
-
-def test_time_per_question_is_of_the_sample(checkpoint: Path, folder: Path) -> None:
-    judged = EvaluationSet(read_dataset(folder, "dev"))
-    ranker = Ranker.from_pretrained(checkpoint, "cpu")
-
-    def three_seconds(asked: Ranker, dataset: object, questions: list[object], pools: list[object]) -> Scores:
-        assert (asked, len(questions), len(pools)) == (ranker, 6, 6)
-        return Scores([], 100.0, 3.0)
-
-    with patch.object(module, "score_candidates", three_seconds):
-        assert judged.seconds_per_question(ranker, 6) == 0.5
-    assert 0 < judged.seconds_per_question(ranker, 100) < 1

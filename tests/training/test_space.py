@@ -60,7 +60,7 @@ def test_the_example(tmp_path: Path) -> None:
     [
         ("", "space.yaml: expected at least one line 'setting: [choice, choice]', found none"),
         ("- a", "space.yaml: expected 'name: value' lines, found list"),
-        ("a: [", "space.yaml: expected a YAML file of settings"),
+        ("a: [", "space.yaml: expected settings in YAML"),
         ("epoch: [3]", "space.yaml, epoch: expected options.NAME or one of model, recipe"),
         ("epoch: {low: 1, high: 2}", "space.yaml, epoch: expected options.NAME or one of model, recipe"),
         ("3: [3]", "found '3'"),
@@ -76,7 +76,7 @@ def test_the_example(tmp_path: Path) -> None:
         ("epochs: 3", "expected a list of choices, or low and high, found 3. A value that all trials share belongs"),
         ("epochs: [3, 3]", "space.yaml, epochs: expected each choice once, found [3, 3]"),
         ("epochs: [[3]]", "expected words, numbers, true, false or null as choices, found [3]"),
-        ("epochs: [3, many]", "space.yaml, epochs: expected epochs to be of type int | None, found 'many'"),
+        ("epochs: [3, many]", "space.yaml, epochs: Expected epochs to be of type int | None, found 'many'"),
         ("epochs: [3, 0]", "space.yaml, epochs: Expected epochs above 0 for ap-cnn, found 0"),
         ("epochs: {low: 1}", "space.yaml, epochs: expected low and high, found no high"),
         ("epochs: {}", "space.yaml, epochs: expected low and high, found no high and no low"),
@@ -132,5 +132,5 @@ def test_an_option_that_one_of_the_models_has(tmp_path: Path) -> None:
 
 
 def test_no_file() -> None:
-    with pytest.raises(InputError, match=r"nowhere.yaml: expected a YAML file of settings"):
+    with pytest.raises(InputError, match=r"No file at 'nowhere.yaml'"):
         read_space(Path("nowhere.yaml"), BASE)

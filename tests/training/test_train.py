@@ -20,9 +20,10 @@ from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluate import EvaluationSet, evaluate
 from ap_ranker.models.classifier import Classifier
 from ap_ranker.models.registry import MODELS, complete_options
+from ap_ranker.models.spec import Bounds
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.vectors import read_vectors
-from ap_ranker.training.config import TrainingConfig
+from ap_ranker.training.config import BOUNDS, TrainingConfig
 from ap_ranker.training.start import start
 from ap_ranker.training.train import TrainingResult, train
 
@@ -367,8 +368,10 @@ def test_settings_that_do_not_suit_an_encoder(encoder: str, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("name", ["ap-cnn", "ap-transformer"])
-def test_a_run_that_diverges_says_so(name: str, encoder: str, tmp_path: Path) -> None:
+def test_a_run_that_diverges_says_so(name: str, encoder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a word, scores that are no numbers rank the answers in the order in which they came."""
+    for rate in ("learning_rate", "encoder_learning_rate"):
+        monkeypatch.setitem(BOUNDS, rate, Bounds())  # so that a few steps suffice
     config = settings(name) if name == "ap-cnn" else with_encoder(encoder)
     config = replace(config, optimizer="sgd", learning_rate=1e30, encoder_learning_rate=1e30)
     with pytest.raises(InputError, match=r"The model has diverged: .* lower learning_rate"):
@@ -404,7 +407,9 @@ def test_each_epochs_scores_are_made_once(tmp_path: Path) -> None:
     def ranked(folder: str, resume: bool = False, broken_after: int | None = None) -> TrainingResult | None:
         """The run, which has ranked the dev questions after each of its epochs, and once more if it is resumed."""
         epochs, stop = Epochs(), () if broken_after is None else (StopAfter(broken_after),)
-        with patch.object(EvaluationSet, "scores", autospec=True, side_effect=EvaluationSet.scores) as scored:
+        with patch.object(
+            EvaluationSet, "timed_scores", autospec=True, side_effect=EvaluationSet.timed_scores
+        ) as scored:
             try:
                 return train(
                     *(DATA, dev, tmp_path / folder, config), device="cpu", resume=resume, callbacks=(epochs, *stop)
@@ -437,7 +442,7 @@ def test_an_encoders_scores_are_made_once_before_training_and_once_an_epoch(
     dev = data if learns else DATA
     rate = 0.02 if learns else 0.1
     config = with_encoder(encoder, epochs=4, learning_rate=rate, encoder_learning_rate=5e-5 if learns else rate)
-    with patch.object(EvaluationSet, "scores", autospec=True, side_effect=EvaluationSet.scores) as scored:
+    with patch.object(EvaluationSet, "timed_scores", autospec=True, side_effect=EvaluationSet.timed_scores) as scored:
         result = train(data, dev, tmp_path / "c", config, device="cpu", callbacks=(epochs,))
     assert scored.call_count == 1 + epochs.number > 1
     assert (result.best_epoch > 0) == learns

@@ -21,7 +21,7 @@ def fix(path: Path, output: Path) -> tuple[Counter[str], Path]:
 
     Args:
         path: a file of pairs or judged candidates; it stays as it is.
-        output: the repaired copy, in the same layout with the same columns, every field as text.
+        output: the repaired copy, in the same layout with the same columns, every field as text and in every row.
 
     Returns:
         How often each kind was repaired, and the log beside the output (`<output>.changes.jsonl`): a line for each
@@ -44,6 +44,9 @@ def fix(path: Path, output: Path) -> tuple[Counter[str], Path]:
             f"{path}: expected pairs or judged candidates to repair, found answers by id, where a change of one file "
             "may break another: repair it by hand, as `ap-ranker check` without --fix lists."
         )
+    columns = list(
+        dict.fromkeys(name for row in table.rows for name in row.fields)
+    )  # JSON's later records may have more
     kept: list[dict[str, str]] = []
     changes: list[dict[str, object]] = []
     seen: set[tuple[str, ...]] = set()
@@ -65,11 +68,11 @@ def fix(path: Path, output: Path) -> tuple[Counter[str], Path]:
             changes.append({"place": row.place, "kind": "repeated-row", "row_removed": row.fields})
         else:
             seen.add(row_key(mended))
-            kept.append(fields)
+            kept.append({column: fields.get(column, "") for column in columns})
     if not kept:
         raise InputError(f"{path}: expected rows with a question and an answer, found none that could be kept.")
     with written_whole(log) as log_draft, written_whole(output) as draft:
-        write_table(draft, table.columns, kept, output.name)
+        write_table(draft, columns, kept, output.name)
         lines = (json.dumps(change, ensure_ascii=False) + "\n" for change in changes)
         log_draft.write_text("".join(lines), encoding="utf-8")
     counts = Counter(str(change["kind"]) for change in changes)

@@ -11,11 +11,12 @@ nothing is missed.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 import pyarrow as pa
 from scipy import sparse
+from scipy.sparse.csgraph import connected_components
 
 NEAR = 0.8
 SIZE = 5
@@ -65,6 +66,30 @@ def near_pairs(texts: Sequence[str], threshold: float = NEAR) -> np.ndarray:
             found.append(np.stack([order[longer[rows][near]], order[shorter[rows][near]]], axis=1))
     pairs = np.sort(np.concatenate(found), axis=1) if found else np.empty((0, 2), dtype=np.int64)
     return pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
+
+
+def near_groups(texts: Sequence[str]) -> np.ndarray:
+    """(N,) the group of each of N texts: texts that are the same or near are in one, and so are those near to these."""
+    keys = [plain(text) or text.casefold() for text in texts]
+    different = list(dict.fromkeys(keys))
+    row_of = {key: row for row, key in enumerate(different)}
+    pairs = near_pairs(different)
+    links = sparse.coo_matrix((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), shape=(len(different),) * 2)
+    group_of = connected_components(links, directed=False)[1]
+    return np.array([group_of[row_of[key]] for key in keys], dtype=np.int64)
+
+
+def near_any(texts: Collection[str], others: Collection[str]) -> set[str]:
+    """Those of the texts that are the same as one of the others, or near to it."""
+    keys = {text: plain(text) or text.casefold() for text in (*texts, *others)}
+    wanted = {keys[other] for other in others}
+    different = list(dict.fromkeys(keys.values()))
+    near = set(wanted)
+    for pair in near_pairs(different):
+        one, other = different[pair[0]], different[pair[1]]
+        if one in wanted or other in wanted:
+            near |= {one, other}
+    return {text for text in texts if keys[text] in near}
 
 
 def _grams(texts: Sequence[str]) -> sparse.csr_matrix:

@@ -128,7 +128,7 @@ def read_data(path: Path, *, dev: Path | None, test: Path | None, answers: Path 
     needed = [(stored, ("aid", "answer")), *((source.pools, ("qid", "candidate_ids")) for source in sources)]
     for known, columns in needed:
         if known and (missing := [column for column in columns if column not in known.columns]):
-            raise InputError(f"{known.path}: expected a column {missing[0]!r}, found {', '.join(known.columns)}.")
+            raise InputError(f"{known.path}: expected a column {missing[0]!r}, found {known.header}.")
     return Data(sources, stored)
 
 

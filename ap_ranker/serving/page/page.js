@@ -7,6 +7,9 @@ const statusLine = document.getElementById("status");
 const list = document.getElementById("answers");
 const template = document.getElementById("answer");
 
+// Tells the server that two clicks are one person's, and nothing else: it is forgotten with the page.
+const visit = Array.from(crypto.getRandomValues(new Uint8Array(8)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+
 let latest = 0; // a slow answer to an earlier question must not replace that to a later one
 
 async function post(path, body) {
@@ -58,16 +61,16 @@ function card(question, answer) {
   part("bm25").textContent = answer.bm25_rank === null ? "not found by BM25" : `BM25 rank ${answer.bm25_rank}`;
   part("why").addEventListener("click", () => toggleHeat(question, answer.id, part("why"), part("heat")));
   for (const [name, helped] of [["yes", true], ["no", false]]) {
-    part(name).addEventListener("click", () => judge(question, answer.id, helped, part));
+    part(name).addEventListener("click", () => judge(question, answer, helped, part));
   }
   return item;
 }
 
-async function judge(question, id, helped, part) {
+async function judge(question, { id, receipt }, helped, part) {
   const buttons = [part("yes"), part("no")];
   buttons.forEach((button) => (button.disabled = true));
   try {
-    await post("api/feedback", { question, id, helped });
+    await post("api/feedback", { question, id, helped, receipt, visit });
     part(helped ? "yes" : "no").setAttribute("aria-pressed", "true");
     part("thanks").textContent = "Thank you.";
   } catch (error) {

@@ -8,10 +8,11 @@ so it may be deleted at any time; its name says which state of the documents it 
 from __future__ import annotations
 
 import json
+import logging
+import re
 import secrets
 import shutil
 import sqlite3
-import tempfile
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -22,15 +23,31 @@ from typing import Any, Protocol
 import numpy as np
 from haystack import Document
 
-from ap_ranker.errors import InputError
+from ap_ranker.errors import InputError, one_line
+from ap_ranker.files import WriteError, make_folder, written_aside
 from ap_ranker.ranking.bm25 import BM25
+
+logger = logging.getLogger(__name__)
 
 DATABASE, ROWS = "documents.sqlite", "rows.npy"
 FORMAT_VERSION = 1
 """Of the database, and of how texts are split into words: a saved index must not outlive a change of either."""
 
+_REVISION = re.compile("new|[0-9a-f]{16}")
 _APPLICATION = 0x61705F72  # "ap_r": SQLite's own place for "whose file is this?"
 _WAIT = 60.0  # seconds that a write waits for another process, which may be building an index
+
+_REMEDIES = {
+    "SQLITE_READONLY_ROLLBACK": "An interrupted write must be undone: open it once where it may be written.",
+    "SQLITE_READONLY": "Write from where its folder may be written, or name another path.",
+    "SQLITE_FULL": "Make room there; the documents are as they were before.",
+}
+"""How SQLite's names of errors begin."""
+
+
+def _name(error: sqlite3.Error) -> str:
+    """SQLite's name of an error; none where Python itself raised it, as for text that is not UTF-8."""
+    return getattr(error, "sqlite_errorname", "")
 
 
 @dataclass(frozen=True)
@@ -141,6 +158,7 @@ class FolderDocuments:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._connection: sqlite3.Connection | None = None
+        self._warned = False
 
     @contextmanager
     def transaction(self, *, write: bool = False) -> Iterator[None]:
@@ -151,10 +169,16 @@ class FolderDocuments:
                 if connection.total_changes != before:
                     connection.execute("UPDATE state SET revision = ?", (secrets.token_hex(8),))
         except sqlite3.Error as error:
-            raise InputError(f"{self.folder / DATABASE}: the documents cannot be read or written ({error}).") from error
+            remedy = next((" " + text for name, text in _REMEDIES.items() if _name(error).startswith(name)), "")
+            raise InputError(
+                f"{self.folder / DATABASE}: the documents cannot be read or written ({error}).{remedy}"
+            ) from error
 
     def revision(self) -> str:
-        return str(self._one("SELECT revision FROM state")[0])
+        found = str(self._one("SELECT revision FROM state")[0])
+        if not _REVISION.fullmatch(found):  # it becomes part of a folder's name
+            raise InputError(f"{self.folder / DATABASE}: damaged: {one_line(repr(found), 50)} is no revision.")
+        return found
 
     def __len__(self) -> int:
         return int(self._one("SELECT count(*) FROM documents")[0])
@@ -195,12 +219,11 @@ class FolderDocuments:
                 )
                 for row, content in found:
                     rows.append(row)
-                    yield content
+                    yield self._text(content) or ""
 
-            bm25 = BM25(texts(), k1=k1, b=b)
-            if bm25.wordless:
-                return Index(bm25, np.array(rows))
-            self._save(Index(bm25, np.array(rows)), folder)
+            built = Index(BM25(texts(), k1=k1, b=b), np.array(rows))
+            if built.bm25.wordless or not self._save(built, folder):
+                return built
             self._remove_indexes_but_of(revision)
         return self._load(folder)
 
@@ -231,11 +254,10 @@ class FolderDocuments:
         return self._connection
 
     def _check_folder(self) -> None:
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            found = sorted(path.name for path in self.folder.iterdir())
-        except (FileExistsError, NotADirectoryError):
-            raise InputError(f"{self.folder}: expected a folder, or nothing yet, found a file.") from None
+        if self.folder.exists() and not self.folder.is_dir():
+            raise InputError(f"{self.folder}: expected a folder, or nothing yet, found a file.")
+        make_folder(self.folder)
+        found = sorted(path.name for path in self.folder.iterdir())
         if found and DATABASE not in found:
             raise InputError(
                 f"{self.folder}: expected a folder of a BM25SDocumentStore ({DATABASE}), or an empty one, found "
@@ -281,23 +303,33 @@ class FolderDocuments:
     def _document(self, fields: tuple[str, str | None, str]) -> Document:
         document_id, content, rest = fields
         try:
-            return Document.from_dict({"id": document_id, "content": content, **json.loads(rest)})
-        except (ValueError, TypeError) as error:
-            raise InputError(f"{self.folder / DATABASE}: document {document_id!r} is damaged ({error}).") from error
+            return Document.from_dict({**json.loads(rest), "id": document_id, "content": self._text(content)})
+        except (ValueError, TypeError, AttributeError, RecursionError) as error:
+            raise InputError(
+                f"{self.folder / DATABASE}: document {one_line(repr(document_id), 80)} is damaged "
+                f"({one_line(error, 200)})."
+            ) from error
 
-    def _save(self, index: Index, folder: Path) -> None:
-        """Write an index aside and rename it, so that a folder of this name is always whole."""
-        draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=self.folder))
+    def _text(self, content: object) -> str | None:
+        """SQLite keeps whatever another program writes, of any type."""
+        if content is None or isinstance(content, str):
+            return content
+        raise InputError(
+            f"{self.folder / DATABASE}: expected text as content, found {type(content).__name__}. Write it anew."
+        )
+
+    def _save(self, index: Index, folder: Path) -> bool:
+        """Save an index, if its folder may be written and the disk has room: it can also be used from memory."""
         try:
-            index.bm25.save(draft)
-            np.save(draft / ROWS, index.rows, allow_pickle=False)
-            draft.chmod(0o755)  # mkdtemp makes private folders
-            draft.rename(folder)
-        except OSError:
-            if not folder.is_dir():  # otherwise another process was faster, with the same index
-                raise
-        finally:
-            shutil.rmtree(draft, ignore_errors=True)
+            with written_aside(folder) as draft:
+                index.bm25.save(draft)
+                np.save(draft / ROWS, index.rows, allow_pickle=False)
+        except WriteError as error:
+            if not self._warned:
+                logger.warning("The index is kept in memory, and each process builds its own: %s", error)
+            self._warned = True
+            return False
+        return True
 
     def _remove_indexes_but_of(self, revision: str) -> None:
         """Also what killed processes left aside; drafts of this revision may be another process's work."""
@@ -306,11 +338,14 @@ class FolderDocuments:
                 shutil.rmtree(path, ignore_errors=True)
 
     def _load(self, folder: Path) -> Index:
+        bm25 = BM25.load(folder)
         try:
-            bm25 = BM25.load(folder)
             rows = np.load(folder / ROWS, mmap_mode="r", allow_pickle=False)
-            if rows.shape != (len(bm25),):
-                raise InputError(f"{folder / ROWS}: expected {len(bm25)} rows, found {rows.shape}.")
-        except (OSError, EOFError, ValueError) as error:
-            raise InputError(f"{error} Delete the folder {folder}; the next query builds the index again.") from error
+            if rows.dtype.kind != "i" or rows.shape != (len(bm25),) or (np.diff(rows) <= 0).any():
+                raise ValueError(f"{rows.dtype} of shape {rows.shape} for {len(bm25)} texts, or not ascending")
+        except Exception as error:  # numpy's own parsing of a damaged header raises almost anything
+            raise InputError(
+                f"{folder / ROWS}: expected the rows of an index, found damaged ones ({one_line(error, 200)}). "
+                f"Delete the folder {folder}; the next query builds the index again."
+            ) from error
         return Index(bm25, rows)

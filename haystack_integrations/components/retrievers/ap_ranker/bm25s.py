@@ -8,6 +8,7 @@ from typing import Any, Self
 from haystack import Document, component, default_from_dict, default_to_dict, tracing
 from haystack.document_stores.types import FilterPolicy, apply_filter_policy
 
+from ap_ranker.errors import InputError
 from haystack_integrations.document_stores.ap_ranker.bm25s import BM25SDocumentStore
 
 
@@ -55,6 +56,7 @@ class BM25SRetriever:
         self.top_k = top_k
         self.scale_score = scale_score
         self.filter_policy = filter_policy
+        self._is_declared = False  # in a file or a dictionary, as a server loads one
 
     def warm_up(self) -> None:
         """Open the store and build or load its index, if that has not been done, so that no query waits for it.
@@ -88,7 +90,9 @@ class BM25SRetriever:
         parameters = dict(data.get("init_parameters", {}))
         if "filter_policy" in parameters:
             parameters["filter_policy"] = FilterPolicy.from_str(parameters["filter_policy"])
-        return default_from_dict(cls, {**data, "init_parameters": parameters})
+        retriever = default_from_dict(cls, {**data, "init_parameters": parameters})
+        retriever._is_declared = True
+        return retriever
 
     @component.output_types(documents=list[Document])
     def run(
@@ -110,10 +114,14 @@ class BM25SRetriever:
             out. In the meta of each, `bm25_score` is the score before scaling, and `bm25_rank` its place, from 1.
         :raises ValueError: The query is empty, or `top_k` is negative.
         :raises FilterError: `filters` are no filters.
-        :raises InputError: The store's folder holds something else, or is damaged.
+        :raises InputError: The store's folder holds something else, or is damaged; or the store is empty and the
+            component was loaded from YAML.
         """
         settings = self._settings(filters, top_k, scale_score)
-        return _traced(self.document_store.bm25_retrieval(query, *settings), settings[1])
+        found = self.document_store.bm25_retrieval(query, *settings)
+        if not found and self._is_declared:
+            self._check_filled()
+        return _traced(found, settings[1])
 
     @component.output_types(documents=list[Document])
     async def run_async(
@@ -124,8 +132,16 @@ class BM25SRetriever:
         scale_score: bool | None = None,
     ) -> dict[str, list[Document]]:
         """As `run`, in a thread, so that the event loop stays free."""
-        settings = self._settings(filters, top_k, scale_score)
-        return _traced(await self.document_store.bm25_retrieval_async(query, *settings), settings[1])
+        return await asyncio.to_thread(self.run, query, filters, top_k, scale_score)
+
+    def _check_filled(self) -> None:
+        """A program may ask before it writes; who asks a served pipeline cannot see that nobody filled its store."""
+        if not self.document_store.count_documents():
+            raise InputError(
+                "BM25SRetriever: expected documents in the store, found none. In the pipeline's file, give the "
+                "document_store a path, and run `ap-ranker index FAQ.csv --pipeline FILE`; or serve the pipeline with "
+                "`ap-ranker serve --pipeline FILE --documents FAQ.csv`."
+            )
 
     def _settings(
         self, filters: dict[str, Any] | None, top_k: int | None, scale_score: bool | None

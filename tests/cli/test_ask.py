@@ -1,0 +1,100 @@
+"""`ap-ranker ask`, in process, also over documents that no FAQ file wrote."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from conftest import ROOT, TEXTS
+from haystack import Document
+from haystack.components.preprocessors import DocumentSplitter
+from typer.testing import CliRunner, Result
+
+from ap_ranker.cli.main import app
+from ap_ranker.errors import InputError
+from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
+
+HOSTILE = "\x1b]0;owned\x07\x1b[2J\u202e parcel"
+
+
+@pytest.fixture
+def pipeline(tmp_path: Path, checkpoint: Path) -> Path:
+    """The pipeline of the project, with a store that lasts."""
+    declared = yaml.safe_load((ROOT / "pipelines" / "faq_search.yaml").read_text())
+    components = declared["components"]
+    components["ranker"]["init_parameters"] |= {"model": str(checkpoint), "fuse_scores": False}
+    store = components["retriever"]["init_parameters"]["document_store"]
+    store["init_parameters"] = {"path": str(tmp_path / "store")}
+    (tmp_path / "search.yaml").write_text(yaml.safe_dump(declared))
+    return tmp_path / "search.yaml"
+
+
+def write(pipeline: Path, documents: list[Document]) -> None:
+    BM25SDocumentStore(path=str(pipeline.parent / "store")).write_documents(documents)
+
+
+def ask(*arguments: object) -> Result:
+    return CliRunner().invoke(app, ["ask", *map(str, arguments)])
+
+
+def test_documents_of_a_splitter(pipeline: Path) -> None:
+    whole = Document(content=" ".join(TEXTS), meta={"file_path": "handbook.md"})
+    splitter = DocumentSplitter(split_by="word", split_length=12)
+    splitter.warm_up()
+    parts = splitter.run([whole])["documents"]
+    assert "answer" not in parts[0].meta
+    write(pipeline, parts)
+
+    shown = ask("Where is my parcel?", "--pipeline", pipeline)
+    assert shown.exit_code == 0, shown.output
+    result = ask("Where is my parcel?", "--pipeline", pipeline, "--json")
+    assert result.exit_code == 0, result.output
+    answers = json.loads(result.output)["answers"]
+    assert answers
+    assert {answer["answer"] for answer in answers} <= {part.content for part in parts}
+    for answer in answers:
+        assert answer["question"] is None
+        assert answer["answer"].split("\n")[0].strip() in shown.output
+
+
+@pytest.mark.parametrize(
+    ("document", "question", "answer"),
+    [
+        (Document(content="parcel q\nparcel a", meta={"question": "q", "answer": "a"}), "q", "a"),
+        (Document(content="parcel", meta={"question": None, "answer": None}), None, "parcel"),
+        (Document(content="parcel", meta={"answer": ""}), None, "parcel"),
+        (Document(content="parcel", meta={"question": 7, "answer": 3.5}), "7", "3.5"),
+        (Document(content="parcel", meta={"question": ["q"], "answer": {"text": "a"}}), "['q']", "{'text': 'a'}"),
+    ],
+)
+def test_metas_of_other_shapes(pipeline: Path, document: Document, question: str | None, answer: str) -> None:
+    write(pipeline, [document])
+    [found] = json.loads(ask("parcel", "--pipeline", pipeline, "--json").output)["answers"]
+    assert (found["question"], found["answer"]) == (question, answer)
+    shown = ask("parcel", "--pipeline", pipeline)
+    assert shown.exit_code == 0, shown.output
+    assert answer in shown.output
+
+
+def test_texts_that_would_command_the_terminal(pipeline: Path) -> None:
+    write(pipeline, [Document(content=HOSTILE, meta={"question": HOSTILE, "answer": HOSTILE})])
+    for options in ((), ("--json",)):
+        result = ask(HOSTILE, "--pipeline", pipeline, *options)
+        assert result.exit_code == 0, result.output
+        assert not set("\x1b\x07\u202e") & set(result.output)
+    assert json.loads(result.output)["answers"][0]["answer"] == HOSTILE
+
+
+@pytest.mark.parametrize("top_k", [0, -1])
+def test_no_answers_are_none_to_ask_for(pipeline: Path, top_k: int) -> None:
+    result = ask("q", "--pipeline", pipeline, "--top-k", top_k)
+    assert isinstance(result.exception, InputError)
+
+
+@pytest.mark.parametrize("precision", ["nan", "-1", "2", "inf"])
+def test_a_precision_that_is_no_share(pipeline: Path, precision: str) -> None:
+    write(pipeline, [Document(content="parcel")])
+    result = ask("parcel", "--pipeline", pipeline, "--precision", precision)
+    assert isinstance(result.exception, InputError), repr(result.exception)

@@ -1,0 +1,172 @@
+"""Starts commands and kills them: at a random moment, or just when a file or folder of a dangerous name appears."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+TESTS = Path(__file__).parent.parent
+ENVIRONMENT = {
+    "PYTHONPATH": os.pathsep.join([str(TESTS.parent), str(TESTS)]),
+    "OMP_NUM_THREADS": "1",  # more threads add in another order, and no two runs would be equal
+    "TOKENIZERS_PARALLELISM": "false",
+    "HAYSTACK_TELEMETRY_ENABLED": "false",
+    "HF_HUB_OFFLINE": "1",
+    "COLUMNS": "400",
+    "PYTHONUNBUFFERED": "1",
+}
+LONGEST = 120.0
+"""Seconds: a command that takes longer hangs."""
+
+
+@dataclass(frozen=True)
+class Moment:
+    """When a command is killed.
+
+    Attributes:
+        after: seconds since it began or, with `appears`, since that.
+        appears: a pattern of paths below the command's folder.
+    """
+
+    after: float
+    appears: str | None = None
+
+
+def moments(rng: random.Random, seconds: float, dangerous: Sequence[str]) -> Iterator[Moment]:
+    """Random moments for a command that takes so long unbroken; every third one at a dangerous step."""
+    while True:
+        yield Moment(rng.uniform(0, seconds))
+        yield Moment(rng.uniform(0, seconds))
+        if dangerous:
+            yield Moment(rng.expovariate(200), rng.choice(dangerous))
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended.
+
+    Attributes:
+        code: its exit status, negative for a signal.
+        out: its standard output.
+        err: its standard error.
+        seconds: how long it ran.
+    """
+
+    code: int
+    out: str
+    err: str
+    seconds: float
+
+    @property
+    def killed(self) -> bool:
+        return self.code == -signal.SIGKILL
+
+    @property
+    def refused(self) -> bool:
+        """With one message for the user, and not in another way."""
+        return self.code == 2 and self.err.count("Error:") == 1 and "Traceback" not in self.err
+
+    def __str__(self) -> str:
+        return f"exit {self.code}\n{self.out[-1500:]}\n{self.err[-3000:]}"
+
+
+class Running:
+    """A command under way."""
+
+    def __init__(self, zygote: subprocess.Popen[str], folder: Path, logs: Path) -> None:
+        self._zygote, self._folder, self._logs = zygote, folder, logs
+        self._pid = int(self._answer("pid"))
+        self._started = time.perf_counter()
+
+    def kill(self, sent: signal.Signals = signal.SIGKILL) -> Ended:
+        """Kill it, if it still runs."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self._pid, sent)
+        return self.wait()
+
+    def kill_at(self, moment: Moment) -> Ended:
+        """Wait for the moment, or for its end."""
+        while moment.appears is not None and self.lives and next(self._folder.glob(moment.appears), None) is None:
+            pass  # these steps last less than any sleep
+        time.sleep(moment.after)
+        return self.kill()
+
+    @property
+    def lives(self) -> bool:
+        if time.perf_counter() - self._started > LONGEST:
+            self.kill()
+            raise TimeoutError(f"a command took longer than {LONGEST:.0f} s")
+        return Path(f"/proc/{self._pid}/cwd").exists()  # a zombie has none
+
+    def wait(self) -> Ended:
+        """Wait for its end."""
+        while self.lives:
+            time.sleep(0.002)
+        code = int(self._answer("status"))
+        return Ended(code, self.out, (self._logs / "err").read_text(), time.perf_counter() - self._started)
+
+    @property
+    def out(self) -> str:
+        """What it has printed until now."""
+        return (self._logs / "out").read_text() if (self._logs / "out").exists() else ""
+
+    def _answer(self, name: str) -> str:
+        assert self._zygote.stdout is not None
+        return str(json.loads(self._zygote.stdout.readline())[name])
+
+
+class Commands:
+    """Starts commands, one at a time."""
+
+    def __init__(self, zygote: subprocess.Popen[str], logs: Path) -> None:
+        self._zygote, self._logs = zygote, logs
+
+    def start(self, folder: Path, *argv: str) -> Running:
+        """Start `ap-ranker` with these arguments in a folder."""
+        assert self._zygote.stdin is not None
+        logs = Path(tempfile.mkdtemp(dir=self._logs))
+        request = {"argv": argv, "cwd": str(folder), "out": str(logs / "out"), "err": str(logs / "err")}
+        self._zygote.stdin.write(json.dumps(request) + "\n")
+        self._zygote.stdin.flush()
+        return Running(self._zygote, folder, logs)
+
+    def run(self, folder: Path, *argv: str, moment: Moment | None = None) -> Ended:
+        """Run it to its end, or until it is killed."""
+        running = self.start(folder, *argv)
+        return running.wait() if moment is None else running.kill_at(moment)
+
+
+@contextmanager
+def commands() -> Iterator[Commands]:
+    """Commands of this tree."""
+    with tempfile.TemporaryDirectory() as logs:
+        zygote = subprocess.Popen(
+            [sys.executable, "-m", "crash.zygote"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=TESTS,
+            env={**os.environ, **ENVIRONMENT},
+        )
+        try:
+            assert zygote.stdout is not None
+            for line in zygote.stdout:
+                if line == "ready\n":
+                    break
+            else:
+                raise RuntimeError("the commands cannot be imported; the reason stands above")
+            yield Commands(zygote, Path(logs))
+        finally:
+            zygote.kill()
+            zygote.wait()

@@ -1,0 +1,78 @@
+"""What is in the files, read by the library's own means where a user would, and told apart bit by bit."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from ap_ranker.ranking.checkpoint import CARD, TOKENIZER, WEIGHTS, find_checkpoint, load_checkpoint
+from ap_ranker.ranking.encodings import Encodings, fingerprint
+from ap_ranker.ranking.precision import ReducedStates
+from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
+
+
+class LostError(AssertionError):
+    """Something that was there, or was promised, is not there."""
+
+
+def expect(held: bool, what: str) -> None:
+    """Raise `LostError` unless it holds."""
+    if not held:
+        raise LostError(what)
+
+
+def checkpoint(folder: Path) -> dict[str, Any]:
+    """A checkpoint that can be loaded, without how long it took to make."""
+    config, _, _ = load_checkpoint(find_checkpoint(folder))
+    expect((folder / CARD).is_file(), f"{folder.name} has its card")
+    described = json.loads(json.dumps(asdict(config)))
+    described["training"].pop("seconds", None)
+    sums = {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in (WEIGHTS, TOKENIZER)}
+    return {**described, **sums}
+
+
+def entries(folder: Path) -> set[str]:
+    """A store's documents, each as a text."""
+    store = BM25SDocumentStore(folder)
+    found = {json.dumps([one.content, one.meta], sort_keys=True) for one in store.filter_documents()}
+    store.close()
+    return found
+
+
+def search(folder: Path, query: str) -> list[tuple[str, float | None]]:
+    """What a store finds."""
+    store = BM25SDocumentStore(folder)
+    found = [(one.id, one.score) for one in store.bm25_retrieval(query, top_k=1000)]
+    store.close()
+    return sorted(found)
+
+
+def states(folder: Path, checkpoint_folder: Path, texts: Sequence[str]) -> dict[str, str]:
+    """A checksum of the encodings of each of those texts that have some."""
+    encodings = Encodings.open(folder, fingerprint(checkpoint_folder))
+    found = {text: encodings.states([text]) for text in texts}
+    return {text: _checksum(each) for text, each in found.items() if each}
+
+
+def _checksum(states: ReducedStates) -> str:
+    digest = hashlib.sha256()
+    for name, values in sorted(states.fields.items()):
+        digest.update(f"{name} {values.dtype} {tuple(values.shape)}".encode())
+        digest.update(values.numpy().tobytes())
+    return digest.hexdigest()
+
+
+def judged(file: Path) -> list[str]:
+    """The questions of a feedback file, line by line; half a line, which only a kill leaves, is none."""
+    found = []
+    lines = file.read_bytes().split(b"\n")
+    for number, line in enumerate(lines):
+        try:
+            found.append(json.loads(line)["question"])
+        except ValueError:
+            expect(number == len(lines) - 1, f"line {number + 1} of the feedback is whole")
+    return found

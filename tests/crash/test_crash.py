@@ -1,0 +1,21 @@
+"""A short slice of `make crash`."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from crash.run import crash, table
+
+
+def test_kills_and_full_disks() -> None:
+    seed = random.SystemRandom().randrange(10**6)
+    counts = crash(seed, kills=10, disks=2)
+    faults = [f"{name}: {fault}" for name, each in counts.items() for fault in each.lost]
+    assert not faults, f"seed {seed}\n{table(counts)}\n" + "\n".join(faults)
+    assert sum(each.kills for each in counts.values()) == 10, f"seed {seed}\n{table(counts)}"
+    for each in counts.values():
+        if each.skipped:
+            pytest.skip(f"no disk was filled, as nothing can be mounted here: {each.skipped}")
+    assert sum(each.disks for each in counts.values()) == 2

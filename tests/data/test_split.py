@@ -1,0 +1,171 @@
+"""Dev questions that do not flatter: users' own, and training sees neither their text nor a near copy."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ap_ranker.cli.data import read_training_data
+from ap_ranker.data.dataset import Answer, Dataset, Question
+from ap_ranker.data.feedback import add_feedback
+from ap_ranker.data.reader import read_dataset
+from ap_ranker.data.split import split_questions
+from ap_ranker.errors import InputError
+from ap_ranker.training.config import TrainingConfig
+from ap_ranker.training.sentences import with_answer_sentences
+
+
+def grams(text: str) -> set[str]:
+    plain = re.sub(r"[\W_]+", " ", text.casefold()).strip()
+    return {plain[start : start + 5] for start in range(len(plain) - 4)} or {plain or text.casefold()}
+
+
+def near(one: str, other: str) -> bool:
+    """Jaccard's coefficient of the two sets of five letters each, as the audit defines nearness."""
+    first, second = grams(one), grams(other)
+    return len(first & second) / len(first | second) >= 0.8
+
+
+def test_the_naive_nearness_tells_copies_from_others() -> None:
+    assert near("Where is my parcel, please, and when?", "where is my parcel please and when")
+    assert near("Ärger?", "ärger!")
+    assert not near("Where is my parcel?", "Where is my refund?")
+
+
+WORDS = ["parcel", "refund", "battery", "helmet", "subscription", "delivery", "garage", "invoice"]
+TEMPLATES = [
+    "where is my {}",
+    "Where is my {}?",
+    "the {} that I ordered from you last week has not arrived yet",
+    "the {} that I ordered from you last week has not arrived, yet!",
+    "can somebody help me with the {} of a friend",
+    "{}",
+]
+questions = st.builds(str.format, st.sampled_from(TEMPLATES), st.sampled_from(WORDS))
+
+
+@st.composite
+def faqs(draw: st.DrawFn) -> Dataset:
+    """A FAQ whose answers have stored questions, and what users asked; some of them as the FAQ itself does."""
+    stored = draw(st.lists(questions | st.just(""), min_size=2, max_size=8))
+    asked = draw(st.lists(st.tuples(questions, st.booleans()), min_size=2, max_size=25))
+    answers = [Answer(str(row), f"{text}\nAll about it. And more of {row}.") for row, text in enumerate(stored)]
+    users = [
+        Question(f"u{n}", text, (n % len(stored),) if answerable else ()) for n, (text, answerable) in enumerate(asked)
+    ]
+    own = [Question(f"s{row}", text, (row,), stored=True) for row, text in enumerate(stored) if text]
+    return Dataset("made up", answers, [*users, *own])
+
+
+def components(texts: list[str]) -> list[set[str]]:
+    """Texts that are near, near to those, and so on."""
+    groups: list[set[str]] = []
+    for text in texts:
+        linked = [group for group in groups if any(near(text, other) for other in group)]
+        groups = [group for group in groups if group not in linked] + [{text}.union(*linked)]
+    return groups
+
+
+@settings(max_examples=150, deadline=None)
+@given(data=faqs(), share=st.sampled_from([0.1, 0.25, 0.5, 0.9]), seed=st.integers(0, 5))
+def test_training_sees_no_dev_question(data: Dataset, share: float, seed: int) -> None:
+    users = {question.text.casefold() for question in data.questions if question.positives and not question.stored}
+    groups = [group & users for group in components([question.text.casefold() for question in data.questions])]
+    groups = [group for group in groups if group]
+    if len(groups) < 2:
+        with pytest.raises(InputError, match="made up: expected at least two different questions of users"):
+            split_questions(data, share, seed)
+        return
+    kept, held = split_questions(data, share, seed)
+    assert split_questions(data, share, seed) == (kept, held)
+    assert not any(question.stored for question in held.questions)
+    learnt = with_answer_sentences(kept).questions
+    for dev in held.questions:
+        assert not [question.text for question in learnt if near(question.text, dev.text)]
+
+    # Nothing is lost but the stored questions that were left out, and these are counted.
+    gone = [question for question in data.questions if question not in kept.questions + held.questions]
+    assert all(question.stored for question in gone)
+    assert kept.notes.total() == len(gone)
+    assert kept.answerable
+    assert held.answerable
+
+    # The share is met as nearly as whole groups allow.
+    size = len({question.text.casefold() for question in held.answerable})
+    wanted = min(max(1, round(share * len(users))), len(users) - 1)
+    assert size <= max(wanted, min(map(len, groups)))
+    assert wanted - size < max(map(len, groups))
+
+
+def test_a_share_of_different_questions_is_met_exactly() -> None:
+    texts = [f"{name} {word}" for name in ("lost", "broken", "stolen", "new", "old") for word in WORDS]
+    data = Dataset("d", [Answer("0", "a")], [Question(text, text, (0,)) for text in texts])
+    for share in (0.1, 0.25, 0.5):
+        assert len(split_questions(data, share, 1)[1].questions) == share * len(texts)
+
+
+FAQ = {
+    "answers.csv": "aid,question,answer\n"
+    + "".join(f'{n},Where is my {w}?,"It is there. {w} and all."\n' for n, w in enumerate(WORDS)),
+    "train.csv": "question,answer_ids\n" + "".join(f"where is my {w},{n}\n" for n, w in enumerate(WORDS)),
+}
+
+
+@pytest.fixture
+def faq_folder(tmp_path: Path) -> Path:
+    """A folder without dev questions; each user asked as the FAQ does."""
+    for name, text in FAQ.items():
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+def test_the_command_line_sets_users_questions_aside(faq_folder: Path) -> None:
+    training, dev = read_training_data(faq_folder, None, None, TrainingConfig(dev_share=0.25))
+    assert len(dev.questions) == 2
+    assert not any(question.stored for question in dev.questions)
+    assert training.notes["stored questions that are, or nearly, a dev question left out"] == 2
+    learnt = with_answer_sentences(training).questions
+    assert not [q.text for q in learnt for d in dev.questions if near(q.text, d.text)]
+    assert len(training.questions) == 2 * (len(WORDS) - 2)
+
+
+def test_too_few_questions(faq_folder: Path) -> None:
+    (faq_folder / "train.csv").write_text("question,answer_ids\nwhere is my parcel,0\nWhere is my parcel?,0\n")
+    with pytest.raises(InputError, match=r"train.csv: expected at least two different questions of users.*found 1"):
+        read_training_data(faq_folder, None, None, TrainingConfig())
+
+
+def test_data_with_dev_questions_of_its_own_is_left_as_it_is(faq_folder: Path) -> None:
+    (faq_folder / "dev.csv").write_text("question,answer_ids\nWhere is my parcel?,0\n")
+    training, dev = read_training_data(faq_folder, None, None, TrainingConfig())
+    assert training == read_dataset(faq_folder, "train")
+    assert [question.text for question in training.questions if question.stored] == [f"Where is my {w}?" for w in WORDS]
+    assert [question.text for question in dev.questions] == ["Where is my parcel?"]
+    with_sentences = with_answer_sentences(replace(training, withheld=frozenset()))
+    assert with_answer_sentences(training) == with_sentences
+
+
+def test_the_example_is_read_as_ever() -> None:
+    training, dev = read_training_data(ROOT / "examples" / "faq", None, None, TrainingConfig())
+    users = [question for question in training.questions if not question.stored]
+    stored = [question for question in training.questions if question.stored]
+    assert (len(users), len(stored), len(training.answers)) == (1680, 168, 168)
+    assert not training.withheld
+    assert dev.answerable
+
+
+def test_feedback_near_to_a_dev_question_is_not_learnt(tmp_path: Path) -> None:
+    data = Dataset("faq", [Answer("0", "It is free.")], [Question("a", "what is the price", (0,))])
+    dev = replace(data, questions=[Question("d", "how much is the delivery to an island", (0,))])
+    (tmp_path / "f.csv").write_text(
+        "question,answer,label\nHow much is the delivery to an island?!,It is free.,1\ncost,It is free.,1\n"
+    )
+    found = add_feedback(data, dev, tmp_path / "f.csv")
+    assert [question.text for question in found.questions] == ["what is the price", "cost"]
+    assert found.notes["judgements for dev questions left out"] == 1

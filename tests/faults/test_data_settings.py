@@ -1,0 +1,189 @@
+"""Settings that no training can use: refused wherever they come from, before anything is trained."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from ap_ranker.cli.main import app
+from ap_ranker.errors import InputError
+from ap_ranker.models.registry import MODELS, complete_options
+from ap_ranker.training.compare import Contender
+from ap_ranker.training.config import BOUNDS, TrainingConfig, read_config
+from ap_ranker.training.space import FIXED, read_space
+
+NUMBERS = {f.name: str(f.type).removesuffix(" | None") for f in fields(TrainingConfig)}
+NUMBERS = {name: kind for name, kind in NUMBERS.items() if kind in ("int", "float")}
+
+NONSENSE: dict[str, list[Any]] = {
+    "int": [-1, -(10**9), 10**30, 1.5, "3", True],
+    "float": [-1, -0.5, math.nan, math.inf, -math.inf, 10**30, 1e30, "0.1", True],
+}
+ALSO: dict[str, list[Any]] = {
+    "batch_size": [0],
+    "learning_rate": [0, 1e-400],
+    "encoder_learning_rate": [0],
+    "temperature": [0, 1e-30],
+    "epochs": [0],
+    "patience": [0],
+    "embedding_size": [0, 700_000],
+    "max_tokens": [0],
+    "dev_share": [0, 1, 2],
+    "dev_questions": [0],
+    "seed": [2**32],
+}
+CASES = [(name, value) for name, kind in NUMBERS.items() for value in [*NONSENSE[kind], *ALSO.get(name, [])]]
+
+
+def test_every_number_has_bounds_that_its_default_keeps() -> None:
+    assert set(BOUNDS) == set(NUMBERS)
+    for setting in fields(TrainingConfig):
+        if setting.name in BOUNDS and setting.default is not None:
+            assert not BOUNDS[setting.name].violated(setting.default), setting.name  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("name", "value"), CASES)
+def test_a_setting_out_of_bounds(tmp_path: Path, name: str, value: object) -> None:
+    with pytest.raises(InputError, match=f"Expected {name} ") as from_a_program:
+        TrainingConfig(**{name: value})  # type: ignore[arg-type]
+    (tmp_path / "c.yaml").write_text(yaml.safe_dump({name: value}))
+    with pytest.raises(InputError) as from_a_file:
+        read_config(tmp_path / "c.yaml", {})
+    assert str(from_a_file.value).removeprefix(f"{tmp_path / 'c.yaml'}: ") == str(from_a_program.value)
+    if name not in FIXED:
+        (tmp_path / "s.yaml").write_text(yaml.safe_dump({name: [value]}))
+        with pytest.raises(InputError, match=rf"s.yaml, {name}: Expected {name} "):
+            read_space(tmp_path / "s.yaml", TrainingConfig())
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("train", "--epochs", "-1"),
+        ("train", "--epochs", "999999999"),
+        ("train", "--seed", "-1"),
+        ("train", "--seed", str(10**30)),
+        ("tune", "--space", "space.yaml", "--seed", "-1"),
+        ("compare", "--models", "ap-cnn", "--test", "faq.csv", "--epochs", "-1"),
+    ],
+)
+def test_the_command_line_says_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "faq.csv").write_text("question,answer\nwhere,there\nwhen,now\n")
+    (tmp_path / "space.yaml").write_text("batch_size: [8, 16]\n")
+    result = CliRunner().invoke(app, [arguments[0], "faq.csv", "--output", "out", *arguments[1:]])
+    assert isinstance(result.exception, InputError), result.output
+    assert f"Expected {arguments[-2].removeprefix('--')} " in str(result.exception)
+    assert not (tmp_path / "out").exists()
+
+
+NO_OPTION: dict[type, list[Any]] = {int: [-1, 10**9], float: [-1.0, math.nan, math.inf, -math.inf, 1e30]}
+OPTIONS = [
+    (model, name, value)
+    for model, spec in MODELS.items()
+    for name, option in spec.options.items()
+    for value in NO_OPTION.get(type(option.default), [])
+]
+
+
+@pytest.mark.parametrize(("model", "name", "value"), OPTIONS)
+def test_an_option_of_a_model_out_of_bounds(tmp_path: Path, model: str, name: str, value: object) -> None:
+    message = f"{model}: option '{name}' must be"
+    with pytest.raises(InputError, match=message):
+        complete_options(model, {name: value})
+    with pytest.raises(InputError, match=message):
+        TrainingConfig(model, options={name: value})
+    with pytest.raises(InputError, match=message):
+        Contender.parse(f"{model}:{name}={yaml.safe_dump(value).split()[0]}")
+    (tmp_path / "s.yaml").write_text(yaml.safe_dump({f"options.{name}": [value]}))
+    with pytest.raises(InputError, match=message):
+        read_space(tmp_path / "s.yaml", TrainingConfig(model))
+
+
+def test_dropout_and_sizes() -> None:
+    for value in (1, 1.0, 2):
+        with pytest.raises(InputError, match="option 'dropout' must be below 1, found"):
+            complete_options("ap-cnn", {"dropout": value})
+    with pytest.raises(InputError, match="option 'filters' must be above 0, found 0"):
+        complete_options("ap-cnn", {"filters": 0})
+    assert complete_options("ap-cnn", {"dropout": 0, "filters": 1}) is not None
+    for model in MODELS:
+        assert complete_options(model, complete_options(model, {})) is not None, "the defaults are within their bounds"
+
+
+def laughs(depth: int) -> str:
+    """Ten lines of aliases of aliases, which stand for ten to the power of ten values."""
+    lines = ["a0: &a0 [lol, lol, lol, lol, lol, lol, lol, lol, lol, lol]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, depth)]
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (laughs(10), "at most 10,000 values with aliases written out, found more"),
+        (
+            "base: &b {a: 1}\n" + "".join(f"l{n}: &l{n} {{<<: [{', '.join(['*b'] * 200)}]}}\n" for n in range(60)),
+            "at most 10,000 values",
+        ),
+        ("options: &a [*a]\n", "an alias|one of a value that contains it"),
+        ("options: &a {b: *a}\n", "one of a value that contains it"),
+        ("a: " + "[" * 5_000, "expected settings in YAML, found them nested too deeply"),
+        ("# " + "x" * 100_000, "a file of settings of at most 65,536 bytes, found more"),
+        ("epochs: 3\nseed: 1\nepochs: 5\n", "expected each name once, found 'epochs' again in line 3"),
+        ("options: {filters: 3, filters: 4}\n", "expected each name once, found 'filters' again in line 1"),
+        ("seed: " + "9" * 5_000 + "\n", "expected settings in YAML"),
+        ("seed: 2024-99-99\n", "expected settings in YAML"),
+        ("seed: !!int ''\n", "expected settings in YAML"),
+        ("seed: !!bool maybe\n", "expected settings in YAML"),
+        ("seed: !!timestamp maybe\n", "expected settings in YAML"),
+        ("seed: !!python/object/apply:os.getcwd []\n", "expected settings in YAML"),
+        ("? [a]\n: 1\n", "settings"),
+        ("seed: 1\0\n", "line 1: expected UTF-8 text, found a NUL character"),
+        ("5: 1\n", "Unknown setting 5"),
+        ("model: [ap-cnn]\n", "Expected model to be of type str"),
+        ("segmenter: 3\n", "Expected segmenter to be of type str"),
+    ],
+)
+def test_files_of_settings_that_are_none(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "c.yaml").write_text(text)
+    began = time.monotonic()
+    with pytest.raises(InputError, match=message) as caught:
+        read_config(tmp_path / "c.yaml", {})
+    assert time.monotonic() - began < 5
+    assert str(tmp_path / "c.yaml") in str(caught.value)
+    assert len(str(caught.value)) < 100_000
+
+
+def test_bytes_that_are_no_utf8(tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_bytes(b"seed: 1\nmodel: \xff\n")
+    with pytest.raises(InputError, match=r"c.yaml, line 2: expected UTF-8 text, found the byte 0xff"):
+        read_config(tmp_path / "c.yaml", {})
+
+
+@pytest.mark.parametrize("place", ["/dev/zero", "."])
+def test_what_is_no_file_of_settings(place: str) -> None:
+    with pytest.raises(InputError, match=r"expected a file, found a (device|folder)"):
+        read_config(Path(place), {})
+
+
+@pytest.mark.parametrize("value", ["[", "{a", "9" * 5_000, "&a [*a]"])
+def test_a_contender_whose_option_is_no_yaml(value: str) -> None:
+    with pytest.raises(InputError):
+        Contender.parse(f"ap-cnn:filters={value}")
+
+
+def test_aliases_are_understood(tmp_path: Path) -> None:
+    """As `examples/small_data/methods.yaml` has them."""
+    (tmp_path / "c.yaml").write_text("options: &o {filters: 7}\n<<: {epochs: 3}\n")
+    config = read_config(tmp_path / "c.yaml", {})
+    assert (config.options, config.epochs) == ({"filters": 7}, 3)

@@ -1,0 +1,83 @@
+"""What the fuzzer found that no other test had asked for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import TEXTS, write_checkpoint
+
+from ap_ranker.data.audit.fix import fix
+from ap_ranker.data.faq import read_faq
+from ap_ranker.data.reader import read_dataset
+from ap_ranker.data.tables import read_table
+from ap_ranker.errors import InputError
+from ap_ranker.ranking.encode import encode_corpus
+from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.text.vectors import read_vectors
+from ap_ranker.training.config import read_config
+
+
+@pytest.mark.parametrize(
+    ("read", "name"),
+    [
+        (read_table, "a.csv"),
+        (read_table, "a.jsonl.gz"),
+        (read_vectors, "a.txt"),
+        (lambda path: read_config(path, {}), "a.yaml"),
+    ],
+)
+def test_a_name_that_leads_nowhere_is_one_message(read: Callable[[Path], object], name: str, tmp_path: Path) -> None:
+    (tmp_path / name).symlink_to(name)
+    for path in (tmp_path / name, tmp_path / ("x" * 300 + name), tmp_path / f"\0{name}"):
+        with pytest.raises(InputError, match="expected a file, found a name that cannot be used") as error:
+            read(path)
+        assert len(str(error.value)) < 1_000
+
+
+@pytest.mark.parametrize("character", ["\x1b", "\x00", "\ufffe"])
+def test_settings_with_a_character_that_yaml_forbids(character: str, tmp_path: Path) -> None:
+    path = tmp_path / "settings.yaml"
+    path.write_text(f"model: ap-{character}cnn\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"settings\.yaml"):
+        read_config(path, {})
+
+
+@pytest.mark.parametrize("read", [read_faq, lambda path: read_dataset(path, "train")])
+def test_headers_that_are_texts_are_shortened(read: Callable[[Path], object], tmp_path: Path) -> None:
+    path = tmp_path / "train.csv"
+    path.write_text(f"{'word ' * 40_000},b\n1,2\n")
+    with pytest.raises(InputError, match=r"train\.csv") as error:
+        read(path)
+    assert len(str(error.value)) < 1_000
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".jsonl"])
+def test_fix_keeps_fields_that_only_later_records_have(suffix: str, tmp_path: Path) -> None:
+    """Of the first record nothing is left, so the second one decides what a reader of the copy expects."""
+    records = [
+        {"question": "Where?", "answer": ""},
+        {"question": "Where?", "answer": "There.", "topic": "places"},
+        {"question": "When?", "answer": "Now."},
+    ]
+    path, output = tmp_path / "a.jsonl", tmp_path / f"fixed{suffix}"
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    fix(path, output)
+    assert [row.fields for row in read_table(output).rows] == [{"topic": "", **record} for record in records[1:]]
+
+
+@pytest.mark.parametrize("value", [-1, 10**6])
+def test_encodings_of_words_that_the_checkpoint_lacks(value: int, tmp_path: Path) -> None:
+    """An AP-CNN's states are token ids."""
+    checkpoint = write_checkpoint("ap-cnn", tmp_path / "checkpoint")
+    encode_corpus(checkpoint, TEXTS, tmp_path / "encodings", device="cpu")
+    [path] = tmp_path.glob("encodings/*/ids.npy")
+    ids = np.load(path)
+    ids[0] = value
+    np.save(path, ids)
+    ranker = Ranker.from_pretrained(checkpoint, "cpu", encodings=tmp_path / "encodings")
+    with pytest.raises(InputError, match="a damaged shard: expected ids of"):
+        ranker.rank("Where is my parcel?", TEXTS)

@@ -1,0 +1,83 @@
+"""Encodings of one precision, a cache of another: every score is the plain one's, whatever comes from where."""
+
+from __future__ import annotations
+
+from itertools import permutations
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+import torch
+from conftest import TEXTS, write_checkpoint
+from torch import Tensor
+
+from ap_ranker.ranking.cache import EncodingCache, _Table
+from ap_ranker.ranking.encode import encode_corpus
+from ap_ranker.ranking.precision import Precision, ReducedStates
+from ap_ranker.ranking.ranker import Ranker
+
+ANSWERS = [*TEXTS, "", "battery", "the original battery " * 9, TEXTS[1]]
+TOLERANCE = {Precision.float32: 1e-5, Precision.float16: 5e-3, Precision.int8: 5e-2}
+"""How far a score may move, as a share of the spread of the scores."""
+
+
+@pytest.mark.parametrize("name", ["ap-bilstm", "qa-cnn", "hyperqa"])  # token states, a vector, one that is not rounded
+@pytest.mark.parametrize(("stored", "cached"), permutations(Precision, 2))
+def test_unequal_precisions(name: str, stored: Precision, cached: Precision, tmp_path: Path) -> None:
+    folder = write_checkpoint(name, tmp_path / "c")
+    expected = Ranker.from_pretrained(folder, "cpu").score(TEXTS[0], ANSWERS)
+    encode_corpus(folder, ANSWERS[::2], tmp_path / "e", precision=stored, device="cpu")
+    ranker = Ranker.from_pretrained(folder, "cpu", cache=EncodingCache(10**7, cached), encodings=tmp_path / "e")
+    coarser = max(stored, cached, key=TOLERANCE.__getitem__) if ranker.model.rounds else Precision.float32
+    tolerance = TOLERANCE[coarser] * (float(expected.max() - expected.min()) + 1)
+    for answers in (slice(0, 1), slice(None), slice(None)):  # from disk alone, mixed with new ones, all from the cache
+        found = ranker.score(TEXTS[0], ANSWERS[answers])
+        assert torch.allclose(found, expected[answers], rtol=0, atol=tolerance)
+    assert ranker.cache is not None
+    assert ranker.cache.count(ANSWERS) == len(ANSWERS)
+
+
+def states_of(numbers: list[float]) -> ReducedStates:
+    values = torch.tensor(numbers)
+    tokens = values[:, None, None].expand(-1, 3, 4)
+    return ReducedStates({"tokens": tokens, "vector": values[:, None].expand(-1, 2)}, torch.full((len(numbers),), 3))
+
+
+@pytest.mark.parametrize("precision", Precision)
+def test_a_cache_keeps_its_own_precision(precision: Precision) -> None:
+    cache = EncodingCache(10**6, precision)
+    expected = states_of([1.0, 2.0, 3.0]).restored(torch.device("cpu"))
+    for text, given in zip("abc", Precision, strict=True):
+        cache.put([text], ReducedStates.of(expected["abc".index(text)][None], given))
+    found = cache.states(["a", "b", "c"])
+    assert found is not None
+    assert {value.dtype for name, value in found.fields.items() if "." not in name} == {getattr(torch, precision)}
+    assert torch.allclose(found.restored(torch.device("cpu")).vector, expected.vector, rtol=1e-2)
+
+
+def test_what_could_not_be_written_is_not_there() -> None:
+    """An entry shows when its rows are written; a failure on the way costs neither rows nor bytes."""
+    cache = EncodingCache(10**6)
+    cache.put(["old"], states_of([7.0]))
+    rows, pages = cache._rows._next, cache._pages._next
+    write = _Table.write
+
+    def fail(table: _Table, at: object, fields: dict[str, Tensor]) -> None:
+        assert cache._entries.keys() == {"old"}  # not before the rows are written
+        if "tokens" in fields:
+            raise MemoryError
+        write(table, at, fields)
+
+    for _ in range(5):
+        with patch.object(_Table, "write", fail), pytest.raises(MemoryError):
+            cache.put(["x", "y"], states_of([1.0, 2.0]))
+    assert cache.count(["x", "y"]) == 0
+    assert cache.states(["x"]) is None
+    assert cache.info().entries == 1
+    before = cache.info().bytes
+    cache.put(["x", "y"], states_of([1.0, 2.0]))
+    assert (cache._rows._next, cache._pages._next) == (rows + 2, pages + 2)
+    assert cache.info().bytes == 3 * before - 2 * (len("old") - len("x"))
+    found = cache.states(["y", "old", "x"])
+    assert found is not None
+    assert found.fields["vector"][:, 0].tolist() == [2.0, 7.0, 1.0]

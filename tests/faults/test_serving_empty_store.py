@@ -1,0 +1,77 @@
+"""A pipeline of which nobody filled the store says so, in plain Hayhooks, too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from conftest import ROOT, TEXTS
+
+pytest.importorskip("hayhooks", reason="the extra serve is not installed")
+
+from fastapi import FastAPI
+from hayhooks import YAMLPipelineWrapper
+from hayhooks.server.pipelines.registry import registry
+from hayhooks.server.utils.deploy_utils import add_pipeline_api_route
+from haystack import Document, Pipeline
+from starlette.testclient import TestClient
+
+from ap_ranker.errors import InputError
+from haystack_integrations.components.retrievers.ap_ranker import BM25SRetriever
+from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
+
+
+@pytest.fixture(params=[None, "index"])
+def pipeline(request: pytest.FixtureRequest, tmp_path: Path, checkpoint: Path) -> Path:
+    """`pipelines/faq_search.yaml`, as it is and with a folder that is not there yet."""
+    declared: dict[str, Any] = yaml.safe_load((ROOT / "pipelines" / "faq_search.yaml").read_text())
+    parts = declared["components"]
+    parts["ranker"]["init_parameters"]["model"] = str(checkpoint)
+    if request.param:
+        parts["retriever"]["init_parameters"]["document_store"]["init_parameters"] = {"path": str(tmp_path / "index")}
+    path = tmp_path / "faq_search.yaml"
+    path.write_text(yaml.safe_dump(declared))
+    return path
+
+
+def deployed(path: Path) -> tuple[TestClient, YAMLPipelineWrapper]:
+    wrapper = YAMLPipelineWrapper.from_file(path)
+    wrapper.setup()
+    registry.remove(path.stem)
+    registry.add(path.stem, wrapper)
+    app = FastAPI()
+    add_pipeline_api_route(app, path.stem, wrapper)
+    return TestClient(app), wrapper
+
+
+def test_plain_hayhooks_says_how_to_fill_the_store(pipeline: Path) -> None:
+    client, _ = deployed(pipeline)
+    response = client.post("/faq_search/run", json={"query": TEXTS[0]})
+    assert response.status_code == 500
+    assert "expected documents in the store" in response.json()["detail"]
+    assert "ap-ranker index" in response.json()["detail"]
+
+
+def test_a_store_that_holds_documents_may_find_none(pipeline: Path) -> None:
+    client, wrapper = deployed(pipeline)
+    store = wrapper.pipeline.get_component("retriever").document_store
+    store.write_documents([Document(content="Open the tracking link.")])
+    response = client.post("/faq_search/run", json={"query": "zebra"})
+    assert (response.status_code, response.json()["result"]) == (200, {"ranker": {"documents": []}})
+    found = client.post("/faq_search/run", json={"query": "tracking"}).json()["result"]["ranker"]["documents"]
+    assert [document["content"] for document in found] == ["Open the tracking link."]
+
+
+async def test_at_once_and_in_a_thread(pipeline: Path) -> None:
+    retriever = Pipeline.loads(pipeline.read_text()).get_component("retriever")
+    with pytest.raises(InputError, match="expected documents in the store"):
+        retriever.run(query="parcel")
+    with pytest.raises(InputError, match="expected documents in the store"):
+        await retriever.run_async(query="parcel")
+
+
+def test_a_program_may_ask_before_it_writes() -> None:
+    """As of `InMemoryBM25Retriever`, for which it is a drop-in; only files cannot write later."""
+    assert BM25SRetriever(BM25SDocumentStore()).run(query="parcel") == {"documents": []}

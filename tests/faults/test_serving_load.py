@@ -1,0 +1,47 @@
+"""Many users, idle connections beside them, and a SIGTERM while they ask: nothing fails, nothing is cut or lost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+import yaml
+from conftest import ROOT, TEXTS, imported
+
+pytest.importorskip("hayhooks", reason="the extra serve is not installed")
+
+
+@pytest.fixture(scope="module")
+def script() -> Iterator[ModuleType]:
+    with imported(ROOT / "examples" / "serve_load" / "run.py") as module:
+        yield module
+
+
+@pytest.fixture
+def options(tmp_path: Path, checkpoint: Path, faq: Path) -> list[str]:
+    declared = yaml.safe_load((ROOT / "pipelines" / "faq_search.yaml").read_text())
+    declared["components"]["ranker"]["init_parameters"]["model"] = str(checkpoint)
+    (tmp_path / "search.yaml").write_text(yaml.safe_dump(declared))
+    return ["--documents", str(faq), "--pipeline", str(tmp_path / "search.yaml")]
+
+
+def test_twenty_users_idle_connections_and_the_end(script: ModuleType, options: list[str]) -> None:
+    found = script.measure(options, TEXTS, 20, 3.0, idle_connections=20, stop=True)
+    assert found.errors == {}
+    assert found.requests > 100
+    assert found.clicks > 10
+    assert (found.idle, found.stopped) == (20, True)
+    assert found.seconds < 3 + 10
+
+
+def test_what_goes_wrong_is_counted(script: ModuleType, tmp_path: Path) -> None:
+    """Clicks that were acknowledged and are not in the file."""
+    file = tmp_path / "feedback.jsonl"
+    lines: list[dict[str, Any]] = [{"visit": "a", "question": "q", "label": label} for label in (0, 1)]
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines[:1]))
+    asked = SimpleNamespace(judged=[("a", "q", 0), ("a", "q", 0), ("a", "q", 1), ("b", "q", 0)])
+    assert script.lost_clicks(asked, file) == 2

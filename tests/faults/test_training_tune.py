@@ -1,0 +1,64 @@
+"""A search for settings beside another one, after a kill, and on a disk that is full."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+
+pytest.importorskip("optuna", reason="the extra tune is not installed")
+
+from conftest import TEXTS
+
+from ap_ranker.data.dataset import Answer, Dataset, Question
+from ap_ranker.errors import InputError
+from ap_ranker.files import WriteError
+from ap_ranker.training import tune as module
+from ap_ranker.training.config import TrainingConfig
+from ap_ranker.training.space import Choice
+from ap_ranker.training.tune import Search, tune
+
+DATA = Dataset(
+    "pairs",
+    [Answer(str(i), text) for i, text in enumerate(TEXTS[1::2])],
+    [Question(str(i), text, (i,)) for i, text in enumerate(TEXTS[0::2])],
+)
+CONFIG = TrainingConfig("ap-cnn", {"filters": 4}, epochs=1, batch_size=4, embedding_size=4)
+
+
+def search(output: Path, trials: int = 1) -> Search:
+    return tune(DATA, DATA, {"learning_rate": Choice((0.01, 0.02))}, output, CONFIG, trials=trials, device="cpu")
+
+
+def test_two_searches_in_one_folder(tmp_path: Path) -> None:
+    refused: list[str] = []
+
+    def another(*_: object) -> None:
+        with pytest.raises(InputError, match="found one that is searching there") as raised:
+            search(tmp_path / "out", 9)
+        refused.append(str(raised.value))
+
+    with patch.object(module, "_draw", lambda *_: another() or {}):
+        assert len(search(tmp_path / "out").trials) == 1
+    assert len(refused) == 1
+
+
+def test_what_cannot_be_written_ends_the_search(tmp_path: Path) -> None:
+    """Settings are not to blame for a full disk: such a trial counted as failed, and so did all that followed."""
+    full = WriteError("c: cannot be written (No space left on device).")
+    with patch.object(module, "train", side_effect=full), pytest.raises(WriteError, match="No space left"):
+        search(tmp_path / "out", 3)
+    assert [trial.number for trial in search(tmp_path / "out", 2).trials] == [2, 3]
+    log = patch.object(module.JournalFileBackend, "append_logs", side_effect=OSError(28, "No space left on device"))
+    with log, pytest.raises(WriteError, match=r"trials\.log: cannot be written \(No space left on device\)"):
+        search(tmp_path / "out", 3)
+
+
+def test_a_killed_search_keeps_nobody_waiting(tmp_path: Path) -> None:
+    search(tmp_path / "out")
+    (tmp_path / "out" / "trials.log.lock").symlink_to("trials.log")
+    started = time.perf_counter()
+    assert len(search(tmp_path / "out", 2).trials) == 2
+    assert time.perf_counter() - started < 20  # optuna takes a lock for a dead one's after 30
