@@ -32,7 +32,7 @@ class WriteError(InputError):
 
 
 @contextmanager
-def written_aside(folder: Path) -> Iterator[Path]:
+def atomic_directory(folder: Path) -> Iterator[Path]:
     """A new folder beside `folder` that takes its place when the block ends, and vanishes if it fails.
 
     At no moment is there neither the old folder nor the new one; see `restore` for file systems that cannot do that.
@@ -48,7 +48,7 @@ def written_aside(folder: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def written_whole(path: Path) -> Iterator[Path]:
+def atomic_file(path: Path) -> Iterator[Path]:
     """A file beside `path` that takes its place when the block ends, and vanishes if it fails.
 
     Raises:
@@ -65,13 +65,13 @@ def written_whole(path: Path) -> Iterator[Path]:
             _sync(target.parent)
 
 
-def write_whole(path: Path, text: str) -> None:
+def write_text_atomically(path: Path, text: str) -> None:
     """Write a text file whole or not at all.
 
     Raises:
         WriteError: it cannot be written.
     """
-    with written_whole(path) as draft:
+    with atomic_file(path) as draft:
         draft.write_text(text, encoding="utf-8")
 
 

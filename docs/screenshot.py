@@ -18,10 +18,10 @@ import typer
 from PIL import Image
 from playwright.sync_api import sync_playwright
 
-from ap_ranker.cli.mistakes import mistakes_reported
+from ap_ranker.cli.errors import report_user_errors
 from ap_ranker.cli.options import SEARCH_PIPELINE, SearchPipeline
 from ap_ranker.errors import InputError
-from ap_ranker.files import written_whole
+from ap_ranker.files import atomic_file
 from ap_ranker.serving.process import served
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -60,7 +60,7 @@ def take(address: str, question: str, output: Path, *, width: int, height: int, 
         first.get_by_role("button", name="Which words counted?").click()
         first.locator(".heat b").first.wait_for()
         page.evaluate("document.activeElement.blur(); window.scrollTo(0, 0)")
-        with written_whole(output) as draft:
+        with atomic_file(output) as draft:
             shot = Image.open(BytesIO(page.screenshot())).convert("RGB")
             shot.quantize(COLOURS).save(draft, format="png", optimize=True)
         browser.close()
@@ -76,7 +76,7 @@ def command(
     dark: Annotated[bool, typer.Option("--dark", help="As for a user who prefers dark colours.")] = False,
 ) -> None:
     """Serve the FAQ, ask, take the picture, end the server."""
-    with mistakes_reported(), tempfile.TemporaryDirectory() as folder:
+    with report_user_errors(), tempfile.TemporaryDirectory() as folder:
         options = {"--documents": documents, "--pipeline": pipeline, "--feedback": Path(folder) / "feedback.jsonl"}
         with served(*(str(part) for option in options.items() for part in option)) as server:
             take(server.address, question, output, width=width, height=height, dark=dark)

@@ -1,4 +1,4 @@
-"""What does an encoded answer cost, by model and precision?
+"""What does an encoded answer cost, by model and dtype?
 
 python examples/bytes_per_answer.py DATA      # a file or folder with answers, as `ap-ranker evaluate` reads it
 
@@ -15,7 +15,7 @@ from ap_ranker.data.reader import read_dataset
 from ap_ranker.evaluation.markdown import markdown_table
 from ap_ranker.models.registry import MODELS, build_model, complete_options
 from ap_ranker.models.spec import Inputs
-from ap_ranker.ranking.precision import Precision, ReducedStates, is_per_token
+from ap_ranker.ranking.quantization import QuantizedStates, StateDtype, is_per_token
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.tokenizer import WordTokenizer
 
@@ -23,7 +23,7 @@ ANSWERS = 500
 EMBEDDING_SIZE, MAX_TOKENS = 100, 200  # the defaults of `ap-ranker train`
 
 
-def size(states: ReducedStates) -> int:
+def size(states: QuantizedStates) -> int:
     """Bytes without padding."""
     tokens = int(states.lengths.sum())
     return sum(
@@ -40,16 +40,16 @@ def main() -> None:
     for name in MODELS:
         inputs = Inputs(tokenizer.words, EMBEDDING_SIZE, MAX_TOKENS)
         ranker = Ranker(build_model(name, inputs, complete_options(name, {})), tokenizer)
-        totals = dict.fromkeys(Precision, 0)
+        totals = dict.fromkeys(StateDtype, 0)
         with torch.inference_mode():
             for _, states in ranker.answer_states(texts):
-                for precision in Precision:
-                    totals[precision] += size(ranker.reduced(states, precision))
+                for dtype in StateDtype:
+                    totals[dtype] += size(ranker.reduced(states, dtype))
         rows.append((name, [total / len(texts) for total in totals.values()]))
     words = sum(len(text.split()) for text in texts) / len(texts)
     sys.stdout.write(f"{len(texts)} answers of {words:.0f} words, bytes each\n\n")
     lines = [[f"`{name}`", *(f"{each:,.0f}" for each in sizes)] for name, sizes in sorted(rows, key=lambda row: row[1])]
-    sys.stdout.write(markdown_table(["model", *Precision], lines) + "\n")
+    sys.stdout.write(markdown_table(["model", *StateDtype], lines) + "\n")
 
 
 if __name__ == "__main__":

@@ -126,7 +126,7 @@ class FineTunedBiEncoder(Peer):
         from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer
         from sentence_transformers import SentenceTransformerTrainingArguments as Arguments
         from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
-        from sentence_transformers.training_args import BatchSamplers
+        from sentence_transformers.base.sampler import BatchSamplers
 
         self.model = SentenceTransformer(str(self.encoder))
         pairs = [(question.text, data.answers[row].text) for question in data.answerable for row in question.positives]

@@ -18,7 +18,7 @@ from ap_ranker.text.subwords import AnyTokenizer
 from ap_ranker.text.tokenizer import WordTokenizer
 from ap_ranker.training.compare import Contender
 from ap_ranker.training.config import TrainingConfig
-from ap_ranker.training.start import read_encoder
+from ap_ranker.training.initialize import read_encoder
 from haystack_integrations.components.rankers.ap_ranker.ranker import AnswerRanker
 from haystack_integrations.components.retrievers.ap_ranker.bm25s import BM25SRetriever
 from haystack_integrations.document_stores.ap_ranker.bm25s import BM25SDocumentStore

@@ -14,7 +14,7 @@ from ap_ranker.cli.console import Console
 from ap_ranker.cli.data import read_training_data
 from ap_ranker.cli.options import Device, whole_numbers
 from ap_ranker.errors import InputError
-from ap_ranker.files import write_whole
+from ap_ranker.files import write_text_atomically
 
 if TYPE_CHECKING:
     from ap_ranker.benchmark.report import Benchmark, TextTable
@@ -86,9 +86,9 @@ def benchmark(
     for note in result.notes:
         console.print(note, highlight=False, markup=False)
     if json_file:
-        write_whole(json_file, result.to_json())
+        write_text_atomically(json_file, result.to_json())
     if table_file:
-        write_whole(table_file, markdown(result))
+        write_text_atomically(table_file, markdown(result))
     if plot:
         _plot(result, plot)
 

@@ -14,14 +14,14 @@ from ap_ranker.cli.console import Console
 from ap_ranker.cli.options import Answers, Device
 from ap_ranker.cli.plot import check_plotting, plot_reliability
 from ap_ranker.errors import InputError
-from ap_ranker.files import restore, write_whole
+from ap_ranker.files import restore, write_text_atomically
 from ap_ranker.ranking.calibration import FUSED, MODEL, key
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ap_ranker.data.dataset import Dataset
-    from ap_ranker.evaluation.calibration import Firsts, Rankings
+    from ap_ranker.evaluation.calibration import Rankings, TopAnswers
     from ap_ranker.ranking.calibration import Calibration
 
 console = Console(soft_wrap=True)
@@ -52,8 +52,8 @@ def calibrate(
 
     from ap_ranker.data.faq import Match
     from ap_ranker.data.reader import read_dataset
-    from ap_ranker.evaluation.calibration import HIDDEN_SHARE, calibration_error, firsts, fit, rank, reliability
-    from ap_ranker.ranking.checkpoint import CARD, read_config, write_config
+    from ap_ranker.evaluation.calibration import HIDDEN_SHARE, calibration_error, fit, rank, reliability, top_answers
+    from ap_ranker.ranking.checkpoint import CARD, read_checkpoint_config, write_checkpoint_config
     from ap_ranker.ranking.ranker import Ranker
     from ap_ranker.training.calibration_card import calibration_text, card_with_calibration
 
@@ -84,7 +84,7 @@ def calibrate(
     fits = {kind: fit(rankings, wished) for kind, rankings in ranked["dev"].items()}
     report: dict[str, Any] = {}
     for split, rankings_of in ranked.items():
-        given = {kind: firsts(fits[kind], rankings) for kind, rankings in rankings_of.items()}
+        given = {kind: top_answers(fits[kind], rankings) for kind, rankings in rankings_of.items()}
         fitted = ", fitted to them" if split == "dev" else ""
         title = f"{len(data[split].questions):,} questions of {data[split].name}{fitted}"
         report[split] = _print(title, fits, given, wished)
@@ -93,13 +93,13 @@ def calibrate(
         curves = {f"{SCORES[kind]}, ECE {calibration_error(each):.3f}": each for kind, each in bins.items()}
         plot_reliability(curves, title, plot)
     if json_file:
-        write_whole(json_file, json.dumps(report, indent=2) + "\n")
+        write_text_atomically(json_file, json.dumps(report, indent=2) + "\n")
     made = all(question.positives for question in data[split].questions)
     measured = title + ("; each counts once more with its right answers hidden" if made else "")
     card = card_with_calibration(checkpoint, calibration_text(measured, SCORES, report[split]))
-    write_config(checkpoint, replace(read_config(checkpoint), calibration=fits))
+    write_checkpoint_config(checkpoint, replace(read_checkpoint_config(checkpoint), calibration=fits))
     if card is not None:
-        write_whole(checkpoint / CARD, card)
+        write_text_atomically(checkpoint / CARD, card)
     written = "config.json" if card is None else f"config.json and {CARD}"
     console.print(f"Wrote the calibration into {escape(str(checkpoint))}: {written}.", highlight=False)
 
@@ -132,7 +132,7 @@ def _with_unanswerable(rankings: dict[str, Rankings], dataset: Dataset, share: f
 
 
 def _print(
-    title: str, fits: Mapping[str, Calibration], given: Mapping[str, Firsts], wished: list[float]
+    title: str, fits: Mapping[str, Calibration], given: Mapping[str, TopAnswers], wished: list[float]
 ) -> dict[str, Any]:
     """Print what the thresholds do to these questions, and return it."""
     from dataclasses import asdict
@@ -143,8 +143,8 @@ def _print(
     for column in ("ranked by", "wished precision", "threshold", "precision", "answered", "unanswerable rejected"):
         table.add_column(column, justify="left" if column == "ranked by" else "right")
     report: dict[str, Any] = {}
-    for kind, firsts in given.items():
-        bins = reliability(firsts)
+    for kind, top_answers in given.items():
+        bins = reliability(top_answers)
         report[kind] = {"calibration_error": calibration_error(bins), "reliability": [asdict(each) for each in bins]}
         limits: dict[str, float | None] = {"-": 0.0}
         limits |= {key(value): fits[kind].threshold(value) for value in wished}
@@ -154,7 +154,7 @@ def _print(
             if least is None:
                 table.add_row(name, value, "not reached", end_section=last)
                 continue
-            found = outcome(firsts, least)
+            found = outcome(top_answers, least)
             report[kind].setdefault("thresholds", {})[value] = {"threshold": least, **asdict(found)}
             shares = (
                 "-" if part is None else f"{part:.1%}" for part in (found.precision, found.answered, found.rejected)

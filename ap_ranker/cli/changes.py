@@ -10,14 +10,14 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from ap_ranker.evaluation.changes import Change, Changes
-    from ap_ranker.evaluation.evaluate import Report
+    from ap_ranker.evaluation.changes import Change, RankingChanges
+    from ap_ranker.evaluation.evaluate import EvaluationReport
 
 WIDTH = 100
 """Columns of a text that are shown; the JSON has all of it."""
 
 
-def print_changes(console: Console, other: str, before: Report, found: Changes) -> None:
+def print_changes(console: Console, other: str, before: EvaluationReport, found: RankingChanges) -> None:
     """Measures of the other checkpoint, the differences to them, and the questions that changed most."""
     table = Table(title=escape(f"Compared with {other}"))
     table.add_column("")
@@ -51,7 +51,7 @@ def _print_change(console: Console, title: str, change: Change) -> None:
         console.print(Text(f"{name}: ").append_text(shown))
 
 
-def changes_as_json(other: str, before: Report, found: Changes) -> dict[str, Any]:
+def changes_as_json(other: str, before: EvaluationReport, found: RankingChanges) -> dict[str, Any]:
     """Everything, for other programs."""
     from dataclasses import asdict
 

@@ -12,10 +12,10 @@ from rich.markup import escape
 from ap_ranker.cli.console import Console
 from ap_ranker.cli.options import Answers
 from ap_ranker.errors import InputError
-from ap_ranker.files import write_whole
+from ap_ranker.files import write_text_atomically
 
 if TYPE_CHECKING:
-    from ap_ranker.data.audit.report import Report
+    from ap_ranker.data.audit.report import AuditReport
 
 console = Console(soft_wrap=True)
 STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
@@ -41,7 +41,7 @@ def check(
     if json_file:
         if json_file.exists() and any(file and json_file.samefile(file) for file in (data, dev, test, answers)):
             raise InputError(f"{json_file}: expected another file than the data for --json, found the data.")
-        write_whole(json_file, json.dumps(report.as_json(), indent=2, ensure_ascii=False) + "\n")
+        write_text_atomically(json_file, json.dumps(report.as_json(), indent=2, ensure_ascii=False) + "\n")
     if fix_file:
         repaired, log = fix(data, fix_file)
         what = ", ".join(f"{kind} {count:,}" for kind, count in repaired.items()) or "nothing had to be changed"
@@ -52,7 +52,7 @@ def check(
 
 def warn_of_faults(
     shown: Console, data: Path, dev: Path | None, answers: Path | None, max_tokens: int
-) -> Report | None:
+) -> AuditReport | None:
     """At most three lines before training; none where the data has neither errors nor warnings.
 
     Returns:
@@ -80,13 +80,13 @@ def warn_of_faults(
     return report
 
 
-def _of(report: Report, severity: str) -> dict[str, int]:
+def _of(report: AuditReport, severity: str) -> dict[str, int]:
     from ap_ranker.data.audit.report import Severity
 
     return {kind: finding.count for kind, finding in report.of(Severity(severity)).items()}
 
 
-def _print(report: Report) -> None:
+def _print(report: AuditReport) -> None:
     from ap_ranker.data.audit.report import KINDS, Severity
 
     console.print(

@@ -15,10 +15,10 @@ from ap_ranker.cli.data import describe, read_training_data
 from ap_ranker.cli.options import Answers, Device, MatchText
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.markdown import markdown_table, spread
-from ap_ranker.files import write_whole
+from ap_ranker.files import write_text_atomically
 
 if TYPE_CHECKING:
-    from ap_ranker.evaluation.evaluate import Report
+    from ap_ranker.evaluation.evaluate import EvaluationReport
     from ap_ranker.training.compare import Comparison, Contender
 
 console = Console(soft_wrap=True)
@@ -49,10 +49,10 @@ def compare(
     """Train several models on your data and compare them with BM25."""
     from ap_ranker.data.reader import find_split, read_dataset
     from ap_ranker.training.compare import Contender
-    from ap_ranker.training.config import read_config
+    from ap_ranker.training.config import read_training_config
 
     contenders = Contender.parse_all(models)
-    settings = read_config(config, {"epochs": epochs, "match": match})
+    settings = read_training_config(config, {"epochs": epochs, "match": match})
     if settings.options:
         raise InputError(f"{config}: expected no options, which are one model's own: write --models NAME:option=value.")
     if plot is not None:
@@ -87,16 +87,16 @@ def compare(
     )
     _print(result)
     if json_file:
-        write_whole(json_file, result.to_json())
+        write_text_atomically(json_file, result.to_json())
     if table_file:
-        write_whole(table_file, markdown(result))
+        write_text_atomically(table_file, markdown(result))
     if plot:
         from ap_ranker.cli.plot import plot_comparison
 
         plot_comparison(result, plot)
 
 
-def _report(contender: Contender, seed: int, report: Report) -> None:
+def _report(contender: Contender, seed: int, report: EvaluationReport) -> None:
     console.print(
         f"[bold]{escape(contender.label)}[/], seed {seed}: test MRR {report.model['MRR']:.3f} "
         f"(BM25 {report.bm25['MRR']:.3f})",

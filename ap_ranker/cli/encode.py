@@ -19,20 +19,20 @@ def encode(
     checkpoint: Annotated[str, typer.Argument(help="A checkpoint folder or a hub name.")],
     documents: Annotated[Path, typer.Argument(help="A file with a column answer and, if there is one, question.")],
     output: Annotated[Path, typer.Option(help="The folder to write, or to complete.")],
-    precision: Annotated[str, typer.Option(help="float32, float16 or int8.")] = "float16",
+    dtype: Annotated[str, typer.Option(help="float32, float16 or int8.")] = "float16",
     match: MatchText = None,
     device: Device = "auto",
 ) -> None:
     """Encode a corpus beforehand, for rankers with `encodings: DIR`."""
     from ap_ranker.data.faq import Match, read_faq
-    from ap_ranker.ranking.checkpoint import find_checkpoint, read_config
+    from ap_ranker.ranking.checkpoint import find_checkpoint, read_checkpoint_config
     from ap_ranker.ranking.encode import encode_corpus
     from ap_ranker.ranking.encodings import Encodings, fingerprint
-    from ap_ranker.ranking.precision import parse_precision
+    from ap_ranker.ranking.quantization import parse_dtype
 
-    chosen_precision = parse_precision(precision)
+    chosen_dtype = parse_dtype(dtype)
     folder = find_checkpoint(checkpoint)
-    chosen = match or Match(read_config(folder).training.get("match", Match.both))
+    chosen = match or Match(read_checkpoint_config(folder).training.get("match", Match.both))
     texts = [entry.text(chosen) for entry in read_faq(documents)]
     columns = (TextColumn("encoding"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True)) as progress:
@@ -41,13 +41,13 @@ def encode(
             folder,
             texts,
             output,
-            precision=chosen_precision,
+            dtype=chosen_dtype,
             device=device,
             on_progress=lambda done, total: progress.update(bar, completed=done, total=total),
         )
     encodings = Encodings.open(output, fingerprint(folder))
     console.print(
         f"Encoded {written:,} of {len(texts):,} texts; {escape(str(output))} now holds {len(encodings):,} in "
-        f"{encodings.size / 1e6:,.1f} MB ({precision}, {encodings.size / max(len(encodings), 1):,.0f} bytes each).",
+        f"{encodings.size / 1e6:,.1f} MB ({dtype}, {encodings.size / max(len(encodings), 1):,.0f} bytes each).",
         highlight=False,
     )

@@ -16,10 +16,10 @@ from ap_ranker.cli.console import Console
 from ap_ranker.cli.options import Answers, Device, MatchText
 from ap_ranker.cli.plot import check_plotting, plot_lengths
 from ap_ranker.errors import InputError
-from ap_ranker.files import write_whole
+from ap_ranker.files import write_text_atomically
 
 if TYPE_CHECKING:
-    from ap_ranker.evaluation.evaluate import Report
+    from ap_ranker.evaluation.evaluate import EvaluationReport
 
 console = Console(soft_wrap=True)
 
@@ -36,7 +36,7 @@ def evaluate(
         bool, typer.Option("--clean", help="Leave out questions whose candidates are all right: no order is wrong.")
     ] = False,
     match: MatchText = None,
-    precision: Annotated[str, typer.Option(help="Of the answers' states: float32, float16 or int8.")] = "float32",
+    dtype: Annotated[str, typer.Option(help="Of the answers' states: float32, float16 or int8.")] = "float32",
     compare: Annotated[
         str | None, typer.Option(help="An earlier checkpoint, ranked beside this one: which questions changed.")
     ] = None,
@@ -51,14 +51,14 @@ def evaluate(
     from ap_ranker.evaluation.evaluate import EvaluationSet
     from ap_ranker.evaluation.lengths import by_length
     from ap_ranker.ranking.cache import EncodingCache
-    from ap_ranker.ranking.precision import parse_precision
+    from ap_ranker.ranking.quantization import parse_dtype
     from ap_ranker.ranking.ranker import Ranker
 
     if plot:
         check_plotting()
     if pools and no_pools:
         raise InputError("Expected either --pools, which names the candidates, or --no-pools, found both.")
-    rounding = EncodingCache(0, parse_precision(precision))  # keeps nothing, but rounds what goes through it
+    rounding = EncodingCache(0, parse_dtype(dtype))  # keeps nothing, but rounds what goes through it
     ranker = Ranker.from_pretrained(checkpoint, device, cache=rounding)
     other = Ranker.from_pretrained(compare, device, cache=rounding) if compare is not None else None
     assert ranker.config is not None
@@ -68,15 +68,15 @@ def evaluate(
         dataset = dataset.without_pools()
     if clean:
         dataset = dataset.clean()
-    judged = EvaluationSet(dataset)
-    report = judged.report(ranker)
+    evaluation_set = EvaluationSet(dataset)
+    report = evaluation_set.report(ranker)
     _print(report, f"{ranker.config.model} ({checkpoint})", dataset.name)
     for reason, count in dataset.notes.items():
         console.print(f"  {count:,} {reason}")
     compared = {}
     if compare is not None and other is not None:
-        earlier = judged.report(other)
-        found = changes(judged, earlier, report)
+        earlier = evaluation_set.report(other)
+        found = changes(evaluation_set, earlier, report)
         print_changes(console, compare, earlier, found)
         other_match = other.config.training.get("match", Match.both) if other.config else trained_match
         if match is None and other_match != trained_match:
@@ -101,7 +101,7 @@ def evaluate(
             "peak_bytes": peak_bytes(),
         }
         everything = numbers | costs | {"candidates": report.candidates} | compared
-        write_whole(json_file, json.dumps(everything, indent=2, ensure_ascii=False) + "\n")
+        write_text_atomically(json_file, json.dumps(everything, indent=2, ensure_ascii=False) + "\n")
 
 
 def peak_bytes() -> int | None:
@@ -114,7 +114,7 @@ def peak_bytes() -> int | None:
     return peak if sys.platform == "darwin" else peak * 1024
 
 
-def _print(report: Report, name: str, data: str) -> None:
+def _print(report: EvaluationReport, name: str, data: str) -> None:
     table = Table(title=f"{report.n_questions:,} questions of {escape(data)}")
     table.add_column("")
     for measure in report.model:

@@ -11,7 +11,7 @@ from rich.markup import escape
 from ap_ranker.cli.console import Console
 from ap_ranker.cli.options import Device
 from ap_ranker.errors import InputError
-from ap_ranker.files import write_whole
+from ap_ranker.files import write_text_atomically
 
 console = Console(soft_wrap=True)
 
@@ -41,7 +41,7 @@ def explain(
     if output.suffix == ".png":
         plot_explanation(explanation, question, answer, ranker.config.model, output)
     else:
-        write_whole(output, page(explanation, question, answer, ranker.config.model))
+        write_text_atomically(output, page(explanation, question, answer, ranker.config.model))
     console.print(
         f"Wrote {escape(str(output))}: {ranker.config.model}, score {explanation.score:.3f}.", highlight=False
     )

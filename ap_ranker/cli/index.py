@@ -67,7 +67,7 @@ def index(
 
 
 @dataclass(frozen=True)
-class Changes:
+class IndexChanges:
     """What a run found to do, in entries."""
 
     added: int
@@ -88,7 +88,7 @@ def mirror(
     on_progress: Callable[[int, int], None] = lambda done, total: None,
     listed: int = LISTED,
     batch: int = BATCH,
-) -> Changes:
+) -> IndexChanges:
     """Make the documents that an earlier call wrote into a store equal to these, and leave all others alone.
 
     A document's id is computed from its content and meta, so a stored id that is wanted needs no look at its text, and
@@ -129,7 +129,7 @@ def mirror(
         _delete(store, [document.id for document in stale[start : start + batch]])
 
     changed = (Counter(map(_entry, missing)) & Counter(map(_entry, stale))).total()
-    return Changes(len(missing) - changed, changed, len(stale) - changed, done)
+    return IndexChanges(len(missing) - changed, changed, len(stale) - changed, done)
 
 
 def _marked(document: Document) -> Document:

@@ -27,7 +27,7 @@ from ap_ranker.cli import (
     tune,
 )
 from ap_ranker.cli.console import Console
-from ap_ranker.cli.mistakes import STOPPED, mistakes_reported
+from ap_ranker.cli.errors import STOPPED, report_user_errors
 
 app = typer.Typer(
     help="Train and use small neural rankers for FAQ search.",
@@ -52,7 +52,7 @@ app.command("explain")(explain.explain)
 
 
 def main() -> None:
-    """Run the command line; whatever goes wrong ends with one message on standard error, see `mistakes_reported`."""
+    """Run the command line; whatever goes wrong ends with one message on standard error, see `report_user_errors`."""
     # A command-line tool neither reports usage nor shows the libraries' own progress bars for loading a file.
     os.environ.setdefault("HAYSTACK_TELEMETRY_ENABLED", "false")
     for stream in (sys.stdout, sys.stderr):
@@ -64,7 +64,7 @@ def main() -> None:
         handlers=[RichHandler(console=Console(stderr=True), show_time=False, show_path=False)],
     )
     logging.getLogger("ap_ranker").setLevel(logging.INFO)  # what training left out, for one
-    with mistakes_reported():
+    with report_user_errors():
         code = app(standalone_mode=False)
         if code == STOPPED:  # as Typer has turned Ctrl+C into
             raise KeyboardInterrupt

@@ -60,7 +60,7 @@ def _print_one(spec: ModelSpec) -> None:
         "paper": f"{spec.paper} ({spec.year})",
         "family": spec.family,
         "cached per answer": spec.cached,
-        "attention": WEIGHED[spec.weighs],
+        "attention": WEIGHED[spec.attention_over],
         "parameters": f"{_parameters(spec):,} at default size, beside the word vectors",
         "objective": spec.objective,
     }

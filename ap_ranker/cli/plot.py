@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from unicodedata import east_asian_width
 
 from ap_ranker.errors import InputError
-from ap_ranker.files import written_whole
+from ap_ranker.files import atomic_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -62,7 +62,7 @@ def plot_comparison(comparison: Comparison, path: Path) -> None:
         axes.axhline(comparison.bm25["P@1"], color="tab:orange")
         axes.set_ylabel("P@1")
     figure.suptitle(f"{comparison.n_questions:,} questions, {len(comparison.seeds)} seed(s)")
-    with written_whole(path) as draft:
+    with atomic_file(path) as draft:
         figure.savefig(draft, format="png", dpi=150)
 
 
@@ -103,7 +103,7 @@ def plot_benchmark(benchmark: Benchmark, path: Path) -> None:
     if compared:
         _draw_lead(axes[1], [row for row in compared if row.system != CROSS_ENCODER], CROSS_ENCODER, colours)
     figure.suptitle(f"{benchmark.answers:,} answers, {benchmark.questions} questions; {benchmark.machine}", fontsize=10)
-    with written_whole(path) as draft:
+    with atomic_file(path) as draft:
         figure.savefig(draft, format="png", dpi=150)
 
 
@@ -200,7 +200,7 @@ def plot_lengths(groups: Sequence[LengthGroup], name: str, path: Path) -> None:
     axes.grid(axis="y", alpha=0.25)
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False)
-    with written_whole(path) as draft:
+    with atomic_file(path) as draft:
         figure.savefig(draft, format="png", dpi=150)
 
 
@@ -222,7 +222,7 @@ def plot_reliability(curves: Mapping[str, Sequence[Bin]], data: str, path: Path)
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False)
     figure.suptitle(data, fontsize=10)
-    with written_whole(path) as draft:
+    with atomic_file(path) as draft:
         figure.savefig(draft, format="png", dpi=150)
 
 
@@ -253,7 +253,7 @@ def plot_explanation(explanation: Explanation, question: str, answer: str, model
                     column, row, text, family="monospace", fontsize=10, va="center", bbox=ground, parse_math=False
                 )
     figure.suptitle(f"{model}, score {explanation.score:.3f}", fontsize=10)
-    with written_whole(path) as draft, warnings.catch_warnings():
+    with atomic_file(path) as draft, warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)  # one for each such character
         figure.savefig(draft, format="png", dpi=150)
 

@@ -62,10 +62,10 @@ def train(
     from dataclasses import replace
 
     from ap_ranker.training.card import About
-    from ap_ranker.training.config import read_config
+    from ap_ranker.training.config import read_training_config
 
     given = {"model": model, "recipe": recipe, "objective": objective, "epochs": epochs, "seed": seed, "match": match}
-    settings = read_config(config, given)
+    settings = read_training_config(config, given)
     about = About(command_line(), licence)
     if process_number() == 0:
         _check_output(output, resume=resume, overwrite=overwrite)

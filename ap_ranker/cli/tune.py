@@ -42,12 +42,12 @@ def tune(
     seed: Annotated[int | None, typer.Option(help="Of the search and of each training run.")] = None,
 ) -> None:
     """Search for the settings that suit your data."""
-    from ap_ranker.training.config import read_config
+    from ap_ranker.training.config import read_training_config
     from ap_ranker.training.space import read_space
 
     if process_count() > 1:
         raise InputError(f"Expected one process, found {process_count()}: start ap-ranker tune without torchrun.")
-    settings = read_config(config, {"match": match, "seed": seed})
+    settings = read_training_config(config, {"match": match, "seed": seed})
     wanted = read_space(space, settings)
 
     from ap_ranker.text.vectors import read_vectors

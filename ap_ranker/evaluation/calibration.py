@@ -52,7 +52,7 @@ class Rankings:
 
 
 @dataclass(frozen=True)
-class Firsts:
+class TopAnswers:
     """The first answers of Q rankings.
 
     Attributes:
@@ -107,12 +107,15 @@ def rank(ranker: Ranker, dataset: Dataset) -> dict[str, Rankings]:
     Raises:
         InputError: no question has a right answer, or the model's scores are not finite numbers.
     """
-    judged = EvaluationSet(dataset, unanswerable=True)
-    scores = {MODEL: judged.scores(ranker)}
+    evaluation_set = EvaluationSet(dataset, unanswerable=True)
+    scores = {MODEL: evaluation_set.scores(ranker)}
     if ranker.config and ranker.config.bm25_weight:
-        scores[FUSED] = fuse(scores[MODEL], judged.bm25_scores, ranker.config.bm25_weight)
-    right = [np.isin(rows, question.positives) for rows, question in zip(judged.pools, judged.questions, strict=True)]
-    answerable = np.array([bool(question.positives) for question in judged.questions])
+        scores[FUSED] = fuse(scores[MODEL], evaluation_set.bm25_scores, ranker.config.bm25_weight)
+    right = [
+        np.isin(rows, question.positives)
+        for rows, question in zip(evaluation_set.pools, evaluation_set.questions, strict=True)
+    ]
+    answerable = np.array([bool(question.positives) for question in evaluation_set.questions])
     return {kind: Rankings(values, right, answerable, np.ones(len(right))) for kind, values in scores.items()}
 
 
@@ -170,7 +173,7 @@ def fit(rankings: Rankings, precisions: Sequence[float]) -> Calibration:
     found = minimize(loss, np.zeros(3), jac=True, method="L-BFGS-B", bounds=bounds).x
     score, margin = found[:2] / np.where(spread > 0, spread, 1)
     bare = Calibration(float(score), float(margin), float(found[2]), {})
-    given = firsts(bare, rankings)
+    given = top_answers(bare, rankings)
     limits = {key(wished): threshold(given, wished) for wished in precisions}
     reached = {wished: least for wished, least in limits.items() if least is not None}
     return Calibration(bare.score, bare.margin, bare.bias, reached)
@@ -189,17 +192,17 @@ def _best_answers(
     return np.concatenate(features), np.concatenate(right), np.concatenate(weights)
 
 
-def firsts(calibration: Calibration, rankings: Rankings) -> Firsts:
+def top_answers(calibration: Calibration, rankings: Rankings) -> TopAnswers:
     """The first answer of each ranking; of equal scores the first given."""
     places = [int(values.argmax()) for values in rankings.scores]
     probabilities = [
         calibration.probabilities(values)[place] for values, place in zip(rankings.scores, places, strict=True)
     ]
     right = [relevant[place] for relevant, place in zip(rankings.right, places, strict=True)]
-    return Firsts(np.array(probabilities), np.array(right), rankings.answerable, rankings.weights)
+    return TopAnswers(np.array(probabilities), np.array(right), rankings.answerable, rankings.weights)
 
 
-def threshold(given: Firsts, precision: float) -> float | None:
+def threshold(given: TopAnswers, precision: float) -> float | None:
     """The lowest threshold above which the first answers are right as often as wished, as their probabilities expect.
 
     The mean of the probabilities is what the fit expects of the answers above a threshold. Counting right answers
@@ -219,7 +222,7 @@ def threshold(given: Firsts, precision: float) -> float | None:
     return 0.0 if reached[-1] == len(order) - 1 else float(sorted_[reached[-1]])
 
 
-def outcome(given: Firsts, least: float) -> Outcome:
+def outcome(given: TopAnswers, least: float) -> Outcome:
     """What happens if only first answers of at least this probability are given."""
     kept = given.probabilities >= least
     answered, unanswerable = given.weights[kept].sum(), given.weights[~given.answerable].sum()
@@ -230,7 +233,7 @@ def outcome(given: Firsts, least: float) -> Outcome:
     )
 
 
-def reliability(given: Firsts) -> list[Bin]:
+def reliability(given: TopAnswers) -> list[Bin]:
     """The first answers in up to `BINS` groups, each a tenth of the way from 0 to 1 wide; empty ones are left out."""
     group_of = np.minimum((given.probabilities * BINS).astype(int), BINS - 1)
     found = []

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ap_ranker.evaluation.evaluate import EvaluationSet, Report
+from ap_ranker.evaluation.evaluate import EvaluationReport, EvaluationSet
 from ap_ranker.evaluation.significance import randomisation_test
 
 SHOWN = 10
@@ -44,7 +44,7 @@ class Differences:
 
 
 @dataclass(frozen=True)
-class Changes:
+class RankingChanges:
     """The later model against the earlier one.
 
     Attributes:
@@ -64,7 +64,7 @@ class Changes:
     worsened: list[Change]
 
 
-def changes(judged: EvaluationSet, before: Report, after: Report) -> Changes:
+def changes(judged: EvaluationSet, before: EvaluationReport, after: EvaluationReport) -> RankingChanges:
     """Compare two reports of the same questions.
 
     Args:
@@ -79,7 +79,7 @@ def changes(judged: EvaluationSet, before: Report, after: Report) -> Changes:
     fusion = None
     if before.fusion_each or after.fusion_each:
         fusion = _differences(before.fusion_each or before.model_each, after.fusion_each or after.model_each)
-    return Changes(
+    return RankingChanges(
         model=_differences(before.model_each, after.model_each),
         fusion=fusion,
         better=int((gains > 0).sum()),
@@ -94,8 +94,8 @@ def _differences(before: Each, after: Each) -> Differences:
     return Differences(difference, {name: randomisation_test(values, before[name]) for name, values in after.items()})
 
 
-def _change(judged: EvaluationSet, before: Report, after: Report, row: int) -> Change:
+def _change(judged: EvaluationSet, before: EvaluationReport, after: EvaluationReport, row: int) -> Change:
     # A changed reciprocal rank is never 0: a right answer is among the candidates, which both have ranked.
     ranks = (round(1 / report.model_each["MRR"][row]) for report in (before, after))
-    firsts = (judged.first(row, report.scores[row]).text for report in (before, after))
-    return Change(judged.questions[row].text, *ranks, *firsts)
+    top_answers = (judged.first(row, report.scores[row]).text for report in (before, after))
+    return Change(judged.questions[row].text, *ranks, *top_answers)

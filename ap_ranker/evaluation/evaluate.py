@@ -13,7 +13,7 @@ from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.fusion import fit_weight, fuse
 from ap_ranker.evaluation.metrics import means, measure_each
-from ap_ranker.evaluation.scoring import Scores, score_candidates
+from ap_ranker.evaluation.scoring import CandidateScores, score_candidates
 from ap_ranker.ranking.bm25 import BM25
 from ap_ranker.ranking.ranker import Ranker
 
@@ -30,7 +30,7 @@ DIVERGED = (
 
 
 @dataclass(frozen=True)
-class Report:
+class EvaluationReport:
     """The result of an evaluation.
 
     Attributes:
@@ -67,7 +67,7 @@ class Report:
         return self.fusion or self.model
 
 
-def evaluate(ranker: Ranker, dataset: Dataset) -> Report:
+def evaluate(ranker: Ranker, dataset: Dataset) -> EvaluationReport:
     """Rank each answerable question's candidates with the model and with BM25.
 
     Raises:
@@ -132,7 +132,7 @@ class EvaluationSet:
 
     def timed_scores(
         self, ranker: Ranker, on_progress: Callable[[int, int], None] = lambda done, total: None
-    ) -> Scores:
+    ) -> CandidateScores:
         """As `scores`, with what they cost; `on_progress` is told how many answers of how many are done."""
         found = score_candidates(ranker, self.dataset, self.questions, self.pools, on_progress)
         _check_finite(found.by_question)
@@ -163,7 +163,7 @@ class EvaluationSet:
         answers = [self.dataset.answers[row] for row in self.pools[number]]
         return max(zip(scores, answers, strict=True), key=lambda pair: (pair[0], pair[1].id))[1]
 
-    def report(self, ranker: Ranker) -> Report:
+    def report(self, ranker: Ranker) -> EvaluationReport:
         """The model, BM25 and their fusion side by side.
 
         Raises:
@@ -172,7 +172,7 @@ class EvaluationSet:
         scores = score_candidates(ranker, self.dataset, self.questions, self.pools)
         return self.report_of(scores, ranker.config.bm25_weight if ranker.config else 0.0)
 
-    def report_of(self, scores: Scores, weight: float) -> Report:
+    def report_of(self, scores: CandidateScores, weight: float) -> EvaluationReport:
         """As `report`, of scores that are known.
 
         Args:
@@ -184,7 +184,7 @@ class EvaluationSet:
         """
         each = self.measures_each(scores.by_question)
         fused = self.fused_each(scores.by_question, weight)
-        return Report(
+        return EvaluationReport(
             n_questions=len(self.questions),
             unanswerable=len(self.dataset.questions) - len(self.questions),
             candidates=self.candidates,
@@ -257,7 +257,7 @@ def _candidates(
     return pools, f"BM25's {CANDIDATES} best of {total} answers, with a right one for {found:.1%} of the questions"
 
 
-def score_together(judged: Sequence[EvaluationSet], ranker: Ranker) -> list[Scores]:
+def score_together(judged: Sequence[EvaluationSet], ranker: Ranker) -> list[CandidateScores]:
     """The scores of each set's candidates; answers that are candidates in several sets are encoded once for all.
 
     Args:
@@ -265,7 +265,7 @@ def score_together(judged: Sequence[EvaluationSet], ranker: Ranker) -> list[Scor
         ranker: the model.
 
     Returns:
-        Scores whose times are those of all sets together.
+        CandidateScores whose times are those of all sets together.
     """
     first = judged[0]
     assert all(each.dataset.answers == first.dataset.answers for each in judged)

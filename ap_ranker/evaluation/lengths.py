@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ap_ranker.data.dataset import Dataset
-from ap_ranker.evaluation.evaluate import Report, answerable
+from ap_ranker.evaluation.evaluate import EvaluationReport, answerable
 from ap_ranker.text.tokenizer import split_words
 
 GROUPS = 6
@@ -19,7 +19,7 @@ class LengthGroup:
 
     Attributes:
         shortest: mean length of a question's right answers, in words and punctuation marks: the least of the group.
-        longest: the greatest.
+        longest: the largest.
         n_questions: how many there are.
         model: the model's P@1 for them.
         bm25: BM25's.
@@ -32,7 +32,7 @@ class LengthGroup:
     bm25: float
 
 
-def by_length(dataset: Dataset, report: Report) -> list[LengthGroup]:
+def by_length(dataset: Dataset, report: EvaluationReport) -> list[LengthGroup]:
     """The report's questions in up to `GROUPS` groups of about as many, those with the shortest answers first.
 
     Questions with equally long answers are in one group, so that groups differ in size where many are.

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from ap_ranker.errors import InputError
-from ap_ranker.files import write_whole
+from ap_ranker.files import write_text_atomically
 
 
 @dataclass(frozen=True)
@@ -72,8 +72,8 @@ class ResultRow(ABC):
         row = by_key[self.key] = self._joined_by(by_key[self.key]) if self.key in by_key else self
         rows = sorted(by_key.values(), key=lambda each: each.key)
         text = json.dumps([asdict(each) for each in rows], indent=1, sort_keys=True)
-        write_whole(folder / "results.json", text + "\n")
-        write_whole(folder / "results.md", render(rows))
+        write_text_atomically(folder / "results.json", text + "\n")
+        write_text_atomically(folder / "results.md", render(rows))
         return row
 
     def _joined_by(self, other: Self) -> Self:

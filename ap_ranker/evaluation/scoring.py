@@ -16,7 +16,7 @@ from ap_ranker.ranking.ranker import BATCH_SIZE, Ranker
 
 
 @dataclass(frozen=True)
-class Scores:
+class CandidateScores:
     """Scores of each question's candidates, and what they cost.
 
     Attributes:
@@ -37,7 +37,7 @@ def score_candidates(
     questions: Sequence[Question],
     candidates: Sequence[Sequence[int]],
     on_progress: Callable[[int, int], None] = lambda done, total: None,
-) -> Scores:
+) -> CandidateScores:
     """Score each question's candidates.
 
     The loop runs over batches of answers, not over the questions: answers are encoded, matched with every question that
@@ -66,7 +66,7 @@ def score_candidates(
         matching += time.perf_counter() - begun
         done += len(batch)
         on_progress(done, len(order))
-    return Scores(scores, time.perf_counter() - started - matching, question_seconds + matching)
+    return CandidateScores(scores, time.perf_counter() - started - matching, question_seconds + matching)
 
 
 def _encode_questions(ranker: Ranker, texts: Sequence[str]) -> States:

@@ -111,7 +111,7 @@ class ABCNN(SCNN):
             mask=self.convolution.positions(batch.mask),
         )
 
-    def weigh(self, questions: States, answers: States) -> tuple[Tensor | None, Tensor | None]:
+    def pair_attention_weights(self, questions: States, answers: States) -> tuple[Tensor | None, Tensor | None]:
         """The pooling's attention a_q and a_a, as shares of their sums; without such a pooling none.
 
         With `attention_from: convolution` a_k weighs a window of h tokens, and a token's share is what all h windows
@@ -246,7 +246,7 @@ SPECS = [
         family="abcnn",
         cached="convolved words",
         build=abcnn_2,
-        weighs="both",
+        attention_over="both",
         options=_SIZES | _POOLING | _TRAINING,
         recipe=_RECIPE,
         objective="listwise",
@@ -258,7 +258,7 @@ SPECS = [
         family="abcnn",
         cached="convolved words",
         build=abcnn_3,
-        weighs="both",
+        attention_over="both",
         options=_SIZES | _POOLING | _TRAINING,
         recipe=_RECIPE,
         objective="listwise",

@@ -56,7 +56,7 @@ class ANMM(AnswerModel):
         attention = masked_softmax(self.v(embedded).squeeze(2), batch.mask)
         return States(tokens=unit(embedded), features=attention.unsqueeze(2), mask=batch.mask)
 
-    def attend(self, questions: TokenBatch, answers: TokenBatch) -> Attention:
+    def attention_weights(self, questions: TokenBatch, answers: TokenBatch) -> Attention:
         """τ, which is the same for all answers."""
         tau = self.encode_questions(questions).features
         assert tau is not None
@@ -115,7 +115,7 @@ SPECS = [
         family="survey",
         cached="word vectors",
         build=anmm_1,
-        weighs="question",
+        attention_over="question",
         options={"dropout": DROPOUT},
         recipe=_RECIPE,
     ),
@@ -126,7 +126,7 @@ SPECS = [
         family="survey",
         cached="word vectors",
         build=anmm_2,
-        weighs="question",
+        attention_over="question",
         options={"weights": Option(5, "sets of weights for the bins (the paper tunes it)"), "dropout": DROPOUT},
         recipe=_RECIPE,
     ),

@@ -40,7 +40,7 @@ class AttentivePoolingCNN(AttentivePoolingWords):
     encoder: Convolution
 
     def encode_answers(self, batch: TokenBatch) -> States:
-        return States(ids=self.embedding.heard(batch), mask=batch.mask)
+        return States(ids=self.embedding.apply_word_dropout(batch), mask=batch.mask)
 
     def read(self, answers: States) -> Tensor:
         assert answers.ids is not None
@@ -81,7 +81,7 @@ SPECS = [
         family="attentive-pooling",
         cached="token ids",
         build=ap_cnn,
-        weighs="both",
+        attention_over="both",
         options={
             "filters": Option(400, "convolution filters, so also the size of a token's state"),
             "window": Option(3, "words that a filter sees at once", bounds=WINDOW),
@@ -97,7 +97,7 @@ SPECS = [
         family="attentive-pooling",
         cached="token states",
         build=ap_bilstm,
-        weighs="both",
+        attention_over="both",
         options={
             "hidden": Option(141, "units of the LSTM in each direction"),
             "sharpness": SHARPNESS,

@@ -53,7 +53,7 @@ with 500 pairs, frozen encoder: dev MRR 0.717 untrained, 0.746 at this rate, 0.7
 AT_ONCE = 32
 """Texts that the transformer reads at once: with more, a CPU gains no speed."""
 
-REMEMBERED_BYTES = 8 * 10**9
+FROZEN_CACHE_BYTES = 8 * 10**9
 """What a frozen encoder may keep of texts it has read; 130 tokens of 384 numbers are 100 KB."""
 
 CONFIG = "config.json"
@@ -163,7 +163,7 @@ def _build_backbone(config: Mapping[str, Any]) -> Any:
         ) from error
 
 
-class TransformerStates(nn.Module):
+class TransformerEncoder(nn.Module):
     """The last hidden states of a transformer, projected. Sizes: N texts, T subwords, H hidden size, C state size."""
 
     def __init__(self, config: Mapping[str, Any], size: int, dropout: float, *, frozen: bool) -> None:
@@ -225,25 +225,25 @@ class TransformerStates(nn.Module):
     def forward(self, batch: TokenBatch) -> States:
         """(N, T, C) token states.
 
-        While training, a share `dropout` of the subwords is not heard, and has no state; each text's first one always
+        While training, a share `dropout` of the subwords is dropped, and has no state; each text's first one always
         stays. A frozen transformer reads texts whole all the same, so that it may remember them.
         """
-        heard = batch
+        kept = batch
         if self.training and self.dropout:
             mask = batch.mask & (torch.rand(batch.mask.shape, device=batch.mask.device) >= self.dropout)
             mask[:, 0] = True
-            heard = TokenBatch(batch.ids, mask)
-        hidden = self._recalled(batch) if self.frozen else self._read(heard)
-        return States(tokens=self.projection(hidden) * heard.mask.unsqueeze(2), mask=heard.mask)
+            kept = TokenBatch(batch.ids, mask)
+        hidden = self._cached_states(batch) if self.frozen else self._read(kept)
+        return States(tokens=self.projection(hidden) * kept.mask.unsqueeze(2), mask=kept.mask)
 
     def hidden(self, batch: TokenBatch) -> Tensor:
         """(N, T, H) states, not projected; zero on padding."""
         return self._read(batch) * batch.mask.unsqueeze(2)
 
     @contextmanager
-    def remembering(self) -> Iterator[None]:
+    def cache_frozen_states(self) -> Iterator[None]:
         """Within, a frozen transformer keeps its states of texts, in half precision, and reads none of them twice."""
-        self._memory, self._room = {}, REMEMBERED_BYTES
+        self._memory, self._room = {}, FROZEN_CACHE_BYTES
         try:
             yield
         finally:
@@ -253,7 +253,7 @@ class TransformerStates(nn.Module):
         """(N, T, H) hidden states."""
         # bfloat16 halves the training time where the CPU multiplies matrices in it; ranking stays in float32.
         reduced = batch.ids.device.type == "cpu" and (self.training or self._room > 0) and _multiplies_bfloat16()
-        # In groups of similar length: its time goes into padding as into words. A heard text may end in gaps.
+        # In groups of similar length: its time goes into padding as into words. Dropped words may leave gaps at the end.
         lengths = (batch.mask * torch.arange(1, batch.mask.shape[1] + 1, device=batch.mask.device)).amax(dim=1)
         order = lengths.argsort()
         parts = []
@@ -266,7 +266,7 @@ class TransformerStates(nn.Module):
         return torch.cat(parts)[order.argsort()]
 
     @torch.no_grad()
-    def _recalled(self, batch: TokenBatch) -> Tensor:
+    def _cached_states(self, batch: TokenBatch) -> Tensor:
         """As `_read`, of remembered texts from memory."""
         if not self._room:
             return self._read(batch)
@@ -294,9 +294,9 @@ def _multiplies_bfloat16() -> bool:
 class AttentivePoolingTransformer(AttentivePooling):
     """Attentive pooling whose token states a pretrained transformer makes."""
 
-    encoder: TransformerStates
+    encoder: TransformerEncoder
 
-    def __init__(self, encoder: TransformerStates, sharpness: float) -> None:
+    def __init__(self, encoder: TransformerEncoder, sharpness: float) -> None:
         super().__init__(encoder.state_size, sharpness)
         self.encoder = encoder
 
@@ -314,8 +314,8 @@ class AttentivePoolingTransformer(AttentivePooling):
             {"params": [self.U], "lr": rate * ATTENTION_RATE},
         ]
 
-    def remembering(self) -> AbstractContextManager[None]:
-        return self.encoder.remembering()
+    def cache_frozen_states(self) -> AbstractContextManager[None]:
+        return self.encoder.cache_frozen_states()
 
     @torch.inference_mode()
     def fit(self, batches: Iterable[TokenBatch]) -> None:
@@ -327,7 +327,7 @@ class AttentivePoolingTransformer(AttentivePooling):
         encoder = self.encoder.eval()
         hidden = [(encoder.hidden(batch), batch.mask) for batch in batches]
         means = torch.cat([nn.functional.normalize(mean_pool(h, mask), dim=1) for h, mask in hidden])
-        # The right singular vectors, greatest first. Those of M^T M, because M has fewer of them than H with few texts.
+        # The right singular vectors, largest first. Those of M^T M, because M has fewer of them than H with few texts.
         directions = torch.linalg.eigh(means.double().T @ means.double()).eigenvectors.T.flip(0)
         encoder.projection.weight.copy_(directions[: encoder.state_size])
         lengths = torch.cat([(h[mask] @ encoder.projection.weight.T).pow(2).sum(dim=1) for h, mask in hidden])
@@ -341,7 +341,7 @@ def ap_transformer(
 ) -> AttentivePooling:
     """AP over a transformer, still with random weights; `encoder` names the pretrained ones for training."""
     del encoder
-    states = TransformerStates(inputs.encoder or MINILM, size, dropout, frozen=frozen)
+    states = TransformerEncoder(inputs.encoder or MINILM, size, dropout, frozen=frozen)
     return AttentivePoolingTransformer(states, sharpness)
 
 
@@ -353,7 +353,7 @@ SPECS = [
         family="attentive-pooling",
         cached="token states",
         build=ap_transformer,
-        weighs="both",
+        attention_over="both",
         options={
             "encoder": Option(DEFAULT_ENCODER, "a pretrained encoder: a folder, or the name of a model on the hub"),
             "size": Option(

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from ap_ranker.models.base import Attention, CosineModel, States
-from ap_ranker.models.pooling import greatest, masked_softmax
+from ap_ranker.models.pooling import masked_softmax, row_and_column_max
 from ap_ranker.models.spec import Bounds, Option
 from ap_ranker.text.batch import TokenBatch
 
@@ -63,7 +63,7 @@ class AttentivePooling(CosineModel):
         """(N, B, L) -> (N, B, C): the sums of each answer's states."""
         return weights @ answers
 
-    def attend(self, questions: TokenBatch, answers: TokenBatch) -> Attention:
+    def attention_weights(self, questions: TokenBatch, answers: TokenBatch) -> Attention:
         """σ_q and σ_a."""
         states = self.encode_answers(answers)
         sigma_q, sigma_a = self._attention(self.encode_questions(questions), states, self.read(states))
@@ -87,11 +87,11 @@ class AttentivePooling(CosineModel):
         B, M, _ = probes.shape  # noqa: N806
         # One matrix product for all pairs, (N·L, C) x (C, M·B); B last, because it is longer than M in training.
         G = self.project(read, probes.transpose(0, 1).flatten(0, 1)).unflatten(2, (M, B))  # (N, L, M, B)  # noqa: N806
-        # Padding is hidden in place, behind autograd: it gets no gradient anyway, since it is never the greatest.
+        # Padding is hidden in place, behind autograd: it gets no gradient anyway, since it is never the largest.
         hidden = G.detach()
         hidden[~answer_mask] = float("-inf")
         if not question_mask.all():
             hidden.masked_fill_(~question_mask.T, float("-inf"))
-        g_q, g_a = greatest(G, 1, 2)
+        g_q, g_a = row_and_column_max(G, 1, 2)
         sigma_q = masked_softmax(self.sharpness * torch.tanh(g_q), question_mask.T, dim=1)
         return sigma_q, masked_softmax(self.sharpness * torch.tanh(g_a), answer_mask.unsqueeze(2), dim=1)

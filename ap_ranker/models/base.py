@@ -139,7 +139,7 @@ class AnswerModel(nn.Module, ABC):
         """As `encode`."""
         return self.encode(batch)
 
-    def attend(self, questions: TokenBatch, answers: TokenBatch) -> Attention | None:
+    def attention_weights(self, questions: TokenBatch, answers: TokenBatch) -> Attention | None:
         """The weights with which `match` counts the tokens of every pair, encoded here and now.
 
         `None`: its scores come from no such weights. A model that returns some says in its `ModelSpec` whose.
@@ -166,7 +166,7 @@ class AnswerModel(nn.Module, ABC):
         """
         return [{"params": [parameter for parameter in self.parameters() if parameter.requires_grad], "lr": rate}]
 
-    def remembering(self) -> AbstractContextManager[None]:
+    def cache_frozen_states(self) -> AbstractContextManager[None]:
         """Within, the model may keep what its frozen parts make of texts, and read none of them twice."""
         return nullcontext()
 
@@ -194,16 +194,16 @@ class PairModel(AnswerModel):
     def compare(self, questions: States, answers: States) -> Tensor:
         """(P,) score of each question with the answer in the same place."""
 
-    def weigh(self, questions: States, answers: States) -> tuple[Tensor | None, Tensor | None]:
-        """(P, M) and (P, L): what `attend` returns, of each question and of the answer in the same place."""
+    def pair_attention_weights(self, questions: States, answers: States) -> tuple[Tensor | None, Tensor | None]:
+        """(P, M) and (P, L): what `attention_weights` returns, of each question and of the answer in the same place."""
         return None, None
 
-    def attend(self, questions: TokenBatch, answers: TokenBatch) -> Attention | None:
+    def attention_weights(self, questions: TokenBatch, answers: TokenBatch) -> Attention | None:
         own, others = self.encode_questions(questions), self.encode_answers(answers)
         rows, columns = _every_pair(own, others)
         sides = [
             None if weights is None else weights.unflatten(0, (len(own), len(others)))
-            for weights in self.weigh(own[rows], others[columns])
+            for weights in self.pair_attention_weights(own[rows], others[columns])
         ]
         return Attention(*sides) if any(side is not None for side in sides) else None
 

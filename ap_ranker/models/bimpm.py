@@ -9,7 +9,7 @@ Each token of one text is matched with the other text, in both directions of the
     full             f_m(h_i, the other's last state; W1, W2)           eq. 5
     max-pooling      max over j of f_m(h_i, h_j; W3, W4)                eq. 6
     attentive        f_m(h_i, mean of h_j weighted by α_ij; W5, W6),    α_ij = cos(h_i, h_j), eq. 7-9
-    max-attentive    f_m(h_i, the h_j with the greatest α_ij; W7, W8)
+    max-attentive    f_m(h_i, the h_j with the largest α_ij; W7, W8)
 
     aggregation: a second biLSTM over the 8 K matches of each token; its two last states of both texts
     prediction: hidden layer, softmax over classes
@@ -42,7 +42,7 @@ LONGEST_WORD = 20
 
 
 MOST_COSINES = 10_000_000
-"""Cosines of two tokens under a perspective that are held at once while the greatest are sought."""
+"""Cosines of two tokens under a perspective that are held at once while the largest are sought."""
 
 
 class Spelling(nn.Module):
@@ -130,7 +130,7 @@ def perspectives(first: Tensor, second: Tensor, W: Tensor) -> Tensor:  # noqa: N
 
 
 def strongest(first: Tensor, second: Tensor, W: Tensor, real: Tensor) -> tuple[Tensor, Tensor]:  # noqa: N803
-    """Each token's greatest f_m with any token of the other text: (P, M, C), (P, L, C) -> (P, M, K), (P, L, K)."""
+    """Each token's largest f_m with any token of the other text: (P, M, C), (P, L, C) -> (P, M, K), (P, L, K)."""
     at_once = max(1, MOST_COSINES // (len(W) * real[0].numel()))
     parts = list(zip(first.split(at_once), second.split(at_once), real.split(at_once), strict=True))
     if len(parts) == 1:

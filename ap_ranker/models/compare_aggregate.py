@@ -15,7 +15,7 @@
 The paper's b^g adds the same to all of an answer word's scores, so the softmax of eq. 2 cancels it: left out.
 
 `clip` is dynamic-clip attention (Bian et al. 2017): of each answer word's weights over the question, `k-max`
-keeps the k greatest and `k-threshold` those above the threshold, and what is kept is made to sum to 1 again; a word
+keeps the k largest and `k-threshold` those above the threshold, and what is kept is made to sum to 1 again; a word
 that keeps nothing has h = 0. Bian et al. attend and compare in both directions; here it is Wang and Jiang's one
 direction, with or without clip.
 """
@@ -121,7 +121,7 @@ class CompareAggregate(PairModel):
         weights: Tensor = self.clip(masked_softmax(dot_products(A, WQ), questions.mask.unsqueeze(1)))
         return weights
 
-    def weigh(self, questions: States, answers: States) -> tuple[Tensor, None]:
+    def pair_attention_weights(self, questions: States, answers: States) -> tuple[Tensor, None]:
         """Each question word's share of all that the answer's words take from the question.
 
         All are 0 where `clip` leaves nothing. The answer's words have no weights: the CNN takes maxima over them.
@@ -158,7 +158,7 @@ SPECS = [
         family="survey",
         cached="token states",
         build=compare_aggregate,
-        weighs="question",
+        attention_over="question",
         options={
             "hidden": Option(150, "size of a token's state, filters of each window, units of the last layer"),
             "comparison": Option(

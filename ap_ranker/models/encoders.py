@@ -23,10 +23,10 @@ class WordEmbedding(nn.Module):
 
     def forward(self, batch: TokenBatch) -> Tensor:
         """(N, T, D)."""
-        embedded: Tensor = self.vectors(self.heard(batch))
+        embedded: Tensor = self.vectors(self.apply_word_dropout(batch))
         return embedded
 
-    def heard(self, batch: TokenBatch) -> Tensor:
+    def apply_word_dropout(self, batch: TokenBatch) -> Tensor:
         """(N, T) token ids, those of dropped words replaced by padding's, whose vector is zero, too."""
         if self.training and self.dropout:
             dropped = torch.rand(batch.ids.shape, device=batch.ids.device) < self.dropout

@@ -95,7 +95,7 @@ class GlobalLocal(CosineModel):
         f = mean_pool(self.lstm(self.embedding(batch), batch.mask), batch.mask)
         return States(vector=f, ids=batch.ids, mask=batch.mask)
 
-    def attend(self, questions: TokenBatch, answers: TokenBatch) -> Attention:
+    def attention_weights(self, questions: TokenBatch, answers: TokenBatch) -> Attention:
         """α."""
         return Attention(None, self.alpha(self.encode_questions(questions), self.encode_answers(answers)))
 
@@ -149,7 +149,7 @@ SPECS = [
         family="global-local",
         cached="token states",
         build=global_local,
-        weighs="answer",
+        attention_over="answer",
         options={
             "hidden": _HIDDEN,
             "tf_size": _TF_SIZE,

@@ -82,7 +82,7 @@ class IWAN(Classifier):
         scores = self.w_inter(torch.tanh(own.features + average.unsqueeze(1)))
         return masked_softmax(scores.squeeze(2), own.mask)
 
-    def weigh(self, questions: States, answers: States) -> tuple[Tensor, Tensor]:
+    def pair_attention_weights(self, questions: States, answers: States) -> tuple[Tensor, Tensor]:
         """The inter-weights w. (The self-attention of v counts the words once more, beside them.)"""
         return self.inter_weights(questions, answers), self.inter_weights(answers, questions)
 
@@ -127,7 +127,7 @@ SPECS = [
         family="survey",
         cached="token states",
         build=iwan,
-        weighs="both",
+        attention_over="both",
         options={
             "hidden": Option(150, "units of the LSTM in each direction, of the attention layers and of the last one"),
             "alignment": Option(

@@ -43,7 +43,7 @@ class LWBiLSTM(Siamese):
         H, alpha = self.read(batch)  # noqa: N806
         return (alpha.unsqueeze(1) @ H).squeeze(1)
 
-    def attend(self, questions: TokenBatch, answers: TokenBatch) -> Attention:
+    def attention_weights(self, questions: TokenBatch, answers: TokenBatch) -> Attention:
         """α of either text, which is the same whatever the other text."""
         (_, alpha_q), (_, alpha_a) = self.read(questions), self.read(answers)
         return Attention(
@@ -66,7 +66,7 @@ SPECS = [
         family="survey",
         cached="one vector",
         build=lw_bilstm,
-        weighs="both",
+        attention_over="both",
         options={
             "hidden": Option(141, "units of the LSTM in each direction"),
             "importance": Option(141, "units, in each direction, of the LSTM that finds the tokens' importance"),

@@ -127,7 +127,7 @@ class MCAN(Classifier):
         assert questions.features is not None and answers.features is not None
         return dot_products(questions.features, answers.features)
 
-    def weigh(self, questions: States, answers: States) -> tuple[Tensor, Tensor]:
+    def pair_attention_weights(self, questions: States, answers: States) -> tuple[Tensor, Tensor]:
         """The mean of the max and the mean attention, the two that pool a text; its words are compared with the pools.
 
         The alignment and the intra-attention give a token no weight of its own.
@@ -145,9 +145,9 @@ class MCAN(Classifier):
     def poolings(self, S: Tensor, own: States, other: States) -> list[Tensor]:  # noqa: N803
         """(P, own tokens) each: the weights of the max and of the mean attention; S as in `read`."""
         assert own.mask is not None and other.mask is not None
-        greatest = S.masked_fill(~other.mask.unsqueeze(1), float("-inf")).amax(dim=2)
+        largest = S.masked_fill(~other.mask.unsqueeze(1), float("-inf")).amax(dim=2)
         mean = S.sum(dim=2) / other.mask.sum(dim=1, keepdim=True)
-        return [masked_softmax(scores, own.mask) for scores in (greatest, mean)]
+        return [masked_softmax(scores, own.mask) for scores in (largest, mean)]
 
     def read(self, S: Tensor, own: States, other: States) -> Tensor:  # noqa: N803
         """(P, 2C) of one text; S is (P, own tokens, other tokens), zero on padding."""
@@ -179,7 +179,7 @@ SPECS = [
         family="survey",
         cached="token states",
         build=mcan,
-        weighs="both",
+        attention_over="both",
         options={
             "hidden": Option(100, "units of the LSTM; the last layers have eight times as many"),
             "compression": Option("fm", "how a vector becomes one scalar", ("sum", "nn", "fm")),

@@ -14,7 +14,7 @@ def masked_softmax(scores: Tensor, mask: Tensor, dim: int = -1) -> Tensor:
 
 
 class _Greatest(torch.autograd.Function):
-    """The greatest values along two dimensions, with one gradient where autograd would make two and add them."""
+    """The largest values along two dimensions, with one gradient where autograd would make two and add them."""
 
     @staticmethod
     def forward(ctx: Any, scores: Tensor, first: int, second: int) -> tuple[Tensor, Tensor]:
@@ -31,8 +31,8 @@ class _Greatest(torch.autograd.Function):
         return gradient, None, None
 
 
-def greatest(scores: Tensor, first: int, second: int) -> tuple[Tensor, Tensor]:
-    """The greatest values of a matrix's rows and of its columns, the gradient of each going to one place.
+def row_and_column_max(scores: Tensor, first: int, second: int) -> tuple[Tensor, Tensor]:
+    """The largest values of a matrix's rows and of its columns, the gradient of each going to one place.
 
     Autograd's `amax` spreads it over ties instead, and costs several times as much.
 
@@ -48,7 +48,7 @@ def greatest(scores: Tensor, first: int, second: int) -> tuple[Tensor, Tensor]:
 
 
 def max_pool(states: Tensor, mask: Tensor) -> Tensor:
-    """(N, T, C) -> (N, C): the greatest value of each dimension over the text's tokens."""
+    """(N, T, C) -> (N, C): the largest value of each dimension over the text's tokens."""
     real = states.masked_fill(~mask.unsqueeze(2), float("-inf"))
     # `amax` has a slow gradient, `max` must find the place.
     return real.max(dim=1).values if real.requires_grad else real.amax(dim=1)

@@ -98,7 +98,7 @@ class AttentionLSTM(PairModel):
         """f(q)."""
         return States(vector=self.f(self.lstm(self.embedding(batch), batch.mask), batch.mask))
 
-    def weigh(self, questions: States, answers: States) -> tuple[None, Tensor]:
+    def pair_attention_weights(self, questions: States, answers: States) -> tuple[None, Tensor]:
         """α."""
         assert questions.vector is not None and answers.features is not None and answers.mask is not None
         m = torch.tanh(answers.features + self.W_q(questions.vector).unsqueeze(1))  # (P, L, C)
@@ -107,7 +107,7 @@ class AttentionLSTM(PairModel):
     def compare(self, questions: States, answers: States) -> Tensor:
         f_q, H, mask = questions.vector, answers.tokens, answers.mask  # noqa: N806
         assert f_q is not None and H is not None and mask is not None
-        _, alpha = self.weigh(questions, answers)
+        _, alpha = self.pair_attention_weights(questions, answers)
         f_a = self.f(alpha.unsqueeze(2) * H, mask)
         if self.similarity == "gesd":
             return gesd(f_q.unsqueeze(1), f_a.unsqueeze(1)).flatten()
@@ -194,7 +194,7 @@ SPECS = [
         family="global-local",
         cached="token states",
         build=attention_lstm,
-        weighs="answer",
+        attention_over="answer",
         options={
             "hidden": _HIDDEN,
             "pooling": Option("max", "how the states become one vector, without `cnn`", ("mean", "max")),

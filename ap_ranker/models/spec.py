@@ -18,7 +18,7 @@ Schedule = Literal["linear", "constant", "inverse"]
 
 Family = Literal["attentive-pooling", "global-local", "abcnn", "survey", "baseline"]
 
-Weighed = Literal["", "question", "answer", "both"]
+AttentionOver = Literal["", "question", "answer", "both"]
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,8 @@ class ModelSpec:
         options: hyper-parameters by name.
         recipe: how the paper trained it.
         objective: what `ap-ranker train` uses unless told otherwise.
-        weighs: whose tokens its attention gives weights (`AnswerModel.attend`); empty for a model without any.
+        attention_over: whose tokens its attention gives weights (`AnswerModel.attention_weights`); empty for a model
+            without any.
         pretrained: reads subwords with a pretrained encoder, which its option `encoder` names; its recipe is ours.
     """
 
@@ -132,7 +133,7 @@ class ModelSpec:
     recipe: Recipe
     options: Mapping[str, Option] = field(default_factory=dict)
     objective: Objective = "softmax"
-    weighs: Weighed = ""
+    attention_over: AttentionOver = ""
     pretrained: bool = False
 
 

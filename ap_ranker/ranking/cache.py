@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ap_ranker.errors import InputError
 from ap_ranker.models.base import States
-from ap_ranker.ranking.precision import Precision, ReducedStates, is_per_token
+from ap_ranker.ranking.quantization import QuantizedStates, StateDtype, is_per_token
 
 PAGE = 8
 """Tokens that are kept together. As an operating system pages its memory, a text of any length takes whole pages that
@@ -64,14 +64,14 @@ class EncodingCache:
 
     Attributes:
         max_bytes: what states, texts and entries may take together.
-        precision: of the states that it keeps, whatever it is given; a model that bears no other makes it float32.
+        dtype: of the states that it keeps, whatever it is given; a model that bears no other makes it float32.
     """
 
-    def __init__(self, max_bytes: int, precision: Precision = Precision.float32) -> None:
+    def __init__(self, max_bytes: int, dtype: StateDtype = StateDtype.float32) -> None:
         if max_bytes < 0:
             raise InputError(f"Expected a cache of 0 bytes or more, found {max_bytes}.")
         self.max_bytes = max_bytes
-        self.precision = precision
+        self.dtype = dtype
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
         self._rows, self._pages = _Table(), _Table()
         self._bytes = self._hits = self._misses = 0
@@ -99,7 +99,7 @@ class EncodingCache:
             self._hits += len(texts) - missing
         return lengths
 
-    def states(self, texts: Sequence[str]) -> ReducedStates | None:
+    def states(self, texts: Sequence[str]) -> QuantizedStates | None:
         """The states of the texts; `None` if one of them is not here, or no longer."""
         with self._lock:
             entries = [self._entries.get(text) for text in texts]
@@ -112,12 +112,12 @@ class EncodingCache:
             places[np.arange(places.shape[1]) < counts[:, None]] = np.concatenate([entry.pages for entry in found])
             for name, value in self._pages.read(places.reshape(-1)).items():
                 fields[name] = value.view(len(found), -1, *value.shape[2:])
-        return ReducedStates(fields, torch.tensor([entry.length for entry in found]))
+        return QuantizedStates(fields, torch.tensor([entry.length for entry in found]))
 
     @torch.inference_mode()  # the tables are written to in place, from inside that mode and from outside
-    def put(self, texts: Sequence[str], states: ReducedStates) -> None:
+    def put(self, texts: Sequence[str], states: QuantizedStates) -> None:
         """Keep the states of these texts, and forget others if there is no room."""
-        states = states.converted(self.precision, next(iter(states.fields.values())).device)
+        states = states.converted(self.dtype, next(iter(states.fields.values())).device)
         per_text = {name: value for name, value in states.fields.items() if not is_per_token(name)}
         paged = {name: _paged(value) for name, value in states.fields.items() if is_per_token(name)}
         row_bytes = sum(value[0].nbytes for value in per_text.values())
@@ -151,7 +151,7 @@ class EncodingCache:
 
     def encoded_once(
         self, texts: Sequence[str], encode: Callable[[list[int]], States]
-    ) -> Iterator[tuple[list[int], ReducedStates]]:
+    ) -> Iterator[tuple[list[int], QuantizedStates]]:
         """The states of different texts, in parts with the places of their texts; those that are not here are encoded.
 
         A text that several threads want is encoded by one of them, and the others wait for it. A thread first encodes
@@ -168,7 +168,7 @@ class EncodingCache:
             try:
                 mine, awaited = self._claim({texts[place]: place for place in left}, done)
                 if mine:
-                    made = ReducedStates.of(encode(mine), self.precision)
+                    made = QuantizedStates.quantize(encode(mine), self.dtype)
                     self.put([texts[place] for place in mine], made)
             finally:
                 self._release(texts, done)

@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 
 from ap_ranker.data.faq import Match
 from ap_ranker.errors import InputError, one_line
-from ap_ranker.files import restore, write_whole, written_aside
+from ap_ranker.files import atomic_directory, restore, write_text_atomically
 from ap_ranker.models.ap_transformer import refuse_code
 from ap_ranker.models.base import AnswerModel
 from ap_ranker.models.registry import LARGEST, MODELS, build_model
@@ -63,8 +63,8 @@ def save_checkpoint(
     folder: Path, config: CheckpointConfig, model: AnswerModel, tokenizer: AnyTokenizer, card: str
 ) -> None:
     """Write a checkpoint folder, replacing an earlier checkpoint at that place only when the new one is complete."""
-    with written_aside(folder) as draft:
-        write_config(draft, config)
+    with atomic_directory(folder) as draft:
+        write_checkpoint_config(draft, config)
         weights = draft / WEIGHTS
         weights.touch()
         mode = weights.stat().st_mode  # as the umask has it for every other file; save_file makes private ones
@@ -74,9 +74,9 @@ def save_checkpoint(
         (draft / CARD).write_text(card, encoding="utf-8")
 
 
-def write_config(folder: Path, config: CheckpointConfig) -> None:
+def write_checkpoint_config(folder: Path, config: CheckpointConfig) -> None:
     """Write a checkpoint's `config.json` alone, whole or not at all."""
-    write_whole(folder / CONFIG, json.dumps(asdict(config), indent=2, ensure_ascii=False) + "\n")
+    write_text_atomically(folder / CONFIG, json.dumps(asdict(config), indent=2, ensure_ascii=False) + "\n")
 
 
 def is_checkpoint(folder: Path) -> bool:
@@ -119,7 +119,7 @@ def find_checkpoint(source: str | Path, token: str | None = None) -> Path:
     return found
 
 
-def read_config(folder: Path) -> CheckpointConfig:
+def read_checkpoint_config(folder: Path) -> CheckpointConfig:
     """Read a checkpoint's `config.json` alone.
 
     Raises:
@@ -202,7 +202,7 @@ def load_checkpoint(folder: Path) -> tuple[CheckpointConfig, AnswerModel, AnyTok
     Raises:
         InputError: a file is damaged or of a later format, or they do not fit each other.
     """
-    config = read_config(folder)
+    config = read_checkpoint_config(folder)
     tokenizer: AnyTokenizer
     if config.encoder is None:
         tokenizer = WordTokenizer.load(folder / TOKENIZER, config.max_tokens, config.segmenter)

@@ -17,7 +17,7 @@ from ap_ranker.ranking.encodings import (
     text_key,
     write_shard,
 )
-from ap_ranker.ranking.precision import Precision
+from ap_ranker.ranking.quantization import StateDtype
 from ap_ranker.ranking.ranker import Ranker
 
 SHARD = 2048
@@ -32,7 +32,7 @@ def encode_corpus(
     texts: Sequence[str],
     output: Path,
     *,
-    precision: Precision = Precision.float16,
+    dtype: StateDtype = StateDtype.float16,
     device: str | None = None,
     shard: int | None = None,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
@@ -45,8 +45,8 @@ def encode_corpus(
     Args:
         source: a checkpoint folder or a hub name.
         texts: the answers, exactly as they will be ranked.
-        output: a folder of encodings, new or of this checkpoint and precision.
-        precision: how numbers are kept.
+        output: a folder of encodings, new or of this checkpoint and dtype.
+        dtype: how numbers are kept.
         device: as in `Ranker.from_pretrained`.
         shard: texts per shard; `SHARD`, or more for a corpus of millions, if not given.
         on_progress: told how many texts of how many are done.
@@ -55,13 +55,13 @@ def encode_corpus(
         How many texts were encoded.
 
     Raises:
-        InputError: no such checkpoint; `output` is of another checkpoint or precision, or something else, or cannot be
+        InputError: no such checkpoint; `output` is of another checkpoint or dtype, or something else, or cannot be
             written.
     """
     folder = find_checkpoint(source)
     ranker = Ranker.from_pretrained(folder, device)
     assert ranker.config is not None
-    manifest = Manifest(ranker.config.model, fingerprint(folder), precision)
+    manifest = Manifest(ranker.config.model, fingerprint(folder), dtype)
     try:
         begin_encodings(output, manifest)
     except OSError as error:
@@ -80,11 +80,11 @@ def encode_corpus(
         with torch.inference_mode():
             for rows, states in ranker.answer_states([texts[place] for place in places]):
                 order += [places[row] for row in rows]
-                batches.append(ranker.reduced(states, precision))
+                batches.append(ranker.reduced(states, dtype))
                 if not batches[-1].is_finite():
                     raise InputError(
-                        f"{folder}: expected states that {precision} can hold, found some that it cannot: take "
-                        "--precision float32, or train the checkpoint again."
+                        f"{folder}: expected states that {dtype} can hold, found some that it cannot: take "
+                        "--dtype float32, or train the checkpoint again."
                     )
         try:
             write_shard(output, [keys[place] for place in order], batches)

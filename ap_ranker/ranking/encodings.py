@@ -23,13 +23,13 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from ap_ranker.errors import InputError, one_line
-from ap_ranker.files import make_folder, write_first, written_aside
+from ap_ranker.files import atomic_directory, make_folder, write_first
 from ap_ranker.processes import process_number
 from ap_ranker.ranking.checkpoint import CONFIG, TOKENIZER, WEIGHTS
-from ap_ranker.ranking.precision import Precision, ReducedStates, is_per_token
+from ap_ranker.ranking.quantization import QuantizedStates, StateDtype, is_per_token
 
 MANIFEST = "encodings.json"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 KEY_BYTES = 16
 _KEY = np.dtype(f"V{KEY_BYTES}")
@@ -47,13 +47,13 @@ class Manifest:
     Attributes:
         model: the checkpoint's model, for the reader.
         fingerprint: of the checkpoint; states of any other would be meaningless.
-        precision: how numbers are kept.
+        dtype: how numbers are kept.
         format_version: of the folder's layout.
     """
 
     model: str
     fingerprint: str
-    precision: Precision
+    dtype: StateDtype
     format_version: int = FORMAT_VERSION
 
 
@@ -111,11 +111,11 @@ class Encodings:
                 f"{folder}: a damaged shard ({one_line(error)}). Write new ones: ap-ranker encode."
             ) from error
 
-    def check(self, example: ReducedStates, words: int) -> None:
+    def check(self, example: QuantizedStates, words: int) -> None:
         """Refuse shards that do not hold what the checkpoint's model makes of a text.
 
         Args:
-            example: the states of any texts, in the manifest's precision.
+            example: the states of any texts, in the manifest's dtype.
             words: how many the checkpoint knows; token ids are looked at as they are read.
 
         Raises:
@@ -151,7 +151,7 @@ class Encodings:
         """The number of tokens of each text, 0 where it is not here."""
         return [0 if shard is None else shard.length(row) for shard, row in self._find(texts)]
 
-    def states(self, texts: Sequence[str]) -> ReducedStates | None:
+    def states(self, texts: Sequence[str]) -> QuantizedStates | None:
         """The states of the texts; `None` if one of them is not here.
 
         Raises:
@@ -167,7 +167,7 @@ class Encodings:
                 f"{self.folder}: a damaged shard: expected ids of {self._words:,} words, found {int(ids.min())} to "
                 f"{int(ids.max())}. Write new ones: ap-ranker encode."
             )
-        return ReducedStates(fields, torch.tensor(self.lengths(texts)))
+        return QuantizedStates(fields, torch.tensor(self.lengths(texts)))
 
     def _find(self, texts: Sequence[str]) -> list[tuple[_Shard | None, int]]:
         wanted = np.frombuffer(b"".join(map(text_key, texts)), _KEY)
@@ -191,12 +191,12 @@ def read_manifest(folder: Path) -> Manifest:
         if fields.get("format_version") != FORMAT_VERSION:
             raise InputError(
                 f"{folder / MANIFEST}: expected format version {FORMAT_VERSION}, found "
-                f"{one_line(repr(fields.get('format_version')), 80)}. "
-                "Update ap-ranker."
+                f"{one_line(repr(fields.get('format_version')), 80)}. Write new ones, into another folder: "
+                "ap-ranker encode CHECKPOINT DOCUMENTS --output DIR"
             )
         if not isinstance(fields["model"], str) or not isinstance(fields["fingerprint"], str):
             raise ValueError("expected a model's name and a fingerprint")
-        return Manifest(**(fields | {"precision": Precision(fields["precision"])}))
+        return Manifest(**(fields | {"dtype": StateDtype(fields["dtype"])}))
     except InputError:
         raise
     except (FileNotFoundError, NotADirectoryError):
@@ -217,7 +217,7 @@ def begin_encodings(folder: Path, manifest: Manifest) -> None:
     """Begin a folder, or go on with one: of several processes that begin it at once, one describes it.
 
     Raises:
-        InputError: it holds something else, or encodings of another checkpoint or precision.
+        InputError: it holds something else, or encodings of another checkpoint or dtype.
     """
     if folder.is_dir():
         others = any(not file.name.startswith(".") for file in folder.iterdir())
@@ -232,23 +232,21 @@ def begin_encodings(folder: Path, manifest: Manifest) -> None:
         write_first(folder / MANIFEST, json.dumps(asdict(manifest), indent=2) + "\n")
     found = read_manifest(folder)
     _check_fingerprint(folder, found, manifest.fingerprint)
-    if found.precision != manifest.precision:
-        raise InputError(
-            f"{folder}: expected encodings in {manifest.precision}, found {found.precision}: name another folder."
-        )
+    if found.dtype != manifest.dtype:
+        raise InputError(f"{folder}: expected encodings in {manifest.dtype}, found {found.dtype}: name another folder.")
 
 
-def write_shard(folder: Path, keys: Sequence[bytes], batches: Sequence[ReducedStates]) -> None:
+def write_shard(folder: Path, keys: Sequence[bytes], batches: Sequence[QuantizedStates]) -> None:
     """Add the states of some texts, in batches: a whole shard or none, under a name that no other has."""
     lengths = torch.cat([batch.lengths.cpu() for batch in batches])
-    with written_aside(folder / f"{process_number():03}-{uuid.uuid4().hex}") as draft:
+    with atomic_directory(folder / f"{process_number():03}-{uuid.uuid4().hex}") as draft:
         np.save(draft / "keys.npy", np.frombuffer(b"".join(keys), np.uint8).reshape(-1, KEY_BYTES))
         np.save(draft / "offsets.npy", np.concatenate([[0], np.cumsum(lengths.numpy())]))
         for field in batches[0].fields:
             np.save(draft / f"{field}.npy", torch.cat([_ragged(batch, field) for batch in batches]).cpu().numpy())
 
 
-def _ragged(states: ReducedStates, name: str) -> Tensor:
+def _ragged(states: QuantizedStates, name: str) -> Tensor:
     """A field without padding."""
     value = states.fields[name]
     if not is_per_token(name):

@@ -57,7 +57,7 @@ def tokens_of(text: str, spans: Sequence[Span], weights: Tensor | None) -> list[
 
 
 def pieces(tokens: Sequence[Token]) -> Iterator[tuple[int, int, float]]:
-    """Each stretch of a text that has tokens, and its heat: its weight beside the greatest, 0 to 1.
+    """Each stretch of a text that has tokens, and its heat: its weight beside the largest, 0 to 1.
 
     Tokens that share characters, as the bytes of an emoji do, are one stretch and add their weights; those that stand
     for no character are left out.
@@ -71,13 +71,13 @@ def pieces(tokens: Sequence[Token]) -> Iterator[tuple[int, int, float]]:
             before = found.pop()
             start, end, weight = before[0], max(end, before[1]), weight + before[2]
         found.append((start, end, weight))
-    greatest = max((weight for _, _, weight in found), default=0.0) or 1.0
-    return ((start, end, weight / greatest) for start, end, weight in found)
+    largest = max((weight for _, _, weight in found), default=0.0) or 1.0
+    return ((start, end, weight / largest) for start, end, weight in found)
 
 
 def no_attention(found: str) -> InputError:
     """What to tell of a model whose scores come from no weights of words."""
-    able = ", ".join(spec.name for spec in MODELS.values() if spec.weighs)
+    able = ", ".join(spec.name for spec in MODELS.values() if spec.attention_over)
     return InputError(
         f"Expected a model that weighs the words of a text, of which it can be shown how much each counted ({able}), "
         f"found {found}, which has no such weights."

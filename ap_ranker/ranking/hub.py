@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ap_ranker.errors import InputError
-from ap_ranker.ranking.checkpoint import CARD, CONFIG, TOKENIZER, WEIGHTS, find_checkpoint, read_config
+from ap_ranker.ranking.checkpoint import CARD, CONFIG, TOKENIZER, WEIGHTS, find_checkpoint, read_checkpoint_config
 
 if TYPE_CHECKING:
     from huggingface_hub.errors import HfHubHTTPError
@@ -34,7 +34,7 @@ def push(folder: Path, repo: str, *, private: bool = False) -> str:
     """
     if not folder.is_dir():
         raise InputError(f"Expected a checkpoint folder on this machine, found none at {str(folder)!r}.")
-    read_config(find_checkpoint(folder))
+    read_checkpoint_config(find_checkpoint(folder))
     if not (folder / CARD).is_file():
         raise InputError(f"{folder}: expected a card, {CARD}, so that others know what this is; found none. Write one.")
 

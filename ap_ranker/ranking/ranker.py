@@ -18,7 +18,7 @@ from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.checkpoint import CheckpointConfig, find_checkpoint, load_checkpoint
 from ap_ranker.ranking.encodings import Encodings, fingerprint
 from ap_ranker.ranking.explanation import Explanation, Token, no_attention, tokens_of
-from ap_ranker.ranking.precision import Precision, ReducedStates
+from ap_ranker.ranking.quantization import QuantizedStates, StateDtype
 from ap_ranker.text.batch import TokenBatch
 from ap_ranker.text.subwords import AnyTokenizer
 
@@ -73,8 +73,8 @@ class Ranker:
         self.config = config
         self.cache = cache
         self.encodings = encodings
-        if cache is not None and not model.rounds:
-            cache.precision = Precision.float32
+        if cache is not None and not model.supports_quantization:
+            cache.dtype = StateDtype.float32
         self._warned_of_cuts = False
         self._lock = threading.Lock()
 
@@ -127,7 +127,7 @@ class Ranker:
             InputError: no such folder, a damaged one, or the states of another checkpoint.
         """
         opened = Encodings.open(folder, checkpoint_fingerprint)
-        opened.check(self.reduced(self._try(), opened.manifest.precision), len(self.tokenizer.words))
+        opened.check(self.reduced(self._try(), opened.manifest.dtype), len(self.tokenizer.words))
         return opened
 
     def rank(self, question: str, answers: Sequence[str], top_k: int | None = None) -> list[RankedAnswer]:
@@ -175,10 +175,10 @@ class Ranker:
         Raises:
             InputError: the model weighs no words.
         """
-        return Explanation(self.score(question, [answer]).item(), *self.weigh(question, answer))
+        return Explanation(self.score(question, [answer]).item(), *self.attention_weights(question, answer))
 
     @torch.inference_mode()
-    def weigh(self, question: str, answer: str) -> tuple[list[Token], list[Token]]:
+    def attention_weights(self, question: str, answer: str) -> tuple[list[Token], list[Token]]:
         """The tokens of both texts, as `explain` has them, without the score.
 
         Raises:
@@ -186,7 +186,7 @@ class Ranker:
         """
         self._stop_training()
         batches = [TokenBatch.from_lists(self.tokenize([text]), self.device) for text in (question, answer)]
-        attention = self.model.attend(*batches)
+        attention = self.model.attention_weights(*batches)
         if attention is None:
             raise no_attention(self._name)
         return (
@@ -221,9 +221,9 @@ class Ranker:
                     left += rows
                     continue
                 if source is self.encodings and self.cache is not None:
-                    states = states.converted(self.cache.precision, self.device)
+                    states = states.converted(self.cache.dtype, self.device)
                     self.cache.put(texts, states)
-                yield rows, states.restored(self.device)
+                yield rows, states.dequantize(self.device)
         rows_of: dict[str, list[int]] = {}
         for row in left:
             rows_of.setdefault(answers[row], []).append(row)
@@ -247,11 +247,11 @@ class Ranker:
             return
         made = self.cache.encoded_once(texts, lambda places: self.encode_answers([tokens[place] for place in places]))
         for places, states in made:
-            yield places, states.restored(self.device)
+            yield places, states.dequantize(self.device)
 
-    def reduced(self, states: States, precision: Precision) -> ReducedStates:
-        """The states in this precision; in float32 whatever is asked if the model needs it."""
-        return ReducedStates.of(states, precision if self.model.rounds else Precision.float32)
+    def reduced(self, states: States, dtype: StateDtype) -> QuantizedStates:
+        """The states in this dtype; in float32 whatever is asked if the model needs it."""
+        return QuantizedStates.quantize(states, dtype if self.model.supports_quantization else StateDtype.float32)
 
     def tokenize(self, texts: Sequence[str]) -> list[list[int]]:
         """Token ids; the first time a text is too long for the model, a warning says so."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from huggingface_hub import EvalResult, ModelCardData
 
-from ap_ranker.data.audit.report import Report as Audit
+from ap_ranker.data.audit.report import AuditReport as Audit
 from ap_ranker.data.audit.report import Severity
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.gain import Gain

@@ -14,7 +14,7 @@ from transformers import TrainerCallback
 
 from ap_ranker.data.dataset import Dataset
 from ap_ranker.errors import InputError
-from ap_ranker.evaluation.evaluate import EvaluationSet, Report
+from ap_ranker.evaluation.evaluate import EvaluationReport, EvaluationSet
 from ap_ranker.evaluation.metrics import MEASURES
 from ap_ranker.evaluation.significance import holm, randomisation_test
 from ap_ranker.models.ap_transformer import find_encoder
@@ -24,7 +24,7 @@ from ap_ranker.reading import parse_yaml
 from ap_ranker.text.vectors import WordVectors
 from ap_ranker.training.card import About
 from ap_ranker.training.config import TrainingConfig
-from ap_ranker.training.runs import trained
+from ap_ranker.training.runs import train_or_load
 
 logger = logging.getLogger(__name__)
 
@@ -143,7 +143,7 @@ def compare(
     device: str | None = None,
     callbacks: tuple[TrainerCallback, ...] = (),
     about: About = About(),  # noqa: B008
-    on_run: Callable[[Contender, int, Report], None] = lambda *_: None,
+    on_run: Callable[[Contender, int, EvaluationReport], None] = lambda *_: None,
 ) -> Comparison:
     """Train each contender with each seed and rank the test questions.
 
@@ -165,26 +165,26 @@ def compare(
     Raises:
         InputError: `output` holds a run with other settings.
     """
-    judged = EvaluationSet(test)
+    evaluation_set = EvaluationSet(test)
     uncorrected: list[Result] = []
     for contender in contenders:
         reports, seconds, parameters = [], [], 0
         for seed in seeds:
             settings = replace(config, model=contender.model, options=contender.options, seed=seed)
             folder = run_folder(output, contender, seed)
-            ranker = trained(
+            ranker = train_or_load(
                 data, dev, folder, settings, vectors=vectors, device=device, callbacks=callbacks, about=about
             )
             assert ranker.config is not None
             seconds.append(ranker.config.training["seconds"])
             parameters = count_parameters(ranker.model)
-            reports.append(judged.report(ranker))
+            reports.append(evaluation_set.report(ranker))
             on_run(contender, seed, reports[-1])
         each = np.mean([report.model_each[MEASURE] for report in reports], axis=0)
         result = Result(
             label=contender.label,
             measures={measure: [report.model[measure] for report in reports] for measure in MEASURES},
-            p_value=randomisation_test(each, judged.bm25_each[MEASURE]),
+            p_value=randomisation_test(each, evaluation_set.bm25_each[MEASURE]),
             parameters=parameters,
             training_seconds=float(np.mean(seconds)),
             seconds_per_question=float(np.mean([report.seconds_per_question for report in reports])),
@@ -193,11 +193,11 @@ def compare(
     corrected = holm([result.p_value for result in uncorrected])
     results = [replace(result, p_value=p) for result, p in zip(uncorrected, corrected, strict=True)]
     return Comparison(
-        data=f"{test.name}; candidates: {judged.candidates}",
-        n_questions=len(judged.questions),
+        data=f"{test.name}; candidates: {evaluation_set.candidates}",
+        n_questions=len(evaluation_set.questions),
         seeds=list(seeds),
-        random=judged.random(),
-        bm25=judged.bm25,
+        random=evaluation_set.random(),
+        bm25=evaluation_set.bm25,
         results=sorted(results, key=lambda result: -result.mean(MEASURE)),
     )
 

@@ -226,7 +226,7 @@ class TrainingConfig:
         return 50 if objective == "hinge" else 0
 
 
-def read_config(path: Path | None, given: Mapping[str, Any]) -> TrainingConfig:
+def read_training_config(path: Path | None, given: Mapping[str, Any]) -> TrainingConfig:
     """A configuration from a YAML file, with what the command line gives on top.
 
     Args:

@@ -19,7 +19,7 @@ from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.train import train
 
 
-def trained(
+def train_or_load(
     data: Dataset,
     dev: Dataset,
     folder: Path,

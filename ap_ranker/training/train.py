@@ -20,7 +20,7 @@ from ap_ranker.data.dataset import Dataset, sample_questions
 from ap_ranker.evaluation.evaluate import EvaluationSet, answerable
 from ap_ranker.evaluation.gain import gain_over_bm25
 from ap_ranker.evaluation.metrics import means
-from ap_ranker.evaluation.scoring import Scores
+from ap_ranker.evaluation.scoring import CandidateScores
 from ap_ranker.models.metzler_bendersky import MetzlerBendersky
 from ap_ranker.models.registry import complete_options, model_spec
 from ap_ranker.models.spec import Recipe
@@ -32,10 +32,10 @@ from ap_ranker.training.card import About, DevResults, Speed, model_card
 from ap_ranker.training.config import OWN_CANDIDATES, WITHOUT_GRADIENT, TrainingConfig
 from ap_ranker.training.coordinate_ascent import coordinate_ascent
 from ap_ranker.training.distributed import is_first_process, wait_for_all
+from ap_ranker.training.initialize import initialize_model
 from ap_ranker.training.memory import keep_freed_memory
 from ap_ranker.training.negatives import HardNegatives, MineEachEpoch
 from ap_ranker.training.sentences import with_answer_sentences
-from ap_ranker.training.start import start
 from ap_ranker.training.states import States, seconds_so_far
 from ap_ranker.training.trainer import AnswerTrainer, Scorer, training_arguments
 
@@ -106,7 +106,7 @@ def train(
         if "classes" in options:
             options["classes"] = len(data.classes) if recipe.objective == "pointwise" else 2
         chosen = resolve_device(device)
-        model, tokenizer, inputs = start(data, config, options, vectors, chosen, on_progress)
+        model, tokenizer, inputs = initialize_model(data, config, options, vectors, chosen, on_progress)
         own_candidates = recipe.objective in OWN_CANDIDATES
         hard = None
         if config.negatives_from != "random" and recipe.objective not in WITHOUT_GRADIENT:
@@ -128,7 +128,7 @@ def train(
         # 2. Learning, and how much BM25 adds to the best epoch's weights.
         dev_set = EvaluationSet(sample_questions(dev, config.dev_questions, config.seed))
         best_epoch, scores = 0, None
-        with model.remembering():
+        with model.cache_frozen_states():
             if recipe.objective in WITHOUT_GRADIENT:
                 if recipe.objective == "coordinate-ascent":
                     _fit_weights(ranker, sample_questions(data, config.dev_questions, config.seed))
@@ -186,7 +186,7 @@ def train(
         return TrainingResult(ranker, results, best_epoch, seconds)
 
 
-def _scores(dev: EvaluationSet, ranker: Ranker, on_progress: Progress) -> Scores:
+def _scores(dev: EvaluationSet, ranker: Ranker, on_progress: Progress) -> CandidateScores:
     return dev.timed_scores(ranker, lambda done, total: on_progress("scoring the dev questions", done, total))
 
 
@@ -202,9 +202,9 @@ def _fit_weights(ranker: Ranker, data: Dataset) -> None:
     """Give a linear model the weights that rank the questions of `data` best."""
     model = ranker.model
     assert isinstance(model, MetzlerBendersky)
-    judged = EvaluationSet(data)
+    evaluation_set = EvaluationSet(data)
     features, relevant = [], []
-    for question, rows in zip(judged.questions, judged.pools, strict=True):
+    for question, rows in zip(evaluation_set.questions, evaluation_set.pools, strict=True):
         texts = [data.answers[row].text for row in rows]
         with torch.inference_mode():
             states = ranker.encode_answers(ranker.tokenize(texts))
@@ -226,7 +226,7 @@ def _learn(
     started: float,
     callbacks: tuple[TrainerCallback, ...],
     on_progress: Progress,
-) -> tuple[int, Scores | None]:
+) -> tuple[int, CandidateScores | None]:
     """Train by gradient; the Trainer of transformers steps, saves, resumes and uses several devices if there are any.
 
     Returns:

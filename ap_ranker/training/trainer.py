@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader
 from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from ap_ranker.evaluation.evaluate import EvaluationSet
-from ap_ranker.evaluation.scoring import Scores
+from ap_ranker.evaluation.scoring import CandidateScores
 from ap_ranker.models.base import AnswerModel, PairModel
 from ap_ranker.models.classifier import Classifier
 from ap_ranker.models.spec import Recipe
@@ -87,7 +87,7 @@ class AnswerTrainer(Trainer):
         self.add_callback(_BestState(states))
         self.states = states
         self.started = started
-        self.scores: dict[int, Scores] = {}
+        self.scores: dict[int, CandidateScores] = {}
         self.config, self.recipe, self.ranker, self.dev = config, recipe, ranker, dev
         self.classes = batches.classes
         self.lengths = [batches.lengths(pair) for pair in kwargs["train_dataset"]]

@@ -24,7 +24,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 from ap_ranker.data.dataset import Dataset, sample_questions
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluate import EvaluationSet, answerable
-from ap_ranker.files import WriteError, make_folder, write_whole, writing, written_aside
+from ap_ranker.files import WriteError, atomic_directory, make_folder, write_text_atomically, writing
 from ap_ranker.locks import kept_alone
 from ap_ranker.models.registry import model_spec
 from ap_ranker.ranking.checkpoint import is_checkpoint
@@ -88,7 +88,7 @@ class Search:
         trials: in the order in which they ran, those of earlier sittings included.
         best: the one whose checkpoint is kept.
         bm25: measure -> mean of BM25 on the same dev questions.
-        importance: setting -> its share, together 1, the greatest first (PED-ANOVA, Watanabe et al., IJCAI 2023); empty
+        importance: setting -> its share, together 1, the largest first (PED-ANOVA, Watanabe et al., IJCAI 2023); empty
             where fewer than five trials are complete, or where there is one setting only.
     """
 
@@ -237,7 +237,7 @@ def _claim(output: Path, search: Mapping[str, Any]) -> None:
         if output.exists() and not (output.is_dir() and not any(output.iterdir())):
             raise InputError(f"{output}: expected a new folder or one of an earlier search, found something else.")
         make_folder(output)
-        write_whole(path, json.dumps(wanted, indent=2, ensure_ascii=False) + "\n")
+        write_text_atomically(path, json.dumps(wanted, indent=2, ensure_ascii=False) + "\n")
         return
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
@@ -271,7 +271,7 @@ def _open(log: Path) -> optuna.Study:
     """The study with the trials of the log; those under way when an earlier sitting was interrupted have failed."""
     log.with_name(f"{log.name}.lock").unlink(missing_ok=True)  # a killed sitting's, which optuna waits 30 seconds for
     if log.exists() and (text := log.read_bytes()) and not text.endswith(b"\n"):
-        write_whole(log, text[: text.rfind(b"\n") + 1].decode())  # the interruption cut the last line short
+        write_text_atomically(log, text[: text.rfind(b"\n") + 1].decode())  # the interruption cut the last line short
     try:
         study = optuna.create_study(
             study_name="tune",
@@ -327,11 +327,11 @@ def _keep_best(study: optuna.Study, output: Path, base: TrainingConfig) -> None:
     """
     best = _best(study)
     if best is not None and is_checkpoint(new := output / f"trial-{best.number}"):
-        with written_aside(output / CHECKPOINT) as draft:
+        with atomic_directory(output / CHECKPOINT) as draft:
             shutil.copytree(new, draft, dirs_exist_ok=True)
         title = f"# The best trial of `ap-ranker tune`, number {best.number + 1}: dev MRR {best.value:.4f}.\n"
         settings = configure(base, best.params).without_defaults()
-        write_whole(output / BEST, title + yaml.safe_dump(settings, sort_keys=False, allow_unicode=True))
+        write_text_atomically(output / BEST, title + yaml.safe_dump(settings, sort_keys=False, allow_unicode=True))
     for other in output.glob("trial-*"):
         shutil.rmtree(other)
 

@@ -22,17 +22,17 @@ from rich.console import Console
 
 from ap_ranker.benchmark.machine import describe_machine
 from ap_ranker.cli.data import describe
-from ap_ranker.cli.mistakes import mistakes_reported
+from ap_ranker.cli.errors import report_user_errors
 from ap_ranker.cli.options import Device, whole_numbers
 from ap_ranker.cli.progress import EpochLines
 from ap_ranker.data.dataset import sample_questions
 from ap_ranker.errors import InputError
-from ap_ranker.evaluation.evaluate import EvaluationSet, Report, score_together
-from ap_ranker.files import write_whole
+from ap_ranker.evaluation.evaluate import EvaluationReport, EvaluationSet, score_together
+from ap_ranker.files import write_text_atomically
 from ap_ranker.ranking.ranker import resolve_device
 from ap_ranker.text.vectors import read_vectors
-from ap_ranker.training.config import read_config
-from ap_ranker.training.runs import trained
+from ap_ranker.training.config import read_training_config
+from ap_ranker.training.runs import train_or_load
 
 HERE = Path(__file__).resolve().parent
 ORIGIN = "origin.json"
@@ -75,7 +75,7 @@ def reproduce(
     Raises:
         InputError: an unknown data set, bad data or settings, a finished run that was made otherwise.
     """
-    name, settings = config.resolve().parent.name, read_config(config, {})
+    name, settings = config.resolve().parent.name, read_training_config(config, {})
     if name not in PROTOCOLS:
         raise InputError(f"{config}: expected it in a folder named {', '.join(PROTOCOLS)}, found it in {name!r}.")
     origin = {
@@ -93,12 +93,12 @@ def reproduce(
     judged = [EvaluationSet(part) for part in (parts.test, parts.search) if part]
     # BM25's own best candidates are others than a pool's, and so is what its score adds there.
     searches = [EvaluationSet(sample_questions(parts.dev.without_pools(), SEARCHES, 1))] if parts.search else []
-    reports: list[list[Report]] = []
+    reports: list[list[EvaluationReport]] = []
     origins: list[dict[str, str]] = []
     seconds: list[float] = []
     for seed, run in folders.items():
         own, lines = replace(settings, seed=seed), (EpochLines(console),)
-        ranker = trained(parts.training, parts.dev, run, own, vectors=vectors, device=device, callbacks=lines)
+        ranker = train_or_load(parts.training, parts.dev, run, own, vectors=vectors, device=device, callbacks=lines)
         assert ranker.config is not None
         origins.append(_remember(run, origin))
         seconds.append(ranker.config.training["seconds"])
@@ -151,7 +151,7 @@ def _check_embeddings(run: Path, wanted: str) -> None:
 def _remember(run: Path, origin: Mapping[str, str]) -> dict[str, str]:
     """What trained a run: this very command, unless the run already says otherwise."""
     if not (run / ORIGIN).exists():
-        write_whole(run / ORIGIN, json.dumps(origin, indent=2) + "\n")
+        write_text_atomically(run / ORIGIN, json.dumps(origin, indent=2) + "\n")
     return _read_origin(run)
 
 
@@ -163,7 +163,7 @@ def _read_origin(run: Path) -> dict[str, str]:
         raise InputError(f"{run / ORIGIN}: expected what trained the run ({error!r}). Remove the folder.") from error
 
 
-def _measured(reports: list[Report]) -> Measured:
+def _measured(reports: list[EvaluationReport]) -> Measured:
     first = reports[0]
     return Measured(
         candidates=first.candidates,
@@ -192,5 +192,5 @@ def _written_out(name: str, config: Path, folder: Path, embeddings: str) -> str:
 
 
 if __name__ == "__main__":
-    with mistakes_reported():
+    with report_user_errors():
         typer.run(command)

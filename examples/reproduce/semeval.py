@@ -15,10 +15,10 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from ap_ranker.cli.mistakes import mistakes_reported
+from ap_ranker.cli.errors import report_user_errors
 from ap_ranker.data.tables import Row, read_table
 from ap_ranker.errors import InputError
-from ap_ranker.files import written_whole
+from ap_ranker.files import atomic_file
 
 TRAIN = ("2015-train", "2015-dev-excl2016", "2015-test-excl2016", "2016-train-part2")
 """2016's second part of the training data, and what 2015 has beyond 2016's dev and test questions."""
@@ -82,10 +82,10 @@ def _question(row: Row) -> str:
 
 def _write(path: Path, comments: Iterable[Comment]) -> None:
     lines = ["\t".join(fields) + "\n" for fields in (("qid", "question", "answer", "label"), *comments)]
-    with written_whole(path) as draft:
+    with atomic_file(path) as draft:
         draft.write_bytes(gzip.compress("".join(lines).encode(), mtime=0))  # the same data, the same bytes
 
 
 if __name__ == "__main__":
-    with mistakes_reported():
+    with report_user_errors():
         typer.run(prepare)

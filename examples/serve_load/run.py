@@ -23,13 +23,13 @@ import psutil
 import typer
 
 from ap_ranker.benchmark.machine import describe_machine
-from ap_ranker.cli.mistakes import mistakes_reported
+from ap_ranker.cli.errors import report_user_errors
 from ap_ranker.cli.options import SEARCH_PIPELINE, SearchPipeline
 from ap_ranker.data.faq import read_faq
 from ap_ranker.data.tables import read_table
 from ap_ranker.evaluation.markdown import markdown_table
-from ap_ranker.files import write_whole
-from ap_ranker.ranking.checkpoint import find_checkpoint, read_config
+from ap_ranker.files import write_text_atomically
+from ap_ranker.ranking.checkpoint import find_checkpoint, read_checkpoint_config
 from ap_ranker.ranking.ranker import resolve_device
 from ap_ranker.serving.process import Server, served
 from ap_ranker.serving.search import DeclaredPipeline
@@ -247,7 +247,7 @@ def render(about: str, loads: Sequence[Load]) -> str:
 def model_of(pipeline: Path) -> str:
     """Which model the pipeline ranks with."""
     ranker = DeclaredPipeline.load(pipeline).ranker()
-    return "no ranker" if ranker is None else f"`{read_config(find_checkpoint(ranker.model)).model}`"
+    return "no ranker" if ranker is None else f"`{read_checkpoint_config(find_checkpoint(ranker.model)).model}`"
 
 
 def command(
@@ -261,7 +261,7 @@ def command(
     output: Annotated[Path, typer.Option(help="A folder for results.md and results.json.")] = HERE,
 ) -> None:
     """Start the server, ask it, end it, and write down how it fared."""
-    with mistakes_reported():
+    with report_user_errors():
         texts = [row.need("question") for row in read_table(questions).rows]
         about = (
             f"{len(read_faq(documents)):,} answers, {len(texts):,} questions, {model_of(pipeline)}. "
@@ -274,8 +274,8 @@ def command(
         ]
         output.mkdir(parents=True, exist_ok=True)
         record = {"about": about, "loads": [asdict(each) for each in loads]}
-        write_whole(output / "results.json", json.dumps(record, indent=1) + "\n")
-        write_whole(output / "results.md", render(about, loads))
+        write_text_atomically(output / "results.json", json.dumps(record, indent=1) + "\n")
+        write_text_atomically(output / "results.md", render(about, loads))
         typer.echo(render(about, loads))
         if failed := [each.errors for each in loads if each.errors]:
             typer.echo(f"Not answered: {failed}", err=True)

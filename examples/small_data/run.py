@@ -17,17 +17,17 @@ from rich.console import Console
 from sampling import Parts, draw, read_covid, read_folder
 from tables import MEASURES, Row, render
 
-from ap_ranker.cli.mistakes import mistakes_reported
+from ap_ranker.cli.errors import report_user_errors
 from ap_ranker.cli.options import Device, whole_numbers
 from ap_ranker.cli.progress import EpochLines
 from ap_ranker.data.dataset import Dataset
 from ap_ranker.data.faq import Match
 from ap_ranker.errors import InputError
-from ap_ranker.evaluation.evaluate import EvaluationSet, Report
+from ap_ranker.evaluation.evaluate import EvaluationReport, EvaluationSet
 from ap_ranker.evaluation.markdown import spread
 from ap_ranker.text.vectors import WordVectors, read_vectors
 from ap_ranker.training.config import TrainingConfig, checked_setting, read_settings
-from ap_ranker.training.runs import trained
+from ap_ranker.training.runs import train_or_load
 
 HERE = Path(__file__).resolve().parent
 
@@ -125,13 +125,13 @@ def add_rows(
         InputError: bad data, or a finished run that was made otherwise.
     """
     parts = source(method.config.match)
-    judged = EvaluationSet(parts.test)
+    evaluation_set = EvaluationSet(parts.test)
     for size in sizes:
         if size > parts.training.pairs:
             console.print(f"{name}: {size:,} pairs left out, as there are {parts.training.pairs:,} to draw from")
             continue
         where = runs / name / str(size)
-        measured = _measure(name, parts, judged, method, size, seeds, where, device)
+        measured = _measure(name, parts, evaluation_set, method, size, seeds, where, device)
         row = measured.add(results, partial(render, methods=order))
         console.print(f"{name}, {size:,} pairs, {method.name}: test MRR {spread(row.model['MRR'])}")
 
@@ -146,7 +146,7 @@ def _measure(
     runs: Path,
     device: str,
 ) -> Row:
-    reports: list[Report] = []
+    reports: list[EvaluationReport] = []
     samples: list[Dataset] = []
     checkpoints: list[Mapping[str, Any]] = []
     for seed in seeds:
@@ -155,7 +155,7 @@ def _measure(
         folder = runs / f"{method.name},{method.embeddings}-seed{seed}"
         console.print(f"{sample.name}: {method.name}")
         vectors, lines = _vectors(method.embeddings), (EpochLines(console),)
-        ranker = trained(sample, parts.dev, folder, settings, vectors=vectors, device=device, callbacks=lines)
+        ranker = train_or_load(sample, parts.dev, folder, settings, vectors=vectors, device=device, callbacks=lines)
         assert ranker.config is not None
         reports.append(judged.report(ranker))
         samples.append(sample)
@@ -183,5 +183,5 @@ def _vectors(name: str) -> WordVectors | None:
 
 
 if __name__ == "__main__":
-    with mistakes_reported():
+    with report_user_errors():
         typer.run(command)

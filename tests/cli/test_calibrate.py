@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 from ap_ranker.cli.main import app
 from ap_ranker.data.reader import read_dataset
 from ap_ranker.errors import InputError
-from ap_ranker.evaluation.calibration import firsts, outcome, rank
-from ap_ranker.ranking.checkpoint import read_config, write_config
+from ap_ranker.evaluation.calibration import outcome, rank, top_answers
+from ap_ranker.ranking.checkpoint import read_checkpoint_config, write_checkpoint_config
 from ap_ranker.ranking.ranker import Ranker
 
 ANSWERS = "aid,answer\n1,open the tracking link\n2,the refund arrives\n3,the original battery fits\n"
@@ -24,7 +24,7 @@ QUESTIONS = [f"{number},{pattern} {WORDS[number % 3]},{number % 3 + 1}" for numb
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A checkpoint with a weight of BM25, and questions of which a sixth have no answer, or none."""
     checkpoint = write_checkpoint("ap-cnn", tmp_path / "ranker")
-    write_config(checkpoint, replace(read_config(checkpoint), bm25_weight=0.2))
+    write_checkpoint_config(checkpoint, replace(read_checkpoint_config(checkpoint), bm25_weight=0.2))
     (tmp_path / "answers.csv").write_text(ANSWERS)
     head = "qid,question,answer_ids,answerable\n"
     lost = [f"{number},where is my bike {number},1,no" for number in range(30, 36)]
@@ -47,14 +47,14 @@ def run(*arguments: object) -> str:
 
 
 def test_calibrate(folder: Path) -> None:
-    before = read_config(folder / "ranker")
+    before = read_checkpoint_config(folder / "ranker")
     files = ("--json", "numbers.json", "--plot", "reliability.png")
     printed = run("ranker", ".", "--test", ".", "--precision", "0.99999,0.3,0.6", *files)
     assert "6 of 36 questions of dev.csv have no right answer." in printed
     assert "36 questions of dev.csv, fitted to them" in printed
     assert "12 questions of test.csv" in printed
     assert "not reached" in printed  # 0.99999
-    config = read_config(folder / "ranker")
+    config = read_checkpoint_config(folder / "ranker")
     assert replace(config, calibration={}) == before
     assert set(config.calibration) == {"model", "fused"}
     numbers = json.loads((folder / "numbers.json").read_text())
@@ -64,7 +64,7 @@ def test_calibrate(folder: Path) -> None:
         found = numbers["test"][kind]["thresholds"]
         assert set(found) == {"-", *fit.thresholds}
         for wished, least in fit.thresholds.items():
-            expected = outcome(firsts(fit, rankings[kind]), least)
+            expected = outcome(top_answers(fit, rankings[kind]), least)
             assert found[wished]["threshold"] == least
             assert found[wished]["answered"] == pytest.approx(expected.answered)
             assert found[wished]["rejected"] == pytest.approx(expected.rejected)
@@ -116,4 +116,4 @@ def test_mistakes_change_nothing(folder: Path, arguments: list[str], message: st
 def test_too_few_questions(folder: Path) -> None:
     with pytest.raises(InputError, match="at least 20 questions to calibrate on, found"):
         run("ranker", "few.csv")
-    assert read_config(folder / "ranker").calibration == {}
+    assert read_checkpoint_config(folder / "ranker").calibration == {}

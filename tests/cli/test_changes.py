@@ -14,7 +14,7 @@ from ap_ranker.cli.main import app
 from ap_ranker.data.reader import read_dataset
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluate import evaluate
-from ap_ranker.ranking.checkpoint import read_config, write_config
+from ap_ranker.ranking.checkpoint import read_checkpoint_config, write_checkpoint_config
 from ap_ranker.ranking.ranker import Ranker
 
 
@@ -29,7 +29,9 @@ def run(*arguments: object) -> str:
 def folder(faq: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, match in (("ap-cnn", "both"), ("qa-bilstm", "answer")):
         checkpoint = write_checkpoint(name, faq.parent / name)
-        write_config(checkpoint, replace(read_config(checkpoint), training={"match": match}, bm25_weight=0.1))
+        write_checkpoint_config(
+            checkpoint, replace(read_checkpoint_config(checkpoint), training={"match": match}, bm25_weight=0.1)
+        )
     monkeypatch.chdir(faq.parent)
     return faq.parent
 

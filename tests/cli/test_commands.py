@@ -65,7 +65,7 @@ def test_evaluate(folder: Path) -> None:
             assert f"{value:.3f}" in result.stdout
     assert not list(folder.glob(".report*"))
     assert (folder / "lengths.png").read_bytes().startswith(b"\x89PNG")
-    rounded = run("evaluate", "ranker", "faq.csv", "--precision", "int8", "--json", "rounded.json", cwd=folder)
+    rounded = run("evaluate", "ranker", "faq.csv", "--dtype", "int8", "--json", "rounded.json", cwd=folder)
     assert rounded.returncode == 0, rounded.stderr
     assert json.loads((folder / "rounded.json").read_text())["bm25"] == report["bm25"]
     assert 50e6 < report["peak_bytes"] < 4e9
@@ -117,10 +117,10 @@ def test_ask(folder: Path) -> None:
 
 def test_encode(folder: Path) -> None:
     """The example's way from a checkpoint to a warm pipeline."""
-    result = run("encode", "ranker", "faq.csv", "--output", "states", "--precision", "float32", cwd=folder)
+    result = run("encode", "ranker", "faq.csv", "--output", "states", "--dtype", "float32", cwd=folder)
     assert result.returncode == 0, result.stderr
     assert "Encoded 12 of 12 texts; states now holds 12 in " in result.stdout
-    again = run("encode", "ranker", "faq.csv", "--output", "states", "--precision", "float32", cwd=folder)
+    again = run("encode", "ranker", "faq.csv", "--output", "states", "--dtype", "float32", cwd=folder)
     assert "Encoded 0 of 12 texts; states now holds 12 in " in again.stdout
     pipeline = yaml.safe_load((folder / "search.yaml").read_text())
     pipeline["components"]["ranker"]["init_parameters"]["encodings"] = "states"
@@ -209,11 +209,11 @@ def test_an_existing_checkpoint_is_not_replaced_unasked(folder: Path) -> None:
             "expected no options, which are one model's own",
         ),
         (
-            ["encode", "ranker", "faq.csv", "--output", "x", "--precision", "int4"],
+            ["encode", "ranker", "faq.csv", "--output", "x", "--dtype", "int4"],
             "one of float32, float16, int8, found",
         ),
         (["encode", "ranker", "settings.yaml", "--output", "x"], "settings.yaml"),
-        (["evaluate", "ranker", "faq.csv", "--precision", "int4"], "one of float32, float16, int8, found 'int4'"),
+        (["evaluate", "ranker", "faq.csv", "--dtype", "int4"], "one of float32, float16, int8, found 'int4'"),
         (
             ["evaluate", "ranker", "faq.csv", "--no-pools", "--pools", "p.csv"],
             "either --pools, which names the candidates",

@@ -17,7 +17,7 @@ from haystack.document_stores.errors import DuplicateDocumentError
 from haystack.document_stores.types import DuplicatePolicy
 from typer.testing import CliRunner
 
-from ap_ranker.cli.index import MARK, Changes, mirror
+from ap_ranker.cli.index import MARK, IndexChanges, mirror
 from ap_ranker.cli.main import app
 from ap_ranker.errors import InputError
 from ap_ranker.serving.stores import one_clear_message
@@ -77,8 +77,8 @@ def test_documents_of_others_stay() -> None:
     store = BM25SDocumentStore()
     others = documents("theirs", "both")
     store.write_documents(others)
-    assert mirror(store, documents("ours", "both")) == Changes(2, 0, 0, 0)  # what both wrote becomes ours
-    assert mirror(store, documents("ours")) == Changes(0, 0, 1, 1)
+    assert mirror(store, documents("ours", "both")) == IndexChanges(2, 0, 0, 0)  # what both wrote becomes ours
+    assert mirror(store, documents("ours")) == IndexChanges(0, 0, 1, 1)
     assert {document.content for document in store.filter_documents()} == {"theirs", "ours"}
     assert MARK not in store.filter_documents({"field": "id", "operator": "==", "value": others[0].id})[0].meta
 
@@ -114,7 +114,7 @@ def test_interrupted_anywhere(steps: int) -> None:
     store.left = 4
     assert mirror(store, new, batch=2).total == 8
     assert sorted(document.content or "" for document in store.filter_documents()) == list("efghijkl")
-    assert mirror(store, new) == Changes(0, 0, 0, 8)
+    assert mirror(store, new) == IndexChanges(0, 0, 0, 8)
 
 
 def test_a_list_with_a_document_twice_is_asked_for_again() -> None:
@@ -131,7 +131,7 @@ def test_a_list_with_a_document_twice_is_asked_for_again() -> None:
     store = Shuffled()
     mirror(store, documents(*"abcdef"))
     store.bad = 2
-    assert mirror(store, documents(*"abc")) == Changes(0, 0, 3, 3)
+    assert mirror(store, documents(*"abc")) == IndexChanges(0, 0, 3, 3)
     assert store.count_documents() == 3
     store.bad = 100
     with pytest.raises(InputError, match="found some of them twice in five attempts"):

@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 from ap_ranker.cli.main import app
 from ap_ranker.data.reader import read_dataset
 from ap_ranker.evaluation.evaluate import evaluate
-from ap_ranker.ranking.checkpoint import read_config
+from ap_ranker.ranking.checkpoint import read_checkpoint_config
 from ap_ranker.ranking.ranker import Ranker
 
 WORDS = ["parcel", "refund", "battery", "helmet", "invoice", "account", "brake", "lease"]
@@ -42,7 +42,7 @@ def train(*arguments: object) -> Result:
 def test_a_model_that_beats_bm25(folder: Path) -> None:
     result = train("--config", "learn.yaml", "--output", "c", "--must-beat-bm25")
     assert result.exit_code == 0, result.output
-    gain = read_config(folder / "c").training["dev_gain"]
+    gain = read_checkpoint_config(folder / "c").training["dev_gain"]
     assert gain["better_than_bm25"] is True
     report = evaluate(Ranker.from_pretrained(folder / "c", "cpu"), read_dataset(folder, "dev"))
     assert gain["n_questions"] == report.n_questions == 16
@@ -60,5 +60,5 @@ def test_a_model_that_does_not(folder: Path, options: tuple[str, ...], code: int
     sentence = "Not better than BM25 on the 16 dev questions (alone MRR +0.000, p = 1.0000)."
     assert f"Warning: {sentence}" in result.output
     assert sentence in (folder / "c" / "README.md").read_text()
-    assert read_config(folder / "c").training["dev_gain"]["better_than_bm25"] is False
+    assert read_checkpoint_config(folder / "c").training["dev_gain"]["better_than_bm25"] is False
     assert len(Ranker.from_pretrained(folder / "c", "cpu").rank("is it?", ["yes", "no"])) == 2

@@ -29,7 +29,7 @@ from ap_ranker.cli.main import app
 from ap_ranker.data.faq import Entry, Match, read_faq
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.calibration import Calibration
-from ap_ranker.ranking.checkpoint import read_config, write_config
+from ap_ranker.ranking.checkpoint import read_checkpoint_config, write_checkpoint_config
 from ap_ranker.serving.search import DeclaredPipeline, to_document
 from haystack_integrations.components.retrievers.ap_ranker import FAQSearch, faq_search
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
@@ -129,10 +129,14 @@ def test_precision(checkpoint: Path, faq: Path, tmp_path: Path) -> None:
     """A threshold between the two best answers' probabilities leaves one."""
     calibrated = shutil.copytree(checkpoint, tmp_path / "calibrated")
     bare = Calibration(score=3.0, margin=0.0, bias=0.0, thresholds={})
-    write_config(calibrated, replace(read_config(calibrated), calibration={"model": bare, "fused": bare}))
+    write_checkpoint_config(
+        calibrated, replace(read_checkpoint_config(calibrated), calibration={"model": bare, "fused": bare})
+    )
     scores = [score for _, score in found(FAQSearch(model=calibrated, documents=faq).run(query=QUESTIONS[-1]))]
     limited = replace(bare, thresholds={"0.9": (scores[0] + scores[1]) / 2})
-    write_config(calibrated, replace(read_config(calibrated), calibration={"model": limited, "fused": limited}))
+    write_checkpoint_config(
+        calibrated, replace(read_checkpoint_config(calibrated), calibration={"model": limited, "fused": limited})
+    )
     search = FAQSearch(model=calibrated, documents=faq)
     assert len(found(search.run(query=QUESTIONS[-1]))) == len(scores) > 1
     assert [score for _, score in found(search.run(query=QUESTIONS[-1], precision=0.9))] == scores[:1]

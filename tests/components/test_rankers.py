@@ -28,7 +28,7 @@ from ap_ranker.errors import InputError
 from ap_ranker.models.registry import MODELS
 from ap_ranker.models.spec import Family
 from ap_ranker.ranking.calibration import Calibration
-from ap_ranker.ranking.checkpoint import read_config, write_config
+from ap_ranker.ranking.checkpoint import read_checkpoint_config, write_checkpoint_config
 from ap_ranker.ranking.encode import encode_corpus
 from ap_ranker.ranking.ranker import Ranker
 from haystack_integrations.components.rankers.ap_ranker import ABCNNRanker, AnswerRanker, APRanker, GlobalLocalRanker
@@ -120,7 +120,7 @@ def test_to_dict(component: Component) -> None:
             "score_threshold": None,
             "batch_size": 64,
             "cache_megabytes": 256,
-            "cache_precision": "float32",
+            "cache_dtype": "float32",
             "encodings": None,
             "fuse_scores": False,
             "precision": None,
@@ -144,7 +144,7 @@ CUSTOM = {
     "score_threshold": 0.01,
     "batch_size": 32,
     "cache_megabytes": 5,
-    "cache_precision": "int8",
+    "cache_dtype": "int8",
     "encodings": "corpus",
     "fuse_scores": False,
     "precision": None,
@@ -168,7 +168,7 @@ def test_to_dict_with_custom_init_parameters(component: Component) -> None:
         score_threshold=0.01,
         batch_size=32,
         cache_megabytes=5,
-        cache_precision="int8",
+        cache_dtype="int8",
         encodings=Path("corpus"),
         explain=True,
     )
@@ -343,9 +343,9 @@ def test_encodings_of_another_checkpoint(component: Component, checkpoint: Path,
         component(model=checkpoint, device=CPU, encodings=tmp_path / "e").warm_up()
 
 
-def test_unknown_precision(component: Component) -> None:
-    with pytest.raises(ValueError, match="cache_precision must be one of float32, float16, int8, but got half"):
-        component(model="m", cache_precision="half")
+def test_unknown_cache_dtype(component: Component) -> None:
+    with pytest.raises(ValueError, match="cache_dtype must be one of float32, float16, int8, but got half"):
+        component(model="m", cache_dtype="half")
 
 
 def test_concurrent_runs_share_the_cache(component: Component, checkpoint: Path) -> None:
@@ -551,7 +551,7 @@ def test_fusion_needs_bm25s_score_of_every_document(weighted: Path, caplog: pyte
 # --- reasons ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module", params=[name for name, spec in MODELS.items() if spec.weighs])
+@pytest.fixture(scope="module", params=[name for name, spec in MODELS.items() if spec.attention_over])
 def attentive(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An untrained checkpoint of each model with attention."""
     return write_checkpoint(request.param, tmp_path_factory.mktemp("attentive") / request.param)
@@ -610,7 +610,7 @@ def test_offsets_are_of_the_texts_that_were_matched(tmp_path: Path) -> None:
         assert "".join(token["text"] for token in tokens) == "".join(text.split())
 
 
-@pytest.mark.parametrize("model", [name for name, spec in MODELS.items() if not spec.weighs])
+@pytest.mark.parametrize("model", [name for name, spec in MODELS.items() if not spec.attention_over])
 def test_a_model_without_attention_is_refused_when_it_is_loaded(model: str, tmp_path: Path) -> None:
     folder = write_checkpoint(model, tmp_path / "c")
     ranker = AnswerRanker(model=folder, device=CPU, explain=True)
@@ -630,7 +630,7 @@ FITS = {"model": Calibration(2.0, 3.0, -0.5, {"0.9": 0.4}), "fused": Calibration
 def calibrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A checkpoint for which BM25's score counts a tenth, with a calibration of both scores."""
     folder = write_checkpoint("ap-cnn", tmp_path_factory.mktemp("calibrated") / "checkpoint")
-    write_config(folder, replace(read_config(folder), bm25_weight=0.1, calibration=FITS))
+    write_checkpoint_config(folder, replace(read_checkpoint_config(folder), bm25_weight=0.1, calibration=FITS))
     return folder
 
 
@@ -655,9 +655,9 @@ async def test_precision_leaves_out_what_is_below_its_threshold(calibrated: Path
     plain = AnswerRanker(model=calibrated, device=CPU)
     everything = plain.run(query=QUERY, documents=DOCUMENTS)["documents"]
     middle = (everything[0].score + everything[1].score) / 2
-    config = read_config(calibrated)
+    config = read_checkpoint_config(calibrated)
     fits = {"model": replace(FITS["model"], thresholds={"0.9": middle, "0.99": 1.0, "0.5": 0.0})}
-    write_config(calibrated, replace(config, calibration=fits))
+    write_checkpoint_config(calibrated, replace(config, calibration=fits))
     try:
         strict = AnswerRanker(model=calibrated, device=CPU, precision=0.9)
         assert strict.run(query=QUERY, documents=DOCUMENTS)["documents"] == everything[:1]
@@ -669,7 +669,7 @@ async def test_precision_leaves_out_what_is_below_its_threshold(calibrated: Path
         again = AnswerRanker.from_dict(strict.to_dict())
         assert again.run(query=QUERY, documents=DOCUMENTS)["documents"] == everything[:1]
     finally:
-        write_config(calibrated, config)
+        write_checkpoint_config(calibrated, config)
 
 
 def test_a_precision_that_was_not_calibrated_is_refused(calibrated: Path, checkpoint: Path) -> None:

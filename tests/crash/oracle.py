@@ -11,7 +11,7 @@ from typing import Any
 
 from ap_ranker.ranking.checkpoint import CARD, TOKENIZER, WEIGHTS, find_checkpoint, load_checkpoint
 from ap_ranker.ranking.encodings import Encodings, fingerprint
-from ap_ranker.ranking.precision import ReducedStates
+from ap_ranker.ranking.quantization import QuantizedStates
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
 
 
@@ -58,7 +58,7 @@ def states(folder: Path, checkpoint_folder: Path, texts: Sequence[str]) -> dict[
     return {text: _checksum(each) for text, each in found.items() if each}
 
 
-def _checksum(states: ReducedStates) -> str:
+def _checksum(states: QuantizedStates) -> str:
     digest = hashlib.sha256()
     for name, values in sorted(states.fields.items()):
         digest.update(f"{name} {values.dtype} {tuple(values.shape)}".encode())

@@ -18,7 +18,7 @@ from conftest import ROOT
 from haystack import Document, Pipeline
 from typer.testing import CliRunner
 
-from ap_ranker.cli.index import Changes, mirror
+from ap_ranker.cli.index import IndexChanges, mirror
 from ap_ranker.cli.main import app
 from ap_ranker.errors import InputError
 from ap_ranker.serving.stores import find_stores, one_clear_message
@@ -163,10 +163,10 @@ def test_lists_piece_by_piece(search: Search) -> None:
     changes = mirror(
         store, documents(60), listed=7, batch=25, on_progress=lambda done, total: progress.append((done, total))
     )
-    assert changes == Changes(60, 0, 0, 0)
+    assert changes == IndexChanges(60, 0, 0, 0)
     assert [done for done, _ in progress[-3:]] == [25, 50, 60]
     assert {total for _, total in progress} == {60}
-    assert mirror(store, documents(50), listed=7, batch=4) == Changes(0, 0, 10, 50)
+    assert mirror(store, documents(50), listed=7, batch=4) == IndexChanges(0, 0, 10, 50)
     assert len(search.documents()) == 50
 
 
@@ -204,7 +204,7 @@ def test_a_killed_server_loses_and_duplicates_nothing(search: Search) -> None:
     assert {name: fields["content"] for name, fields in search.documents().items()} == {
         document.id: document.content for document in new
     }
-    assert mirror(store, new) == Changes(0, 0, 0, 60)
+    assert mirror(store, new) == IndexChanges(0, 0, 0, 60)
 
 
 @pytest.mark.parametrize("batch", [1, 2, 3, 4])

@@ -13,15 +13,15 @@ from ap_ranker.data.dataset import Dataset, Question
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.calibration import (
     Bin,
-    Firsts,
     Rankings,
+    TopAnswers,
     calibration_error,
-    firsts,
     fit,
     outcome,
     rank,
     reliability,
     threshold,
+    top_answers,
     with_hidden,
 )
 from ap_ranker.ranking.bm25 import BM25
@@ -39,9 +39,9 @@ def planted(seed: int, questions: int, truth: Calibration = TRUE) -> Rankings:
     return Rankings(scores, right, np.array([relevant.any() for relevant in right]), np.ones(questions))
 
 
-def given(probabilities: list[float], right: list[int], answerable: list[int] | None = None) -> Firsts:
+def given(probabilities: list[float], right: list[int], answerable: list[int] | None = None) -> TopAnswers:
     flags = [1] * len(right) if answerable is None else answerable
-    return Firsts(np.array(probabilities), np.array(right, bool), np.array(flags, bool), np.ones(len(right)))
+    return TopAnswers(np.array(probabilities), np.array(right, bool), np.array(flags, bool), np.ones(len(right)))
 
 
 def naive_loss(parameters: np.ndarray, rankings: Rankings) -> float:
@@ -72,7 +72,7 @@ def test_the_fit_is_that_of_another_optimiser() -> None:
 def test_scores_on_another_scale_give_the_same_probabilities() -> None:
     rankings = planted(2, 200)
     stretched = replace(rankings, scores=[1000 * values for values in rankings.scores])
-    one, other = (firsts(fit(each, []), each).probabilities for each in (rankings, stretched))
+    one, other = (top_answers(fit(each, []), each).probabilities for each in (rankings, stretched))
     assert one == pytest.approx(other, abs=1e-3)
 
 
@@ -97,7 +97,7 @@ def test_all_right_and_all_wrong_stay_finite(right: bool) -> None:
     rankings = planted(5, 40)
     first = [(values == values.max()) & right for values in rankings.scores]
     found = fit(replace(rankings, right=first), [0.9])
-    probabilities = firsts(found, rankings).probabilities
+    probabilities = top_answers(found, rankings).probabilities
     assert np.isfinite(probabilities).all()
     assert (probabilities.mean() > 0.9) == right
     assert ("0.9" in found.thresholds) == right
@@ -106,14 +106,14 @@ def test_all_right_and_all_wrong_stay_finite(right: bool) -> None:
 def test_equal_scores_and_single_candidates_can_be_fitted() -> None:
     right = [np.array([number < 15]) for number in range(30)]
     rankings = Rankings([np.array([1.0])] * 30, right, np.ones(30, dtype=bool), np.ones(30))
-    assert firsts(fit(rankings, []), rankings).probabilities == pytest.approx(0.5)
+    assert top_answers(fit(rankings, []), rankings).probabilities == pytest.approx(0.5)
 
 
 def test_the_wished_precision_holds_on_other_questions() -> None:
     wished = [0.7, 0.8, 0.9]
     found = fit(planted(6, 3000), wished)
     assert [found.score, found.margin, found.bias] == pytest.approx([2.0, 1.0, -3.0], abs=0.4)
-    other = firsts(found, planted(7, 3000))
+    other = top_answers(found, planted(7, 3000))
     for precision in wished:
         measured = outcome(other, found.thresholds[f"{precision:g}"])
         assert 0.05 < measured.answered < 0.95

@@ -10,7 +10,7 @@ from conftest import TEXTS, write_checkpoint
 from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.evaluation import changes as module
 from ap_ranker.evaluation.changes import changes
-from ap_ranker.evaluation.evaluate import EvaluationSet, Report
+from ap_ranker.evaluation.evaluate import EvaluationReport, EvaluationSet
 from ap_ranker.evaluation.significance import randomisation_test
 from ap_ranker.ranking.ranker import Ranker
 
@@ -19,10 +19,10 @@ def test_ranks_and_first_answers_by_hand() -> None:
     """Three answers; BM25 plays no part. Equal scores: the later id stands first, as trec_eval has it."""
     answers = [Answer(name, f"answer {name}") for name in "abc"]
     asked = [Question(str(i), f"question {i}", (0,)) for i in range(4)]
-    judged = EvaluationSet(Dataset("d", answers, asked))
-    before = report(judged, [[0.1, 0.2, 0.3], [3, 2, 1], [2, 2, 1], [1, 2, 0]])  # ranks 3, 1, 2, 2
-    after = report(judged, [[0.9, 0.2, 0.3], [1, 3, 3], [3, 2, 1], [1, 0, 2]])  # ranks 1, 3, 1, 2
-    found = changes(judged, before, after)
+    evaluation_set = EvaluationSet(Dataset("d", answers, asked))
+    before = report(evaluation_set, [[0.1, 0.2, 0.3], [3, 2, 1], [2, 2, 1], [1, 2, 0]])  # ranks 3, 1, 2, 2
+    after = report(evaluation_set, [[0.9, 0.2, 0.3], [1, 3, 3], [3, 2, 1], [1, 0, 2]])  # ranks 1, 3, 1, 2
+    found = changes(evaluation_set, before, after)
     assert (found.better, found.worse) == (2, 1)
     assert [vars(change) for change in found.improved] == [
         row("question 0", 3, 1, "answer c", "answer a"),
@@ -37,18 +37,18 @@ def row(*values: object) -> dict[str, object]:
     return dict(zip(("question", "rank_before", "rank_after", "first_before", "first_after"), values, strict=True))
 
 
-def report(judged: EvaluationSet, scores: list[list[float]]) -> Report:
+def report(judged: EvaluationSet, scores: list[list[float]]) -> EvaluationReport:
     each = judged.measures_each(scores)
-    return Report(len(scores), 0, "", judged.measures(scores), {}, None, each, {}, 0.0, 0.0, scores=scores)
+    return EvaluationReport(len(scores), 0, "", judged.measures(scores), {}, None, each, {}, 0.0, 0.0, scores=scores)
 
 
 def test_only_the_biggest_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "SHOWN", 2)
     answers = [Answer(str(i), str(i)) for i in range(9)]
-    judged = EvaluationSet(Dataset("d", answers, [Question(str(i), f"q{i}", (i,)) for i in range(9)]))
-    before = report(judged, [[9.0, 8, 7, 6, 5, 4, 3, 2, 1]] * 9)
-    after = report(judged, [[1.0, 2, 3, 4, 5, 6, 7, 8, 9]] * 9)
-    found = changes(judged, before, after)
+    evaluation_set = EvaluationSet(Dataset("d", answers, [Question(str(i), f"q{i}", (i,)) for i in range(9)]))
+    before = report(evaluation_set, [[9.0, 8, 7, 6, 5, 4, 3, 2, 1]] * 9)
+    after = report(evaluation_set, [[1.0, 2, 3, 4, 5, 6, 7, 8, 9]] * 9)
+    found = changes(evaluation_set, before, after)
     assert [(change.question, change.rank_before, change.rank_after) for change in found.improved] == [
         ("q8", 9, 1),
         ("q7", 8, 2),
@@ -61,12 +61,12 @@ def test_two_models_and_their_fusion(tmp_path: Path) -> None:
     """Other words, another architecture; one has a weight of BM25, so the other counts as it is."""
     answers = [Answer(str(i), text) for i, text in enumerate(TEXTS)]
     asked = [Question(str(i), f"{text} {TEXTS[(i + 2) % 6]}", ((i + 1) % 6,)) for i, text in enumerate(TEXTS)]
-    judged = EvaluationSet(Dataset("d", answers, asked))
+    evaluation_set = EvaluationSet(Dataset("d", answers, asked))
     rankers = [Ranker.from_pretrained(write_checkpoint(name, tmp_path / name), "cpu") for name in ("qa-cnn", "ap-cnn")]
     assert rankers[0].config is not None
     rankers[0].config = replace(rankers[0].config, bm25_weight=0.3)
-    before, after = (judged.report(ranker) for ranker in rankers)
-    found = changes(judged, before, after)
+    before, after = (evaluation_set.report(ranker) for ranker in rankers)
+    found = changes(evaluation_set, before, after)
     assert found.fusion is not None and before.fusion is not None
     for measure, value in after.model.items():
         assert found.model.difference[measure] == pytest.approx(value - before.model[measure])

@@ -67,8 +67,8 @@ def test_report_by_hand(checkpoint: Path, pairs: Dataset) -> None:
     assert report.model["MRR"] == pytest.approx(sum(1 / rank for rank in ranks) / 3)
     assert report.model["P@1"] == pytest.approx(ranks.count(1) / 3)
     assert (report.n_questions, report.unanswerable, report.candidates) == (3, 1, "all 3 answers")
-    judged = EvaluationSet(dataset)
-    assert judged.measures(judged.scores(ranker)) == report.model
+    evaluation_set = EvaluationSet(dataset)
+    assert evaluation_set.measures(evaluation_set.scores(ranker)) == report.model
     assert EvaluationSet(dataset).bm25 == report.bm25
 
 
@@ -133,8 +133,8 @@ def test_bm25_on_the_published_pools(benchmarks: Path) -> None:
 def test_scores_that_are_not_finite_are_no_ranking(wrong: float, checkpoint: Path, pairs: Dataset) -> None:
     """A stable sort leaves them in the pool's order, in which the right answer may well come first."""
     ranker = Ranker.from_pretrained(checkpoint, "cpu")
-    judged = EvaluationSet(pairs)
-    judged.report(ranker)
+    evaluation_set = EvaluationSet(pairs)
+    evaluation_set.report(ranker)
     match_pairs = ranker.model.match_pairs
 
     def one_wrong(*args: Any) -> torch.Tensor:
@@ -143,6 +143,9 @@ def test_scores_that_are_not_finite_are_no_ranking(wrong: float, checkpoint: Pat
         return scores
 
     with patch.object(ranker.model, "match_pairs", one_wrong):
-        for judge in (lambda: judged.measures(judged.scores(ranker)), lambda: judged.report(ranker)):
+        for judge in (
+            lambda: evaluation_set.measures(evaluation_set.scores(ranker)),
+            lambda: evaluation_set.report(ranker),
+        ):
             with pytest.raises(InputError, match=r"The model has diverged: expected scores .* a lower learning_rate"):
                 judge()

@@ -73,15 +73,15 @@ def test_a_report_has_the_fused_measures_if_the_checkpoint_has_a_weight(tmp_path
     ranker = Ranker.from_pretrained(write_checkpoint("ap-cnn", tmp_path / "c"), "cpu")
     questions, texts = TEXTS[0::2], TEXTS[1::2]
     answers = [Answer(str(row), text) for row, text in enumerate(texts)]
-    judged = EvaluationSet(Dataset("d", answers, [Question(str(i), t, (i,)) for i, t in enumerate(questions)]))
+    evaluation_set = EvaluationSet(Dataset("d", answers, [Question(str(i), t, (i,)) for i, t in enumerate(questions)]))
     assert ranker.config is not None
-    assert judged.report(ranker).fusion is None
+    assert evaluation_set.report(ranker).fusion is None
     for weight in (0.03, 0.3, 3.0):
         ranker.config = replace(ranker.config, bm25_weight=weight)
         expected = 0.0
         for row, question in enumerate(questions):
             fused = ranker.score(question, texts).numpy() + weight * BM25(texts).scores(question)
             expected += 1 / sum(score >= fused[row] for score in fused) / len(questions)
-        report = judged.report(ranker)
+        report = evaluation_set.report(ranker)
         assert report.fusion is not None
         assert report.fusion["MRR"] == pytest.approx(expected)

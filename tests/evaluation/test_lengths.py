@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from ap_ranker.data.dataset import Answer, Dataset, Question
-from ap_ranker.evaluation.evaluate import Report
+from ap_ranker.evaluation.evaluate import EvaluationReport
 from ap_ranker.evaluation.lengths import GROUPS, by_length
 
 
-def measured(lengths: list[list[int]], model: list[float], bm25: list[float]) -> tuple[Dataset, Report]:
+def measured(lengths: list[list[int]], model: list[float], bm25: list[float]) -> tuple[Dataset, EvaluationReport]:
     """One question for each list of the lengths of its right answers, and one without any answer first of all."""
     answers, questions = [], [Question("none", "?", ())]
     for number, own in enumerate(lengths):
@@ -19,7 +19,7 @@ def measured(lengths: list[list[int]], model: list[float], bm25: list[float]) ->
         answers += [Answer(f"{number}-{place}", " ".join(["word"] * n)) for place, n in enumerate(own)]
         questions.append(Question(str(number), "?", places))
     each = {"P@1": np.array(model)}, {"P@1": np.array(bm25)}
-    return Dataset("d", answers, questions), Report(len(model), 1, "", {}, {}, None, *each, 0.0, 0.0)
+    return Dataset("d", answers, questions), EvaluationReport(len(model), 1, "", {}, {}, None, *each, 0.0, 0.0)
 
 
 def test_groups_hold_each_question_once_and_their_means() -> None:

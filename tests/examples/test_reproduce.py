@@ -22,7 +22,7 @@ from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluate import EvaluationSet, evaluate, score_together
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.training import runs as runs_module
-from ap_ranker.training.config import read_config
+from ap_ranker.training.config import read_training_config
 
 CONFIGS = sorted((ROOT / "examples" / "reproduce").glob("*/*.yaml"))
 PAPERS = {"wikiqa": {"models": {"ap-cnn": {"MAP": 0.689, "MRR": 0.696}, "scnn": None}, "compare": "others reach 0.9."}}
@@ -93,7 +93,7 @@ def test_a_row_takes_the_place_of_its_predecessor(tmp_path: Path) -> None:
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_configurations(path: Path) -> None:
     assert path.parent.name in PROTOCOLS
-    model = read_config(path, {}).model
+    model = read_training_config(path, {}).model
     assert model in read_papers()[path.parent.name]["models"], "a number, or null"
     assert path.stem == model or path.stem.startswith(f"{model}-"), "named after its model"
 
@@ -199,9 +199,9 @@ def test_a_row_grows_by_seeds_until_the_settings_change(tmp_path: Path) -> None:
 
 
 def test_a_seed_whose_checkpoint_has_no_fusion_counts_as_the_model_alone(checkpoint: Path, pairs: Dataset) -> None:
-    judged = EvaluationSet(pairs)
-    (scores,) = score_together([judged], Ranker.from_pretrained(checkpoint, "cpu"))
-    alone, both = (judged.report_of(scores, weight) for weight in (0.0, -100.0))
+    evaluation_set = EvaluationSet(pairs)
+    (scores,) = score_together([evaluation_set], Ranker.from_pretrained(checkpoint, "cpu"))
+    alone, both = (evaluation_set.report_of(scores, weight) for weight in (0.0, -100.0))
     assert (alone.fusion, alone.fused) == (None, alone.model)
     assert both.fused == both.fusion != both.model
     found = run._measured([alone, both])

@@ -28,8 +28,8 @@ from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluate import evaluate
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.training import runs as runs_module
-from ap_ranker.training.config import read_config
-from ap_ranker.training.runs import trained
+from ap_ranker.training.config import read_training_config
+from ap_ranker.training.runs import train_or_load
 
 HERE = ROOT / "examples" / "small_data"
 
@@ -199,7 +199,7 @@ def test_the_methods_are_what_their_names_say(run: ModuleType) -> None:
     assert {config.model for config in transformers} == {"ap-transformer"}
     assert [config.epochs == 0 for config in transformers] == [True, False, False]
     assert [bool(config.options.get("frozen")) for config in transformers] == [False, True, False]
-    fine_tuned, demo = transformers[-1], read_config(ROOT / "examples" / "faq" / "settings.yaml", {})
+    fine_tuned, demo = transformers[-1], read_training_config(ROOT / "examples" / "faq" / "settings.yaml", {})
     assert replace(fine_tuned, epochs=fine_tuned.epoch_limit) == replace(demo, epochs=demo.epoch_limit)
 
 
@@ -278,6 +278,6 @@ def test_another_draw_is_another_run(run: ModuleType, tmp_path: Path) -> None:
     folder = tmp_path / "runs/covid/6/tiny,none-seed1"
     settings = replace(method.config, seed=1)
     with patch.object(runs_module, "train", side_effect=AssertionError("trained again")):
-        assert trained(draw(parts.training, 6, 1), parts.dev, folder, settings) is not None
+        assert train_or_load(draw(parts.training, 6, 1), parts.dev, folder, settings) is not None
         with pytest.raises(InputError, match="found another data"):
-            trained(draw(parts.training, 6, 2), parts.dev, folder, settings)
+            train_or_load(draw(parts.training, 6, 2), parts.dev, folder, settings)

@@ -24,7 +24,7 @@ from haystack.utils import ComponentDevice
 
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.calibration import Calibration
-from ap_ranker.ranking.checkpoint import read_config, write_config
+from ap_ranker.ranking.checkpoint import read_checkpoint_config, write_checkpoint_config
 from ap_ranker.ranking.ranker import Ranker
 from haystack_integrations.components.rankers.ap_ranker import AnswerRanker, APRanker
 from haystack_integrations.components.retrievers.ap_ranker import BM25SRetriever, FAQSearch, LuceneScores
@@ -40,7 +40,7 @@ FITS = {"model": Calibration(2.0, 3.0, -0.5, {"0.9": 0.4}), "fused": Calibration
 def fused(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A checkpoint for which BM25's score counts a half, with a calibration of each score."""
     folder = write_checkpoint("ap-cnn", tmp_path_factory.mktemp("fused") / "checkpoint")
-    write_config(folder, replace(read_config(folder), bm25_weight=0.5, calibration=FITS))
+    write_checkpoint_config(folder, replace(read_checkpoint_config(folder), bm25_weight=0.5, calibration=FITS))
     return folder
 
 

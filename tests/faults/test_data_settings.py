@@ -16,7 +16,7 @@ from ap_ranker.cli.main import app
 from ap_ranker.errors import InputError
 from ap_ranker.models.registry import MODELS, complete_options
 from ap_ranker.training.compare import Contender
-from ap_ranker.training.config import BOUNDS, TrainingConfig, read_config
+from ap_ranker.training.config import BOUNDS, TrainingConfig, read_training_config
 from ap_ranker.training.space import FIXED, read_space
 
 NUMBERS = {f.name: str(f.type).removesuffix(" | None") for f in fields(TrainingConfig)}
@@ -55,7 +55,7 @@ def test_a_setting_out_of_bounds(tmp_path: Path, name: str, value: object) -> No
         TrainingConfig(**{name: value})  # type: ignore[arg-type]
     (tmp_path / "c.yaml").write_text(yaml.safe_dump({name: value}))
     with pytest.raises(InputError) as from_a_file:
-        read_config(tmp_path / "c.yaml", {})
+        read_training_config(tmp_path / "c.yaml", {})
     assert str(from_a_file.value).removeprefix(f"{tmp_path / 'c.yaml'}: ") == str(from_a_program.value)
     if name not in FIXED:
         (tmp_path / "s.yaml").write_text(yaml.safe_dump({name: [value]}))
@@ -158,7 +158,7 @@ def test_files_of_settings_that_are_none(tmp_path: Path, text: str, message: str
     (tmp_path / "c.yaml").write_text(text)
     began = time.monotonic()
     with pytest.raises(InputError, match=message) as caught:
-        read_config(tmp_path / "c.yaml", {})
+        read_training_config(tmp_path / "c.yaml", {})
     assert time.monotonic() - began < 5
     assert str(tmp_path / "c.yaml") in str(caught.value)
     assert len(str(caught.value)) < 100_000
@@ -167,13 +167,13 @@ def test_files_of_settings_that_are_none(tmp_path: Path, text: str, message: str
 def test_bytes_that_are_no_utf8(tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_bytes(b"seed: 1\nmodel: \xff\n")
     with pytest.raises(InputError, match=r"c.yaml, line 2: expected UTF-8 text, found the byte 0xff"):
-        read_config(tmp_path / "c.yaml", {})
+        read_training_config(tmp_path / "c.yaml", {})
 
 
 @pytest.mark.parametrize("place", ["/dev/zero", "."])
 def test_what_is_no_file_of_settings(place: str) -> None:
     with pytest.raises(InputError, match=r"expected a file, found a (device|folder)"):
-        read_config(Path(place), {})
+        read_training_config(Path(place), {})
 
 
 @pytest.mark.parametrize("value", ["[", "{a", "9" * 5_000, "&a [*a]"])
@@ -185,5 +185,5 @@ def test_a_contender_whose_option_is_no_yaml(value: str) -> None:
 def test_aliases_are_understood(tmp_path: Path) -> None:
     """As `examples/small_data/methods.yaml` has them."""
     (tmp_path / "c.yaml").write_text("options: &o {filters: 7}\n<<: {epochs: 3}\n")
-    config = read_config(tmp_path / "c.yaml", {})
+    config = read_training_config(tmp_path / "c.yaml", {})
     assert (config.options, config.epochs) == ({"filters": 7}, 3)

@@ -19,7 +19,7 @@ from safetensors.torch import save_file
 
 from ap_ranker import files
 from ap_ranker.errors import InputError
-from ap_ranker.files import restore, write_first, write_whole, written_aside, written_whole
+from ap_ranker.files import atomic_directory, atomic_file, restore, write_first, write_text_atomically
 from ap_ranker.locks import in_use, locked
 from ap_ranker.ranking.checkpoint import find_checkpoint, load_checkpoint
 from ap_ranker.text.tokenizer import WordTokenizer
@@ -59,11 +59,11 @@ WRITERS: dict[str, Callable[[Path], object]] = {
 @pytest.mark.parametrize("writer", WRITERS)
 def test_a_full_disk_is_one_message_and_leaves_no_trace(writer: str, disk: Path) -> None:
     def whole() -> None:
-        with written_whole(disk / "file") as draft:
+        with atomic_file(disk / "file") as draft:
             WRITERS[writer](draft)
 
     def aside() -> None:
-        with written_aside(disk / "folder") as draft:
+        with atomic_directory(disk / "folder") as draft:
             WRITERS[writer](draft / "file")
 
     for write, name in ((whole, "file"), (aside, "folder")):
@@ -77,7 +77,7 @@ def test_torch_on_a_disk_that_is_nearly_full(disk: Path) -> None:
     """Which of its messages it gives depends on where in the file the room ends."""
     for number in range(12):
         fill(disk, leave=4 * (number % 3))
-        with pytest.raises(InputError, match="cannot be written"), written_whole(disk / "file") as draft:
+        with pytest.raises(InputError, match="cannot be written"), atomic_file(disk / "file") as draft:
             torch.save({str(key): torch.zeros(150) for key in range(14 + number)}, draft)
         assert [path.name for path in disk.iterdir()] == ["filler"]
 
@@ -88,8 +88,8 @@ def test_what_was_there_survives_a_full_disk(disk: Path) -> None:
         path.write_text("old")
     fill(disk)
     with pytest.raises(InputError, match="cannot be written"):
-        write_whole(disk / "file", "new" * BIG)
-    with pytest.raises(InputError, match="cannot be written"), written_aside(disk / "folder") as draft:
+        write_text_atomically(disk / "file", "new" * BIG)
+    with pytest.raises(InputError, match="cannot be written"), atomic_directory(disk / "folder") as draft:
         (draft / "file").write_text("new" * BIG)
     assert (disk / "file").read_text() == (disk / "folder" / "file").read_text() == "old"
     assert sorted(path.name for path in disk.iterdir()) == ["file", "filler", "folder"]
@@ -100,8 +100,8 @@ def test_a_read_only_disk(disk: Path) -> None:
     with read_only(disk):
         for name in ("file", "new", "folder/new"):
             with pytest.raises(InputError, match=r"cannot be written \(Read-only file system\). Name a place that you"):
-                write_whole(disk / name, "new")
-            with pytest.raises(InputError, match="cannot be written"), written_aside(disk / name):
+                write_text_atomically(disk / name, "new")
+            with pytest.raises(InputError, match="cannot be written"), atomic_directory(disk / name):
                 raise AssertionError
     assert [path.name for path in disk.iterdir()] == ["file"]
     assert (disk / "file").read_text() == "old"
@@ -112,9 +112,9 @@ def test_a_folder_of_somebody_else(tmp_path: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("only an administrator can become somebody else")
     code = (
-        "import os, sys\nfrom pathlib import Path\nfrom ap_ranker.files import write_whole\n"
+        "import os, sys\nfrom pathlib import Path\nfrom ap_ranker.files import write_text_atomically\n"
         "os.setgid(65534); os.setuid(65534)\n"
-        "try: write_whole(Path(sys.argv[1]), 'x')\nexcept ValueError as error: print(error)"
+        "try: write_text_atomically(Path(sys.argv[1]), 'x')\nexcept ValueError as error: print(error)"
     )
     import tempfile
 
@@ -133,13 +133,13 @@ def test_places_that_cannot_be(place: str, reason: str, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     (tmp_path / "folder").mkdir()
     with pytest.raises(InputError, match=rf"cannot be written \(.*({reason})"):
-        write_whole(tmp_path / place, "x")
+        write_text_atomically(tmp_path / place, "x")
 
 
 def test_a_file_is_not_replaced_by_a_folder(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("old")
     message = r"file: cannot be written \(Not a directory\)"
-    with pytest.raises(InputError, match=message), written_aside(tmp_path / "file") as draft:
+    with pytest.raises(InputError, match=message), atomic_directory(tmp_path / "file") as draft:
         (draft / "x").touch()
     assert (tmp_path / "file").read_text() == "old"
     assert len(list(tmp_path.iterdir())) == 1
@@ -149,10 +149,10 @@ def test_a_file_is_not_replaced_by_a_folder(tmp_path: Path) -> None:
 def test_modes_are_the_users(umask: int, tmp_path: Path) -> None:
     before = os.umask(umask)
     try:
-        with written_aside(tmp_path / "folder") as draft:
+        with atomic_directory(tmp_path / "folder") as draft:
             (draft / "inner").mkdir(0o700)
             save_file({"a": torch.zeros(1)}, draft / "inner" / "weights")  # the library makes it private
-        with written_whole(tmp_path / "file") as path:
+        with atomic_file(tmp_path / "file") as path:
             save_file({"a": torch.zeros(1)}, path)
     finally:
         os.umask(before)
@@ -165,15 +165,15 @@ def test_modes_are_the_users(umask: int, tmp_path: Path) -> None:
 def test_links_stay_and_devices_are_written_to(tmp_path: Path) -> None:
     (tmp_path / "large").mkdir()
     (tmp_path / "checkpoint").symlink_to("large")
-    with written_aside(tmp_path / "checkpoint") as draft:
+    with atomic_directory(tmp_path / "checkpoint") as draft:
         (draft / "file").write_text("new")
     (tmp_path / "link").symlink_to("large/file")
-    write_whole(tmp_path / "link", "newer")
+    write_text_atomically(tmp_path / "link", "newer")
     assert (tmp_path / "large" / "file").read_text() == "newer"
     assert (tmp_path / "link").is_symlink() and (tmp_path / "checkpoint").is_symlink()
     os.mkfifo(tmp_path / "pipe")
     reader = subprocess.Popen(["cat", tmp_path / "pipe"], stdout=subprocess.PIPE, text=True)
-    write_whole(tmp_path / "pipe", "told")
+    write_text_atomically(tmp_path / "pipe", "told")
     assert reader.communicate(timeout=20)[0] == "told"
     assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint", "large", "link", "pipe"]
@@ -191,7 +191,7 @@ def test_the_first_one_writes(disk: Path) -> None:
 
 def test_an_error_of_another_kind_stays_what_it_is(tmp_path: Path) -> None:
     for error in (ValueError("no such option"), RuntimeError("size mismatch"), KeyboardInterrupt()):
-        with pytest.raises(type(error)) as raised, written_aside(tmp_path / "folder"):
+        with pytest.raises(type(error)) as raised, atomic_directory(tmp_path / "folder"):
             raise error
         assert raised.value is error
     assert list(tmp_path.iterdir()) == []
@@ -227,7 +227,7 @@ else:
     files._exchange = dying(files._exchange)
 os.rename, os.replace, os.rmdir, os.unlink = map(dying, (os.rename, os.replace, os.rmdir, os.unlink))
 files.shutil.rmtree = dying(files.shutil.rmtree)
-with files.written_aside(Path(sys.argv[1])) as draft:
+with files.atomic_directory(Path(sys.argv[1])) as draft:
     for file in Path(sys.argv[1]).iterdir():
         (draft / file.name).write_bytes(file.read_bytes())
     (draft / "README.md").write_text("new")
@@ -268,8 +268,8 @@ def test_a_swap_under_way_is_left_alone(tmp_path: Path) -> None:
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from ap_ranker.files import write_whole, written_aside, written_whole
-with written_aside(Path(sys.argv[1]) / "folder") as draft, written_whole(Path(sys.argv[1]) / "file") as other:
+from ap_ranker.files import write_text_atomically, atomic_directory, atomic_file
+with atomic_directory(Path(sys.argv[1]) / "folder") as draft, atomic_file(Path(sys.argv[1]) / "file") as other:
     (draft / "x").write_text("half")
     other.write_text("half")
     print("writing", flush=True)
@@ -282,8 +282,8 @@ with written_aside(Path(sys.argv[1]) / "folder") as draft, written_whole(Path(sy
 def test_drafts_of_the_dead_are_removed_and_those_of_the_living_are_not(tmp_path: Path) -> None:
     assert child(KILLED, tmp_path, "killed").returncode == -signal.SIGKILL
     assert len(list(tmp_path.iterdir())) == 2
-    write_whole(tmp_path / "file", "whole")
-    with written_aside(tmp_path / "folder"):
+    write_text_atomically(tmp_path / "file", "whole")
+    with atomic_directory(tmp_path / "folder"):
         pass
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "folder"]
     living = subprocess.Popen(
@@ -294,8 +294,8 @@ def test_drafts_of_the_dead_are_removed_and_those_of_the_living_are_not(tmp_path
     )
     assert living.stdout is not None and living.stdin is not None
     assert living.stdout.readline() == b"writing\n"
-    write_whole(tmp_path / "file", "whole")
-    with written_aside(tmp_path / "folder"):
+    write_text_atomically(tmp_path / "file", "whole")
+    with atomic_directory(tmp_path / "folder"):
         pass
     assert len(list(tmp_path.iterdir())) == 4
     living.stdin.close()
@@ -308,7 +308,7 @@ def test_a_name_with_signs_that_patterns_use(tmp_path: Path) -> None:
     (tmp_path / ".x.draft").mkdir()
     (tmp_path / ".[x].0123abcd.old").mkdir()
     restore(tmp_path / "[x]")
-    write_whole(tmp_path / "x*", TEXTS[0])
+    write_text_atomically(tmp_path / "x*", TEXTS[0])
     assert sorted(path.name for path in tmp_path.iterdir()) == [".x.draft", "[x]", "x*"]
 
 

@@ -18,7 +18,7 @@ from ap_ranker.errors import InputError
 from ap_ranker.ranking.encode import encode_corpus
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.vectors import read_vectors
-from ap_ranker.training.config import read_config
+from ap_ranker.training.config import read_training_config
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ from ap_ranker.training.config import read_config
         (read_table, "a.csv"),
         (read_table, "a.jsonl.gz"),
         (read_vectors, "a.txt"),
-        (lambda path: read_config(path, {}), "a.yaml"),
+        (lambda path: read_training_config(path, {}), "a.yaml"),
     ],
 )
 def test_a_name_that_leads_nowhere_is_one_message(read: Callable[[Path], object], name: str, tmp_path: Path) -> None:
@@ -43,7 +43,7 @@ def test_settings_with_a_character_that_yaml_forbids(character: str, tmp_path: P
     path = tmp_path / "settings.yaml"
     path.write_text(f"model: ap-{character}cnn\n", encoding="utf-8")
     with pytest.raises(InputError, match=r"settings\.yaml"):
-        read_config(path, {})
+        read_training_config(path, {})
 
 
 @pytest.mark.parametrize("read", [read_faq, lambda path: read_dataset(path, "train")])

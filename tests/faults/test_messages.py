@@ -22,8 +22,8 @@ from typer.testing import CliRunner
 from ap_ranker.cli.ask import ask
 from ap_ranker.cli.check import check
 from ap_ranker.cli.console import Console, to_json, visible
+from ap_ranker.cli.errors import report_user_errors
 from ap_ranker.cli.main import app, main
-from ap_ranker.cli.mistakes import mistakes_reported
 from ap_ranker.errors import InputError
 
 HOSTILE = "\x1b]0;owned\x07 \x1b[2J\x9b31m \u202egpj.exe \r\x08\x00\x7f"
@@ -32,7 +32,7 @@ COMMANDS = set("\x00\x07\x08\r\x1b\x7f\x9b\u202e")
 
 def reported(error: BaseException, capsys: pytest.CaptureFixture[str]) -> tuple[int, list[str]]:
     """The exit code and the lines on standard error."""
-    with pytest.raises(SystemExit) as ended, mistakes_reported():
+    with pytest.raises(SystemExit) as ended, report_user_errors():
         raise error
     printed = capsys.readouterr()
     assert not printed.out

@@ -24,8 +24,8 @@ from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, models, processors
 
 from ap_ranker.errors import InputError
-from ap_ranker.models.ap_transformer import TransformerStates, read_encoder_config
-from ap_ranker.ranking.checkpoint import CONFIG, TOKENIZER, WEIGHTS, load_checkpoint, read_config
+from ap_ranker.models.ap_transformer import TransformerEncoder, read_encoder_config
+from ap_ranker.ranking.checkpoint import CONFIG, TOKENIZER, WEIGHTS, load_checkpoint, read_checkpoint_config
 from ap_ranker.ranking.ranker import Ranker
 
 CHECKPOINTS = ["ap-cnn", "ap-transformer", "bm25", "abcnn-1"]
@@ -110,14 +110,14 @@ def test_a_checkpoint_runs_no_code(reading: Path, where: str) -> None:
     message = refusal(reading)
     assert f"{reading / CONFIG}: expected an encoder that transformers has the code of, found 'auto_map'" in message
     with pytest.raises(InputError, match="'auto_map'"):  # as other commands read it
-        read_config(reading)
+        read_checkpoint_config(reading)
 
 
 @pytest.mark.usefixtures("no_question")
 @pytest.mark.parametrize("model_type", ["bert", "unheard-of"])
 def test_an_encoder_runs_no_code(tmp_path: Path, model_type: str) -> None:
     folder = write_encoder(tmp_path / "encoder")
-    encoder = TransformerStates(read_encoder_config(folder), 0, 0.0, frozen=False)
+    encoder = TransformerEncoder(read_encoder_config(folder), 0, 0.0, frozen=False)
     (folder / "evil.py").write_text(EVIL)
     change(folder, "model_type", model_type)
     change(folder, "auto_map", CODE)
@@ -425,5 +425,5 @@ def test_weights_are_read_as_ever(name: str, tmp_path: Path) -> None:
     state = copy.copy(model.state_dict())
     assert state.keys() == stored.keys()
     assert all(torch.equal(state[key], stored[key]) for key in stored)
-    assert config == read_config(folder)
+    assert config == read_checkpoint_config(folder)
     assert all(value.device.type == "cpu" for value in [*model.parameters(), *model.buffers()])

@@ -16,7 +16,7 @@ from conftest import TEXTS, write_checkpoint
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.encode import encode_corpus
 from ap_ranker.ranking.encodings import MANIFEST
-from ap_ranker.ranking.precision import Precision
+from ap_ranker.ranking.quantization import StateDtype
 from ap_ranker.ranking.ranker import Ranker
 
 
@@ -24,7 +24,7 @@ from ap_ranker.ranking.ranker import Ranker
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     folder = tmp_path_factory.mktemp("made")
     checkpoint = write_checkpoint("ap-bilstm", folder / "c")
-    encode_corpus(checkpoint, TEXTS, folder / "e", precision=Precision.int8, device="cpu")
+    encode_corpus(checkpoint, TEXTS, folder / "e", dtype=StateDtype.int8, device="cpu")
     return checkpoint, folder / "e"
 
 
@@ -43,7 +43,7 @@ def refusal(made: tuple[Path, Path], folder: Path) -> str:
     assert len(message.splitlines()) <= 3
     assert "ap-ranker encode" in message
     with pytest.raises(InputError):  # nor is anything added to it
-        encode_corpus(made[0], ["a new text"], folder, precision=Precision.int8, device="cpu")
+        encode_corpus(made[0], ["a new text"], folder, dtype=StateDtype.int8, device="cpu")
     return message
 
 
@@ -123,10 +123,10 @@ def test_pickled_and_zipped_arrays(made: tuple[Path, Path], shard: Path) -> None
     [
         b"", b"[]", b"null", b"[" * 100_000, b"\xff",
         b'{"format_version": 1}',
-        b'{"format_version": 1, "model": 1, "fingerprint": 2, "precision": "int8"}',
-        b'{"format_version": 1, "model": "m", "fingerprint": [], "precision": "int8"}',
-        b'{"format_version": 1, "model": "m", "fingerprint": "f", "precision": ["int8"]}',
-        b'{"format_version": 1, "model": "m", "fingerprint": "f", "precision": "int8", "more": 1}',
+        b'{"format_version": 2, "model": 1, "fingerprint": 2, "dtype": "int8"}',
+        b'{"format_version": 2, "model": "m", "fingerprint": [], "dtype": "int8"}',
+        b'{"format_version": 2, "model": "m", "fingerprint": "f", "dtype": ["int8"]}',
+        b'{"format_version": 2, "model": "m", "fingerprint": "f", "dtype": "int8", "more": 1}',
         b'{"format_version": {}}',
     ],
 )  # fmt: skip
@@ -137,7 +137,7 @@ def test_a_damaged_description(made: tuple[Path, Path], shard: Path, content: by
     assert len(str(caught.value).splitlines()) <= 3
 
 
-def test_states_that_a_precision_cannot_hold_are_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_states_that_a_dtype_cannot_hold_are_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Half precision ends at 65,504: what is beyond would be read as infinite, and its text never be ranked."""
     folder = write_checkpoint("qa-cnn", tmp_path / "c")
     encode = Ranker.encode_answers
@@ -148,13 +148,13 @@ def test_states_that_a_precision_cannot_hold_are_not_written(tmp_path: Path, mon
         return type(states)(vector=states.vector + 1e6)
 
     monkeypatch.setattr(Ranker, "encode_answers", large)
-    with pytest.raises(InputError, match=r"expected states that float16 can hold.*--precision float32"):
+    with pytest.raises(InputError, match=r"expected states that float16 can hold.*--dtype float32"):
         encode_corpus(folder, TEXTS, tmp_path / "e", device="cpu")
-    assert encode_corpus(folder, TEXTS, tmp_path / "f", precision=Precision.float32, device="cpu") == len(TEXTS)
+    assert encode_corpus(folder, TEXTS, tmp_path / "f", dtype=StateDtype.float32, device="cpu") == len(TEXTS)
 
 
 def test_good_ones_are_opened(made: tuple[Path, Path], shard: Path) -> None:
     found = Ranker.from_pretrained(made[0], "cpu", encodings=shard.parent).score(TEXTS[0], TEXTS)
     expected = Ranker.from_pretrained(made[0], "cpu").score(TEXTS[0], TEXTS)
     assert torch.allclose(found, expected, atol=0.05)
-    assert json.loads((shard.parent / MANIFEST).read_text())["precision"] == "int8"
+    assert json.loads((shard.parent / MANIFEST).read_text())["dtype"] == "int8"

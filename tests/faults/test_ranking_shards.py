@@ -18,7 +18,7 @@ from ap_ranker.errors import InputError
 from ap_ranker.ranking import encode as module
 from ap_ranker.ranking.encode import encode_corpus
 from ap_ranker.ranking.encodings import MANIFEST, Encodings, fingerprint
-from ap_ranker.ranking.precision import Precision
+from ap_ranker.ranking.quantization import StateDtype
 
 CORPUS = [f"{a} {b} {c}" for a in ("where", "my", "bike") for b in ("parcel", "money") for c in ("fits", "battery")]
 
@@ -41,12 +41,12 @@ SCRIPT = textwrap.dedent("""
     import sys, time
     from pathlib import Path
     from ap_ranker.ranking.encode import encode_corpus
-    from ap_ranker.ranking.precision import Precision
-    checkpoint, output, go, precision, *texts = sys.argv[1:]
+    from ap_ranker.ranking.quantization import StateDtype
+    checkpoint, output, go, dtype, *texts = sys.argv[1:]
     print("ready", flush=True)
     while not Path(go).exists():
         time.sleep(0.001)
-    encode_corpus(checkpoint, texts, Path(output), precision=Precision(precision), device="cpu", shard=1)
+    encode_corpus(checkpoint, texts, Path(output), dtype=StateDtype(dtype), device="cpu", shard=1)
 """)
 
 
@@ -79,7 +79,7 @@ def test_two_precisions_into_one_new_folder_at_once(checkpoint: Path, tmp_path: 
     output = tmp_path / "e"
     chosen = ("float16", "int8")
     results = run_at_once([[str(checkpoint), str(output), str(go), each, *CORPUS] for each in chosen], go)
-    winner = chosen.index(json.loads((output / MANIFEST).read_text())["precision"])
+    winner = chosen.index(json.loads((output / MANIFEST).read_text())["dtype"])
     assert results[winner] == (0, "")
     status, message = results[1 - winner]
     assert status
@@ -101,22 +101,22 @@ def test_the_second_to_begin_a_folder_checks_the_firsts(
         begin(*given)
 
     monkeypatch.setattr(module, "begin_encodings", together)
-    agreed: list[Precision] = []
+    agreed: list[StateDtype] = []
     refused: list[str] = []
 
-    def work(precision: Precision) -> None:
+    def work(dtype: StateDtype) -> None:
         try:
-            encode_corpus(checkpoint, CORPUS[:2], output, precision=precision, device="cpu")
-            agreed.append(precision)
+            encode_corpus(checkpoint, CORPUS[:2], output, dtype=dtype, device="cpu")
+            agreed.append(dtype)
         except InputError as error:
             refused.append(str(error))
 
-    threads = [threading.Thread(target=work, args=(list(Precision)[number % 3],)) for number in range(12)]
+    threads = [threading.Thread(target=work, args=(list(StateDtype)[number % 3],)) for number in range(12)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert agreed == [Precision(json.loads((output / MANIFEST).read_text())["precision"])] * 4
+    assert agreed == [StateDtype(json.loads((output / MANIFEST).read_text())["dtype"])] * 4
     assert len(refused) == 8
     assert not [path for path in output.iterdir() if path.name.startswith(".")]
 
@@ -169,4 +169,4 @@ def test_other_checkpoints_cannot_share_a_folder(checkpoint: Path, tmp_path: Pat
     encode_corpus(checkpoint, CORPUS, tmp_path / "e", device="cpu")
     other = write_checkpoint("qa-cnn", tmp_path / "other")
     with pytest.raises(InputError, match="found those of another"):
-        encode_corpus(other, CORPUS, tmp_path / "e", device="cpu", precision=Precision.int8)
+        encode_corpus(other, CORPUS, tmp_path / "e", device="cpu", dtype=StateDtype.int8)

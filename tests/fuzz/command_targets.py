@@ -27,10 +27,10 @@ COMMANDS = {
     "check": "check judged.csv --dev pairs.csv --test pairs.csv --json found.json --fix fixed.csv",
     "check-by-id": "check by_id --answers by_id/answers.csv",
     "evaluate": "evaluate checkpoint by_id --answers by_id/answers.csv --pools by_id/train-pools.csv --match both "
-    "--precision float16 --compare checkpoint --json numbers.json --device cpu --clean",
+    "--dtype float16 --compare checkpoint --json numbers.json --device cpu --clean",
     "calibrate": "calibrate checkpoint judged.csv --test judged.csv --precision 0.8,0.9 --share 0.1 "
     "--json numbers.json --device cpu",
-    "encode": "encode checkpoint pairs.csv --output encodings --precision int8 --match answer --device cpu",
+    "encode": "encode checkpoint pairs.csv --output encodings --dtype int8 --match answer --device cpu",
     "index": "index pairs.csv --pipeline stored.yaml --match both",
     "ask": f"ask {QUESTION.replace(' ', '_')} --documents pairs.csv --pipeline search.yaml --match both --top-k 2 "
     "--precision 0.8 --json",

@@ -30,7 +30,7 @@ from ap_ranker.models.registry import MODELS, build_model, complete_options
 from ap_ranker.models.spec import Inputs
 from ap_ranker.serving.feedback import FeedbackFile
 from ap_ranker.text.vectors import read_vectors
-from ap_ranker.training.config import TrainingConfig, read_config
+from ap_ranker.training.config import TrainingConfig, read_training_config
 from ap_ranker.training.space import Choice, configure, read_space
 
 from .mutations import mutate_folder
@@ -306,7 +306,7 @@ POSITIVE = ("batch_size", "embedding_size", "max_tokens", "patience", "learning_
 
 def use_settings(folder: Path) -> None:
     """What is accepted can be trained with: numbers in range, a model that can be built."""
-    config = read_config(folder / "settings.yaml", {})
+    config = read_training_config(folder / "settings.yaml", {})
     recipe = config.training_recipe(judged=False)
     json.dumps(config.without_defaults(), allow_nan=False)
     for name in POSITIVE:

@@ -24,9 +24,9 @@ from ap_ranker.data.faq import Entry, Match
 from ap_ranker.ranking.bm25 import BM25_SCORE
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.calibration import FUSED, MODEL, Calibration
-from ap_ranker.ranking.checkpoint import read_config, write_config
+from ap_ranker.ranking.checkpoint import read_checkpoint_config, write_checkpoint_config
 from ap_ranker.ranking.encode import encode_corpus
-from ap_ranker.ranking.precision import Precision
+from ap_ranker.ranking.quantization import StateDtype
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.serving.app import build_app
 from ap_ranker.serving.feedback import FeedbackFile
@@ -49,8 +49,10 @@ FIT = Calibration(score=2.0, margin=1.0, bias=-0.5, thresholds={"0.8": 0.1, "0.9
 def write_calibrated(model: str, folder: Path) -> None:
     """A checkpoint of random weights, with every part that one may have."""
     write_checkpoint(model, folder / "checkpoint")
-    config = replace(read_config(folder / "checkpoint"), bm25_weight=0.1, calibration={MODEL: FIT, FUSED: FIT})
-    write_config(folder / "checkpoint", config)
+    config = replace(
+        read_checkpoint_config(folder / "checkpoint"), bm25_weight=0.1, calibration={MODEL: FIT, FUSED: FIT}
+    )
+    write_checkpoint_config(folder / "checkpoint", config)
 
 
 def use_checkpoint(folder: Path) -> None:
@@ -74,9 +76,9 @@ def expect_ranking(ranker: Ranker) -> None:
         expect(math.isclose(one.score, other.score, abs_tol=1e-3), f"first {one.score}, then {other.score}")
 
 
-def write_encodings(precision: str, folder: Path) -> None:
+def write_encodings(dtype: str, folder: Path) -> None:
     write_calibrated("ap-cnn", folder)
-    encode_corpus(folder / "checkpoint", ANSWERS, folder / "encodings", precision=Precision(precision), device="cpu")
+    encode_corpus(folder / "checkpoint", ANSWERS, folder / "encodings", dtype=StateDtype(dtype), device="cpu")
 
 
 def use_encodings(folder: Path) -> None:

@@ -19,7 +19,7 @@ from ap_ranker.errors import InputError
 from ap_ranker.models import ap_transformer as module
 from ap_ranker.models.ap_transformer import (
     AttentivePoolingTransformer,
-    TransformerStates,
+    TransformerEncoder,
     find_encoder,
     read_encoder_config,
 )
@@ -45,7 +45,7 @@ def scores(model: AttentivePoolingTransformer, questions: list[list[int]], answe
         return model(TokenBatch.from_lists(questions), TokenBatch.from_lists(answers))
 
 
-def states(encoder: TransformerStates, batch: TokenBatch) -> Tensor:
+def states(encoder: TransformerEncoder, batch: TokenBatch) -> Tensor:
     tokens = encoder(batch).tokens
     assert tokens is not None
     return tokens.detach()
@@ -92,13 +92,13 @@ def test_fewer_dimensions_are_the_leading_ones() -> None:
 
 
 def test_attention_begins_weak_whatever_the_encoders_scale() -> None:
-    """The greatest score of the softmax is a few hundredths, the sharpness included."""
+    """The largest score of the softmax is a few hundredths, the sharpness included."""
     for sharpness in (1.0, 5.0):
         model = built(size=0, sharpness=sharpness).double()
         model.fit(batches(TOKENS))
         batch = TokenBatch.from_lists([TOKENS[4]])
         with torch.no_grad():
-            found = model.attend(batch, batch).answers
+            found = model.attention_weights(batch, batch).answers
         ratio = (found.max() / found.min()).log().item()
         assert 0 < ratio < 2 * module.ATTENTION
 
@@ -114,7 +114,7 @@ def test_a_frozen_encoder_remembers_what_it_read() -> None:
         patch.object(module, "_multiplies_bfloat16", lambda: False),
         patch.object(model.encoder.backbone, "forward", wraps=model.encoder.backbone.forward) as read,
     ):
-        with model.remembering():
+        with model.cache_frozen_states():
             for _ in range(3):
                 assert torch.allclose(states(model.encoder, batch), plain, atol=1e-2)
             assert read.call_count == 1
@@ -127,7 +127,7 @@ def test_a_frozen_encoder_remembers_what_it_read() -> None:
 
 def test_an_interrupted_run_leaves_nothing_in_memory() -> None:
     model = built(size=6, frozen=True)
-    with pytest.raises(KeyboardInterrupt), model.remembering():
+    with pytest.raises(KeyboardInterrupt), model.cache_frozen_states():
         states(model.encoder, TokenBatch.from_lists(TOKENS[:5]))
         raise KeyboardInterrupt
     assert not model.encoder._memory
@@ -140,9 +140,9 @@ def test_memory_has_an_end() -> None:
     four = [tokens for tokens in TOKENS if len(tokens) == 4][:3]
     plain = states(model.encoder, TokenBatch.from_lists(four))
     with (
-        patch.object(module, "REMEMBERED_BYTES", 2 * 4 * TINY["hidden_size"] * 2 + 1),
+        patch.object(module, "FROZEN_CACHE_BYTES", 2 * 4 * TINY["hidden_size"] * 2 + 1),
         patch.object(model.encoder.backbone, "forward", wraps=model.encoder.backbone.forward) as read,
-        model.remembering(),
+        model.cache_frozen_states(),
     ):
         for _ in range(3):
             assert torch.allclose(states(model.encoder, TokenBatch.from_lists(four)), plain, atol=1e-2)
@@ -154,7 +154,7 @@ def test_an_encoder_that_learns_remembers_nothing() -> None:
     batch = TokenBatch.from_lists(TOKENS[:5])
     with (
         patch.object(model.encoder.backbone, "forward", wraps=model.encoder.backbone.forward) as read,
-        model.remembering(),
+        model.cache_frozen_states(),
     ):
         for _ in range(2):
             model.encode(batch)
@@ -216,7 +216,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_pretrained_weights_are_taken(folder: Path) -> None:
-    encoder = TransformerStates(read_encoder_config(folder), 0, 0.0, frozen=False)
+    encoder = TransformerEncoder(read_encoder_config(folder), 0, 0.0, frozen=False)
     encoder.load_pretrained(folder)
     stored = load_file(folder / "model.safetensors")
     assert encoder.backbone.state_dict().keys() == {name for name in stored if not name.startswith("pooler")}
@@ -236,7 +236,7 @@ def test_weights_in_half_precision_are_trained_in_float32(folder: Path) -> None:
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config | {"dtype": "float16"}))
-    encoder = TransformerStates(read_encoder_config(folder), 0, 0.0, frozen=False)
+    encoder = TransformerEncoder(read_encoder_config(folder), 0, 0.0, frozen=False)
     encoder.load_pretrained(folder)
     for name, value in encoder.backbone.state_dict().items():
         assert value.dtype == torch.float32
@@ -269,7 +269,7 @@ def test_no_such_architecture(folder: Path, content: str | None) -> None:
 
 
 def test_weights_that_are_not_there(folder: Path) -> None:
-    encoder = TransformerStates(read_encoder_config(folder), 0, 0.0, frozen=False)
+    encoder = TransformerEncoder(read_encoder_config(folder), 0, 0.0, frozen=False)
     weights = folder / "model.safetensors"
     stored = load_file(weights)
     save_file({n: v for n, v in stored.items() if "layer.1" not in n}, weights, metadata={"format": "pt"})
@@ -294,7 +294,7 @@ def test_minilm_ranks_as_sentence_transformers_do() -> None:
     library = pytest.importorskip("sentence_transformers", reason='needs pip install "ap-ranker[benchmark]"')
     from ap_ranker.models.registry import build_model
     from ap_ranker.ranking.ranker import Ranker
-    from ap_ranker.training.start import read_encoder
+    from ap_ranker.training.initialize import read_encoder
 
     folder, tokenizer, inputs = read_encoder(module.DEFAULT_ENCODER, 100)
     model = build_model("ap-transformer", inputs, {})

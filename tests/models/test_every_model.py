@@ -69,15 +69,15 @@ def test_what_learns_learns_at_one_rate(case: Case, model: AnswerModel) -> None:
 def test_attention_is_the_papers(case: Case, model: AnswerModel) -> None:
     """Of each pair in a padded batch; the registry says whose words are weighed, and nothing else is."""
     with torch.no_grad():
-        found = model.attend(TokenBatch.from_lists(QUESTIONS), TokenBatch.from_lists(ANSWERS))
-    weighs = MODELS[case.name].weighs
+        found = model.attention_weights(TokenBatch.from_lists(QUESTIONS), TokenBatch.from_lists(ANSWERS))
+    attention_over = MODELS[case.name].attention_over
     if case.attention is None:
-        assert (found, weighs) == (None, "")
+        assert (found, attention_over) == (None, "")
         return
     assert found is not None
     sides = (("question", found.questions, QUESTIONS), ("answer", found.answers, ANSWERS))
     for place, (side, weights, texts) in enumerate(sides):
-        assert (weights is not None) == (weighs in (side, "both"))
+        assert (weights is not None) == (attention_over in (side, "both"))
         if weights is None:
             assert case.attention(model, QUESTIONS[0], ANSWERS[0])[place] is None
             continue

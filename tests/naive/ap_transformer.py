@@ -57,8 +57,8 @@ def bert(backbone: nn.Module, ids: list[int]) -> Matrix:
     states = [layer_norm(table.LayerNorm, add(add(word[i], position[t]), kind[0])) for t, i in enumerate(ids)]
     for layer in backbone.encoder.layer:
         out = layer.attention.output
-        heard = [affine(out.dense, x) for x in self_attention(layer.attention.self, states)]
-        states = [layer_norm(out.LayerNorm, add(x, y)) for x, y in zip(states, heard, strict=True)]
+        attended = [affine(out.dense, x) for x in self_attention(layer.attention.self, states)]
+        states = [layer_norm(out.LayerNorm, add(x, y)) for x, y in zip(states, attended, strict=True)]
         wide = [gelu(affine(layer.intermediate.dense, x)) for x in states]
         narrow = [affine(layer.output.dense, x) for x in wide]
         states = [layer_norm(layer.output.LayerNorm, add(x, y)) for x, y in zip(states, narrow, strict=True)]

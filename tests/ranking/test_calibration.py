@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.calibration import Calibration, margins
-from ap_ranker.ranking.checkpoint import load_checkpoint, read_config, write_config
+from ap_ranker.ranking.checkpoint import load_checkpoint, read_checkpoint_config, write_checkpoint_config
 from ap_ranker.ranking.encodings import fingerprint
 
 numbers = st.floats(-10, 10)
@@ -69,14 +69,14 @@ def test_no_calibration_turns_the_order_around(wrong: tuple[float, float, float]
 def test_a_checkpoint_keeps_it(tmp_path: Path) -> None:
     folder = write_checkpoint("ap-cnn", tmp_path / "c")
     before = {file.name: file.read_bytes() for file in folder.iterdir()}
-    config, mark = read_config(folder), fingerprint(folder)
+    config, mark = read_checkpoint_config(folder), fingerprint(folder)
     assert config.calibration == {}
     fits = {"model": Calibration(1.5, 2.5, -3.5, {"0.9": 0.75}), "fused": Calibration(0.1, 0.2, 0.3, {})}
-    write_config(folder, type(config)(**{**vars(config), "calibration": fits}))
+    write_checkpoint_config(folder, type(config)(**{**vars(config), "calibration": fits}))
     assert load_checkpoint(folder)[0].calibration == fits
     assert fingerprint(folder) == mark  # encoded answers stay good
     assert {file.name for file in folder.iterdir()} == set(before)
-    write_config(folder, config)
+    write_checkpoint_config(folder, config)
     assert (folder / "config.json").read_bytes() == before["config.json"]
 
 
@@ -86,7 +86,7 @@ def test_a_checkpoint_of_before_loads(tmp_path: Path) -> None:
     config = json.loads((folder / "config.json").read_text())
     del config["calibration"]
     (folder / "config.json").write_text(json.dumps(config))
-    assert read_config(folder).calibration == {}
+    assert read_checkpoint_config(folder).calibration == {}
     assert fingerprint(folder) == mark
 
 
@@ -105,4 +105,4 @@ def test_a_damaged_one_is_refused(damaged: object, tmp_path: Path) -> None:
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config | {"calibration": damaged}))
     with pytest.raises(InputError, match="not the configuration of an ap-ranker checkpoint"):
-        read_config(folder)
+        read_checkpoint_config(folder)

@@ -19,11 +19,11 @@ from ap_ranker.models.base import States
 from ap_ranker.ranking.cache import OVERHEAD, PAGE, EncodingCache
 from ap_ranker.ranking.encode import encode_corpus
 from ap_ranker.ranking.encodings import Encodings, fingerprint
-from ap_ranker.ranking.precision import Precision, ReducedStates
+from ap_ranker.ranking.quantization import QuantizedStates, StateDtype
 from ap_ranker.ranking.ranker import Ranker
 
 ANSWERS = [*TEXTS, "", "battery", "the original battery " * 9, TEXTS[1]]
-TOLERANCE = {Precision.float32: 1e-6, Precision.float16: 5e-3, Precision.int8: 5e-2}
+TOLERANCE = {StateDtype.float32: 1e-6, StateDtype.float16: 5e-3, StateDtype.int8: 5e-2}
 """How far a score may move, as a share of the spread of the scores; float32 differs by the order of additions."""
 
 CPU = torch.device("cpu")
@@ -33,44 +33,46 @@ def plain_and(ranker: Ranker, other: Ranker) -> tuple[torch.Tensor, torch.Tensor
     return ranker.score(TEXTS[0], ANSWERS), other.score(TEXTS[0], ANSWERS)
 
 
-def close(found: torch.Tensor, expected: torch.Tensor, precision: Precision) -> bool:
+def close(found: torch.Tensor, expected: torch.Tensor, dtype: StateDtype) -> bool:
     spread = float(expected.max() - expected.min()) + 1
-    return torch.allclose(found, expected, rtol=0, atol=TOLERANCE[precision] * spread)
+    return torch.allclose(found, expected, rtol=0, atol=TOLERANCE[dtype] * spread)
 
 
-@pytest.mark.parametrize("precision", list(Precision))
-def test_cached_scores_are_the_plain_ones(name: str, precision: Precision, tmp_path: Path) -> None:
+@pytest.mark.parametrize("dtype", list(StateDtype))
+def test_cached_scores_are_the_plain_ones(name: str, dtype: StateDtype, tmp_path: Path) -> None:
     """Cold, warm and half warm, for every model."""
     folder = write_checkpoint(name, tmp_path / "c")
     plain = Ranker.from_pretrained(folder, "cpu")
-    cached = Ranker.from_pretrained(folder, "cpu", cache=EncodingCache(10**7, precision))
+    cached = Ranker.from_pretrained(folder, "cpu", cache=EncodingCache(10**7, dtype))
     expected = plain.score(TEXTS[0], ANSWERS)
-    assert close(cached.score(TEXTS[0], ANSWERS[:3]), expected[:3], precision)
+    assert close(cached.score(TEXTS[0], ANSWERS[:3]), expected[:3], dtype)
     for _ in range(2):
-        assert close(cached.score(TEXTS[0], ANSWERS), expected, precision)
+        assert close(cached.score(TEXTS[0], ANSWERS), expected, dtype)
 
 
 def test_float32_keeps_states_as_they_are(name: str, tmp_path: Path) -> None:
     ranker = Ranker.from_pretrained(write_checkpoint(name, tmp_path / "c"), "cpu")
     with torch.no_grad():
         states = ranker.encode_answers(ranker.tokenize(ANSWERS))
-    for field, value in ReducedStates.of(states, Precision.float32).restored(CPU).filled().items():
+    for field, value in QuantizedStates.quantize(states, StateDtype.float32).dequantize(CPU).filled().items():
         assert torch.equal(value, states.filled()[field]), field
 
 
-def test_lower_precision_takes_fewer_bytes() -> None:
+def test_lower_dtype_takes_fewer_bytes() -> None:
     states = States(tokens=torch.randn(3, 5, 64), mask=torch.ones(3, 5, dtype=torch.bool))
-    sizes = [sum(v.nbytes for v in ReducedStates.of(states, precision).fields.values()) for precision in Precision]
+    sizes = [sum(v.nbytes for v in QuantizedStates.quantize(states, dtype).fields.values()) for dtype in StateDtype]
     assert sizes == [3 * 5 * 64 * 4, 3 * 5 * 64 * 2, 3 * 5 * (64 + 2)]
 
 
 def test_a_cache_without_room_only_rounds(tmp_path: Path) -> None:
-    """What `ap-ranker evaluate --precision` measures."""
+    """What `ap-ranker evaluate --dtype` measures."""
     folder = write_checkpoint("ap-bilstm", tmp_path / "c")
-    plain, rounding = (Ranker.from_pretrained(folder, "cpu", cache=c) for c in (None, EncodingCache(0, Precision.int8)))
+    plain, rounding = (
+        Ranker.from_pretrained(folder, "cpu", cache=c) for c in (None, EncodingCache(0, StateDtype.int8))
+    )
     [(rows, states)], [(_, rounded)] = (list(ranker.answer_states(ANSWERS[:5])) for ranker in (plain, rounding))
     assert sorted(rows) == [0, 1, 2, 3, 4]
-    assert torch.equal(rounded.tokens, ReducedStates.of(states, Precision.int8).restored(CPU).tokens)
+    assert torch.equal(rounded.tokens, QuantizedStates.quantize(states, StateDtype.int8).dequantize(CPU).tokens)
     assert not torch.equal(rounded.tokens, states.tokens)
     assert rounding.cache is not None
     assert rounding.cache.info().entries == rounding.cache.info().bytes == 0
@@ -92,13 +94,13 @@ def test_each_answer_is_encoded_once(checkpoint: Path) -> None:
     assert info.entries == len(set(ANSWERS)) + 1
 
 
-def states_of(numbers: list[int]) -> ReducedStates:
+def states_of(numbers: list[int]) -> QuantizedStates:
     """Text n has n % 3 pages of tokens, each state n, and a vector of n."""
     lengths = torch.tensor([max(1, number % 3 * PAGE - number % 2) for number in numbers])
     mask = torch.arange(int(lengths.max())) < lengths.unsqueeze(1)
     values = torch.tensor(numbers, dtype=torch.float32)
     tokens = values[:, None, None].expand(-1, mask.shape[1], 2) * mask.unsqueeze(2)
-    return ReducedStates({"tokens": tokens, "vector": values[:, None].expand(-1, 3)}, lengths)
+    return QuantizedStates({"tokens": tokens, "vector": values[:, None].expand(-1, 3)}, lengths)
 
 
 def size_of(number: int) -> int:
@@ -184,21 +186,19 @@ def test_a_cache_under_threads(checkpoint: Path) -> None:
 # --- a corpus on disk ---
 
 
-@pytest.mark.parametrize("precision", list(Precision))
-def test_an_encoded_corpus_scores_as_plain_encoding(name: str, precision: Precision, tmp_path: Path) -> None:
+@pytest.mark.parametrize("dtype", list(StateDtype))
+def test_an_encoded_corpus_scores_as_plain_encoding(name: str, dtype: StateDtype, tmp_path: Path) -> None:
     folder = write_checkpoint(name, tmp_path / "c")
-    assert encode_corpus(folder, ANSWERS, tmp_path / "e", precision=precision, device="cpu", shard=3) == len(
-        set(ANSWERS)
-    )
+    assert encode_corpus(folder, ANSWERS, tmp_path / "e", dtype=dtype, device="cpu", shard=3) == len(set(ANSWERS))
     warm = Ranker.from_pretrained(folder, "cpu", encodings=tmp_path / "e")
     with patch.object(warm, "encode_answers") as encode:
         found = warm.score(TEXTS[0], ANSWERS)
         encode.assert_not_called()
-    assert close(found, Ranker.from_pretrained(folder, "cpu").score(TEXTS[0], ANSWERS), precision)
+    assert close(found, Ranker.from_pretrained(folder, "cpu").score(TEXTS[0], ANSWERS), dtype)
 
 
 def test_texts_that_are_not_in_the_corpus_are_encoded(checkpoint: Path, tmp_path: Path) -> None:
-    encode_corpus(checkpoint, ANSWERS[:4], tmp_path / "e", precision=Precision.float32, device="cpu")
+    encode_corpus(checkpoint, ANSWERS[:4], tmp_path / "e", dtype=StateDtype.float32, device="cpu")
     warm = Ranker.from_pretrained(checkpoint, "cpu", encodings=tmp_path / "e", cache=EncodingCache(10**6))
     plain, found = plain_and(Ranker.from_pretrained(checkpoint, "cpu"), warm)
     assert torch.allclose(found, plain, atol=1e-6)
@@ -239,7 +239,7 @@ def test_another_checkpoints_encodings_are_refused(checkpoint: Path, tmp_path: P
     with pytest.raises(InputError, match="found those of another"):
         encode_corpus(other, ANSWERS, tmp_path / "e", device="cpu")
     with pytest.raises(InputError, match="expected encodings in int8, found float16"):
-        encode_corpus(checkpoint, ANSWERS, tmp_path / "e", device="cpu", precision=Precision.int8)
+        encode_corpus(checkpoint, ANSWERS, tmp_path / "e", device="cpu", dtype=StateDtype.int8)
 
 
 def test_damaged_and_foreign_folders(checkpoint: Path, tmp_path: Path) -> None:

@@ -10,12 +10,12 @@ from conftest import write_checkpoint
 from ap_ranker.errors import InputError
 from ap_ranker.models.registry import MODELS
 from ap_ranker.ranking.cache import EncodingCache
-from ap_ranker.ranking.precision import Precision
+from ap_ranker.ranking.quantization import StateDtype
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.batch import TokenBatch
 
 QUESTION, ANSWER = "WHERE is my parcel, qwertyuiop?", "Open the tracking link:\tyour Parcel 保险!"
-WEIGHING = [name for name, spec in MODELS.items() if spec.weighs]
+WEIGHING = [name for name, spec in MODELS.items() if spec.attention_over]
 
 
 @pytest.fixture(params=WEIGHING)
@@ -29,9 +29,11 @@ def test_tokens_carry_the_models_weights(ranker: Ranker) -> None:
     found = ranker.explain(QUESTION, ANSWER)
     assert found.score == ranker.score(QUESTION, [ANSWER]).item()
     with torch.no_grad():
-        weights = ranker.model.attend(*(TokenBatch.from_lists(ranker.tokenize([text])) for text in (QUESTION, ANSWER)))
+        weights = ranker.model.attention_weights(
+            *(TokenBatch.from_lists(ranker.tokenize([text])) for text in (QUESTION, ANSWER))
+        )
     assert weights is not None
-    weighs = MODELS[ranker.config.model].weighs
+    attention_over = MODELS[ranker.config.model].attention_over
     for side, tokens, text, expected in (
         ("question", found.question, QUESTION, weights.questions),
         ("answer", found.answer, ANSWER, weights.answers),
@@ -39,7 +41,7 @@ def test_tokens_carry_the_models_weights(ranker: Ranker) -> None:
         assert len(tokens) == len(ranker.tokenize([text])[0])
         assert [token.text for token in tokens] == [text[token.start : token.end] for token in tokens]
         assert "".join(token.text for token in tokens) == "".join(text.split())
-        if weighs in (side, "both"):
+        if attention_over in (side, "both"):
             assert expected is not None
             assert [token.weight for token in tokens] == expected[0, 0].tolist()
             assert sum(token.weight or 0 for token in tokens) == pytest.approx(1, abs=1e-5)
@@ -76,7 +78,7 @@ def test_nothing_is_learnt_from_explaining(ranker: Ranker) -> None:
 def test_cached_states_change_no_weight(tmp_path: Path) -> None:
     folder = write_checkpoint("ap-bilstm", tmp_path / "c")
     plain, cached = (
-        Ranker.from_pretrained(folder, "cpu", cache=cache) for cache in (None, EncodingCache(10**6, Precision.float32))
+        Ranker.from_pretrained(folder, "cpu", cache=cache) for cache in (None, EncodingCache(10**6, StateDtype.float32))
     )
     cached.rank(QUESTION, [ANSWER])
     assert cached.explain(QUESTION, ANSWER) == plain.explain(QUESTION, ANSWER)

@@ -171,10 +171,10 @@ def test_explain(client: TestClient, checkpoint: Path) -> None:
     assert reasons["score"] == pytest.approx(expected.score)
     for side, text, tokens in (("question", QUESTION, expected.question), ("answer", matched, expected.answer)):
         assert reasons[side]["text"] == text
-        greatest = max(token.weight or 0 for token in tokens)
+        largest = max(token.weight or 0 for token in tokens)
         shown = [(text[one["start"] : one["end"]], one["heat"]) for one in reasons[side]["tokens"]]
         assert [word for word, _ in shown] == [token.text for token in tokens]
-        assert [heat for _, heat in shown] == pytest.approx([(token.weight or 0) / greatest for token in tokens])
+        assert [heat for _, heat in shown] == pytest.approx([(token.weight or 0) / largest for token in tokens])
 
 
 def test_a_model_without_attention_says_so(tmp_path: Path, blind_checkpoint: Path) -> None:

@@ -17,9 +17,9 @@ from typer.testing import CliRunner
 from ap_ranker.cli.main import app
 from ap_ranker.data.reader import read_dataset
 from ap_ranker.errors import InputError
-from ap_ranker.evaluation.evaluate import Report, evaluate
+from ap_ranker.evaluation.evaluate import EvaluationReport, evaluate
 from ap_ranker.evaluation.significance import randomisation_test
-from ap_ranker.ranking.checkpoint import read_config
+from ap_ranker.ranking.checkpoint import read_checkpoint_config
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.training.card import HUB_METRICS, About, Speed
 from ap_ranker.training.config import TrainingConfig
@@ -60,7 +60,7 @@ def card(folder: Path) -> str:
 
 
 @pytest.fixture
-def report(folder: Path) -> Report:
+def report(folder: Path) -> EvaluationReport:
     return evaluate(Ranker.from_pretrained(folder / "ranker", "cpu"), read_dataset(folder, "dev"))
 
 
@@ -71,7 +71,7 @@ def table(card: str) -> Iterator[dict[str, str]]:
     return (dict(zip(titles, line, strict=False)) for line in lines[2:])
 
 
-def test_the_table_is_what_evaluate_finds(card: str, report: Report) -> None:
+def test_the_table_is_what_evaluate_finds(card: str, report: EvaluationReport) -> None:
     rows = {row[""]: row for row in table(card)}
     assert report.fusion is not None and report.fusion_each is not None
     for name, values in (("BM25", report.bm25), ("this model", report.model), ("both scores added", report.fusion)):
@@ -87,11 +87,11 @@ def test_the_table_is_what_evaluate_finds(card: str, report: Report) -> None:
     assert f"Candidates: {report.candidates}." in card
 
 
-def _tested(report: Report) -> list[Any]:
+def _tested(report: EvaluationReport) -> list[Any]:
     return [report.model_each, report.fusion_each]
 
 
-def test_the_front_matter_is_the_hubs(card: str, report: Report) -> None:
+def test_the_front_matter_is_the_hubs(card: str, report: EvaluationReport) -> None:
     data = ModelCard(card).data
     assert data.license == "cc-by-4.0"
     assert data.to_dict()["library_name"] == "ap-ranker"
@@ -116,7 +116,7 @@ def test_what_else_it_says(card: str, folder: Path) -> None:
     expected = f"ap-ranker train '{folder}' --config '{folder}/c.yaml' --output '{folder}/ranker' --license cc-by-4.0"
     assert f"```bash\n{expected} --device cpu\n```" in card
     assert "## Calibration\n\nNone: scores order" in card
-    settings = read_config(folder / "ranker").training
+    settings = read_checkpoint_config(folder / "ranker").training
     assert f"number {settings['best_epoch']}." in card
 
 

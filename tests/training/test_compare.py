@@ -56,20 +56,20 @@ def test_bad_contenders(text: str, message: str) -> None:
 
 def test_the_table_holds_what_the_checkpoints_measure(tmp_path: Path) -> None:
     comparison = run(tmp_path / "c")
-    judged = EvaluationSet(DATA)
-    assert comparison.bm25 == judged.bm25
+    evaluation_set = EvaluationSet(DATA)
+    assert comparison.bm25 == evaluation_set.bm25
     assert {result.label for result in comparison.results} == {contender.label for contender in CONTENDERS}
     raw = []
     for result in sorted(comparison.results, key=lambda result: result.label):
         rankers = [
             Ranker.from_pretrained(tmp_path / "c" / f"{result.label.replace(':', ',')}-seed{seed}") for seed in (1, 2)
         ]
-        reports = [judged.report(ranker) for ranker in rankers]
+        reports = [evaluation_set.report(ranker) for ranker in rankers]
         assert result.measures["MRR"] == [report.model["MRR"] for report in reports]
         assert result.mean("MRR") == pytest.approx(np.mean(result.measures["MRR"]))
         assert result.deviation("MRR") == pytest.approx(np.std(result.measures["MRR"], ddof=1))
         each = np.mean([report.model_each["MRR"] for report in reports], axis=0)
-        raw.append((randomisation_test(each, judged.bm25_each["MRR"]), result.p_value))
+        raw.append((randomisation_test(each, evaluation_set.bm25_each["MRR"]), result.p_value))
     smaller, larger = sorted(raw)
     assert smaller[1] == pytest.approx(min(1, 2 * smaller[0]))
     assert larger[1] == pytest.approx(max(larger[0], smaller[1]))

@@ -9,12 +9,12 @@ import pytest
 from ap_ranker.data.faq import Match
 from ap_ranker.errors import InputError
 from ap_ranker.models.registry import model_spec
-from ap_ranker.training.config import TrainingConfig, read_config
+from ap_ranker.training.config import TrainingConfig, read_training_config
 
 
 def test_command_line_over_file_over_defaults(tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text("model: qa-cnn\noptions: {filters: 7}\nepochs: 3\nmatch: answer\nmargin: 1\n")
-    config = read_config(tmp_path / "c.yaml", {"epochs": 5, "seed": None})
+    config = read_training_config(tmp_path / "c.yaml", {"epochs": 5, "seed": None})
     assert (config.model, config.options, config.epochs, config.seed) == (
         "qa-cnn",
         {"filters": 7},
@@ -79,12 +79,12 @@ def test_the_papers_recipe_and_ours() -> None:
 def test_bad_settings(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "c.yaml").write_text(text)
     with pytest.raises(InputError, match=re.escape(message)):
-        read_config(tmp_path / "c.yaml", {})
+        read_training_config(tmp_path / "c.yaml", {})
 
 
 def test_missing_file() -> None:
     with pytest.raises(InputError, match=r"No file at 'nowhere\.yaml'"):
-        read_config(Path("nowhere.yaml"), {})
+        read_training_config(Path("nowhere.yaml"), {})
 
 
 def test_epochs_are_few_with_a_pretrained_encoder() -> None:

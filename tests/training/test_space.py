@@ -6,7 +6,7 @@ import pytest
 from conftest import ROOT
 
 from ap_ranker.errors import InputError
-from ap_ranker.training.config import TrainingConfig, read_config
+from ap_ranker.training.config import TrainingConfig, read_training_config
 from ap_ranker.training.space import Choice, Range, Space, configure, read_space
 
 BASE = TrainingConfig(options={"filters": 8}, epochs=2)
@@ -51,7 +51,7 @@ def test_values_over_the_base() -> None:
 
 def test_the_example(tmp_path: Path) -> None:
     faq = ROOT / "examples" / "faq"
-    space = read_space(faq / "space.yaml", read_config(faq / "settings.yaml", {}))
+    space = read_space(faq / "space.yaml", read_training_config(faq / "settings.yaml", {}))
     assert "learning_rate" in space
 
 

@@ -24,7 +24,7 @@ from ap_ranker.models.spec import Bounds
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.vectors import read_vectors
 from ap_ranker.training.config import BOUNDS, TrainingConfig
-from ap_ranker.training.start import start
+from ap_ranker.training.initialize import initialize_model
 from ap_ranker.training.train import TrainingResult, train
 
 TOPICS = ["parcel", "refund", "battery", "helmet", "invoice", "account", "brake", "lease"]
@@ -260,7 +260,9 @@ def test_what_training_changes_of_a_pretrained_encoder(frozen: bool, encoder: st
     result = train(data, data, tmp_path / "c", config, device="cpu")
     assert result.best_epoch > 0
     torch.manual_seed(config.seed)
-    untrained = start(data, config, complete_options(config.model, config.options), None, torch.device("cpu"))[0]
+    untrained = initialize_model(
+        data, config, complete_options(config.model, config.options), None, torch.device("cpu")
+    )[0]
     before, after = untrained.state_dict(), weights(result.ranker)
     assert before.keys() == after.keys()
     changed = {name for name in before if not torch.equal(before[name], after[name])}
@@ -304,7 +306,7 @@ def test_an_untrained_encoder_is_kept_if_training_makes_it_worse(frozen: bool, e
     result = train(with_other_answers(DATA), DATA, tmp_path / "c", config, device="cpu")
     torch.manual_seed(config.seed)
     options = complete_options(config.model, config.options)
-    untrained = start(with_other_answers(DATA), config, options, None, torch.device("cpu"))[0].state_dict()
+    untrained = initialize_model(with_other_answers(DATA), config, options, None, torch.device("cpu"))[0].state_dict()
     assert result.best_epoch == 0
     assert all(torch.equal(value, untrained[name]) for name, value in weights(result.ranker).items())
     assert same(Ranker.from_pretrained(tmp_path / "c", "cpu"), result.ranker)

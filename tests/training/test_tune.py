@@ -19,7 +19,7 @@ from ap_ranker.models.spec import Bounds
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.vectors import WordVectors
 from ap_ranker.training import tune as module
-from ap_ranker.training.config import BOUNDS, TrainingConfig, read_config
+from ap_ranker.training.config import BOUNDS, TrainingConfig, read_training_config
 from ap_ranker.training.space import Choice, Range, Space, configure
 from ap_ranker.training.train import train
 from ap_ranker.training.tune import Search, Trial, tune
@@ -114,7 +114,7 @@ def test_the_best_checkpoint_and_its_settings_are_kept(found: tuple[Search, Path
     assert files(output) == ["best.yaml", "checkpoint", "search.json", "trials.log"]
     kept = Ranker.from_pretrained(output / "checkpoint", "cpu")
     assert evaluate(kept, DATA).model["MRR"] == result.best.mrr
-    config = read_config(output / "best.yaml", {})
+    config = read_training_config(output / "best.yaml", {})
     assert config == configure(BASE, result.best.values)
     again = train(DATA, DATA, tmp_path / "again", config, device="cpu").ranker.model.state_dict()
     assert all(torch.equal(again[name], weights) for name, weights in kept.model.state_dict().items())
@@ -172,7 +172,7 @@ def test_killed_before_the_log_knows_of_a_checkpoint(tmp_path: Path) -> None:
     assert "number 2" in (output / "best.yaml").read_text()
 
 
-@pytest.mark.parametrize("step", ["copytree", "write_whole"])
+@pytest.mark.parametrize("step", ["copytree", "write_text_atomically"])
 def test_killed_before_the_checkpoint_is_in_its_place(step: str, tmp_path: Path) -> None:
     output = tmp_path / "out"
     search(output, 1, {"learning_rate": Choice((0.02,))})
@@ -260,7 +260,7 @@ def test_options_of_a_model_are_drawn_for_that_model_only(tmp_path: Path) -> Non
         "qa-cnn": {"model", "learning_rate", "options.filters"},
     }
     assert Ranker.from_pretrained(tmp_path / "out" / "checkpoint", "cpu").config is not None
-    assert read_config(tmp_path / "out" / "best.yaml", {}).model == result.best.values["model"]
+    assert read_training_config(tmp_path / "out" / "best.yaml", {}).model == result.best.values["model"]
 
 
 def test_what_mattered(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluate import evaluate
 from ap_ranker.models.registry import MODELS
 from ap_ranker.ranking.ranker import Ranker
-from ap_ranker.training.config import TrainingConfig, read_config
+from ap_ranker.training.config import TrainingConfig, read_training_config
 from ap_ranker.training.train import train
 
 
@@ -77,7 +77,7 @@ def test_without_training_data_on_the_command_line(encoder: Path, tmp_path: Path
 
 def test_zero_on_the_command_line_is_over_the_file(tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text("model: ap-transformer\nepochs: 4\n")
-    assert read_config(tmp_path / "c.yaml", {"epochs": 0}).epochs == 0
+    assert read_training_config(tmp_path / "c.yaml", {"epochs": 0}).epochs == 0
 
 
 def test_other_models_must_learn(name: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ap_ranker.data.audit import duplicates, ids, labels, splits, texts
-from ap_ranker.data.audit.report import Report
+from ap_ranker.data.audit.report import AuditReport
 from ap_ranker.data.audit.rows import read_data
 
 
@@ -17,7 +17,7 @@ def audit(
     answers: Path | None = None,
     max_tokens: int,
     near_answers: bool = True,
-) -> Report:
+) -> AuditReport:
     """Look for every kind of fault in `ap_ranker.data.audit.report.KINDS`.
 
     Args:
@@ -32,7 +32,7 @@ def audit(
         InputError: a file cannot be read at all: no such file, not UTF-8, a broken record, unknown columns.
     """
     data = read_data(path, dev=dev, test=test, answers=answers)
-    report = Report(str(path), len(data.questions), len(data.answers))
+    report = AuditReport(str(path), len(data.questions), len(data.answers))
     report.add(texts.check(data, max_tokens))
     report.add(ids.check(data))
     report.add(labels.check(data))

@@ -13,7 +13,7 @@ from ap_ranker.data.audit.report import KINDS
 from ap_ranker.data.reader import Layout, find_layout
 from ap_ranker.data.tables import read_table, write_table
 from ap_ranker.errors import InputError
-from ap_ranker.files import written_whole
+from ap_ranker.files import atomic_file
 
 
 def fix(path: Path, output: Path) -> tuple[Counter[str], Path]:
@@ -71,7 +71,7 @@ def fix(path: Path, output: Path) -> tuple[Counter[str], Path]:
             kept.append({column: fields.get(column, "") for column in columns})
     if not kept:
         raise InputError(f"{path}: expected rows with a question and an answer, found none that could be kept.")
-    with written_whole(log) as log_draft, written_whole(output) as draft:
+    with atomic_file(log) as log_draft, atomic_file(output) as draft:
         write_table(draft, columns, kept, output.name)
         lines = (json.dumps(change, ensure_ascii=False) + "\n" for change in changes)
         log_draft.write_text("".join(lines), encoding="utf-8")

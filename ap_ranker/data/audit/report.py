@@ -120,7 +120,7 @@ class Finding:
 
 
 @dataclass
-class Report:
+class AuditReport:
     """What an audit has found; `findings` by the name of the kind."""
 
     data: str

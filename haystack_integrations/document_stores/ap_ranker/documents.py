@@ -24,7 +24,7 @@ import numpy as np
 from haystack import Document
 
 from ap_ranker.errors import InputError, one_line
-from ap_ranker.files import WriteError, make_folder, written_aside
+from ap_ranker.files import WriteError, atomic_directory, make_folder
 from ap_ranker.ranking.bm25 import BM25
 
 logger = logging.getLogger(__name__)
@@ -321,7 +321,7 @@ class FolderDocuments:
     def _save(self, index: Index, folder: Path) -> bool:
         """Save an index, if its folder may be written and the disk has room: it can also be used from memory."""
         try:
-            with written_aside(folder) as draft:
+            with atomic_directory(folder) as draft:
                 index.bm25.save(draft)
                 np.save(draft / ROWS, index.rows, allow_pickle=False)
         except WriteError as error:

@@ -9,7 +9,7 @@ import pytest
 from conftest import ROOT
 
 from ap_ranker.data.audit import audit
-from ap_ranker.data.audit.report import KINDS, Report, Severity
+from ap_ranker.data.audit.report import KINDS, AuditReport, Severity
 
 CLEAN = Path(__file__).parent / "clean"
 END = ""  # planted at the end of the file
@@ -92,7 +92,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "clean"
 
 
-def look(folder: Path, file: str) -> Report:
+def look(folder: Path, file: str) -> AuditReport:
     path = folder / "by_id" if file.startswith("by_id") else folder / file
     return audit(path, max_tokens=200)
 

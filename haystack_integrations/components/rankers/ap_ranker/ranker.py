@@ -24,7 +24,7 @@ from ap_ranker.ranking.bm25 import BM25_SCORE
 from ap_ranker.ranking.cache import CacheInfo, EncodingCache
 from ap_ranker.ranking.explanation import Explanation, no_attention
 from ap_ranker.ranking.policy import AnswerPolicy, check_limits
-from ap_ranker.ranking.precision import Precision
+from ap_ranker.ranking.quantization import StateDtype
 from ap_ranker.ranking.ranker import BATCH_SIZE, Ranker
 
 logger = logging.getLogger(__name__)
@@ -83,7 +83,7 @@ class AnswerRanker:
         score_threshold: float | None = None,
         batch_size: int = BATCH_SIZE,
         cache_megabytes: int = 256,
-        cache_precision: str = "float32",
+        cache_dtype: str = "float32",
         encodings: str | Path | None = None,
         fuse_scores: bool = False,
         precision: float | None = None,
@@ -109,7 +109,7 @@ class AnswerRanker:
             batch_size: documents encoded at once; more need more memory.
             cache_megabytes: what the encoded documents may take in the device's memory; those not ranked for longest
                 go first. A document is encoded again only when its text has changed. 0: no cache.
-            cache_precision: of their numbers: `float32`, `float16` (half the memory) or `int8` (a quarter).
+            cache_dtype: of their numbers: `float32`, `float16` (half the memory) or `int8` (a quarter).
             encodings: a folder that `ap-ranker encode` wrote with this checkpoint: documents in it need no encoding.
             fuse_scores: add BM25's score to the model's, with the weight that training found best (0 where it does not
                 help). It is read from `meta["bm25_score"]`, where `BM25SRetriever` and, behind Elasticsearch,
@@ -127,12 +127,12 @@ class AnswerRanker:
                 Each returned document is encoded once more for it.
 
         Raises:
-            ValueError: `top_k` is not positive, no such `cache_precision`, or both `score_threshold` and `precision`.
+            ValueError: `top_k` is not positive, no such `cache_dtype`, or both `score_threshold` and `precision`.
         """
         _check_top_k(top_k)
         check_limits(score_threshold, precision)
-        if cache_precision not in list(Precision):
-            raise ValueError(f"cache_precision must be one of {', '.join(Precision)}, but got {cache_precision}")
+        if cache_dtype not in list(StateDtype):
+            raise ValueError(f"cache_dtype must be one of {', '.join(StateDtype)}, but got {cache_dtype}")
         self.model = str(model)
         self.device = ComponentDevice.resolve_device(device)
         self.token = token
@@ -147,7 +147,7 @@ class AnswerRanker:
         self.score_threshold = score_threshold
         self.batch_size = batch_size
         self.cache_megabytes = cache_megabytes
-        self.cache_precision = cache_precision
+        self.cache_dtype = cache_dtype
         self.encodings = None if encodings is None else str(encodings)
         self.fuse_scores = fuse_scores
         self.precision = precision
@@ -187,7 +187,7 @@ class AnswerRanker:
 
     def _load(self) -> Ranker:
         token = self.token.resolve_value() if self.token else None
-        cache = EncodingCache(self.cache_megabytes * 10**6, Precision(self.cache_precision))
+        cache = EncodingCache(self.cache_megabytes * 10**6, StateDtype(self.cache_dtype))
         ranker = Ranker.from_pretrained(
             self.model,
             self.device.to_torch_str(),
@@ -197,7 +197,7 @@ class AnswerRanker:
         )
         assert ranker.config is not None
         self._check_family(ranker.config.model)
-        if self.explain and not MODELS[ranker.config.model].weighs:
+        if self.explain and not MODELS[ranker.config.model].attention_over:
             raise InputError(f"{self.model}: {no_attention(ranker.config.model)} Or set explain to false.")
         if self.precision is not None:
             policy = self._policy(ranker)
@@ -231,7 +231,7 @@ class AnswerRanker:
             score_threshold=self.score_threshold,
             batch_size=self.batch_size,
             cache_megabytes=self.cache_megabytes,
-            cache_precision=self.cache_precision,
+            cache_dtype=self.cache_dtype,
             encodings=self.encodings,
             fuse_scores=self.fuse_scores,
             precision=self.precision,
@@ -391,7 +391,7 @@ class AnswerRanker:
         return question, answer, self._loaded().explain(question, answer)
 
     def _explained(self, ranker: Ranker, query: str, document: Document) -> Document:
-        sides = ranker.weigh(self._question(query), self._text(document))  # its score is known already
+        sides = ranker.attention_weights(self._question(query), self._text(document))  # its score is known already
         reasons = {
             side: [asdict(token) for token in tokens]
             for side, tokens in zip(("question", "answer"), sides, strict=True)

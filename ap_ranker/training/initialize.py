@@ -26,7 +26,7 @@ SAMPLE = 2_000
 """Texts that a pretrained encoder's projection is fitted to; with more, the directions hardly change."""
 
 
-def start(
+def initialize_model(
     data: Dataset,
     config: TrainingConfig,
     options: Mapping[str, Any],

@@ -1,4 +1,4 @@
-"""Encodings of one precision, a cache of another: every score is the plain one's, whatever comes from where."""
+"""Encodings of one dtype, a cache of another: every score is the plain one's, whatever comes from where."""
 
 from __future__ import annotations
 
@@ -13,22 +13,24 @@ from torch import Tensor
 
 from ap_ranker.ranking.cache import EncodingCache, _Table
 from ap_ranker.ranking.encode import encode_corpus
-from ap_ranker.ranking.precision import Precision, ReducedStates
+from ap_ranker.ranking.quantization import QuantizedStates, StateDtype
 from ap_ranker.ranking.ranker import Ranker
 
 ANSWERS = [*TEXTS, "", "battery", "the original battery " * 9, TEXTS[1]]
-TOLERANCE = {Precision.float32: 1e-5, Precision.float16: 5e-3, Precision.int8: 5e-2}
+TOLERANCE = {StateDtype.float32: 1e-5, StateDtype.float16: 5e-3, StateDtype.int8: 5e-2}
 """How far a score may move, as a share of the spread of the scores."""
 
 
 @pytest.mark.parametrize("name", ["ap-bilstm", "qa-cnn", "hyperqa"])  # token states, a vector, one that is not rounded
-@pytest.mark.parametrize(("stored", "cached"), permutations(Precision, 2))
-def test_unequal_precisions(name: str, stored: Precision, cached: Precision, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("stored", "cached"), permutations(StateDtype, 2))
+def test_unequal_dtypes(name: str, stored: StateDtype, cached: StateDtype, tmp_path: Path) -> None:
     folder = write_checkpoint(name, tmp_path / "c")
     expected = Ranker.from_pretrained(folder, "cpu").score(TEXTS[0], ANSWERS)
-    encode_corpus(folder, ANSWERS[::2], tmp_path / "e", precision=stored, device="cpu")
+    encode_corpus(folder, ANSWERS[::2], tmp_path / "e", dtype=stored, device="cpu")
     ranker = Ranker.from_pretrained(folder, "cpu", cache=EncodingCache(10**7, cached), encodings=tmp_path / "e")
-    coarser = max(stored, cached, key=TOLERANCE.__getitem__) if ranker.model.rounds else Precision.float32
+    coarser = (
+        max(stored, cached, key=TOLERANCE.__getitem__) if ranker.model.supports_quantization else StateDtype.float32
+    )
     tolerance = TOLERANCE[coarser] * (float(expected.max() - expected.min()) + 1)
     for answers in (slice(0, 1), slice(None), slice(None)):  # from disk alone, mixed with new ones, all from the cache
         found = ranker.score(TEXTS[0], ANSWERS[answers])
@@ -37,22 +39,22 @@ def test_unequal_precisions(name: str, stored: Precision, cached: Precision, tmp
     assert ranker.cache.count(ANSWERS) == len(ANSWERS)
 
 
-def states_of(numbers: list[float]) -> ReducedStates:
+def states_of(numbers: list[float]) -> QuantizedStates:
     values = torch.tensor(numbers)
     tokens = values[:, None, None].expand(-1, 3, 4)
-    return ReducedStates({"tokens": tokens, "vector": values[:, None].expand(-1, 2)}, torch.full((len(numbers),), 3))
+    return QuantizedStates({"tokens": tokens, "vector": values[:, None].expand(-1, 2)}, torch.full((len(numbers),), 3))
 
 
-@pytest.mark.parametrize("precision", Precision)
-def test_a_cache_keeps_its_own_precision(precision: Precision) -> None:
-    cache = EncodingCache(10**6, precision)
-    expected = states_of([1.0, 2.0, 3.0]).restored(torch.device("cpu"))
-    for text, given in zip("abc", Precision, strict=True):
-        cache.put([text], ReducedStates.of(expected["abc".index(text)][None], given))
+@pytest.mark.parametrize("dtype", StateDtype)
+def test_a_cache_keeps_its_own_dtype(dtype: StateDtype) -> None:
+    cache = EncodingCache(10**6, dtype)
+    expected = states_of([1.0, 2.0, 3.0]).dequantize(torch.device("cpu"))
+    for text, given in zip("abc", StateDtype, strict=True):
+        cache.put([text], QuantizedStates.quantize(expected["abc".index(text)][None], given))
     found = cache.states(["a", "b", "c"])
     assert found is not None
-    assert {value.dtype for name, value in found.fields.items() if "." not in name} == {getattr(torch, precision)}
-    assert torch.allclose(found.restored(torch.device("cpu")).vector, expected.vector, rtol=1e-2)
+    assert {value.dtype for name, value in found.fields.items() if "." not in name} == {getattr(torch, dtype)}
+    assert torch.allclose(found.dequantize(torch.device("cpu")).vector, expected.vector, rtol=1e-2)
 
 
 def test_what_could_not_be_written_is_not_there() -> None:

@@ -13,7 +13,7 @@ from ap_ranker.errors import InputError
 from ap_ranker.models.base import States
 
 
-class Precision(StrEnum):
+class StateDtype(StrEnum):
     """How the numbers of a state are kept."""
 
     float32 = "float32"
@@ -21,18 +21,18 @@ class Precision(StrEnum):
     int8 = "int8"
 
 
-def parse_precision(name: str) -> Precision:
-    """The precision of that name.
+def parse_dtype(name: str) -> StateDtype:
+    """The dtype of that name.
 
     Raises:
         InputError: there is none.
     """
-    if name not in list(Precision):
-        raise InputError(f"Expected --precision to be one of {', '.join(Precision)}, found {name!r}.")
-    return Precision(name)
+    if name not in list(StateDtype):
+        raise InputError(f"Expected --dtype to be one of {', '.join(StateDtype)}, found {name!r}.")
+    return StateDtype(name)
 
 
-_DTYPES = {Precision.float32: torch.float32, Precision.float16: torch.float16, Precision.int8: torch.int8}
+_DTYPES = {StateDtype.float32: torch.float32, StateDtype.float16: torch.float16, StateDtype.int8: torch.int8}
 
 _SCALE = ".scale"
 _LARGEST = 127
@@ -44,7 +44,7 @@ def is_per_token(name: str) -> bool:
 
 
 @dataclass(frozen=True)
-class ReducedStates:
+class QuantizedStates:
     """The `States` of N texts in fewer bits.
 
     Attributes:
@@ -57,7 +57,7 @@ class ReducedStates:
     lengths: Tensor
 
     @classmethod
-    def of(cls, states: States, precision: Precision) -> ReducedStates:
+    def quantize(cls, states: States, dtype: StateDtype) -> QuantizedStates:
         """Reduce states; with int8, a state's numbers are rounded to 127ths of its largest."""
         filled = states.filled()
         mask = filled.pop("mask", None)
@@ -65,24 +65,24 @@ class ReducedStates:
         for name, value in filled.items():
             if not value.is_floating_point():
                 fields[name] = value.int()
-            elif precision == Precision.int8:
+            elif dtype == StateDtype.int8:
                 fields[name], fields[name + _SCALE] = _rounded(value)
             else:
-                fields[name] = value.to(_DTYPES[precision])
+                fields[name] = value.to(_DTYPES[dtype])
         return cls(fields, torch.ones(len(states), dtype=torch.long) if mask is None else mask.sum(dim=1))
 
-    def converted(self, precision: Precision, device: torch.device) -> ReducedStates:
-        """The same states in this precision, on this device; as they are if they are so already."""
+    def converted(self, dtype: StateDtype, device: torch.device) -> QuantizedStates:
+        """The same states in this dtype, on this device; as they are if they are so already."""
         dtypes = {value.dtype for name, value in self.fields.items() if not name.endswith(_SCALE)}
-        if dtypes <= {_DTYPES[precision], torch.int32}:  # ids are whole numbers in any precision
-            return ReducedStates({name: value.to(device) for name, value in self.fields.items()}, self.lengths)
-        return ReducedStates.of(self.restored(device), precision)
+        if dtypes <= {_DTYPES[dtype], torch.int32}:  # ids are whole numbers in any dtype
+            return QuantizedStates({name: value.to(device) for name, value in self.fields.items()}, self.lengths)
+        return QuantizedStates.quantize(self.dequantize(device), dtype)
 
     def is_finite(self) -> bool:
-        """Whether all numbers are; those too large for a precision become infinite."""
+        """Whether all numbers are; those too large for a dtype become infinite."""
         return all(bool(value.isfinite().all()) for value in self.fields.values())
 
-    def restored(self, device: torch.device) -> States:
+    def dequantize(self, device: torch.device) -> States:
         """The states in float32; T may exceed the longest text."""
         fields: dict[str, Tensor] = {}
         for name, value in self.fields.items():

@@ -58,7 +58,7 @@ _SAID = {
 
 
 @contextmanager
-def mistakes_reported() -> Iterator[None]:
+def report_user_errors() -> Iterator[None]:
     """Within, whatever goes wrong ends the program with one message on standard error instead of a traceback."""
     try:
         yield
