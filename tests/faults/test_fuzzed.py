@@ -55,6 +55,17 @@ def test_headers_that_are_texts_are_shortened(read: Callable[[Path], object], tm
     assert len(str(error.value)) < 1_000
 
 
+@pytest.mark.parametrize(
+    "content", ["question,answer,label\nq,a,{}\n", "qid,{},answer,label\n1,2\n", "{},question,answer,{}\n1,2,3,4\n"]
+)
+def test_fields_that_are_long_are_shortened(content: str, tmp_path: Path) -> None:
+    path = tmp_path / "train.csv"
+    path.write_text(content.replace("{}", "word " * 40_000))
+    with pytest.raises(InputError, match=r"train\.csv") as error:
+        read_dataset(path, "train")
+    assert len(str(error.value)) < 1_000
+
+
 @pytest.mark.parametrize("suffix", [".csv", ".tsv", ".jsonl"])
 def test_fix_keeps_fields_that_only_later_records_have(suffix: str, tmp_path: Path) -> None:
     """Of the first record nothing is left, so the second one decides what a reader of the copy expects."""

@@ -59,6 +59,7 @@ MAGIC = (
     b"\x80\x04",
 )
 BOMB_BYTES = 3_000_000_000
+MAX_STRUCTURED = 1_000_000
 
 _MARK = "@@nasty@@"
 
@@ -83,7 +84,9 @@ def mutate_folder(folder: Path, rng: Random, only: str = "**/*") -> None:
 def mutate_content(name: str, content: bytes, rng: Random) -> bytes:
     """Damage a file's content by its structure, which its name tells, or byte by byte."""
     structured = STRUCTURED.get(Path(name).suffix)
-    if structured is None or rng.random() < 0.35:
+    if (
+        structured is None or rng.random() < 0.35 or len(content) > MAX_STRUCTURED
+    ):  # what has become a bomb stays packed
         return mutate_bytes(content, rng)
     try:
         if structured is mutate_gzip:
