@@ -712,6 +712,7 @@ def test_a_broken_numpy_header_is_one_message(saved: Path) -> None:
     "statement",
     [
         "UPDATE documents SET content = x'ff00'",  # bytes where there should be text
+        "UPDATE documents SET content = NULL",  # though the index knows them
         "UPDATE documents SET content = CAST(x'ff00' AS TEXT)",  # text that is not UTF-8
         "UPDATE documents SET rest = '" + '{"a":' * 5_000 + "'",
         "UPDATE documents SET rest = '[]'",

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from conftest import TEXTS, write_checkpoint
 
+from ap_ranker.cli.serve import _listen
 from ap_ranker.data.audit.fix import fix
 from ap_ranker.data.faq import read_faq
 from ap_ranker.data.reader import read_dataset
@@ -92,3 +93,9 @@ def test_encodings_of_words_that_the_checkpoint_lacks(value: int, tmp_path: Path
     ranker = Ranker.from_pretrained(checkpoint, "cpu", encodings=tmp_path / "encodings")
     with pytest.raises(InputError, match="a damaged shard: expected ids of"):
         ranker.rank("Where is my parcel?", TEXTS)
+
+
+@pytest.mark.parametrize("host", ["\ufeff", "é" * 100, "no such host"])
+def test_a_name_that_no_host_can_have(host: str) -> None:
+    with pytest.raises(InputError, match="Choose others with --host and --port"):
+        _listen(host, 0)

@@ -253,7 +253,7 @@ def mutate_parquet(content: bytes, rng: Random) -> bytes:
     place = rng.randrange(table.num_columns)
     name, n = table.column_names[place], table.num_rows
     if rng.random() < 0.02:  # a few kilobytes of one repeated text
-        table = pyarrow.table({column: pyarrow.repeat("text " * 200, 2_000_000) for column in table.column_names})
+        return _parquet_bomb(table.column_names)
     elif rng.random() < 0.3:
         names = list(table.column_names)
         names[place] = rng.choice((*names, "", "other", "label"))
@@ -262,6 +262,16 @@ def mutate_parquet(content: bytes, rng: Random) -> bytes:
         table = table.set_column(place, name, rng.choice(_columns(n)))
     file = io.BytesIO()
     pyarrow.parquet.write_table(table, file, compression="zstd")
+    return file.getvalue()
+
+
+def _parquet_bomb(columns: list[str]) -> bytes:
+    """One text and two million references to it, which a reader takes for two million texts."""
+    column = pyarrow.DictionaryArray.from_arrays(
+        pyarrow.repeat(pyarrow.scalar(0, pyarrow.int32()), 2_000_000), ["x" * 1000]
+    )
+    file = io.BytesIO()
+    pyarrow.parquet.write_table(pyarrow.table(dict.fromkeys(columns, column)), file, store_schema=False)
     return file.getvalue()
 
 
