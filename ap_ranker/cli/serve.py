@@ -112,7 +112,7 @@ def _listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=2048)
-    except OSError as error:
+    except (OSError, TypeError, UnicodeError) as error:  # the last two of a name that no host can have
         reason = str(error).split("] ")[-1].split(" (while")[0]
         raise InputError(
             f"Expected an address of this machine and a free port, found that {host} port {port} cannot be used "

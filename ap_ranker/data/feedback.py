@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ap_ranker.data.dataset import Dataset, Question
 from ap_ranker.data.tables import Row, read_table
-from ap_ranker.errors import InputError
+from ap_ranker.errors import InputError, one_line
 
 COLUMNS = ("question", "answer", "label")
 """A file of feedback is one of judged candidates, so it can be read as any other data, too."""
@@ -73,5 +73,7 @@ def _texts(row: Row) -> tuple[str, str]:
 def _helped(row: Row) -> bool:
     label = row.need("label")
     if label not in ("0", "1"):
-        raise InputError(f"{row.place}: expected a label 1 (it helped) or 0 (it did not), found {label!r}.")
+        raise InputError(
+            f"{row.place}: expected a label 1 (it helped) or 0 (it did not), found {one_line(repr(label))}."
+        )
     return label == "1"

@@ -16,7 +16,7 @@ from pathlib import Path
 from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.data.faq import DEFAULT_MATCH, Entry, Match
 from ap_ranker.data.tables import Row, Table, is_table, read_table
-from ap_ranker.errors import InputError
+from ap_ranker.errors import InputError, one_line
 
 SPLITS = {"train": ("train",), "dev": ("dev", "valid", "validation"), "test": ("test",)}
 """The file names that a folder uses for each split."""
@@ -207,7 +207,7 @@ def read_label(row: Row, classes: tuple[str, ...]) -> int:
         return LABELS[value]
     graded = ", ".join(reversed(GRADED_CLASSES))
     expected = f"{graded}, as in the first row" if len(classes) > 2 else f"1 or 0 (or true, false; or {graded})"
-    raise InputError(f"{row.place}: expected a label {expected}, found {row.get('label')!r}.")
+    raise InputError(f"{row.place}: expected a label {expected}, found {one_line(repr(row.get('label')))}.")
 
 
 def _by_id(questions: Table, answers: Table, pools: Table | None, match: Match) -> Dataset:
@@ -220,7 +220,7 @@ def _by_id(questions: Table, answers: Table, pools: Table | None, match: Match) 
     for row in answers.rows:
         aid = row.need("aid")
         if aid in position:
-            raise InputError(f"{row.place}: expected each aid once, found {aid!r} again.")
+            raise InputError(f"{row.place}: expected each aid once, found {one_line(repr(aid))} again.")
         position[aid] = len(texts)
         texts.append(Answer(aid, Entry.of(row).text(match)))
     candidates = {row.need("qid"): _positions(row, "candidate_ids", position) for row in pools.rows} if pools else {}
@@ -229,7 +229,7 @@ def _by_id(questions: Table, answers: Table, pools: Table | None, match: Match) 
     for row in questions.rows:
         qid, text = row.get("qid") or str(len(result)), row.need("question")
         if qid in seen:
-            raise InputError(f"{row.place}: expected each qid once, found {qid!r} again.")
+            raise InputError(f"{row.place}: expected each qid once, found {one_line(repr(qid))} again.")
         seen.add(qid)
         if row.get("answerable").lower() in UNANSWERABLE:
             right: tuple[int, ...] = ()
@@ -257,5 +257,7 @@ def _with_stored_questions(data: Dataset, answers: Table) -> Dataset:
 def _positions(row: Row, column: str, position: dict[str, int]) -> tuple[int, ...]:
     ids = dict.fromkeys(row.need(column).split())
     if unknown := [aid for aid in ids if aid not in position]:
-        raise InputError(f"{row.place}: expected ids of known answers in {column!r}, found {unknown[0]!r}.")
+        raise InputError(
+            f"{row.place}: expected ids of known answers in {column!r}, found {one_line(repr(unknown[0]))}."
+        )
     return tuple(position[aid] for aid in ids)

@@ -93,7 +93,9 @@ def _check_columns(names: Sequence[str], place: object) -> None:
                 "(of a pandas table: to_csv(..., index=False))."
             )
         if name in names[: number - 1]:
-            raise InputError(f"{place}: expected each column once, found {name!r} again as column {number}.")
+            raise InputError(
+                f"{place}: expected each column once, found {one_line(repr(name))} again as column {number}."
+            )
 
 
 def _read_csv(content: bytes, path: Path) -> Iterator[Row]:
@@ -115,7 +117,8 @@ def _delimited(reader: csv._reader, path: Path) -> Iterator[Row]:  # type: ignor
                 continue  # a blank line holds no record
             place = f"{path}, line {reader.line_num}"
             if len(values) != len(header):
-                raise InputError(f"{place}: expected {len(header)} fields ({', '.join(header)}), found {len(values)}.")
+                names = one_line(", ".join(header))
+                raise InputError(f"{place}: expected {len(header)} fields ({names}), found {len(values)}.")
             yield Row(dict(zip(header, values, strict=True)), place)
     except csv.Error as error:
         raise InputError(f"{path}, line {reader.line_num}: not a valid record ({error}).") from error

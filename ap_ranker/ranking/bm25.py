@@ -93,7 +93,7 @@ class BM25:
             # What this class always asks for, whatever the file says.
             fixed = {"method": "lucene", "idf_method": "lucene", "dtype": "float32", "int_dtype": "int32"}
             index = bm25s.BM25.load(folder, mmap=True, allow_pickle=False, backend="numpy", **fixed)
-            size = int(index.scores["num_docs"])
+            size = index.scores["num_docs"]
             _check(index, size)
         except Exception as error:  # the library, numpy and zipfile each have their own for a damaged file
             raise _damaged(folder, f"{type(error).__name__}: {error}") from error
@@ -102,14 +102,16 @@ class BM25:
         return loaded
 
 
-def _check(index: bm25s.BM25, size: int) -> None:
+def _check(index: bm25s.BM25, size: object) -> None:
     """What can be seen without reading the scores of each word, which are many times as large."""
+    if not isinstance(size, int) or size < 1:
+        raise ValueError(f"{size!r} texts")
     data, texts, starts = (index.scores[name] for name in ("data", "indices", "indptr"))
     if any(array.ndim != 1 or array.dtype.kind != kind for array, kind in ((data, "f"), (texts, "i"), (starts, "i"))):
         raise ValueError(f"arrays of {data.dtype}, {texts.dtype} and {starts.dtype}")
     words = list(index.vocab_dict.values())
-    if not len(data) == len(texts) == starts[-1] or len(starts) != len(words) + 1 or size < 1:
-        raise ValueError(f"{len(data)}, {len(texts)}, {len(starts)} and {len(words)} entries, {size} texts")
+    if not len(data) == len(texts) == starts[-1] or len(starts) != len(words) + 1:
+        raise ValueError(f"{len(data)}, {len(texts)}, {len(starts)} and {len(words)} entries")
     if starts[0] != 0 or (np.diff(starts) < 0).any() or words != list(range(len(words))):
         raise ValueError("words in another order")
 

@@ -687,7 +687,9 @@ def test_words_that_were_swapped_are_refused(saved: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["params.index.json", "vocab.index.json"])
-@pytest.mark.parametrize("content", ["[" * 100_000, '{"num_docs": 1e400}', '{"dtype": "U4", "num_docs": 4}', "\xff"])
+@pytest.mark.parametrize(
+    "content", ["[" * 100_000, '{"num_docs": 1e400}', '{"num_docs": "4"}', '{"dtype": "U4", "num_docs": 4}', "\xff"]
+)
 def test_a_file_of_nonsense_in_an_index_is_one_message(saved: Path, name: str, content: str) -> None:
     [index] = saved.glob("index-*")
     (index / name).write_text(content, encoding="latin-1")
@@ -710,6 +712,7 @@ def test_a_broken_numpy_header_is_one_message(saved: Path) -> None:
     "statement",
     [
         "UPDATE documents SET content = x'ff00'",  # bytes where there should be text
+        "UPDATE documents SET content = NULL",  # though the index knows them
         "UPDATE documents SET content = CAST(x'ff00' AS TEXT)",  # text that is not UTF-8
         "UPDATE documents SET rest = '" + '{"a":' * 5_000 + "'",
         "UPDATE documents SET rest = '[]'",

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from conftest import TEXTS, write_checkpoint
 
+from ap_ranker.cli.serve import _listen
 from ap_ranker.data.audit.fix import fix
 from ap_ranker.data.faq import read_faq
 from ap_ranker.data.reader import read_dataset
@@ -55,6 +56,17 @@ def test_headers_that_are_texts_are_shortened(read: Callable[[Path], object], tm
     assert len(str(error.value)) < 1_000
 
 
+@pytest.mark.parametrize(
+    "content", ["question,answer,label\nq,a,{}\n", "qid,{},answer,label\n1,2\n", "{},question,answer,{}\n1,2,3,4\n"]
+)
+def test_fields_that_are_long_are_shortened(content: str, tmp_path: Path) -> None:
+    path = tmp_path / "train.csv"
+    path.write_text(content.replace("{}", "word " * 40_000))
+    with pytest.raises(InputError, match=r"train\.csv") as error:
+        read_dataset(path, "train")
+    assert len(str(error.value)) < 1_000
+
+
 @pytest.mark.parametrize("suffix", [".csv", ".tsv", ".jsonl"])
 def test_fix_keeps_fields_that_only_later_records_have(suffix: str, tmp_path: Path) -> None:
     """Of the first record nothing is left, so the second one decides what a reader of the copy expects."""
@@ -81,3 +93,9 @@ def test_encodings_of_words_that_the_checkpoint_lacks(value: int, tmp_path: Path
     ranker = Ranker.from_pretrained(checkpoint, "cpu", encodings=tmp_path / "encodings")
     with pytest.raises(InputError, match="a damaged shard: expected ids of"):
         ranker.rank("Where is my parcel?", TEXTS)
+
+
+@pytest.mark.parametrize("host", ["\ufeff", "é" * 100, "no such host"])
+def test_a_name_that_no_host_can_have(host: str) -> None:
+    with pytest.raises(InputError, match="Choose others with --host and --port"):
+        _listen(host, 0)

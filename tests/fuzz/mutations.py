@@ -59,6 +59,7 @@ MAGIC = (
     b"\x80\x04",
 )
 BOMB_BYTES = 3_000_000_000
+MAX_STRUCTURED = 1_000_000
 
 _MARK = "@@nasty@@"
 
@@ -83,7 +84,9 @@ def mutate_folder(folder: Path, rng: Random, only: str = "**/*") -> None:
 def mutate_content(name: str, content: bytes, rng: Random) -> bytes:
     """Damage a file's content by its structure, which its name tells, or byte by byte."""
     structured = STRUCTURED.get(Path(name).suffix)
-    if structured is None or rng.random() < 0.35:
+    if (
+        structured is None or rng.random() < 0.35 or len(content) > MAX_STRUCTURED
+    ):  # what has become a bomb stays packed
         return mutate_bytes(content, rng)
     try:
         if structured is mutate_gzip:
@@ -250,7 +253,7 @@ def mutate_parquet(content: bytes, rng: Random) -> bytes:
     place = rng.randrange(table.num_columns)
     name, n = table.column_names[place], table.num_rows
     if rng.random() < 0.02:  # a few kilobytes of one repeated text
-        table = pyarrow.table({column: pyarrow.repeat("text " * 200, 2_000_000) for column in table.column_names})
+        return _parquet_bomb(table.column_names)
     elif rng.random() < 0.3:
         names = list(table.column_names)
         names[place] = rng.choice((*names, "", "other", "label"))
@@ -259,6 +262,16 @@ def mutate_parquet(content: bytes, rng: Random) -> bytes:
         table = table.set_column(place, name, rng.choice(_columns(n)))
     file = io.BytesIO()
     pyarrow.parquet.write_table(table, file, compression="zstd")
+    return file.getvalue()
+
+
+def _parquet_bomb(columns: list[str]) -> bytes:
+    """One text and two million references to it, which a reader takes for two million texts."""
+    column = pyarrow.DictionaryArray.from_arrays(
+        pyarrow.repeat(pyarrow.scalar(0, pyarrow.int32()), 2_000_000), ["x" * 1000]
+    )
+    file = io.BytesIO()
+    pyarrow.parquet.write_table(pyarrow.table(dict.fromkeys(columns, column)), file, store_schema=False)
     return file.getvalue()
 
 

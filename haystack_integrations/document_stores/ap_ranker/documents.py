@@ -228,7 +228,7 @@ class FolderDocuments:
         return self._load(folder)
 
     def fetch(self, rows: Iterable[Any]) -> list[Document]:
-        query = "SELECT id, content, rest FROM documents WHERE row = ?"
+        query = "SELECT id, content, rest FROM documents WHERE row = ? AND content IS NOT NULL"  # as the index was made
         return [self._document(self._one(query, int(row))) for row in rows]
 
     def close(self) -> None:
