@@ -125,8 +125,8 @@ class FineTunedBiEncoder(Peer):
         import datasets
         from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer
         from sentence_transformers import SentenceTransformerTrainingArguments as Arguments
-        from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
         from sentence_transformers.base.sampler import BatchSamplers
+        from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
 
         self.model = SentenceTransformer(str(self.encoder))
         pairs = [(question.text, data.answers[row].text) for question in data.answerable for row in question.positives]
