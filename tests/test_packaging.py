@@ -20,7 +20,7 @@ from packaging.utils import canonicalize_name
 
 CODE = sorted(path for tree in ("ap_ranker", "haystack_integrations") for path in (ROOT / tree).rglob("*.py"))
 TESTS = sorted(path for tree in ("tests", "examples") for path in (ROOT / tree).rglob("*.py"))
-EXTRAS = sorted(set(declared()) - {"", "dev"})
+EXTRAS = sorted(set(declared()) - {"", "dev", "docs"})
 
 INDIRECT = {
     "accelerate": "the Trainer of transformers imports it",

@@ -174,8 +174,11 @@ memory, too."""
 
 
 def _read_parquet(content: bytes, path: Path) -> Iterator[Row]:
-    import pyarrow
-    import pyarrow.parquet
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError as error:
+        raise InputError(f'{path}: Parquet files need an extra: pip install "ap-ranker[parquet]"') from error
 
     number = read = 0
     try:

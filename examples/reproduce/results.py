@@ -113,7 +113,7 @@ def render(rows: Iterable[Row], papers: Mapping[str, Any]) -> str:
 
 
 def summary(rows: Iterable[Row], papers: Mapping[str, Any]) -> str:
-    """The README's tables: BM25, then a data set's models, the best first, by the measures that papers report of it.
+    """The tables of docs/results/papers.md: BM25, then a data set's models, the best first, by the measures that papers report of it.
 
     Args:
         rows: in any order.
@@ -142,7 +142,7 @@ def summary(rows: Iterable[Row], papers: Mapping[str, Any]) -> str:
                 *(f"with BM25: {name}" for name in names),
                 *(f"end to end: {name}" for name in END_TO_END if searched),
             ]
-            parts.append(f"**{protocol.title}**\n\n" + markdown_table(["", "seeds", *titles, "paper"], lines))
+            parts.append(f"## {protocol.title}\n\n" + markdown_table(["", "seeds", *titles, "paper"], lines))
     return "\n\n".join(parts) + "\n"
 
 

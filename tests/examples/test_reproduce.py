@@ -102,7 +102,7 @@ def test_the_readme_shows_what_was_measured() -> None:
     folder = ROOT / "examples" / "reproduce"
     rows = Row.read(folder / "results.json")
     assert rows
-    assert summary(rows, read_papers()) in (ROOT / "README.md").read_text(encoding="utf-8")
+    assert summary(rows, read_papers()) in (ROOT / "docs" / "results" / "papers.md").read_text(encoding="utf-8")
     assert render(rows, read_papers()) == (folder / "results.md").read_text(encoding="utf-8")
 
 

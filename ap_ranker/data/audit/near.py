@@ -14,7 +14,6 @@ import re
 from collections.abc import Collection, Sequence
 
 import numpy as np
-import pyarrow as pa
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
@@ -106,9 +105,8 @@ def _grams(texts: Sequence[str]) -> sparse.csr_matrix:
     number = np.zeros(len(place), dtype=np.uint64)
     for step in range(SIZE):
         number = number * base + letters[place + step]
-    encoded = pa.array(number).dictionary_encode()  # hashing millions of numbers is much faster than sorting them
-    column = encoded.indices.to_numpy()
-    rank = np.empty(len(encoded.dictionary), dtype=np.int32)
+    different, column = np.unique(number, return_inverse=True)
+    rank = np.empty(len(different), dtype=np.int32)
     rank[np.argsort(np.bincount(column, minlength=len(rank)), kind="stable")] = np.arange(len(rank))
     starts = np.concatenate([[0], np.cumsum(windows)])
     ones = np.ones(len(column), dtype=np.int32)
