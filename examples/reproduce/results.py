@@ -113,7 +113,7 @@ def render(rows: Iterable[Row], papers: Mapping[str, Any]) -> str:
 
 
 def summary(rows: Iterable[Row], papers: Mapping[str, Any]) -> str:
-    """The tables of docs/results/papers.md: BM25, then a data set's models, the best first, by the measures that papers report of it.
+    """The tables of docs/results/papers.md: BM25, then the models of a data set, the best first.
 
     Args:
         rows: in any order.
