@@ -88,11 +88,13 @@ class Running:
         self._zygote, self._folder, self._logs = zygote, folder, logs
         self._pid = int(self._answer("pid"))
         self._started = time.perf_counter()
+        self._ended: Ended | None = None
 
-    def kill(self, sent: signal.Signals = signal.SIGKILL) -> Ended:
+    def kill(self) -> Ended:
         """Kill it, if it still runs."""
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self._pid, sent)
+        if self._ended is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._pid, signal.SIGKILL)
         return self.wait()
 
     def kill_at(self, moment: Moment) -> Ended:
@@ -104,22 +106,25 @@ class Running:
 
     @property
     def lives(self) -> bool:
-        if time.perf_counter() - self._started > LONGEST:
-            self.kill()
+        lives = Path(f"/proc/{self._pid}/cwd").exists()  # a zombie has none
+        if lives and time.perf_counter() - self._started > LONGEST:
+            os.kill(self._pid, signal.SIGKILL)
             raise TimeoutError(f"a command took longer than {LONGEST:.0f} s")
-        return Path(f"/proc/{self._pid}/cwd").exists()  # a zombie has none
+        return lives
 
     def wait(self) -> Ended:
         """Wait for its end."""
-        while self.lives:
+        while self._ended is None and self.lives:
             time.sleep(0.002)
-        code = int(self._answer("status"))
-        return Ended(code, self.out, (self._logs / "err").read_text(), time.perf_counter() - self._started)
+        if self._ended is None:
+            seconds, code = time.perf_counter() - self._started, int(self._answer("status"))
+            self._ended = Ended(code, self.out, (self._logs / "err").read_text(), seconds)
+        return self._ended
 
     @property
     def out(self) -> str:
         """What it has printed until now."""
-        return (self._logs / "out").read_text() if (self._logs / "out").exists() else ""
+        return (self._logs / "out").read_text()
 
     def _answer(self, name: str) -> str:
         assert self._zygote.stdout is not None
@@ -131,15 +136,21 @@ class Commands:
 
     def __init__(self, zygote: subprocess.Popen[str], logs: Path) -> None:
         self._zygote, self._logs = zygote, logs
+        self._running: Running | None = None
 
     def start(self, folder: Path, *argv: str) -> Running:
         """Start `ap-ranker` with these arguments in a folder."""
         assert self._zygote.stdin is not None
+        if self._running is not None:
+            self._running.kill()  # a trial that failed may have left it
         logs = Path(tempfile.mkdtemp(dir=self._logs))
+        for name in ("out", "err"):
+            (logs / name).touch()  # a kill may come before the command opens them
         request = {"argv": argv, "cwd": str(folder), "out": str(logs / "out"), "err": str(logs / "err")}
         self._zygote.stdin.write(json.dumps(request) + "\n")
         self._zygote.stdin.flush()
-        return Running(self._zygote, folder, logs)
+        self._running = Running(self._zygote, folder, logs)
+        return self._running
 
     def run(self, folder: Path, *argv: str, moment: Moment | None = None) -> Ended:
         """Run it to its end, or until it is killed."""

@@ -254,7 +254,6 @@ class Encode(Scenario):
     name = "encode"
     argv = ("encode", "c", "texts.csv", "--output", "encodings", "--device", "cpu")
     dangerous = ("encodings", "encodings/.*", "encodings/*-*")
-    room = 400
 
     def look(self) -> Any:
         folder, texts = self.folder / "encodings", (self.folder / "texts.csv").read_text().split("\n")[1:-1]
