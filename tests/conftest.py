@@ -17,6 +17,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"  # no test may reach for a model hub
 
 import pytest
 import torch
+from hypothesis import settings
 from naive import SMALL
 from naive.ap_transformer import TINY
 from transformers import AutoConfig, AutoModel
@@ -27,6 +28,9 @@ from ap_ranker.models.registry import MODELS, build_model, complete_options
 from ap_ranker.models.spec import Inputs
 from ap_ranker.ranking.checkpoint import TOKENIZER, CheckpointConfig, save_checkpoint
 from ap_ranker.text.tokenizer import WordTokenizer
+
+settings.register_profile("any machine", deadline=None)  # a busy one takes longer than 200 ms for an example now and then
+settings.load_profile("any machine")
 
 ROOT = Path(__file__).parent.parent
 BENCHMARKS = ROOT.parent / "shared" / "data"
