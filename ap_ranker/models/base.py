@@ -106,13 +106,13 @@ class AnswerModel(nn.Module, ABC):
             needs no vectors.
         statistics: how often the words occur in the answers; training counts them. `None` where a model needs none.
         temperature: what in-batch softmax divides the scores by unless told otherwise; 1 for log-odds.
-        rounds: whether its states may be kept in fewer bits than float32.
+        supports_quantization: whether its states may be kept in fewer bits than float32.
     """
 
     embedding: WordEmbedding | None
     statistics: CorpusStatistics | None
     temperature: float = 1.0
-    rounds: bool = True
+    supports_quantization: bool = True
 
     def __init__(self) -> None:
         super().__init__()
