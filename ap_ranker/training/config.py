@@ -11,26 +11,18 @@ from typing import Any, Literal, get_args
 from ap_ranker.data.faq import DEFAULT_MATCH, Match
 from ap_ranker.errors import InputError
 from ap_ranker.models.registry import complete_options, is_number, model_spec
-from ap_ranker.models.spec import Bounds, Objective, Optimizer, Recipe, Schedule
+from ap_ranker.models.spec import Bounds, Optimizer, Recipe, Schedule
 from ap_ranker.reading import read_yaml
+from ap_ranker.training.objectives.registry import objective_spec, objectives_with_gradient
 
 FEW_PAIRS = 5_000
 """Below this, answer sentences are learnt from unless the settings say otherwise."""
 
-
-OWN_CANDIDATES = ("pointwise", "listwise")
-"""Objectives that look at one question's candidates; the others share all answers of a batch."""
-
-WITHOUT_GRADIENT = ("counts", "coordinate-ascent")
-"""Objectives of the untrained baselines."""
-
 NegativesFrom = Literal["random", "bm25", "model"]
-
 
 _CHOICES: dict[str, tuple[str, ...]] = {
     "recipe": ("ours", "paper"),
     "match": tuple(Match),
-    "objective": tuple(name for name in get_args(Objective) if name not in WITHOUT_GRADIENT),
     "optimizer": get_args(Optimizer),
     "schedule": get_args(Schedule),
     "negatives_from": get_args(NegativesFrom),
@@ -73,7 +65,7 @@ class TrainingConfig:
     """Where the settings down to `weight_decay` come from that are not given: `ours` are the defaults below, `paper`
     trains as the model's paper did (`ap-ranker models NAME` shows how)."""
 
-    objective: Objective | None = None
+    objective: str | None = None
     """`softmax` (in-batch: every other answer of the batch is a negative at no extra cost), `hinge`, `pointwise`
     cross-entropy, `listwise` softmax over a question's own candidates. Ours is listwise where candidates were judged
     one by one, as they are the hardest negatives there are, or where a pair is dear to match; otherwise softmax."""
@@ -196,13 +188,13 @@ class TrainingConfig:
             judged: the data's candidates were judged one by one.
         """
         spec = model_spec(self.model)
-        if spec.objective in WITHOUT_GRADIENT:
+        if not objective_spec(spec.objective).needs_gradient:
             objective = spec.objective
         elif self.recipe == "paper":
             objective = self.objective or spec.recipe.objective
         else:
             objective = self.objective or ("listwise" if judged else spec.objective)
-        batch_size = 16 if objective in OWN_CANDIDATES else 64
+        batch_size = objective_spec(objective).batch_size
         learning_rate = spec.recipe.learning_rate if spec.pretrained else 2e-3
         ours = Recipe(objective, "adam", learning_rate, "linear", batch_size, spec.recipe.margin)
         given = {f.name: getattr(self, f.name) for f in fields(Recipe)} | {"objective": objective}
@@ -215,15 +207,12 @@ class TrainingConfig:
             return pairs < FEW_PAIRS and not model_spec(self.model).pretrained
         return self.answer_sentences
 
-    def sampled_negatives(self, objective: Objective) -> int:
-        """The number of drawn answers in force: per question, or, if random and shared, per batch."""
+    def sampled_negatives(self, objective: str) -> int:
+        """Number of drawn answers in force: per question, or, if random and shared, per batch."""
         if self.negatives is not None:
             return self.negatives
-        if objective in OWN_CANDIDATES:
-            return 15
-        if self.negatives_from != "random":
-            return 2
-        return 50 if objective == "hinge" else 0
+        spec = objective_spec(objective)
+        return spec.random_negatives if self.negatives_from == "random" else spec.hard_negatives
 
 
 def read_training_config(path: Path | None, given: Mapping[str, Any]) -> TrainingConfig:
@@ -270,7 +259,7 @@ def checked_setting(name: str, value: Any) -> Any:
     default, annotation = known[name].default, str(known[name].type)
     if value is None and default is None:
         return None
-    if allowed := _CHOICES.get(name):
+    if allowed := objectives_with_gradient() if name == "objective" else _CHOICES.get(name):
         if value not in allowed:
             raise InputError(f"Expected {name} to be one of {', '.join(allowed)}, found {value!r}.")
         return Match(value) if name == "match" else value

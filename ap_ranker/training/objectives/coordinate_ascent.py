@@ -11,6 +11,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ap_ranker.training.objectives.spec import ObjectiveSpec
+
 
 def average_precision(scores: np.ndarray, relevant: np.ndarray) -> float:
     """The mean precision at each relevant candidate; of equal scores the earlier candidate comes first.
@@ -117,3 +119,6 @@ def _precision(offset: np.ndarray, slope: np.ndarray, relevant: np.ndarray, k: i
     rank = 1 + above.sum() + np.concatenate([[0.0], np.cumsum(step)])
     hits = 1 + above[relevant].sum() + np.concatenate([[0.0], np.cumsum(step * relevant[crosses][order])])
     return at[order], hits / rank
+
+
+SPEC = ObjectiveSpec("coordinate-ascent", fits_weights=True)
