@@ -49,6 +49,7 @@ SHARED = {
     "attentive",
     "base",
     "classifier",
+    "coordinate_ascent",
     "encoders",
     "pooling",
     "siamese",
@@ -67,6 +68,22 @@ def test_no_model_imports_another_family(path: Path) -> None:
     modules = [n.module or "" for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.ImportFrom)]
     inside = {module.removeprefix("ap_ranker.models.") for module in modules if module.startswith("ap_ranker.models.")}
     assert inside <= SHARED
+
+
+def test_no_one_outside_asks_what_model_it_is() -> None:
+    """A model is known by the contract of `models/base.py` alone."""
+    trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
+    classes = {
+        node.name
+        for path, tree in trees.items()
+        for node in ast.walk(tree)
+        if path.parent.name == "models" and isinstance(node, ast.ClassDef)
+    }
+    for path in [*FILES, *(ROOT / "haystack_integrations").rglob("*.py"), *(ROOT / "examples").rglob("*.py")]:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if path.parent.name != "models" else ():
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in ("isinstance", "issubclass", "type"):
+                names = {leaf.id for leaf in ast.walk(node) if isinstance(leaf, ast.Name)}
+                assert not names & classes, f"{path}:{node.lineno}"
 
 
 def test_nothing_pickled_is_loaded() -> None:

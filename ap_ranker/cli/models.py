@@ -67,7 +67,7 @@ def _print_one(spec: ModelSpec) -> None:
         "objective": spec.objective,
     }
     if not objective.needs_gradient:
-        facts["training"] = "its weights are fitted to MAP" if objective.fits_weights else "none: it counts words"
+        facts["training"] = objective.training
     else:
         facts["paper's recipe"] = (
             f"{recipe.objective}, {recipe.optimizer}, learning rate {recipe.learning_rate:g} ({recipe.schedule}), "

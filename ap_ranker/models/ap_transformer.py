@@ -317,15 +317,15 @@ class AttentivePoolingTransformer(AttentivePooling):
     def cache_frozen_states(self) -> AbstractContextManager[None]:
         return self.encoder.cache_frozen_states()
 
-    @torch.inference_mode()
-    def fit(self, batches: Iterable[TokenBatch]) -> None:
-        """Set P and U so that the untrained score is nearly the pretrained encoder's own (see the top of this file).
+    def load_pretrained(self, folder: Path, sample: Iterable[TokenBatch]) -> None:
+        self.encoder.load_pretrained(folder)
+        self.imitate_encoder(sample)
 
-        Args:
-            batches: a sample of the texts.
-        """
+    @torch.inference_mode()
+    def imitate_encoder(self, sample: Iterable[TokenBatch]) -> None:
+        """Set P and U so that the untrained score is nearly the pretrained encoder's own (see the top of this file)."""
         encoder = self.encoder.eval()
-        hidden = [(encoder.hidden(batch), batch.mask) for batch in batches]
+        hidden = [(encoder.hidden(batch), batch.mask) for batch in sample]
         means = torch.cat([nn.functional.normalize(mean_pool(h, mask), dim=1) for h, mask in hidden])
         # The right singular vectors, largest first. Those of M^T M, because M has fewer of them than H with few texts.
         directions = torch.linalg.eigh(means.double().T @ means.double()).eigenvectors.T.flip(0)

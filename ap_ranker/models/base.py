@@ -6,9 +6,10 @@ The trainer, the ranker, the evaluator and the cache know nothing else about a m
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -83,6 +84,10 @@ class States:
         return cls(**joined)
 
 
+JudgedCandidates = tuple[States, States, Tensor]
+"""One question's states, those of its N candidates, and (N,) bool: which of these answer it."""
+
+
 @dataclass(frozen=True)
 class Attention:
     """How much each token counts for each pair; the weights of a text sum to 1, and are 0 on padding.
@@ -106,13 +111,13 @@ class AnswerModel(nn.Module, ABC):
             needs no vectors.
         statistics: how often the words occur in the answers; training counts them. `None` where a model needs none.
         temperature: what in-batch softmax divides the scores by unless told otherwise; 1 for log-odds.
-        rounds: whether its states may be kept in fewer bits than float32.
+        supports_quantization: whether its states may be kept in fewer bits than float32.
     """
 
     embedding: WordEmbedding | None
     statistics: CorpusStatistics | None
     temperature: float = 1.0
-    rounds: bool = True
+    supports_quantization: bool = True
 
     def __init__(self) -> None:
         super().__init__()
@@ -156,6 +161,38 @@ class AnswerModel(nn.Module, ABC):
         groups = zip(found.tolist(), order.split(counts.tolist()), strict=True)
         scores = [self.match(questions.selected(rows[places]), answers[c : c + 1])[:, 0] for c, places in groups]
         return torch.cat(scores)[order.argsort()]
+
+    def training_scores(self, questions: States, answers: States, wanted: Tensor, classes: int) -> Tensor:
+        """What the objective sees of a batch, for models that can score a part of it at less cost than all of it.
+
+        Args:
+            questions: of B questions.
+            answers: of N answers.
+            wanted: (B, N) bool, the pairs that the objective looks at; any others may have any score.
+            classes: K, in how many classes the answers are labelled.
+
+        Returns:
+            (B, N) scores, or (B, N, K) logits of a model that tells more than two classes apart.
+        """
+        return self.match(questions, answers)
+
+    def load_pretrained(self, folder: Path, sample: Iterable[TokenBatch]) -> None:
+        """Begin with weights that exist already, where the model has a use for them; by default nothing happens.
+
+        Args:
+            folder: of a pretrained encoder.
+            sample: some of the training texts, read when they are asked for.
+
+        Raises:
+            InputError: the encoder is not there, or is damaged.
+        """
+
+    def fit(self, questions: Iterable[JudgedCandidates]) -> None:
+        """Set weights that no gradient reaches, for models that count instead of learning; by default nothing happens.
+
+        Args:
+            questions: the training questions, encoded when they are asked for.
+        """
 
     def parameter_groups(self, rate: float, encoder_rate: float) -> list[dict[str, Any]]:
         """What training changes, each with its learning rate, as the optimisers of torch take it.
@@ -214,6 +251,15 @@ class PairModel(AnswerModel):
     def match_pairs(self, questions: States, answers: States, rows: Tensor, columns: Tensor) -> Tensor:
         parts = zip(rows.split(PAIRS_AT_ONCE), columns.split(PAIRS_AT_ONCE), strict=True)
         return torch.cat([self.compare(questions.selected(part), answers.selected(others)) for part, others in parts])
+
+    def training_scores(self, questions: States, answers: States, wanted: Tensor, classes: int) -> Tensor:
+        rows, columns = wanted.nonzero(as_tuple=True)
+        scores = self.training_pairs(questions, answers, rows, columns, classes)
+        return scores.new_zeros(*wanted.shape, *scores.shape[1:]).index_put((rows, columns), scores)
+
+    def training_pairs(self, questions: States, answers: States, rows: Tensor, columns: Tensor, classes: int) -> Tensor:
+        """(P,) scores, or (P, K) logits, of question `rows[p]` with answer `columns[p]`, as `training_scores`."""
+        return self.match_pairs(questions, answers, rows, columns)
 
     def scale(self, scores: Tensor) -> Tensor:
         return torch.sigmoid(scores)

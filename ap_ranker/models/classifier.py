@@ -30,6 +30,11 @@ class Classifier(PairModel):
     def compare(self, questions: States, answers: States) -> Tensor:
         return log_odds(self.classify(questions, answers))
 
+    def training_pairs(self, questions: States, answers: States, rows: Tensor, columns: Tensor, classes: int) -> Tensor:
+        if classes > 2:
+            return self.classify(questions[rows], answers[columns])
+        return super().training_pairs(questions, answers, rows, columns, classes)
+
 
 def log_odds(logits: Tensor) -> Tensor:
     """(P, K) -> (P,): the last class against all others."""

@@ -42,7 +42,7 @@ class HyperQA(AnswerModel):
     """The nearer two texts lie in the hyperbolic ball, the better they fit."""
 
     embedding: WordEmbedding
-    rounds = False  # near the ball's edge the last digits decide
+    supports_quantization = False  # near the ball's edge the last digits decide
 
     def __init__(self, embedding: WordEmbedding, projection: int) -> None:
         super().__init__()

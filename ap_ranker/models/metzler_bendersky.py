@@ -20,12 +20,13 @@ What is ours, because only words have been counted, and no Google n-grams, Wikip
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Tensor, nn
 
-from ap_ranker.models.base import AnswerModel, States
+from ap_ranker.models.base import AnswerModel, JudgedCandidates, States
+from ap_ranker.models.coordinate_ascent import coordinate_ascent
 from ap_ranker.models.spec import Bounds, Inputs, ModelSpec, Option, Recipe
 from ap_ranker.models.statistics import CorpusStatistics, punctuation
 from ap_ranker.text.batch import PAD, UNKNOWN, TokenBatch
@@ -84,6 +85,16 @@ class MetzlerBendersky(AnswerModel):
             ],
             dim=2,
         )
+
+    @torch.inference_mode()
+    def fit(self, questions: Iterable[JudgedCandidates]) -> None:
+        """Take the weights that rank the questions best, by their mean average precision."""
+        features, relevant = [], []
+        for question, candidates, answers_it in questions:
+            features.append(self.features(question, candidates)[0].cpu().numpy())
+            relevant.append(answers_it.numpy())
+        weights = coordinate_ascent(features, relevant, self.weights.detach().cpu().numpy())
+        self.weights.copy_(torch.from_numpy(weights))
 
     def match(self, questions: States, answers: States) -> Tensor:
         return self.features(questions, answers) @ self.weights

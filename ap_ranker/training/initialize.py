@@ -11,7 +11,7 @@ import torch
 
 from ap_ranker.data.dataset import Dataset
 from ap_ranker.errors import InputError
-from ap_ranker.models.ap_transformer import AT_ONCE, AttentivePoolingTransformer, find_encoder, read_encoder_config
+from ap_ranker.models.ap_transformer import AT_ONCE, find_encoder, read_encoder_config
 from ap_ranker.models.base import AnswerModel
 from ap_ranker.models.registry import build_model, model_spec
 from ap_ranker.models.spec import Inputs
@@ -99,8 +99,6 @@ def _with_encoder(
         )
     folder, tokenizer, inputs = read_encoder(options["encoder"], config.max_tokens)
     model = build_model(config.model, inputs, options).to(device)
-    assert isinstance(model, AttentivePoolingTransformer)
-    model.encoder.load_pretrained(folder)
     texts = _texts(data)
     sample = np.random.default_rng(config.seed).permutation(len(texts))[:SAMPLE]
     tokens = sorted(tokenizer.encode([texts[row] for row in sample])[0], key=len)
@@ -111,7 +109,7 @@ def _with_encoder(
             yield TokenBatch.from_lists(tokens[start : start + AT_ONCE], device)
         on_progress("reading a sample of the texts", len(tokens), len(tokens))
 
-    model.fit(batches())
+    model.load_pretrained(folder, batches())
     return model, tokenizer, inputs
 
 

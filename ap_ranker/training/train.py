@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from ap_ranker.evaluation.evaluate import EvaluationSet, answerable
 from ap_ranker.evaluation.gain import gain_over_bm25
 from ap_ranker.evaluation.metrics import means
 from ap_ranker.evaluation.scoring import CandidateScores
-from ap_ranker.models.metzler_bendersky import MetzlerBendersky
+from ap_ranker.models.base import JudgedCandidates
 from ap_ranker.models.registry import complete_options, model_spec
 from ap_ranker.models.spec import Recipe
 from ap_ranker.ranking.checkpoint import CheckpointConfig, save_checkpoint
@@ -34,7 +34,6 @@ from ap_ranker.training.distributed import is_first_process, wait_for_all
 from ap_ranker.training.initialize import initialize_model
 from ap_ranker.training.memory import keep_freed_memory
 from ap_ranker.training.negatives import HardNegatives, MineEachEpoch
-from ap_ranker.training.objectives.coordinate_ascent import coordinate_ascent
 from ap_ranker.training.objectives.registry import objective_spec
 from ap_ranker.training.sentences import with_answer_sentences
 from ap_ranker.training.states import States, seconds_so_far
@@ -130,13 +129,13 @@ def train(
         dev_set = EvaluationSet(sample_questions(dev, config.dev_questions, config.seed))
         best_epoch, scores = 0, None
         with model.cache_frozen_states():
-            if objective.fits_weights:
-                _fit_weights(ranker, sample_questions(data, config.dev_questions, config.seed))
             if objective.needs_gradient:
                 pairs = Pairs(data, own_candidates=objective.own_candidates)
                 best_epoch, scores = _learn(
                     *(ranker, pairs, batches, dev_set, config, recipe, states, last, started, callbacks, on_progress)
                 )
+            else:
+                model.fit(_judged_candidates(ranker, sample_questions(data, config.dev_questions, config.seed)))
             if scores is None:
                 scores = _scores(dev_set, ranker, on_progress)
         found = scores.by_question
@@ -198,20 +197,13 @@ def _machine(device: torch.device) -> str:
     return "CPU, one thread" if threads == 1 else f"CPU, {threads} threads"
 
 
-def _fit_weights(ranker: Ranker, data: Dataset) -> None:
-    """Give a linear model the weights that rank the questions of `data` best."""
-    model = ranker.model
-    assert isinstance(model, MetzlerBendersky)
+def _judged_candidates(ranker: Ranker, data: Dataset) -> Iterator[JudgedCandidates]:
+    """The questions of `data` with the candidates that an evaluation gives them."""
     evaluation_set = EvaluationSet(data)
-    features, relevant = [], []
     for question, rows in zip(evaluation_set.questions, evaluation_set.pools, strict=True):
-        texts = [data.answers[row].text for row in rows]
-        with torch.inference_mode():
-            states = ranker.encode_answers(ranker.tokenize(texts))
-            features.append(model.features(ranker.encode_questions([question.text]), states)[0].cpu().numpy())
-        relevant.append(np.isin(rows, question.positives))
-    weights = coordinate_ascent(features, relevant, model.weights.detach().cpu().numpy())
-    model.weights.data.copy_(torch.from_numpy(weights))
+        candidates = ranker.tokenize([data.answers[row].text for row in rows])
+        relevant = torch.from_numpy(np.isin(rows, question.positives))
+        yield ranker.encode_questions([question.text]), ranker.encode_answers(candidates), relevant
 
 
 def _learn(

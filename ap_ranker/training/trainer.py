@@ -12,8 +12,7 @@ from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState,
 
 from ap_ranker.evaluation.evaluate import EvaluationSet
 from ap_ranker.evaluation.scoring import CandidateScores
-from ap_ranker.models.base import AnswerModel, PairModel
-from ap_ranker.models.classifier import Classifier
+from ap_ranker.models.base import AnswerModel
 from ap_ranker.models.spec import Recipe
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.batch import TokenBatch
@@ -41,20 +40,12 @@ class Scorer(nn.Module):
         wanted: Tensor,
         classes: int,
     ) -> Tensor:
-        """(B, N) scores, of a `PairModel` only where wanted; or, with more than two classes, (B, N, K) logits."""
+        """(B, N) scores or (B, N, K) logits, as `AnswerModel.training_scores` of the whole batch."""
         (B, N), model = wanted.shape, self.model  # noqa: N806
         own, others = share(B, wanted.device), share(N, wanted.device)
         questions = model.encode_questions(TokenBatch(question_ids[own], question_mask[own]))
         answers = gather_states(model.encode_answers(TokenBatch(answer_ids[others], answer_mask[others])), N)
-        rows, columns = wanted[own].nonzero(as_tuple=True)
-        if isinstance(model, Classifier) and classes > 2:
-            scores = model.classify(questions[rows], answers[columns])
-        elif isinstance(model, PairModel):
-            scores = model.match_pairs(questions, answers, rows, columns)
-        else:
-            return gather(model.match(questions, answers), B)
-        table = scores.new_zeros(len(own), N, *scores.shape[1:])
-        return gather(table.index_put((rows, columns), scores), B)
+        return gather(model.training_scores(questions, answers, wanted[own], classes), B)
 
 
 class _SameBatches(DataLoader[Any]):

@@ -65,7 +65,7 @@ def cosines(model: AttentivePoolingTransformer, questions: list[list[int]], answ
 @pytest.mark.parametrize("texts", [5, 80], ids=["fewer texts than dimensions", "more"])
 def test_with_even_attention_it_is_the_encoders_own_score(texts: int) -> None:
     model = built(size=0).double()
-    model.fit(batches(TOKENS[:texts]))
+    model.imitate_encoder(batches(TOKENS[:texts]))
     model.U.data.zero_()
     found = scores(model, TOKENS[:4], TOKENS[4:12])
     assert torch.allclose(found, cosines(model, TOKENS[:4], TOKENS[4:12]), rtol=0, atol=1e-12)
@@ -73,7 +73,7 @@ def test_with_even_attention_it_is_the_encoders_own_score(texts: int) -> None:
 
 def test_untrained_it_ranks_nearly_as_the_encoder() -> None:
     model = built(size=0).double()
-    model.fit(batches(TOKENS))
+    model.imitate_encoder(batches(TOKENS))
     found, expected = scores(model, TOKENS[:4], TOKENS[4:40]), cosines(model, TOKENS[:4], TOKENS[4:40])
     assert not torch.equal(found, expected)  # there is some attention, or U would have no gradient to begin with
     assert (found - expected).abs().max() < 0.1 * expected.std()
@@ -84,7 +84,7 @@ def test_untrained_it_ranks_nearly_as_the_encoder() -> None:
 def test_fewer_dimensions_are_the_leading_ones() -> None:
     """They span what numpy's SVD of the normalised mean states spans, one by one up to the sign."""
     model = built(size=3).double()
-    model.fit(batches(TOKENS))
+    model.imitate_encoder(batches(TOKENS))
     means = np.array([mean_state(model.encoder.backbone, ids) for ids in TOKENS])
     expected = np.linalg.svd(means / np.linalg.norm(means, axis=1, keepdims=True))[2][:3]
     found = model.encoder.projection.weight.detach().numpy()
@@ -95,7 +95,7 @@ def test_attention_begins_weak_whatever_the_encoders_scale() -> None:
     """The largest score of the softmax is a few hundredths, the sharpness included."""
     for sharpness in (1.0, 5.0):
         model = built(size=0, sharpness=sharpness).double()
-        model.fit(batches(TOKENS))
+        model.imitate_encoder(batches(TOKENS))
         batch = TokenBatch.from_lists([TOKENS[4]])
         with torch.no_grad():
             found = model.attention_weights(batch, batch).answers
@@ -299,8 +299,7 @@ def test_minilm_ranks_as_sentence_transformers_do() -> None:
     folder, tokenizer, inputs = read_encoder(module.DEFAULT_ENCODER, 100)
     model = build_model("ap-transformer", inputs, {})
     assert isinstance(model, AttentivePoolingTransformer)
-    model.encoder.load_pretrained(folder)
-    model.fit([TokenBatch.from_lists(tokenizer.encode([text])[0]) for text in TEXTS])
+    model.load_pretrained(folder, [TokenBatch.from_lists(tokenizer.encode([text])[0]) for text in TEXTS])
     ranker = Ranker(model, tokenizer)
     questions, answers = TEXTS[0::2], TEXTS[1::2]
     found = torch.stack([ranker.score(question, answers) for question in questions])

@@ -55,7 +55,7 @@ class ObjectiveSpec:
         random_negatives: answers drawn from the whole answer set: per question with own candidates, else per batch.
         hard_negatives: answers drawn per question where the settings ask for hard ones.
         classes: learns all classes of the labels where the model is a classifier, not only the best against the rest.
-        fits_weights: raises MAP on the training questions without a gradient.
+        training: without a loss, what takes the place of training, in words.
     """
 
     name: str
@@ -65,7 +65,7 @@ class ObjectiveSpec:
     random_negatives: int = 0
     hard_negatives: int = 2  # the whole batch shares them, so a batch of 64 has up to 128
     classes: bool = False
-    fits_weights: bool = False
+    training: str = ""
 
     @property
     def needs_gradient(self) -> bool:
