@@ -97,10 +97,10 @@ def _learners(names: str | None, contenders: Sequence[Contender]) -> list[Conten
     """The models to train: those named, or the first two that learn by gradient at all."""
     from ap_ranker.models.registry import model_spec
     from ap_ranker.training.compare import Contender
-    from ap_ranker.training.config import WITHOUT_GRADIENT
+    from ap_ranker.training.objectives.registry import objective_spec
 
     def learns(contender: Contender) -> bool:
-        return model_spec(contender.model).objective not in WITHOUT_GRADIENT
+        return objective_spec(model_spec(contender.model).objective).needs_gradient
 
     if names is None:
         return [contender for contender in contenders if learns(contender)][:2]

@@ -55,7 +55,9 @@ def models(name: Annotated[str | None, typer.Argument(help="One model; without, 
 
 
 def _print_one(spec: ModelSpec) -> None:
-    recipe = spec.recipe
+    from ap_ranker.training.objectives.registry import objective_spec
+
+    recipe, objective = spec.recipe, objective_spec(spec.objective)
     facts = {
         "paper": f"{spec.paper} ({spec.year})",
         "family": spec.family,
@@ -64,8 +66,8 @@ def _print_one(spec: ModelSpec) -> None:
         "parameters": f"{_parameters(spec):,} at default size, beside the word vectors",
         "objective": spec.objective,
     }
-    if recipe.objective == spec.objective and spec.family == "baseline":
-        facts["training"] = "none: it counts words" if spec.objective == "counts" else "its weights are fitted to MAP"
+    if not objective.needs_gradient:
+        facts["training"] = objective.training
     else:
         facts["paper's recipe"] = (
             f"{recipe.objective}, {recipe.optimizer}, learning rate {recipe.learning_rate:g} ({recipe.schedule}), "

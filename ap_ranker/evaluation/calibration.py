@@ -1,4 +1,4 @@
-"""How probably is the first answer right? Fitted on rankings of dev questions, some of which have no right answer.
+"""The probability that the first answer is right, fitted on dev questions, some of which have no right answer.
 
 The logistic model is `ranking.calibration.Calibration`; here it is fitted and measured. A ranking counts as right if
 its first answer is, so a question without a right answer never does.
@@ -7,7 +7,7 @@ its first answer is, so a question without a right answer never does.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,14 +22,15 @@ from ap_ranker.ranking.calibration import FUSED, MODEL, Calibration, key, margin
 from ap_ranker.ranking.ranker import Ranker
 
 HIDDEN_SHARE = 0.1
-"""Of questions without a right answer, where the data has none and they are made by hiding the right answers."""
+"""Share of unanswerable questions, where the data has none and they are made by hiding the right answers."""
 
 MIN_QUESTIONS = 20
-"""Dev questions that a fit of three numbers needs at least, and dev answers that a threshold must leave."""
+"""Minimum number of dev questions for a fit of three parameters, and of dev answers above a threshold."""
 
 FITTED = 2
-"""The best so many answers of each ranking are fitted. On held-out fifths of the example FAQ's dev questions, two gave
-the first answers a lower log loss than one did, with each of three checkpoints, fused or not; three, hardly a lower."""
+"""Number of top answers of each ranking that enter the fit. In five-fold cross-validation on the example FAQ's dev
+questions, two gave the first answers a lower log loss than one, with each of three checkpoints, fused or not; three
+hardly improved on two."""
 
 BINS = 10
 
@@ -40,9 +41,9 @@ class Rankings:
 
     Attributes:
         scores: one array per question.
-        right: which of its candidates are right.
+        right: one array per question: which of its candidates are right.
         answerable: (Q,) whether the data has a right answer, among the candidates or not.
-        weights: (Q,) how much each question counts.
+        weights: (Q,) weight of each question.
     """
 
     scores: Scores
@@ -56,10 +57,10 @@ class TopAnswers:
     """The first answers of Q rankings.
 
     Attributes:
-        probabilities: (Q,) how probably each is right.
+        probabilities: (Q,) probability that each is right.
         right: (Q,) whether it is.
         answerable: (Q,) whether the question has a right answer at all.
-        weights: (Q,) how much each question counts.
+        weights: (Q,) weight of each question.
     """
 
     probabilities: NDArray[np.float64]
@@ -70,7 +71,7 @@ class TopAnswers:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a threshold does.
+    """The effect of a threshold.
 
     Attributes:
         answered: the share of the questions whose first answer is given.
@@ -85,11 +86,11 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Bin:
-    """First answers of about the same probability.
+    """First answers of similar probability.
 
     Attributes:
         share: of all first answers.
-        probability: the mean of theirs.
+        probability: their mean probability.
         right: the share of them that is right.
     """
 
@@ -99,7 +100,7 @@ class Bin:
 
 
 def rank(ranker: Ranker, dataset: Dataset) -> dict[str, Rankings]:
-    """Rank all questions, also those without a right answer, with the candidates that `evaluate` takes.
+    """Score all questions, unanswerable ones included, with the candidates that `evaluate` uses.
 
     Returns:
         The rankings by the model's scores and, if the checkpoint has a weight of BM25, by the fused ones.
@@ -120,14 +121,14 @@ def rank(ranker: Ranker, dataset: Dataset) -> dict[str, Rankings]:
 
 
 def with_hidden(rankings: Rankings, share: float) -> Rankings:
-    """The rankings, and each once more without its right answers: what a question that none answers looks like.
+    """Add a copy of each ranking without its right answers: what an unanswerable question looks like.
 
     Args:
         rankings: of answerable questions.
-        share: of the ones without right answers in the weight of all, between 0 and 1.
+        share: of the copies in the total weight, between 0 and 1.
 
     Raises:
-        InputError: nothing but right answers is ranked.
+        InputError: the candidates are all right answers.
     """
     hidden = [values[~right] for values, right in zip(rankings.scores, rankings.right, strict=True)]
     hidden = [values for values in hidden if len(values)]
@@ -143,14 +144,14 @@ def with_hidden(rankings: Rankings, share: float) -> Rankings:
 
 
 def fit(rankings: Rankings, precisions: Sequence[float]) -> Calibration:
-    """The logistic model that makes the best answers' being right or wrong likeliest, and its thresholds.
+    """Fit the logistic model to the top answers by maximum likelihood, and choose its thresholds.
 
     The targets are Platt's, (N+ + 1) / (N+ + 2) and 1 / (N- + 2) instead of 1 and 0 (Platt 1999, equation 11), so
-    weights stay finite where few questions separate perfectly.
+    that the weights stay finite where a few questions are perfectly separable.
 
     Args:
         rankings: of at least `MIN_QUESTIONS` questions.
-        precisions: wished ones; those that the questions cannot reach get no threshold.
+        precisions: target precisions; one that these questions cannot reach gets no threshold.
 
     Raises:
         InputError: too few questions.
@@ -161,22 +162,22 @@ def fit(rankings: Rankings, precisions: Sequence[float]) -> Calibration:
     positive, negative = (weights[right].sum(), weights[~right].sum())
     targets = np.where(right, (positive + 1) / (positive + 2), 1 / (negative + 2))
     spread = features.std(axis=0)
-    scaled = features / np.where(spread > 0, spread, 1)  # else one step size would not fit both features
+    scaled = features / np.where(spread > 0, spread, 1)  # so that one step size suits both features
 
     def loss(parameters: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         logits = scaled @ parameters[:2] + parameters[2]
-        surprise = weights * (expit(logits) - targets)
+        residual = weights * (expit(logits) - targets)
         value = (weights * (np.logaddexp(0, logits) - targets * logits)).sum()
-        return float(value), np.append(scaled.T @ surprise, surprise.sum())
+        return float(value), np.append(scaled.T @ residual, residual.sum())
 
     bounds = [(0, None), (0, None), (None, None)]
-    found = minimize(loss, np.zeros(3), jac=True, method="L-BFGS-B", bounds=bounds).x
-    score, margin = found[:2] / np.where(spread > 0, spread, 1)
-    bare = Calibration(float(score), float(margin), float(found[2]), {})
-    given = top_answers(bare, rankings)
-    limits = {key(wished): threshold(given, wished) for wished in precisions}
-    reached = {wished: least for wished, least in limits.items() if least is not None}
-    return Calibration(bare.score, bare.margin, bare.bias, reached)
+    fitted = minimize(loss, np.zeros(3), jac=True, method="L-BFGS-B", bounds=bounds).x
+    score, margin = fitted[:2] / np.where(spread > 0, spread, 1)
+    without_thresholds = Calibration(float(score), float(margin), float(fitted[2]), {})
+    answers = top_answers(without_thresholds, rankings)
+    thresholds = {key(precision): threshold(answers, precision) for precision in precisions}
+    reached = {precision: least for precision, least in thresholds.items() if least is not None}
+    return replace(without_thresholds, thresholds=reached)
 
 
 def _best_answers(
@@ -194,26 +195,28 @@ def _best_answers(
 
 def top_answers(calibration: Calibration, rankings: Rankings) -> TopAnswers:
     """The first answer of each ranking; of equal scores the first given."""
-    places = [int(values.argmax()) for values in rankings.scores]
-    probabilities = [
-        calibration.probabilities(values)[place] for values, place in zip(rankings.scores, places, strict=True)
-    ]
-    right = [relevant[place] for relevant, place in zip(rankings.right, places, strict=True)]
+    first = [int(values.argmax()) for values in rankings.scores]
+    probabilities = [calibration.probabilities(values)[i] for values, i in zip(rankings.scores, first, strict=True)]
+    right = [relevant[i] for relevant, i in zip(rankings.right, first, strict=True)]
     return TopAnswers(np.array(probabilities), np.array(right), rankings.answerable, rankings.weights)
 
 
-def threshold(given: TopAnswers, precision: float) -> float | None:
-    """The lowest threshold above which the first answers are right as often as wished, as their probabilities expect.
+def threshold(answers: TopAnswers, precision: float) -> float | None:
+    """The lowest threshold above which the expected precision reaches the target.
 
-    The mean of the probabilities is what the fit expects of the answers above a threshold. Counting right answers
-    instead takes the luckiest place: on held-out fifths of the example FAQ's dev questions it fell short of the wished
-    precision with each of three checkpoints, fused or not; the expectation hardly did, and missed it by as little.
+    The expected precision is the mean probability of the answers above a threshold. Counting right answers instead
+    overfits: in five-fold cross-validation on the example FAQ's dev questions it fell short of the target with each of
+    three checkpoints, fused or not; the expected precision hardly ever did, and only by a little.
+
+    Args:
+        answers: with their probabilities.
+        precision: the target, between 0 and 1.
 
     Returns:
         0 if all answers may be given; `None` if fewer than `MIN_QUESTIONS` may.
     """
-    order = np.argsort(-given.probabilities, kind="stable")
-    sorted_, weights = given.probabilities[order], given.weights[order]
+    order = np.argsort(-answers.probabilities, kind="stable")
+    sorted_, weights = answers.probabilities[order], answers.weights[order]
     expected = np.cumsum(weights * sorted_) / np.cumsum(weights)
     last = np.append(sorted_[1:] < sorted_[:-1], True)  # a threshold cannot part equal probabilities
     reached = np.flatnonzero((expected >= precision) & last)
@@ -222,29 +225,29 @@ def threshold(given: TopAnswers, precision: float) -> float | None:
     return 0.0 if reached[-1] == len(order) - 1 else float(sorted_[reached[-1]])
 
 
-def outcome(given: TopAnswers, least: float) -> Outcome:
-    """What happens if only first answers of at least this probability are given."""
-    kept = given.probabilities >= least
-    answered, unanswerable = given.weights[kept].sum(), given.weights[~given.answerable].sum()
+def outcome(answers: TopAnswers, least: float) -> Outcome:
+    """What happens if only first answers with a probability of at least `least` are given."""
+    kept = answers.probabilities >= least
+    answered, unanswerable = answers.weights[kept].sum(), answers.weights[~answers.answerable].sum()
     return Outcome(
-        answered=float(answered / given.weights.sum()),
-        precision=float(given.weights[kept & given.right].sum() / answered) if answered else None,
-        rejected=float(given.weights[~kept & ~given.answerable].sum() / unanswerable) if unanswerable else None,
+        answered=float(answered / answers.weights.sum()),
+        precision=float(answers.weights[kept & answers.right].sum() / answered) if answered else None,
+        rejected=float(answers.weights[~kept & ~answers.answerable].sum() / unanswerable) if unanswerable else None,
     )
 
 
-def reliability(given: TopAnswers) -> list[Bin]:
-    """The first answers in up to `BINS` groups, each a tenth of the way from 0 to 1 wide; empty ones are left out."""
-    group_of = np.minimum((given.probabilities * BINS).astype(int), BINS - 1)
-    found = []
+def reliability(answers: TopAnswers) -> list[Bin]:
+    """The first answers in `BINS` equally wide bins of probability; empty bins are left out."""
+    group_of = np.minimum((answers.probabilities * BINS).astype(int), BINS - 1)
+    bins = []
     for group in np.unique(group_of):
         rows = group_of == group
-        weights = given.weights[rows]
-        means = (np.average(values[rows], weights=weights) for values in (given.probabilities, given.right))
-        found.append(Bin(float(weights.sum() / given.weights.sum()), *map(float, means)))
-    return found
+        weights = answers.weights[rows]
+        means = (np.average(values[rows], weights=weights) for values in (answers.probabilities, answers.right))
+        bins.append(Bin(float(weights.sum() / answers.weights.sum()), *map(float, means)))
+    return bins
 
 
 def calibration_error(bins: Sequence[Bin]) -> float:
-    """How far the probabilities are from what happens, on average: the ECE of Guo, Pleiss, Sun & Weinberger 2017."""
+    """Expected calibration error (Guo et al., ICML 2017): mean |probability - share that is right| over the bins."""
     return sum(each.share * abs(each.probability - each.right) for each in bins)

@@ -10,7 +10,7 @@ from ap_ranker.evaluation.evaluate import EvaluationReport, EvaluationSet
 from ap_ranker.evaluation.significance import randomisation_test
 
 SHOWN = 10
-"""Questions listed of those that got better, and of those that got worse."""
+"""Maximum number of improved questions listed, and of worsened ones."""
 
 Each = dict[str, np.ndarray]
 """Measure -> (Q,) values of the single questions."""
@@ -24,8 +24,8 @@ class Change:
         question: its text.
         rank_before: of the first right answer among the candidates, from 1.
         rank_after: the same with the later model.
-        first_before: the text of the answer that stood first.
-        first_after: of the one that stands first now.
+        first_before: the text of the earlier model's first answer.
+        first_after: the text of the later model's.
     """
 
     question: str
@@ -37,7 +37,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Differences:
-    """After minus before, by measure; `p_value` is the paired randomisation test's, for each measure by itself."""
+    """After minus before, by measure; `p_value` is the paired randomisation test's, uncorrected."""
 
     difference: dict[str, float]
     p_value: dict[str, float]
@@ -64,11 +64,11 @@ class RankingChanges:
     worsened: list[Change]
 
 
-def changes(judged: EvaluationSet, before: EvaluationReport, after: EvaluationReport) -> RankingChanges:
+def changes(evaluation_set: EvaluationSet, before: EvaluationReport, after: EvaluationReport) -> RankingChanges:
     """Compare two reports of the same questions.
 
     Args:
-        judged: what both are reports of.
+        evaluation_set: what both reports are about.
         before: of the earlier model.
         after: of the later one.
     """
@@ -84,8 +84,8 @@ def changes(judged: EvaluationSet, before: EvaluationReport, after: EvaluationRe
         fusion=fusion,
         better=int((gains > 0).sum()),
         worse=int((gains < 0).sum()),
-        improved=[_change(judged, before, after, row) for row in improved],
-        worsened=[_change(judged, before, after, row) for row in worsened],
+        improved=[_change(evaluation_set, before, after, row) for row in improved],
+        worsened=[_change(evaluation_set, before, after, row) for row in worsened],
     )
 
 
@@ -94,8 +94,8 @@ def _differences(before: Each, after: Each) -> Differences:
     return Differences(difference, {name: randomisation_test(values, before[name]) for name, values in after.items()})
 
 
-def _change(judged: EvaluationSet, before: EvaluationReport, after: EvaluationReport, row: int) -> Change:
+def _change(evaluation_set: EvaluationSet, before: EvaluationReport, after: EvaluationReport, row: int) -> Change:
     # A changed reciprocal rank is never 0: a right answer is among the candidates, which both have ranked.
     ranks = (round(1 / report.model_each["MRR"][row]) for report in (before, after))
-    top_answers = (judged.first(row, report.scores[row]).text for report in (before, after))
-    return Change(judged.questions[row].text, *ranks, *top_answers)
+    top_answers = (evaluation_set.first(row, report.scores[row]).text for report in (before, after))
+    return Change(evaluation_set.questions[row].text, *ranks, *top_answers)

@@ -18,10 +18,10 @@ from ap_ranker.ranking.bm25 import BM25
 from ap_ranker.ranking.ranker import Ranker
 
 CANDIDATES = 100
-"""How many answers BM25 fetches where the data names no candidates and has more answers than `RANK_ALL`."""
+"""Number of answers BM25 retrieves where the data names no candidates and has more answers than `RANK_ALL`."""
 
 RANK_ALL = 1000
-"""Up to this many answers, all of them are candidates: no first stage is needed, so none should cost recall."""
+"""Up to this many answers, all are candidates: no first stage is needed, so none should cost recall."""
 
 DIVERGED = (
     "The model has diverged: expected scores that are finite numbers, found others. "
@@ -34,16 +34,16 @@ class EvaluationReport:
     """The result of an evaluation.
 
     Attributes:
-        n_questions: Q, how many questions the means are over.
-        unanswerable: questions set aside because the data has no right answer for them.
+        n_questions: Q, number of questions that the means are over.
+        unanswerable: number of questions left out because the data has no right answer for them.
         candidates: what was ranked, in words.
         model: measure -> mean.
         bm25: the same for BM25.
         fusion: the same for both scores added, with the checkpoint's weight of BM25; `None` where that is 0.
-        model_each: measure -> (Q,) values of the single questions.
+        model_each: measure -> (Q,) values, one per question.
         bm25_each: the same for BM25.
-        encode_seconds: to encode all answers once.
-        seconds_per_question: to encode a question and match it with its encoded candidates.
+        encode_seconds: time to encode all answers once.
+        seconds_per_question: time to encode a question and match it with its encoded candidates.
         fusion_each: as `model_each`, for the fusion.
         scores: the model's scores of each question's candidates.
     """
@@ -77,11 +77,11 @@ def evaluate(ranker: Ranker, dataset: Dataset) -> EvaluationReport:
 
 
 class EvaluationSet:
-    """Questions whose candidates are chosen once, to be ranked again and again: by a model that learns, by many models.
+    """Questions with fixed candidates, to be ranked repeatedly: after each epoch of a model, or by many models.
 
     Args:
         dataset: questions and answers.
-        unanswerable: take the questions without a right answer, too. They can be ranked, but no measure knows them.
+        unanswerable: include the questions without a right answer; they can be ranked, but no measure counts them.
 
     Attributes:
         questions: the answerable ones; with `unanswerable`, all.
@@ -117,10 +117,10 @@ class EvaluationSet:
         return means(self.bm25_each)
 
     def random(self, orders: int = 20) -> dict[str, float]:
-        """The mean measures of random orders of the candidates: what knowing nothing is worth."""
+        """The mean measures of random orders of the candidates: the baseline of knowing nothing."""
         rng = np.random.default_rng(1)
-        found = [self.measures([rng.random(len(rows)) for rows in self.pools]) for _ in range(orders)]
-        return {name: float(np.mean([each[name] for each in found])) for name in found[0]}
+        each = [self.measures([rng.random(len(rows)) for rows in self.pools]) for _ in range(orders)]
+        return {name: float(np.mean([measures[name] for measures in each])) for name in each[0]}
 
     def scores(self, ranker: Ranker) -> list[np.ndarray]:
         """The model's scores of each question's candidates.
@@ -133,18 +133,18 @@ class EvaluationSet:
     def timed_scores(
         self, ranker: Ranker, on_progress: Callable[[int, int], None] = lambda done, total: None
     ) -> CandidateScores:
-        """As `scores`, with what they cost; `on_progress` is told how many answers of how many are done."""
-        found = score_candidates(ranker, self.dataset, self.questions, self.pools, on_progress)
-        _check_finite(found.by_question)
-        return found
+        """As `scores`, with the time taken; `on_progress` receives the number of answers done and their total."""
+        scores = score_candidates(ranker, self.dataset, self.questions, self.pools, on_progress)
+        _check_finite(scores.by_question)
+        return scores
 
     def bm25_weight(self, scores: Sequence[np.ndarray]) -> float:
-        """The weight with which BM25's scores help these of a model; 0 if they do not."""
+        """The weight of BM25's scores that best complements a model's; 0 if they do not help."""
         right = [np.isin(rows, question.positives) for rows, question in zip(self.pools, self.questions, strict=True)]
-        # Where BM25 fetched the candidates, it may not have found a right one: such a question says nothing.
-        told = [number for number, relevant in enumerate(right) if relevant.any()]
-        model, bm25 = ([each[number] for number in told] for each in (scores, self.bm25_scores))
-        return fit_weight(model, bm25, [right[number] for number in told])
+        # Where BM25 retrieved the candidates, a right one may be missing: such a question says nothing.
+        informative = [i for i, relevant in enumerate(right) if relevant.any()]
+        model, bm25 = ([each[i] for i in informative] for each in (scores, self.bm25_scores))
+        return fit_weight(model, bm25, [right[i] for i in informative])
 
     def fused_each(self, scores: Sequence[np.ndarray], weight: float) -> dict[str, np.ndarray] | None:
         """The measures of a model's scores with BM25's added, question by question; `None` without a weight."""
@@ -158,9 +158,9 @@ class EvaluationSet:
         """
         return means(self.measures_each(scores))
 
-    def first(self, number: int, scores: Sequence[float] | np.ndarray) -> Answer:
-        """The candidate of question `number` that these scores put first; of equal ones the measures' choice."""
-        answers = [self.dataset.answers[row] for row in self.pools[number]]
+    def first(self, question: int, scores: Sequence[float] | np.ndarray) -> Answer:
+        """The candidate of a question, by position, that these scores put first; ties break as in the measures."""
+        answers = [self.dataset.answers[row] for row in self.pools[question]]
         return max(zip(scores, answers, strict=True), key=lambda pair: (pair[0], pair[1].id))[1]
 
     def report(self, ranker: Ranker) -> EvaluationReport:
@@ -173,7 +173,7 @@ class EvaluationSet:
         return self.report_of(scores, ranker.config.bm25_weight if ranker.config else 0.0)
 
     def report_of(self, scores: CandidateScores, weight: float) -> EvaluationReport:
-        """As `report`, of scores that are known.
+        """As `report`, from known scores.
 
         Args:
             scores: of this set's candidates.
@@ -231,7 +231,7 @@ def answerable(dataset: Dataset) -> list[Question]:
 
 
 def _bm25(dataset: Dataset) -> Callable[[str], np.ndarray]:
-    index: list[BM25] = []  # built when first asked: small data with given candidates never needs it while training
+    index: list[BM25] = []  # built on first use: small data with given candidates never needs it in training
 
     def scores(text: str) -> np.ndarray:
         if not index:
@@ -253,23 +253,25 @@ def _candidates(
     if total <= RANK_ALL:
         return [tuple(range(total))] * len(questions), f"all {total} answers"
     pools = [tuple(np.argsort(-bm25(question.text), kind="stable")[:CANDIDATES].tolist()) for question in questions]
-    found = sum(bool(set(rows) & set(q.positives)) for rows, q in zip(pools, questions, strict=True)) / len(questions)
-    return pools, f"BM25's {CANDIDATES} best of {total} answers, with a right one for {found:.1%} of the questions"
+    recall = sum(bool(set(rows) & set(q.positives)) for rows, q in zip(pools, questions, strict=True)) / len(questions)
+    return pools, f"BM25's {CANDIDATES} best of {total} answers, with a right one for {recall:.1%} of the questions"
 
 
-def score_together(judged: Sequence[EvaluationSet], ranker: Ranker) -> list[CandidateScores]:
-    """The scores of each set's candidates; answers that are candidates in several sets are encoded once for all.
+def score_together(evaluation_sets: Sequence[EvaluationSet], ranker: Ranker) -> list[CandidateScores]:
+    """Score each set's candidates; answers that several sets share are encoded only once.
 
     Args:
-        judged: sets over the same answers; questions and candidates may differ.
+        evaluation_sets: sets over the same answers; questions and candidates may differ.
         ranker: the model.
 
     Returns:
         CandidateScores whose times are those of all sets together.
     """
-    first = judged[0]
-    assert all(each.dataset.answers == first.dataset.answers for each in judged)
-    questions = [question for each in judged for question in each.questions]
-    scores = score_candidates(ranker, first.dataset, questions, [rows for each in judged for rows in each.pools])
+    first = evaluation_sets[0]
+    assert all(each.dataset.answers == first.dataset.answers for each in evaluation_sets)
+    questions = [question for each in evaluation_sets for question in each.questions]
+    scores = score_candidates(
+        ranker, first.dataset, questions, [rows for each in evaluation_sets for rows in each.pools]
+    )
     rest = iter(scores.by_question)
-    return [replace(scores, by_question=list(islice(rest, len(each.questions)))) for each in judged]
+    return [replace(scores, by_question=list(islice(rest, len(each.questions)))) for each in evaluation_sets]

@@ -1,4 +1,4 @@
-"""A model's score and BM25's added, s + w BM25, with a weight that is worth it on the dev questions."""
+"""Fusion of a model's score and BM25's, s + w BM25, with a weight chosen on the dev questions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Scores = Sequence[NDArray[np.float64]]
 """One array per question: a number for each of its candidates."""
 
 RATIOS = np.geomspace(0.02, 50, 35)
-"""The weights that are tried, each times the spread of the model's scores over that of BM25's."""
+"""The weights to try, relative to the spread of the model's scores divided by that of BM25's."""
 
 FOLDS = 5
 
@@ -19,12 +19,12 @@ FOLDS = 5
 def fit_weight(model: Scores, bm25: Scores, right: Sequence[NDArray[np.bool_]]) -> float:
     """The weight of BM25's score with the best MRR, or 0 if fusion does not help.
 
-    It helps if weights that were chosen on four fifths of the questions raise the MRR of the other fifths.
+    It helps if, in five-fold cross-validation, weights chosen on four folds raise the MRR of the held-out folds.
 
     Args:
-        model: the model's scores.
-        bm25: BM25's.
-        right: which candidates are right; at least one of each question.
+        model: the model's scores, one array per question.
+        bm25: BM25's scores of the same candidates.
+        right: one array per question: which of its candidates are right, at least one.
     """
     spread = _spread(model), _spread(bm25)
     if len(model) < 2 * FOLDS or 0 in spread:
@@ -33,9 +33,9 @@ def fit_weight(model: Scores, bm25: Scores, right: Sequence[NDArray[np.bool_]]) 
     each = np.array([reciprocal_ranks(fuse(model, bm25, weight), right) for weight in weights])  # (weights, questions)
     fold = np.arange(len(model)) % FOLDS
     gain = 0.0
-    for held in range(FOLDS):
-        best = each[:, fold != held].mean(axis=1).argmax()
-        gain += (each[best] - each[0])[fold == held].sum()
+    for held_out in range(FOLDS):
+        best = each[:, fold != held_out].mean(axis=1).argmax()
+        gain += (each[best] - each[0])[fold == held_out].sum()
     return float(weights[each.mean(axis=1).argmax()]) if gain > 0 else 0.0
 
 
@@ -46,13 +46,13 @@ def fuse(model: Scores, bm25: Scores, weight: float) -> list[NDArray[np.float64]
 
 def reciprocal_ranks(scores: Scores, right: Sequence[NDArray[np.bool_]]) -> NDArray[np.float64]:
     """(Q,) one over the rank of each question's first right candidate; equal scores keep the given order."""
-    found = []
-    for values, relevant in zip(scores, right, strict=True):
-        place = int(relevant[np.argsort(-values, kind="stable")].argmax())
-        found.append(1 / (1 + place))
-    return np.array(found)
+    above = [
+        int(relevant[np.argsort(-values, kind="stable")].argmax())
+        for values, relevant in zip(scores, right, strict=True)
+    ]
+    return 1 / (1 + np.array(above))
 
 
 def _spread(scores: Scores) -> float:
-    """How far the scores of a question's candidates lie apart, on average."""
+    """Standard deviation of the scores of a question's candidates, averaged over the questions."""
     return float(np.mean([values.std() for values in scores]))

@@ -1,4 +1,4 @@
-"""Whether a model is worth having: does it rank better than BM25, alone or with BM25's score added?"""
+"""Whether a model is worth using: does it rank better than BM25, alone or with BM25's score added?"""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from ap_ranker.evaluation.significance import holm, randomisation_test
 
 LEVEL = 0.05
-"""A difference in MRR whose p-value is at least this may be chance."""
+"""Significance level: a difference in MRR with a p-value of at least this may be chance."""
 
 VERDICTS = {
     "better": "better than BM25",
@@ -18,7 +18,7 @@ VERDICTS = {
     "equal": "not better than BM25",
     "undecided": "not shown to be better than BM25 (chance may explain the difference)",
 }
-"""What a difference says."""
+"""Each verdict in words."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Difference:
 
     @property
     def verdict(self) -> str:
-        """The key of `VERDICTS`: which of the two is higher, if hardly by chance."""
+        """The key of `VERDICTS`: which of the two is higher, if the difference is significant."""
         if self.p_value >= LEVEL:
             return "undecided" if self.mrr else "equal"
         return "better" if self.mrr > 0 else "worse"
@@ -48,7 +48,7 @@ class Gain:
     """A model against BM25 on the same questions and candidates.
 
     Attributes:
-        n_questions: how many there are.
+        n_questions: number of questions.
         model: by the model's own scores.
         fusion: with BM25's score added; `None` if adding it does not help.
     """
@@ -59,7 +59,7 @@ class Gain:
 
     @property
     def better(self) -> bool:
-        """Whether the model or its fusion with BM25 beats BM25, and hardly by chance."""
+        """Whether the model or its fusion with BM25 beats BM25 significantly."""
         return self.model.better or (self.fusion is not None and self.fusion.better)
 
     def __str__(self) -> str:
@@ -81,5 +81,5 @@ def gain_over_bm25(model: np.ndarray, bm25: np.ndarray, fusion: np.ndarray | Non
     """Test a model's and, if there is one, its fusion's (Q,) reciprocal ranks against BM25's."""
     tested = [model] if fusion is None else [model, fusion]
     p_values = holm([randomisation_test(each, bm25) for each in tested])
-    found = [Difference(float(each.mean() - bm25.mean()), p) for each, p in zip(tested, p_values, strict=True)]
-    return Gain(len(bm25), found[0], found[1] if fusion is not None else None)
+    differences = [Difference(float(each.mean() - bm25.mean()), p) for each, p in zip(tested, p_values, strict=True)]
+    return Gain(len(bm25), differences[0], differences[1] if fusion is not None else None)

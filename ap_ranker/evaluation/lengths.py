@@ -15,13 +15,13 @@ GROUPS = 6
 
 @dataclass(frozen=True)
 class LengthGroup:
-    """Questions whose right answers are about as long.
+    """Questions whose right answers have similar lengths.
 
     Attributes:
-        shortest: mean length of a question's right answers, in words and punctuation marks: the least of the group.
+        shortest: mean length of a question's right answers, in words and punctuation marks: the smallest of the group.
         longest: the largest.
-        n_questions: how many there are.
-        model: the model's P@1 for them.
+        n_questions: number of questions.
+        model: the model's P@1 on them.
         bm25: BM25's.
     """
 
@@ -33,9 +33,9 @@ class LengthGroup:
 
 
 def by_length(dataset: Dataset, report: EvaluationReport) -> list[LengthGroup]:
-    """The report's questions in up to `GROUPS` groups of about as many, those with the shortest answers first.
+    """The report's questions in up to `GROUPS` groups of similar size, those with the shortest answers first.
 
-    Questions with equally long answers are in one group, so that groups differ in size where many are.
+    Questions with equally long answers share a group, so group sizes differ where there are many ties.
     """
     lengths = np.array(
         [
@@ -45,9 +45,9 @@ def by_length(dataset: Dataset, report: EvaluationReport) -> list[LengthGroup]:
     )
     limits = np.unique(np.quantile(lengths, np.linspace(0, 1, GROUPS + 1)[1:-1], method="lower"))
     group_of = np.searchsorted(limits, lengths)  # a length equal to a limit belongs below it
-    found = []
+    groups = []
     for group in np.unique(group_of):
         rows = group_of == group
         p_at_1 = [float(each["P@1"][rows].mean()) for each in (report.model_each, report.bm25_each)]
-        found.append(LengthGroup(float(lengths[rows].min()), float(lengths[rows].max()), int(rows.sum()), *p_at_1))
-    return found
+        groups.append(LengthGroup(float(lengths[rows].min()), float(lengths[rows].max()), int(rows.sum()), *p_at_1))
+    return groups

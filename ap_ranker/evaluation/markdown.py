@@ -1,4 +1,4 @@
-"""Numbers as Markdown: what the tables of all results are made of."""
+"""Numbers as Markdown tables, for all results."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from statistics import fmean, stdev
 
 
 def markdown_table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table, without a line break at its end.
+    """A table, without a trailing line break.
 
     Args:
-        titles: of the columns; the first one holds names, the others numbers, which stand on the right.
+        titles: of the columns; the first one holds names, the others numbers, which are right-aligned.
         rows: a cell for each column.
     """
     rule = ["---", *["---:"] * (len(titles) - 1)]

@@ -15,17 +15,17 @@ Run = Mapping[str, Mapping[str, float]]
 
 
 def measure_each(relevant: Mapping[str, Mapping[str, int]], run: Run) -> dict[str, np.ndarray]:
-    """Each measure's (Q,) values, in the order of the questions of `relevant`; 0 for one that is not in the run.
+    """Each measure's (Q,) values, in the order of the questions of `relevant`; 0 for one missing from the run.
 
     Args:
         relevant: question id -> answer id -> 1 for right answers.
         run: the scores to rank by; equal scores are ordered by answer id, as trec_eval does.
     """
     names = {m: name for name, m in MEASURES.items()}
-    place = {question: number for number, question in enumerate(relevant)}
+    position = {question: i for i, question in enumerate(relevant)}
     values = {name: np.zeros(len(relevant)) for name in MEASURES}
-    for found in ir_measures.pytrec_eval.iter_calc(MEASURES.values(), relevant, run):
-        values[names[found.measure]][place[found.query_id]] = found.value
+    for metric in ir_measures.pytrec_eval.iter_calc(MEASURES.values(), relevant, run):
+        values[names[metric.measure]][position[metric.query_id]] = metric.value
     return values
 
 

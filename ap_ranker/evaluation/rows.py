@@ -1,4 +1,4 @@
-"""The results of many runs: rows in `results.json`, and `results.md`, which is written from them."""
+"""The results of many runs: rows in `results.json`, and `results.md`, which is generated from them."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from ap_ranker.files import write_text_atomically
 
 @dataclass(frozen=True)
 class ResultRow(ABC):
-    """What was measured of one thing with several seeds.
+    """The measurements of one thing with several seeds.
 
     A subclass adds the fields: basic types, or dataclasses of them. **Every list in a row has one value per seed**;
     all else is the same for all of them.
 
     Attributes:
         seeds: of the runs.
-        settings: of the runs, all but the seed: rows of one key whose settings differ are not put together.
+        settings: of the runs, all but the seed: rows of one key are not merged if their settings differ.
     """
 
     seeds: list[int] = field(kw_only=True)
@@ -31,11 +31,11 @@ class ResultRow(ABC):
     @property
     @abstractmethod
     def key(self) -> tuple[Any, ...]:
-        """What tells a row from another, and the order of the file."""
+        """Identifies a row, and sorts the file."""
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> Self:
-        """What `asdict` made of a row; one that holds dataclasses overrides this."""
+        """The inverse of `asdict`; a subclass whose fields are dataclasses overrides this."""
         return cls(**fields)
 
     @classmethod
@@ -55,15 +55,15 @@ class ResultRow(ABC):
     def add(self, folder: Path, render: Callable[[list[Self]], str]) -> Self:
         """Add the row to the folder's `results.json` and write `results.md`.
 
-        A row that is there with the same key gives way. If only its lists differ, it was measured alike, and the seeds
-        that this row has not are kept from it.
+        It replaces an earlier row with the same key. If only their lists differ, both were measured alike, and the
+        earlier row's further seeds are kept.
 
         Args:
             folder: of both files.
-            render: the text of `results.md` for all rows, which are in the order of their keys.
+            render: makes the text of `results.md` from all rows, sorted by key.
 
         Returns:
-            The row as it stands in the file.
+            The row as written to the file.
 
         Raises:
             InputError: as `read`.
@@ -77,13 +77,13 @@ class ResultRow(ABC):
         return row
 
     def _joined_by(self, other: Self) -> Self:
-        """This row and the other's further seeds, or this one alone if they were not measured alike."""
+        """This row with the other's further seeds, or this one alone if they were not measured alike."""
         new, old = asdict(self), asdict(other)
         if _without_lists(new) != _without_lists(old):
             return self
-        further = [(seed, 1, place) for place, seed in enumerate(other.seeds) if seed not in self.seeds]
-        order = sorted([*((seed, 0, place) for place, seed in enumerate(self.seeds)), *further])
-        return self.from_json(_joined((new, old), [(part, place) for _, part, place in order]))
+        further = [(seed, 1, i) for i, seed in enumerate(other.seeds) if seed not in self.seeds]
+        order = sorted([*((seed, 0, i) for i, seed in enumerate(self.seeds)), *further])
+        return self.from_json(_joined((new, old), [(source, i) for _, source, i in order]))
 
 
 def _without_lists(value: Any) -> Any:
@@ -93,8 +93,8 @@ def _without_lists(value: Any) -> Any:
 
 
 def _joined(values: tuple[Any, Any], order: list[tuple[int, int]]) -> Any:
-    """Two values alike but for their lists, whose elements stand in this order: which of the two, and where in it."""
+    """Merge two values that differ in their lists only; `order` gives the source, 0 or 1, and index of each element."""
     first, second = values
     if isinstance(first, dict):
         return {name: _joined((each, second[name]), order) for name, each in first.items()}
-    return [values[part][place] for part, place in order] if isinstance(first, list) else first
+    return [values[source][i] for source, i in order] if isinstance(first, list) else first

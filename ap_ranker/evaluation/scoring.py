@@ -1,4 +1,4 @@
-"""Scores of a model for many questions, encoding each answer once and keeping few of them in memory."""
+"""Scores a model's candidates for many questions: each answer is encoded once, few are in memory at a time."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from ap_ranker.ranking.ranker import BATCH_SIZE, Ranker
 
 @dataclass(frozen=True)
 class CandidateScores:
-    """Scores of each question's candidates, and what they cost.
+    """Scores of each question's candidates, and the time taken.
 
     Attributes:
-        by_question: per question, one score per candidate, in the candidates' order.
-        encode_seconds: to encode all answers, once.
-        question_seconds: to encode all questions and match them with their candidates.
+        by_question: one array per question, with a score per candidate in the candidates' order.
+        encode_seconds: time to encode all answers once.
+        question_seconds: time to encode all questions and match them with their candidates.
     """
 
     by_question: list[np.ndarray]
@@ -41,15 +41,21 @@ def score_candidates(
     """Score each question's candidates.
 
     The loop runs over batches of answers, not over the questions: answers are encoded, matched with every question that
-    has them as candidates, and forgotten. So the memory needed does not grow with the number of answers.
-    `on_progress` is told how many answers of how many are done.
+    has them as candidates, and dropped. So the memory needed does not grow with the number of answers.
+
+    Args:
+        ranker: the model.
+        dataset: holds the answers.
+        questions: to score candidates for.
+        candidates: one sequence per question, of rows of `dataset.answers`.
+        on_progress: called with the number of answers done and their total.
     """
     started = time.perf_counter()
     question_states = _encode_questions(ranker, [question.text for question in questions])
-    wanted: dict[int, list[tuple[int, int]]] = defaultdict(list)  # answer -> (question, place among its candidates)
-    for number, rows in enumerate(candidates):
-        for place, row in enumerate(rows):
-            wanted[row].append((number, place))
+    wanted: dict[int, list[tuple[int, int]]] = defaultdict(list)  # answer -> (question, position among its candidates)
+    for question, rows in enumerate(candidates):
+        for position, row in enumerate(rows):
+            wanted[row].append((question, position))
     scores = [np.zeros(len(rows)) for rows in candidates]
     question_seconds = time.perf_counter() - started
 
@@ -57,13 +63,13 @@ def score_candidates(
     order, done = list(wanted), 0
     on_progress(0, len(order))
     for batch, states in ranker.answer_states([dataset.answers[row].text for row in order]):
-        begun = time.perf_counter()
-        pairs = [(number, column, place) for column, row in enumerate(batch) for number, place in wanted[order[row]]]
-        numbers, columns, places = zip(*pairs, strict=True)
-        found = ranker.model.match_pairs(question_states, states, torch.tensor(numbers), torch.tensor(columns))
-        for number, place, score in zip(numbers, places, found.float().tolist(), strict=True):
-            scores[number][place] = score
-        matching += time.perf_counter() - begun
+        match_started = time.perf_counter()
+        pairs = [(q, column, position) for column, row in enumerate(batch) for q, position in wanted[order[row]]]
+        rows, columns, positions = zip(*pairs, strict=True)
+        matched = ranker.model.match_pairs(question_states, states, torch.tensor(rows), torch.tensor(columns))
+        for question, position, score in zip(rows, positions, matched.float().tolist(), strict=True):
+            scores[question][position] = score
+        matching += time.perf_counter() - match_started
         done += len(batch)
         on_progress(done, len(order))
     return CandidateScores(scores, time.perf_counter() - started - matching, question_seconds + matching)

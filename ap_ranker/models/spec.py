@@ -9,9 +9,6 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     from ap_ranker.models.base import AnswerModel
 
-Objective = Literal["softmax", "hinge", "pointwise", "listwise", "counts", "coordinate-ascent"]
-"""What training makes better; the last two need no gradient: word counts alone, or weights that raise MAP."""
-
 Optimizer = Literal["adam", "sgd", "adadelta"]
 Schedule = Literal["linear", "constant", "inverse"]
 """The learning rate falls linearly to zero, stays, or is lr / t in epoch t = 1, 2, ..."""
@@ -94,9 +91,12 @@ class Option:
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a paper trained its model; `ap-ranker train --recipe paper` follows it."""
+    """How a paper trained its model; `ap-ranker train --recipe paper` follows it.
 
-    objective: Objective
+    `objective` is the name of an objective of `training`.
+    """
+
+    objective: str
     optimizer: Optimizer = "adam"
     learning_rate: float = 1e-3
     schedule: Schedule = "constant"
@@ -132,7 +132,7 @@ class ModelSpec:
     build: Callable[..., AnswerModel]
     recipe: Recipe
     options: Mapping[str, Option] = field(default_factory=dict)
-    objective: Objective = "softmax"
+    objective: str = "softmax"
     attention_over: AttentionOver = ""
     pretrained: bool = False
 

@@ -14,7 +14,7 @@ from ap_ranker.data.dataset import Dataset
 from ap_ranker.text.batch import TokenBatch
 from ap_ranker.text.subwords import AnyTokenizer
 from ap_ranker.training.negatives import HardNegatives, not_wrong
-from ap_ranker.training.objectives import IGNORE, NEGATIVE
+from ap_ranker.training.objectives.spec import IGNORE, NEGATIVE
 
 JUDGED_NEGATIVES = 4
 """Of the answers judged wrong for a question, so many join each batch: they are the hardest ones there are, but all of

@@ -1,4 +1,4 @@
-"""The calibration's part of a checkpoint's README.md, which `ap-ranker calibrate` writes anew and nothing else."""
+"""The calibration section of a checkpoint's README.md, the only one that `ap-ranker calibrate` rewrites."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ap_ranker.evaluation.markdown import markdown_table
 from ap_ranker.ranking.checkpoint import CARD
 
 BEGIN, END = "<!-- calibration -->", "<!-- end of calibration -->"
-"""Around the part; a reader of the rendered page does not see them."""
+"""Mark the section; invisible on the rendered page."""
 
 UNCALIBRATED = (
     "None: scores order the answers of one question, they are not probabilities. `ap-ranker calibrate` makes them so."
@@ -19,29 +19,29 @@ UNCALIBRATED = (
 
 
 def calibration_block(text: str | None) -> str:
-    """The part with its marks; `None`: there is no calibration."""
+    """The section with its marks; `None`: there is no calibration."""
     return f"{BEGIN}\n## Calibration\n\n{text or UNCALIBRATED}\n{END}"
 
 
 def calibration_text(questions: str, scores: Mapping[str, str], report: Mapping[str, Any]) -> str:
-    """What the thresholds do, as a table.
+    """The effect of the thresholds, as a table.
 
     Args:
-        questions: what was measured on, in words.
+        questions: the questions that were measured on, in words.
         scores: kind of score -> its name.
-        report: kind of score -> `calibration_error`, and `thresholds`: wished precision -> `threshold`, `precision`,
-            `answered`, `rejected`; "-" is no wish.
+        report: kind of score -> `calibration_error`, and `thresholds`: target precision -> `threshold`, `precision`,
+            `answered`, `rejected`; "-" is no target.
     """
     rows = [
-        [scores[kind], wished, f"{each['threshold']:.3f}", *map(_share, (each[part] for part in _PARTS))]
-        for kind, found in report.items()
-        for wished, each in found["thresholds"].items()
+        [scores[kind], target, f"{each['threshold']:.3f}", *map(_share, (each[part] for part in _PARTS))]
+        for kind, measured in report.items()
+        for target, each in measured["thresholds"].items()
     ]
-    errors = ", ".join(f"{scores[kind]} {found['calibration_error']:.3f}" for kind, found in report.items())
+    errors = ", ".join(f"{scores[kind]} {measured['calibration_error']:.3f}" for kind, measured in report.items())
     return (
         "Scaled scores are probabilities that the answer is right; `precision` of the ranker, or `score_threshold`,\n"
         f"leaves out what is too improbable. Measured on {questions}.\n\n"
-        + markdown_table(["ranked by", "wished precision", "threshold", *_PARTS.values()], rows)
+        + markdown_table(["ranked by", "target precision", "threshold", *_PARTS.values()], rows)
         + f"\n\nCalibration error (ECE): {errors}."
     )
 
@@ -54,9 +54,9 @@ def _share(value: float | None) -> str:
 
 
 def card_with_calibration(folder: Path, text: str) -> str | None:
-    """The folder's card with another calibration, and all else as it is; `None` if it has no card.
+    """The folder's card with a new calibration section and otherwise unchanged; `None` if there is no card.
 
-    Where the marks are gone, as in a card of one's own writing, the part is added at its end.
+    Where the marks are missing, as in a card that a user has rewritten, the section is added at the end.
 
     Raises:
         InputError: the card is not UTF-8.

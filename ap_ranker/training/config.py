@@ -1,4 +1,4 @@
-"""The settings of a training run; every default carries its reason."""
+"""The settings of a training run, each default with its reason."""
 
 from __future__ import annotations
 
@@ -11,26 +11,18 @@ from typing import Any, Literal, get_args
 from ap_ranker.data.faq import DEFAULT_MATCH, Match
 from ap_ranker.errors import InputError
 from ap_ranker.models.registry import complete_options, is_number, model_spec
-from ap_ranker.models.spec import Bounds, Objective, Optimizer, Recipe, Schedule
+from ap_ranker.models.spec import Bounds, Optimizer, Recipe, Schedule
 from ap_ranker.reading import read_yaml
+from ap_ranker.training.objectives.registry import objective_spec, objectives_with_gradient
 
 FEW_PAIRS = 5_000
-"""Below this, answer sentences are learnt from unless the settings say otherwise."""
-
-
-OWN_CANDIDATES = ("pointwise", "listwise")
-"""Objectives that look at one question's candidates; the others share all answers of a batch."""
-
-WITHOUT_GRADIENT = ("counts", "coordinate-ascent")
-"""Objectives of the untrained baselines."""
+"""With fewer pairs than this, answer sentences are added to the training data by default."""
 
 NegativesFrom = Literal["random", "bm25", "model"]
-
 
 _CHOICES: dict[str, tuple[str, ...]] = {
     "recipe": ("ours", "paper"),
     "match": tuple(Match),
-    "objective": tuple(name for name in get_args(Objective) if name not in WITHOUT_GRADIENT),
     "optimizer": get_args(Optimizer),
     "schedule": get_args(Schedule),
     "negatives_from": get_args(NegativesFrom),
@@ -53,111 +45,108 @@ BOUNDS = {
     "dev_questions": Bounds(above=0, most=1_000_000),
     "seed": Bounds(least=0, most=2**32 - 1),  # what numpy takes
 }
-"""The numbers that each setting may be, wherever it comes from: a file, the command line, a space, a program."""
+"""Valid values of each numeric setting, wherever it comes from: a file, the command line, a search space, a program."""
 
 
 @dataclass(frozen=True)
 class TrainingConfig:
-    """Everything that decides what is learnt, besides the data.
-
-    Attributes stand in the order in which they matter.
-    """
+    """Everything besides the data that decides what is learnt, the most important settings first."""
 
     model: str = "ap-cnn"
     """The registry name."""
 
     options: Mapping[str, Any] = field(default_factory=dict)
-    """The model's own hyper-parameters; its paper's where not given."""
+    """The model's own hyper-parameters; by default its paper's."""
 
     recipe: Literal["ours", "paper"] = "ours"
-    """Where the settings down to `weight_decay` come from that are not given: `ours` are the defaults below, `paper`
-    trains as the model's paper did (`ap-ranker models NAME` shows how)."""
+    """The defaults of the settings down to `weight_decay`: `ours` are those below, `paper` trains as the model's paper
+    did (`ap-ranker models NAME` shows how)."""
 
-    objective: Objective | None = None
+    objective: str | None = None
     """`softmax` (in-batch: every other answer of the batch is a negative at no extra cost), `hinge`, `pointwise`
     cross-entropy, `listwise` softmax over a question's own candidates. Ours is listwise where candidates were judged
-    one by one, as they are the hardest negatives there are, or where a pair is dear to match; otherwise softmax."""
+    one by one, as they are the hardest negatives there are, or where a pair is expensive to score; else softmax."""
 
     margin: float | None = None
-    """Hinge: how far a right answer must lead; always the paper's value if not given."""
+    """Hinge: how far a right answer must lead; the paper's value by default, whatever the recipe."""
 
     optimizer: Optimizer | None = None
     """`adam`, `sgd` or `adadelta`."""
 
     learning_rate: float | None = None
-    """Ours is 0.002, twice Adam's usual step: word vectors must move far from a few hundred pairs. Where there is a
-    pretrained encoder, they need not: 0.0005 for what stands on it."""
+    """Ours is 0.002, twice Adam's usual rate: a few hundred pairs must move the word vectors far. With a pretrained
+    encoder they need not: 0.0005 for the layers on top of it."""
 
     encoder_learning_rate: float = 5e-5
-    """The same for the weights of a pretrained encoder, which know a language already and must not forget it."""
+    """Learning rate of a pretrained encoder, which knows the language already and must not forget it."""
 
     schedule: Schedule | None = None
     """The learning rate falls linearly to zero (ours), stays `constant`, or is lr / t in epoch t (`inverse`)."""
 
     batch_size: int | None = None
-    """Questions per step, each with one right answer; ours is 64, so 63 in-batch negatives, or 16 where each question
-    has its own candidates (pointwise, listwise)."""
+    """Questions per step, each with one right answer; ours is 64, which gives 63 in-batch negatives, or 16 where each
+    question has its own candidates (pointwise, listwise)."""
 
     weight_decay: float | None = None
     """L2 regularisation; ours is none: word dropout does more."""
 
     temperature: float | None = None
-    """Divides the scores in all objectives but hinge; 0.05 for cosines, which lie in -1..1 and must be spread before a
-    softmax can become sure, 1 for log-odds."""
+    """Divides the scores in all objectives but hinge; by default 0.05 for cosines, whose range of -1..1 is too narrow
+    for a confident softmax, and 1 for log-odds."""
 
     negatives: int | None = None
-    """Pointwise and listwise: wrong answers per question, 15. Otherwise: answers drawn from the whole answer set for
-    each batch, beside the batch's own: 50 for hinge, as in the papers, none for softmax, which has enough.
-    With `negatives_from` other than random it counts hard answers per question: 15 for pointwise and listwise; 2
-    otherwise, which the whole batch shares, so a batch of 64 has up to 128 of them."""
+    """Pointwise and listwise: wrong answers per question, 15. Softmax and hinge: answers drawn from the whole answer
+    set for each batch, in addition to the batch's own: 50 for hinge, as in the papers, none for softmax, which has
+    enough. With `negatives_from` other than random: hard answers per question, 15 for pointwise and listwise; 2 for
+    softmax and hinge, which the whole batch shares, so a batch of 64 has up to 128 of them."""
 
     negatives_from: NegativesFrom = "random"
-    """Where wrong answers come from that nobody judged. With softmax and hinge the batch's other answers are always
-    among them and need no setting. `random` draws the others from the whole answer set. `bm25` draws them from the
-    question's 100 best answers by BM25. `model` does so for an epoch, and then from the 20 of those that the model, as
-    it was when the epoch began, likes best: ranking them costs time before each epoch. Answers judged wrong come first;
-    hard ones fill what they leave of `negatives`. Right answers, their copies and what looks like one are left out."""
+    """The source of negatives that nobody judged. With softmax and hinge the batch's other answers always count as
+    negatives, whatever the setting. `random` draws the rest from the whole answer set. `bm25` draws them from the
+    question's 100 best answers by BM25. `model` does so for one epoch, then from the 20 of those that the model scores
+    highest at the start of each epoch, which takes time. Answers judged wrong come first; hard ones fill up
+    `negatives`. Right answers and their copies and near-copies are left out."""
 
     answer_sentences: bool | None = None
-    """Learn from each sentence of an answer as if it were a question for that answer, too: it teaches words that no
-    question used. If not given: where there are fewer than 5,000 pairs, as with more it costs time and adds little, and
-    no pretrained encoder, which knows the words and would learn to match equal ones (example FAQ, frozen encoder: dev
-    MRR 0.66 with sentences, 0.77 without)."""
+    """Also use each sentence of an answer as a question for that answer: it teaches words that no question used. By
+    default, with fewer than 5,000 pairs (with more it costs time and adds little) and without a pretrained encoder,
+    which knows the words and would learn to match equal ones (example FAQ, frozen encoder: dev MRR 0.66 with
+    sentences, 0.77 without)."""
 
     epochs: int | None = None
-    """An upper bound: 20, as early stopping ends most runs sooner, or 4 with a pretrained encoder, which has less to
-    learn. 0, only with a pretrained encoder, writes the untrained checkpoint: a beginning for who has no data."""
+    """Maximum number of epochs: by default 20, as early stopping ends most runs sooner, or 4 with a pretrained encoder,
+    which has less to learn. 0, only with a pretrained encoder, writes the untrained checkpoint, for want of data."""
 
     patience: int = 4
-    """Epochs without a better dev MRR after which training stops; one bad epoch is noise, four are not."""
+    """Number of epochs without a better dev MRR after which training stops; one bad epoch is noise, four are not."""
 
     embedding_size: int = 100
-    """Dimensions of word vectors learnt from nothing; with `--embeddings` the file decides."""
+    """Dimensions of word vectors learnt from scratch; with `--embeddings` the file decides."""
 
     vocabulary_from_vectors: int = 50_000
-    """So many of the most frequent words of the vectors are known to the model even if training never saw them: a
+    """Number of the vectors' most frequent words that join the vocabulary even if the training data lacks them: a
     user's synonym then lies near its neighbours instead of being unknown."""
 
     freeze_embeddings: bool = False
     """Keep pre-trained word vectors as they are."""
 
     phrases: bool = False
-    """Join frequent pairs and triples of words into one token ("new_york"), as word2phrase does."""
+    """Join frequent word pairs and triples into one token ("new_york"), as word2phrase does."""
 
     segmenter: str | None = None
-    """Split Chinese into words with this library (`jieba`); without, each character is a token."""
+    """The library that splits Chinese into words (`jieba`); by default each character is a token."""
 
     max_tokens: int = 200
-    """Longer texts are cut, and counted; 200 words hold nearly every FAQ answer whole."""
+    """Maximum number of tokens per text; longer ones are truncated, and counted. Nearly every FAQ answer has fewer."""
 
     match: Match = DEFAULT_MATCH
-    """Which text of an answer with a stored question is matched."""
+    """Which text is matched where an answer has a stored question."""
 
     dev_share: float = 0.1
-    """Without a dev file: this share of the training questions becomes one."""
+    """Share of the training questions that become the dev set if there is no dev file."""
 
     dev_questions: int = 500
-    """At most this many dev questions after each epoch: more would cost time and hardly change the choice of epoch."""
+    """Maximum number of dev questions after each epoch: more would cost time and hardly change the choice of epoch."""
 
     seed: int = 1
     """Same seed, same machine: same weights."""
@@ -179,30 +168,30 @@ class TrainingConfig:
 
     @property
     def epoch_limit(self) -> int:
-        """The number of epochs in force."""
+        """Maximum number of epochs in force."""
         if self.epochs is None:
             return 4 if model_spec(self.model).pretrained else 20
         return self.epochs
 
     def without_defaults(self) -> dict[str, Any]:
-        """The model and what differs from the defaults, as basic types: a file of these lines is read as this."""
+        """The model and all settings that differ from the defaults, as basic types that a YAML file can hold."""
         values, defaults = (json.loads(json.dumps(asdict(config))) for config in (self, TrainingConfig()))
         return {name: value for name, value in values.items() if name == "model" or value != defaults[name]}
 
     def training_recipe(self, *, judged: bool) -> Recipe:
-        """Objective, optimiser and so on in force: what is given, and the rest as `recipe` says.
+        """Objective, optimiser and so on in force: the given settings, and `recipe`'s for the rest.
 
         Args:
             judged: the data's candidates were judged one by one.
         """
         spec = model_spec(self.model)
-        if spec.objective in WITHOUT_GRADIENT:
+        if not objective_spec(spec.objective).needs_gradient:
             objective = spec.objective
         elif self.recipe == "paper":
             objective = self.objective or spec.recipe.objective
         else:
             objective = self.objective or ("listwise" if judged else spec.objective)
-        batch_size = 16 if objective in OWN_CANDIDATES else 64
+        batch_size = objective_spec(objective).batch_size
         learning_rate = spec.recipe.learning_rate if spec.pretrained else 2e-3
         ours = Recipe(objective, "adam", learning_rate, "linear", batch_size, spec.recipe.margin)
         given = {f.name: getattr(self, f.name) for f in fields(Recipe)} | {"objective": objective}
@@ -210,28 +199,25 @@ class TrainingConfig:
         return replace(base, **{name: value for name, value in given.items() if value is not None})
 
     def learns_from_sentences(self, pairs: int) -> bool:
-        """Whether answer sentences are in force for so many question-answer pairs."""
+        """Whether answer sentences are used, given the number of question-answer pairs."""
         if self.answer_sentences is None:
             return pairs < FEW_PAIRS and not model_spec(self.model).pretrained
         return self.answer_sentences
 
-    def sampled_negatives(self, objective: Objective) -> int:
-        """The number of drawn answers in force: per question, or, if random and shared, per batch."""
+    def sampled_negatives(self, objective: str) -> int:
+        """Number of drawn answers in force: per question, or, if random and shared, per batch."""
         if self.negatives is not None:
             return self.negatives
-        if objective in OWN_CANDIDATES:
-            return 15
-        if self.negatives_from != "random":
-            return 2
-        return 50 if objective == "hinge" else 0
+        spec = objective_spec(objective)
+        return spec.random_negatives if self.negatives_from == "random" else spec.hard_negatives
 
 
 def read_training_config(path: Path | None, given: Mapping[str, Any]) -> TrainingConfig:
-    """A configuration from a YAML file, with what the command line gives on top.
+    """Read a configuration from a YAML file; settings of the command line take precedence.
 
     Args:
         path: a YAML file of attributes of `TrainingConfig`; `None` for the defaults.
-        given: attribute -> value; `None` values count as not given.
+        given: attribute -> value from the command line; `None` values count as not given.
 
     Raises:
         InputError: unreadable, an unknown name, a value of the wrong kind.
@@ -245,10 +231,10 @@ def read_training_config(path: Path | None, given: Mapping[str, Any]) -> Trainin
 
 
 def read_settings(path: Path) -> dict[str, Any]:
-    """The lines 'name: value' of a YAML file, not looked at any further.
+    """The lines 'name: value' of a YAML file, without validation.
 
     Raises:
-        InputError: unreadable, or anything but such lines.
+        InputError: unreadable, or not a mapping.
     """
     values = read_yaml(path)
     if values is None:
@@ -259,10 +245,13 @@ def read_settings(path: Path) -> dict[str, Any]:
 
 
 def checked_setting(name: str, value: Any) -> Any:
-    """The value of an attribute of `TrainingConfig`, if there is one of that name and it may have the value.
+    """Validate the value of an attribute of `TrainingConfig`.
+
+    Returns:
+        The value; that of `match` as a `Match`.
 
     Raises:
-        InputError: there is none, or it is of another kind, none of the choices, or out of bounds.
+        InputError: an unknown name, or a value of another type, none of the choices, or out of bounds.
     """
     known = {f.name: f for f in fields(TrainingConfig)}
     if name not in known:
@@ -270,7 +259,7 @@ def checked_setting(name: str, value: Any) -> Any:
     default, annotation = known[name].default, str(known[name].type)
     if value is None and default is None:
         return None
-    if allowed := _CHOICES.get(name):
+    if allowed := objectives_with_gradient() if name == "objective" else _CHOICES.get(name):
         if value not in allowed:
             raise InputError(f"Expected {name} to be one of {', '.join(allowed)}, found {value!r}.")
         return Match(value) if name == "match" else value

@@ -29,11 +29,12 @@ from ap_ranker.ranking.ranker import Ranker, resolve_device
 from ap_ranker.text.vectors import WordVectors
 from ap_ranker.training.batches import Batches, Pairs
 from ap_ranker.training.card import About, DevResults, Speed, model_card
-from ap_ranker.training.config import OWN_CANDIDATES, WITHOUT_GRADIENT, TrainingConfig
+from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.distributed import is_first_process, wait_for_all
 from ap_ranker.training.initialize import initialize_model
 from ap_ranker.training.memory import keep_freed_memory
 from ap_ranker.training.negatives import HardNegatives, MineEachEpoch
+from ap_ranker.training.objectives.registry import objective_spec
 from ap_ranker.training.sentences import with_answer_sentences
 from ap_ranker.training.states import States, seconds_so_far
 from ap_ranker.training.trainer import AnswerTrainer, Scorer, training_arguments
@@ -96,25 +97,25 @@ def train(
         data = replace(data, questions=answerable(data))
         n_pairs = data.pairs
         recipe = config.training_recipe(judged=data.judged)
-        if config.learns_from_sentences(n_pairs) and recipe.objective not in WITHOUT_GRADIENT:
+        objective = objective_spec(recipe.objective)
+        if config.learns_from_sentences(n_pairs) and objective.needs_gradient:
             data = with_answer_sentences(data)
 
         # 1. Vocabulary, first weights, word counts.
         set_seed(config.seed)
         options = complete_options(config.model, config.options)
         if "classes" in options:
-            options["classes"] = len(data.classes) if recipe.objective == "pointwise" else 2
+            options["classes"] = len(data.classes) if objective.classes else 2
         chosen = resolve_device(device)
         model, tokenizer, inputs = initialize_model(data, config, options, vectors, chosen, on_progress)
-        own_candidates = recipe.objective in OWN_CANDIDATES
         hard = None
-        if config.negatives_from != "random" and recipe.objective not in WITHOUT_GRADIENT:
+        if config.negatives_from != "random" and objective.needs_gradient:
             hard = HardNegatives(data)
         batches = Batches(
             data,
             tokenizer,
             negatives=config.sampled_negatives(recipe.objective),
-            own_candidates=own_candidates,
+            own_candidates=objective.own_candidates,
             seed=config.seed,
             hard=hard,
         )
@@ -128,13 +129,13 @@ def train(
         dev_set = EvaluationSet(sample_questions(dev, config.dev_questions, config.seed))
         best_epoch, scores = 0, None
         with model.cache_frozen_states():
-            if recipe.objective in WITHOUT_GRADIENT:
-                model.fit(_judged_candidates(ranker, sample_questions(data, config.dev_questions, config.seed)))
-            else:
-                pairs = Pairs(data, own_candidates=own_candidates)
+            if objective.needs_gradient:
+                pairs = Pairs(data, own_candidates=objective.own_candidates)
                 best_epoch, scores = _learn(
                     *(ranker, pairs, batches, dev_set, config, recipe, states, last, started, callbacks, on_progress)
                 )
+            else:
+                model.fit(_judged_candidates(ranker, sample_questions(data, config.dev_questions, config.seed)))
             if scores is None:
                 scores = _scores(dev_set, ranker, on_progress)
         found = scores.by_question

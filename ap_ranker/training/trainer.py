@@ -19,7 +19,8 @@ from ap_ranker.text.batch import TokenBatch
 from ap_ranker.training.batches import Batches, LengthBuckets, Pairs
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.distributed import gather, gather_states, processes, share
-from ap_ranker.training.objectives import IGNORE, NEGATIVE, hinge, in_batch_softmax, listwise, pointwise
+from ap_ranker.training.objectives.registry import objective_spec
+from ap_ranker.training.objectives.spec import IGNORE, ScoredBatch
 from ap_ranker.training.states import SECONDS, States
 
 
@@ -126,18 +127,11 @@ class AnswerTrainer(Trainer):
         self, model: nn.Module, inputs: dict[str, Tensor], return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Tensor:
         labels, target = inputs.pop("labels"), inputs.pop("target")
-        objective = self.recipe.objective
-        classes = self.classes if objective == "pointwise" else 2
-        scores = model(**inputs, wanted=labels != IGNORE, classes=classes)
-        if scores.dim() > 2:
-            return nn.functional.cross_entropy(scores[labels != IGNORE], labels[labels != IGNORE])
-        relevance = torch.where(labels > NEGATIVE, (labels == self.classes - 1).long(), labels)
+        objective = objective_spec(self.recipe.objective)
+        assert objective.loss is not None
+        scores = model(**inputs, wanted=labels != IGNORE, classes=self.classes if objective.classes else 2)
         temperature = self.ranker.model.temperature if self.config.temperature is None else self.config.temperature
-        if objective == "hinge":
-            return hinge(scores, relevance, target, self.recipe.margin)
-        if objective == "softmax":
-            return in_batch_softmax(scores, relevance, target, temperature)
-        return (pointwise if objective == "pointwise" else listwise)(scores, relevance, temperature)
+        return objective.loss(ScoredBatch(scores, labels, target, self.recipe.margin, temperature, self.classes))
 
     def evaluate(self, *args: Any, metric_key_prefix: str = "eval", **kwargs: Any) -> dict[str, float]:
         scores = self.dev.timed_scores(self.ranker)

@@ -63,10 +63,10 @@ def naive_loss(parameters: np.ndarray, rankings: Rankings) -> float:
 
 def test_the_fit_is_that_of_another_optimiser() -> None:
     rankings = planted(1, 150)
-    found = fit(rankings, [])
+    result = fit(rankings, [])
     other = minimize(naive_loss, [1.0, 1.0, 0.0], (rankings,), method="Nelder-Mead", options={"xatol": 1e-6}).x
     assert min(other[:2]) > 0  # no bound is in its way
-    assert [found.score, found.margin, found.bias] == pytest.approx(other.tolist(), abs=1e-2)
+    assert [result.score, result.margin, result.bias] == pytest.approx(other.tolist(), abs=1e-2)
 
 
 def test_scores_on_another_scale_give_the_same_probabilities() -> None:
@@ -80,27 +80,27 @@ def test_a_question_of_weight_two_is_one_that_comes_twice() -> None:
     one = planted(3, 60)
     twice = Rankings([*one.scores, *one.scores], [*one.right, *one.right], np.tile(one.answerable, 2), np.ones(120))
     heavy = replace(one, weights=np.full(60, 2.0))
-    found, expected = fit(heavy, []), fit(twice, [])
-    assert [found.score, found.margin, found.bias] == pytest.approx([expected.score, expected.margin, expected.bias])
+    result, expected = fit(heavy, []), fit(twice, [])
+    assert [result.score, result.margin, result.bias] == pytest.approx([expected.score, expected.margin, expected.bias])
 
 
 def test_worse_scores_that_are_right_turn_nothing_around() -> None:
     rankings = planted(4, 100)
     last = [values == values.min() for values in rankings.scores]
     low = [np.sort(values) * np.array([1, 1, 1, 1, 0.1, 3]) for values in rankings.scores]
-    found = fit(replace(rankings, scores=low, right=last), [])
-    assert min(found.score, found.margin) >= 0
+    result = fit(replace(rankings, scores=low, right=last), [])
+    assert min(result.score, result.margin) >= 0
 
 
 @pytest.mark.parametrize("right", [False, True])
 def test_all_right_and_all_wrong_stay_finite(right: bool) -> None:
     rankings = planted(5, 40)
     first = [(values == values.max()) & right for values in rankings.scores]
-    found = fit(replace(rankings, right=first), [0.9])
-    probabilities = top_answers(found, rankings).probabilities
+    result = fit(replace(rankings, right=first), [0.9])
+    probabilities = top_answers(result, rankings).probabilities
     assert np.isfinite(probabilities).all()
     assert (probabilities.mean() > 0.9) == right
-    assert ("0.9" in found.thresholds) == right
+    assert ("0.9" in result.thresholds) == right
 
 
 def test_equal_scores_and_single_candidates_can_be_fitted() -> None:
@@ -109,13 +109,13 @@ def test_equal_scores_and_single_candidates_can_be_fitted() -> None:
     assert top_answers(fit(rankings, []), rankings).probabilities == pytest.approx(0.5)
 
 
-def test_the_wished_precision_holds_on_other_questions() -> None:
-    wished = [0.7, 0.8, 0.9]
-    found = fit(planted(6, 3000), wished)
-    assert [found.score, found.margin, found.bias] == pytest.approx([2.0, 1.0, -3.0], abs=0.4)
-    other = top_answers(found, planted(7, 3000))
-    for precision in wished:
-        measured = outcome(other, found.thresholds[f"{precision:g}"])
+def test_the_target_precision_holds_on_other_questions() -> None:
+    targets = [0.7, 0.8, 0.9]
+    result = fit(planted(6, 3000), targets)
+    assert [result.score, result.margin, result.bias] == pytest.approx([2.0, 1.0, -3.0], abs=0.4)
+    other = top_answers(result, planted(7, 3000))
+    for precision in targets:
+        measured = outcome(other, result.thresholds[f"{precision:g}"])
         assert 0.05 < measured.answered < 0.95
         assert measured.precision == pytest.approx(precision, abs=0.04)
     assert calibration_error(reliability(other)) < 0.04
@@ -129,9 +129,9 @@ def test_too_few_questions() -> None:
 def test_threshold_is_the_lowest_whose_answers_are_expected_to_reach_it() -> None:
     rng = np.random.default_rng(9)
     probabilities = np.round(rng.random(200), 2)  # many are equal
-    found = threshold(given(probabilities.tolist(), [0] * 200), 0.8)
+    result = threshold(given(probabilities.tolist(), [0] * 200), 0.8)
     fine = [least for least in probabilities if probabilities[probabilities >= least].mean() >= 0.8]
-    assert found == min(fine)
+    assert result == min(fine)
 
 
 def test_threshold_of_all_and_of_too_few() -> None:
@@ -143,8 +143,8 @@ def test_threshold_of_all_and_of_too_few() -> None:
 
 def test_outcome_by_hand() -> None:
     four = given([0.9, 0.8, 0.3, 0.6], [1, 0, 1, 0], [1, 1, 1, 0])
-    found = outcome(four, 0.7)
-    assert (found.answered, found.precision, found.rejected) == (0.5, 0.5, 1.0)
+    result = outcome(four, 0.7)
+    assert (result.answered, result.precision, result.rejected) == (0.5, 0.5, 1.0)
     everything = outcome(four, 0.0)
     assert (everything.answered, everything.precision, everything.rejected) == (1.0, 0.5, 0.0)
     nothing = outcome(given([0.9], [1]), 0.95)
@@ -165,11 +165,11 @@ def test_calibration_error_by_hand() -> None:
 def test_hidden_answers() -> None:
     scores = [np.array([3.0, 2.0, 1.0]), np.array([5.0])]
     right = [np.array([True, False, True]), np.array([True])]
-    found = with_hidden(Rankings(scores, right, np.ones(2, dtype=bool), np.ones(2)), 0.2)
-    assert [values.tolist() for values in found.scores] == [[3.0, 2.0, 1.0], [5.0], [2.0]]  # of [5.0] nothing is left
-    assert not found.right[2].any()
-    assert found.answerable.tolist() == [True, True, False]
-    assert found.weights[2] / found.weights.sum() == pytest.approx(0.2)
+    result = with_hidden(Rankings(scores, right, np.ones(2, dtype=bool), np.ones(2)), 0.2)
+    assert [values.tolist() for values in result.scores] == [[3.0, 2.0, 1.0], [5.0], [2.0]]  # of [5.0] nothing is left
+    assert not result.right[2].any()
+    assert result.answerable.tolist() == [True, True, False]
+    assert result.weights[2] / result.weights.sum() == pytest.approx(0.2)
     with pytest.raises(InputError, match="found right ones only"):
         with_hidden(Rankings(scores[1:], right[1:], np.ones(1, dtype=bool), np.ones(1)), 0.2)
 
@@ -180,12 +180,12 @@ def test_rankings_have_the_unanswerable_questions_and_both_scores(checkpoint: Pa
     assert set(rank(ranker, data)) == {"model"}
     assert ranker.config is not None
     ranker.config = replace(ranker.config, bm25_weight=0.1)
-    found = rank(ranker, data)
+    result = rank(ranker, data)
     bm25 = BM25(TEXTS[1::2])
     for number, question in enumerate(data.questions):
         alone = ranker.score(question.text, TEXTS[1::2]).numpy()
-        assert found["model"].scores[number] == pytest.approx(alone, abs=1e-5)
-        assert found["fused"].scores[number] == pytest.approx(alone + 0.1 * bm25.scores(question.text), abs=1e-5)
-        for each in found.values():
+        assert result["model"].scores[number] == pytest.approx(alone, abs=1e-5)
+        assert result["fused"].scores[number] == pytest.approx(alone + 0.1 * bm25.scores(question.text), abs=1e-5)
+        for each in result.values():
             assert each.right[number].tolist() == [row in question.positives for row in range(3)]
-    assert found["fused"].answerable.tolist() == [True, True, True, False]
+    assert result["fused"].answerable.tolist() == [True, True, True, False]

@@ -22,24 +22,28 @@ def test_ranks_and_first_answers_by_hand() -> None:
     evaluation_set = EvaluationSet(Dataset("d", answers, asked))
     before = report(evaluation_set, [[0.1, 0.2, 0.3], [3, 2, 1], [2, 2, 1], [1, 2, 0]])  # ranks 3, 1, 2, 2
     after = report(evaluation_set, [[0.9, 0.2, 0.3], [1, 3, 3], [3, 2, 1], [1, 0, 2]])  # ranks 1, 3, 1, 2
-    found = changes(evaluation_set, before, after)
-    assert (found.better, found.worse) == (2, 1)
-    assert [vars(change) for change in found.improved] == [
+    result = changes(evaluation_set, before, after)
+    assert (result.better, result.worse) == (2, 1)
+    assert [vars(change) for change in result.improved] == [
         row("question 0", 3, 1, "answer c", "answer a"),
         row("question 2", 2, 1, "answer b", "answer a"),
     ]
-    assert [vars(change) for change in found.worsened] == [row("question 1", 1, 3, "answer a", "answer c")]
-    assert found.model.difference["MRR"] == pytest.approx((1 + 1 / 3 + 1 + 1 / 2) / 4 - (1 / 3 + 1 + 1 / 2 + 1 / 2) / 4)
-    assert found.fusion is None
+    assert [vars(change) for change in result.worsened] == [row("question 1", 1, 3, "answer a", "answer c")]
+    assert result.model.difference["MRR"] == pytest.approx(
+        (1 + 1 / 3 + 1 + 1 / 2) / 4 - (1 / 3 + 1 + 1 / 2 + 1 / 2) / 4
+    )
+    assert result.fusion is None
 
 
 def row(*values: object) -> dict[str, object]:
     return dict(zip(("question", "rank_before", "rank_after", "first_before", "first_after"), values, strict=True))
 
 
-def report(judged: EvaluationSet, scores: list[list[float]]) -> EvaluationReport:
-    each = judged.measures_each(scores)
-    return EvaluationReport(len(scores), 0, "", judged.measures(scores), {}, None, each, {}, 0.0, 0.0, scores=scores)
+def report(evaluation_set: EvaluationSet, scores: list[list[float]]) -> EvaluationReport:
+    each = evaluation_set.measures_each(scores)
+    return EvaluationReport(
+        len(scores), 0, "", evaluation_set.measures(scores), {}, None, each, {}, 0.0, 0.0, scores=scores
+    )
 
 
 def test_only_the_biggest_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,13 +52,13 @@ def test_only_the_biggest_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     evaluation_set = EvaluationSet(Dataset("d", answers, [Question(str(i), f"q{i}", (i,)) for i in range(9)]))
     before = report(evaluation_set, [[9.0, 8, 7, 6, 5, 4, 3, 2, 1]] * 9)
     after = report(evaluation_set, [[1.0, 2, 3, 4, 5, 6, 7, 8, 9]] * 9)
-    found = changes(evaluation_set, before, after)
-    assert [(change.question, change.rank_before, change.rank_after) for change in found.improved] == [
+    result = changes(evaluation_set, before, after)
+    assert [(change.question, change.rank_before, change.rank_after) for change in result.improved] == [
         ("q8", 9, 1),
         ("q7", 8, 2),
     ]
-    assert [change.question for change in found.worsened] == ["q0", "q1"]
-    assert (found.better, found.worse) == (4, 4)
+    assert [change.question for change in result.worsened] == ["q0", "q1"]
+    assert (result.better, result.worse) == (4, 4)
 
 
 def test_two_models_and_their_fusion(tmp_path: Path) -> None:
@@ -66,14 +70,14 @@ def test_two_models_and_their_fusion(tmp_path: Path) -> None:
     assert rankers[0].config is not None
     rankers[0].config = replace(rankers[0].config, bm25_weight=0.3)
     before, after = (evaluation_set.report(ranker) for ranker in rankers)
-    found = changes(evaluation_set, before, after)
-    assert found.fusion is not None and before.fusion is not None
+    result = changes(evaluation_set, before, after)
+    assert result.fusion is not None and before.fusion is not None
     for measure, value in after.model.items():
-        assert found.model.difference[measure] == pytest.approx(value - before.model[measure])
-        assert found.fusion.difference[measure] == pytest.approx(value - before.fusion[measure])
+        assert result.model.difference[measure] == pytest.approx(value - before.model[measure])
+        assert result.fusion.difference[measure] == pytest.approx(value - before.fusion[measure])
         p = randomisation_test(before.model_each[measure], after.model_each[measure])
-        assert found.model.p_value[measure] == pytest.approx(p)
-    moved = {change.question: change for change in [*found.improved, *found.worsened]}
+        assert result.model.p_value[measure] == pytest.approx(p)
+    moved = {change.question: change for change in [*result.improved, *result.worsened]}
     for question in asked:  # the ranker itself says what stands where
         orders = [torch.argsort(-ranker.score(question.text, TEXTS)).tolist() for ranker in rankers]
         ranks = [order.index(question.positives[0]) + 1 for order in orders]

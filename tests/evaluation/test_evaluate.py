@@ -48,10 +48,10 @@ def test_scores_are_the_rankers(name: str, tmp_path: Path) -> None:
     ranker = Ranker.from_pretrained(write_checkpoint(name, tmp_path / "c"), "cpu")
     answers = [Answer(str(i), text) for i, text in enumerate(TEXTS * 30)]
     questions = [Question("1", TEXTS[0], (1,), (1, 3, 2)), Question("2", TEXTS[2], (3,), tuple(range(170)))]
-    found = score_candidates(
+    results = score_candidates(
         ranker, Dataset("d", answers, questions), questions, [q.candidates or () for q in questions]
     )
-    for question, scores in zip(questions, found.by_question, strict=True):
+    for question, scores in zip(questions, results.by_question, strict=True):
         direct = ranker.score(question.text, [answers[row].text for row in question.candidates or ()])
         assert torch.allclose(torch.tensor(scores).float(), direct, atol=1e-6)
 
@@ -77,11 +77,11 @@ def test_scores_together_are_the_single_ones(checkpoint: Path, pairs: Dataset) -
     pools = [(2, 0), (1, 2), (0, 2)]
     pooled = [replace(each, candidates=rows) for each, rows in zip(pairs.questions, pools, strict=True)]
     others = [Question("9", "may I pause it", (1,))]
-    judged = [EvaluationSet(replace(pairs, questions=each)) for each in (pooled, pairs.questions, others)]
+    evaluation_sets = [EvaluationSet(replace(pairs, questions=each)) for each in (pooled, pairs.questions, others)]
     with patch.object(module, "score_candidates", wraps=score_candidates) as scored:
-        found = score_together(judged, ranker)
+        results = score_together(evaluation_sets, ranker)
         assert scored.call_count == 1
-    for scores, alone in zip(found, judged, strict=True):
+    for scores, alone in zip(results, evaluation_sets, strict=True):
         expected = alone.report(ranker)
         assert [each.tolist() for each in scores.by_question] == [
             pytest.approx(each.tolist(), abs=1e-6) for each in expected.scores
@@ -96,7 +96,9 @@ def test_scores_together_are_the_single_ones(checkpoint: Path, pairs: Dataset) -
         fused = replace(ranker.config, bm25_weight=-100.0)  # of a checkpoint: what `report` takes
         with patch.object(ranker, "config", fused):
             assert alone.report_of(scores, -100.0).fusion == pytest.approx(alone.report(ranker).fusion)
-    assert judged[0].report_of(found[0], -100.0).fusion != pytest.approx(judged[0].report(ranker).fusion)
+    assert evaluation_sets[0].report_of(results[0], -100.0).fusion != pytest.approx(
+        evaluation_sets[0].report(ranker).fusion
+    )
 
 
 def test_many_answers_without_pools_are_fetched_by_bm25(

@@ -63,8 +63,8 @@ def test_nothing_is_fitted_to_few_questions_or_to_scores_without_a_difference() 
 @given(st.lists(st.tuples(st.integers(-3, 3), st.booleans()), min_size=1, max_size=8))
 def test_reciprocal_rank_against_a_walk_down_the_list(pairs: list[tuple[int, bool]]) -> None:
     pairs = [*pairs, (0, True)]
-    order = sorted(range(len(pairs)), key=lambda place: -pairs[place][0])
-    expected = next(1 / place for place, row in enumerate(order, start=1) if pairs[row][1])
+    order = sorted(range(len(pairs)), key=lambda row: -pairs[row][0])
+    expected = next(1 / rank for rank, row in enumerate(order, start=1) if pairs[row][1])
     scores, right = (np.array(each) for each in zip(*pairs, strict=True))
     assert reciprocal_ranks([scores], [right]).tolist() == [expected]
 

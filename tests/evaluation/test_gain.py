@@ -20,13 +20,13 @@ def naive_p(first: np.ndarray, second: np.ndarray) -> float:
 
 def test_both_tests_are_exact_and_corrected() -> None:
     uneven = np.array([0.9, 0.1, 1.0, 0.3, 0.7, 1.0, 0.2, 0.25])
-    found = gain_over_bm25(uneven, BM25, ABOVE)
-    assert found.fusion is not None
+    gain = gain_over_bm25(uneven, BM25, ABOVE)
+    assert gain.fusion is not None
     small, large = sorted([naive_p(uneven, BM25), naive_p(ABOVE, BM25)])
     assert naive_p(ABOVE, BM25) == small == 2 / 2**8
-    assert found.fusion.p_value == pytest.approx(2 * small)
-    assert found.model.p_value == pytest.approx(max(large, 2 * small))
-    assert found.model.mrr == pytest.approx(uneven.mean() - BM25.mean())
+    assert gain.fusion.p_value == pytest.approx(2 * small)
+    assert gain.model.p_value == pytest.approx(max(large, 2 * small))
+    assert gain.model.mrr == pytest.approx(uneven.mean() - BM25.mean())
     alone = gain_over_bm25(uneven, BM25, None)
     assert (alone.fusion, alone.model.p_value) == (None, pytest.approx(large))
 
@@ -60,12 +60,12 @@ SENTENCES = {
 
 @pytest.mark.parametrize(("model", "fusion"), SENTENCES)
 def test_the_verdict_fits_the_numbers_beside_it(model: str, fusion: str | None) -> None:
-    found = Gain(8, Difference(*CASES[model]), Difference(*CASES[fusion]) if fusion else None)
+    gain = Gain(8, Difference(*CASES[model]), Difference(*CASES[fusion]) if fusion else None)
     added = "; with BM25's score added MRR {:+.3f}, p = {:.4f}".format(*CASES[fusion]) if fusion else ""
     alone = "alone MRR {:+.3f}, p = {:.4f}".format(*CASES[model])
-    assert str(found) == f"{SENTENCES[model, fusion]} on the 8 dev questions ({alone}{added})."
-    assert found.better is ("better" in (model, fusion))
-    assert found.facts()["better_than_bm25"] is found.better
+    assert str(gain) == f"{SENTENCES[model, fusion]} on the 8 dev questions ({alone}{added})."
+    assert gain.better is ("better" in (model, fusion))
+    assert gain.facts()["better_than_bm25"] is gain.better
 
 
 def test_every_combination_is_told() -> None:
@@ -89,6 +89,6 @@ def test_what_chance_may_explain(mrr: float, p_value: float, verdict: str) -> No
 def test_measured_ranks_get_the_verdict_of_their_test() -> None:
     verdicts = {"better": ABOVE, "worse": BELOW, "equal": BM25, "undecided": BM25 + np.eye(8)[0] / 2}
     for (model, ranks), (fusion, fused) in product(verdicts.items(), repeat=2):
-        found = gain_over_bm25(ranks, BM25, fused)
-        assert found.fusion is not None
-        assert (found.model.verdict, found.fusion.verdict) == (model, fusion)
+        gain = gain_over_bm25(ranks, BM25, fused)
+        assert gain.fusion is not None
+        assert (gain.model.verdict, gain.fusion.verdict) == (model, fusion)

@@ -14,10 +14,10 @@ from ap_ranker.evaluation.lengths import GROUPS, by_length
 def measured(lengths: list[list[int]], model: list[float], bm25: list[float]) -> tuple[Dataset, EvaluationReport]:
     """One question for each list of the lengths of its right answers, and one without any answer first of all."""
     answers, questions = [], [Question("none", "?", ())]
-    for number, own in enumerate(lengths):
-        places = tuple(range(len(answers), len(answers) + len(own)))
-        answers += [Answer(f"{number}-{place}", " ".join(["word"] * n)) for place, n in enumerate(own)]
-        questions.append(Question(str(number), "?", places))
+    for question, own in enumerate(lengths):
+        rows = tuple(range(len(answers), len(answers) + len(own)))
+        answers += [Answer(f"{question}-{row}", " ".join(["word"] * n)) for row, n in enumerate(own)]
+        questions.append(Question(str(question), "?", rows))
     each = {"P@1": np.array(model)}, {"P@1": np.array(bm25)}
     return Dataset("d", answers, questions), EvaluationReport(len(model), 1, "", {}, {}, None, *each, 0.0, 0.0)
 

@@ -16,12 +16,12 @@ RUN = {"q1": {"a": 0.9, "b": 0.1}, "q2": {"a": 3.0, "b": 2.0, "c": 1.0, "d": 0.5
 
 
 def test_definitions() -> None:
-    found = means(measure_each(RELEVANT, RUN))
-    assert found["P@1"] == pytest.approx((1 + 0 + 0) / 3)
-    assert found["MRR"] == pytest.approx((1 + 1 / 2 + 0) / 3)
-    assert found["MAP"] == pytest.approx((1 + (1 / 2 + 2 / 4) / 2 + 0) / 3)
+    measures = means(measure_each(RELEVANT, RUN))
+    assert measures["P@1"] == pytest.approx((1 + 0 + 0) / 3)
+    assert measures["MRR"] == pytest.approx((1 + 1 / 2 + 0) / 3)
+    assert measures["MAP"] == pytest.approx((1 + (1 / 2 + 2 / 4) / 2 + 0) / 3)
     ideal = 1 / log2(2) + 1 / log2(3)
-    assert found["nDCG@10"] == pytest.approx((1 + (1 / log2(3) + 1 / log2(5)) / ideal + 0) / 3)
+    assert measures["nDCG@10"] == pytest.approx((1 + (1 / log2(3) + 1 / log2(5)) / ideal + 0) / 3)
 
 
 runs = st.dictionaries(

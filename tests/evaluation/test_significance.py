@@ -44,8 +44,8 @@ def test_holms_own_steps() -> None:
 def test_holm_rejects_step_by_step(p_values: list[float]) -> None:
     """Holm 1979: go up from the smallest while p(k) <= alpha / (n - k + 1)."""
     alpha, rejected = 0.05, set()
-    for rank, place in enumerate(sorted(range(len(p_values)), key=lambda i: p_values[i])):
-        if (len(p_values) - rank) * p_values[place] > alpha:
+    for rank, i in enumerate(sorted(range(len(p_values)), key=lambda i: p_values[i])):
+        if (len(p_values) - rank) * p_values[i] > alpha:
             break
-        rejected.add(place)
-    assert {place for place, p in enumerate(holm(p_values)) if p <= alpha} == rejected
+        rejected.add(i)
+    assert {i for i, p in enumerate(holm(p_values)) if p <= alpha} == rejected

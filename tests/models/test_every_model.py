@@ -5,7 +5,6 @@ Its naive score, number by number from the paper, stands in `tests/naive`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,15 +18,15 @@ from ap_ranker.models.base import AnswerModel, States
 from ap_ranker.models.registry import MODELS
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.batch import PAD, TokenBatch
-from ap_ranker.training.objectives import NEGATIVE, POSITIVE, hinge, in_batch_softmax
+from ap_ranker.training.objectives.hinge import hinge
+from ap_ranker.training.objectives.registry import OBJECTIVES
+from ap_ranker.training.objectives.softmax import in_batch_softmax
+from ap_ranker.training.objectives.spec import NEGATIVE, POSITIVE, Loss, ScoredBatch
 
 WORDS = ["[PAD]", "[UNK]", "parcel", "refund", "the", "a", "bike", "where", "my", "is", "open", "link", "helmet"]
 # Unknown words (1), repeated ones, shared ones, single ones.
 QUESTIONS = [[3, 5, 2, 9], [7], [4, 4, 8, 1, 6, 2]]
 ANSWERS = [[2, 3, 11, 5, 9, 12, 4], [6, 1], [10], [5, 2, 3, 9, 9], [8, 7, 6, 5, 4, 3, 2, 1, 11, 12]]
-
-
-WITHOUT_GRADIENT = {"counts", "coordinate-ascent"}
 
 
 def test_every_model_has_a_naive_case() -> None:
@@ -174,9 +173,9 @@ def test_gradients_are_the_slopes_of_the_scores(model: AnswerModel) -> None:
 
 
 @pytest.mark.parametrize("objective", [hinge, in_batch_softmax])
-def test_learns_a_tiny_set_by_heart(case: Case, model: AnswerModel, objective: Callable[..., Tensor]) -> None:
+def test_learns_a_tiny_set_by_heart(case: Case, model: AnswerModel, objective: Loss) -> None:
     """Three questions with five answers: every question's own answer comes first in the end."""
-    if MODELS[case.name].objective in WITHOUT_GRADIENT:
+    if not OBJECTIVES[MODELS[case.name].objective].needs_gradient:
         pytest.skip("an untrained baseline")
     target = torch.tensor([4, 0, 2])
     relevance = torch.full((3, 5), NEGATIVE).scatter(1, target.unsqueeze(1), POSITIVE)
@@ -185,7 +184,7 @@ def test_learns_a_tiny_set_by_heart(case: Case, model: AnswerModel, objective: C
     for _ in range(100):
         optimizer.zero_grad()
         found = model(TokenBatch.from_lists(QUESTIONS), TokenBatch.from_lists(ANSWERS))
-        objective(found, relevance, target, 0.3).backward()
+        objective(ScoredBatch(found, relevance, target, margin=0.3, temperature=0.3)).backward()
         optimizer.step()
     assert torch.equal(scores(model, QUESTIONS, ANSWERS).argmax(dim=1), target)
 

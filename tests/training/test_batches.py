@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.text.tokenizer import WordTokenizer
 from ap_ranker.training.batches import JUDGED_NEGATIVES, Batches, LengthBuckets, Pairs
-from ap_ranker.training.objectives import IGNORE, NEGATIVE, POSITIVE
+from ap_ranker.training.objectives.spec import IGNORE, NEGATIVE, POSITIVE
 
 WORDS = [f"w{i}" for i in range(40)]
 ANSWERS = [Answer(str(i), word) for i, word in enumerate(WORDS[:19])] + [Answer("copy", WORDS[0])]

@@ -32,7 +32,7 @@ from ap_ranker.training.negatives import (
     with_copies,
     word_sets,
 )
-from ap_ranker.training.objectives import NEGATIVE, POSITIVE
+from ap_ranker.training.objectives.spec import NEGATIVE, POSITIVE
 
 ABC = "abcdefghijkl"
 # Few words, so that copies, near-copies and twins are frequent; ten words or more, so that nine of ten can agree.

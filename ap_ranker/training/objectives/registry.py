@@ -1,0 +1,27 @@
+"""Every objective by its name; a new objective is one file with its `SPEC`, named here."""
+
+from __future__ import annotations
+
+from ap_ranker.errors import InputError, one_line
+from ap_ranker.training.objectives import coordinate_ascent, counts, hinge, listwise, pointwise, softmax
+from ap_ranker.training.objectives.spec import ObjectiveSpec
+
+OBJECTIVES: dict[str, ObjectiveSpec] = {
+    module.SPEC.name: module.SPEC for module in (softmax, hinge, pointwise, listwise, counts, coordinate_ascent)
+}
+
+
+def objective_spec(name: str) -> ObjectiveSpec:
+    """Look an objective up.
+
+    Raises:
+        InputError: an unknown name; lists the known ones.
+    """
+    if name not in OBJECTIVES:
+        raise InputError(f"Unknown objective {one_line(repr(name))}: expected one of {', '.join(OBJECTIVES)}.")
+    return OBJECTIVES[name]
+
+
+def objectives_with_gradient() -> tuple[str, ...]:
+    """The names that the setting `objective` may have: those of the untrained baselines go with their models."""
+    return tuple(name for name, spec in OBJECTIVES.items() if spec.needs_gradient)
