@@ -20,8 +20,9 @@ ROOMS = [
     "ranking",
     "evaluation",
     "training",
-    "benchmark",
+    "explain",
     "serving",
+    "benchmark",
     "cli",
 ]
 """Lowest floor first; a room imports from itself and from those before it."""

@@ -12,8 +12,8 @@ from rich.table import Table
 
 from ap_ranker.cli.console import Console
 from ap_ranker.cli.options import Answers, Device
-from ap_ranker.cli.plot import check_plotting, plot_reliability
 from ap_ranker.errors import InputError
+from ap_ranker.explain.plots import check_plotting, plot_reliability
 from ap_ranker.files import restore, write_text_atomically
 from ap_ranker.ranking.calibration import FUSED, MODEL, key
 
