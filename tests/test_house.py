@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -87,3 +89,25 @@ def test_components_live_in_a_namespace_package() -> None:
         "haystack_integrations/document_stores",
     ):
         assert not (ROOT / folder / "__init__.py").exists()
+
+
+def test_the_front_door_opens_without_torch() -> None:
+    """And no module of the same name takes a function's place."""
+    code = """
+import sys
+import ap_ranker
+assert set(ap_ranker.__all__) == set(ap_ranker._HOMES) <= set(dir(ap_ranker))
+assert not {"torch", "haystack", "transformers"} & set(sys.modules)
+from ap_ranker import *
+import ap_ranker.cli.main
+for name, home in ap_ranker._HOMES.items():
+    found = getattr(ap_ranker, name)
+    assert (found.__module__, found.__name__) == (home, name), name
+"""
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+
+
+def test_the_packages_are_typed() -> None:
+    leaves = ("components/rankers", "components/retrievers", "document_stores")
+    for package in (ROOT / "ap_ranker", *(ROOT / "haystack_integrations" / leaf / "ap_ranker" for leaf in leaves)):
+        assert (package / "py.typed").is_file()
