@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from ap_ranker.data.faq import DEFAULT_MATCH, Match, read_faq
 from ap_ranker.errors import InputError
-from ap_ranker.serving.search import to_document
 from ap_ranker.serving.stores import find_stores, load_pipeline, one_clear_message, place_of
 
 if TYPE_CHECKING:
@@ -85,6 +84,8 @@ def index_faq(
     Raises:
         InputError: a file cannot be read, the pipeline has no store that lasts, or its store or server fails.
     """
+    from haystack_integrations.document_stores.ap_ranker.entries import to_document
+
     documents = [to_document(entry, match) for entry in read_faq(Path(faq))]
     store = _only_store(Path(pipeline))
     with one_clear_message(Path(pipeline), place_of(store)):
