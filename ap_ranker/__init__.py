@@ -1,5 +1,6 @@
 """ap-ranker: small neural answer-selection rankers that put the right FAQ answer on top.
 
+from ap_ranker import train, TrainingConfig, read_dataset, evaluate, calibrate    # what the commands do, as functions
 from ap_ranker import Ranker          # without Haystack
 from ap_ranker import AnswerRanker    # the Haystack component for any checkpoint; APRanker and others for one family
 from ap_ranker import BM25SDocumentStore, BM25SRetriever    # fetch the candidates
@@ -12,9 +13,16 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ap_ranker.data.dataset import Dataset
+    from ap_ranker.data.reader import read_dataset
+    from ap_ranker.data.split import split_questions
     from ap_ranker.errors import InputError
+    from ap_ranker.evaluation.evaluate import EvaluationReport, evaluate
     from ap_ranker.ranking.explanation import Explanation
     from ap_ranker.ranking.ranker import RankedAnswer, Ranker
+    from ap_ranker.training.calibrate import CalibrationReport, calibrate
+    from ap_ranker.training.config import TrainingConfig
+    from ap_ranker.training.train import TrainingResult, train
     from haystack_integrations.components.rankers.ap_ranker.ranker import (
         ABCNNRanker,
         AnswerRanker,
@@ -23,6 +31,7 @@ if TYPE_CHECKING:
     )
     from haystack_integrations.components.retrievers.ap_ranker.bm25s import BM25SRetriever
     from haystack_integrations.components.retrievers.ap_ranker.faq_search import FAQSearch
+    from haystack_integrations.components.retrievers.ap_ranker.lucene_scores import LuceneScores
     from haystack_integrations.document_stores.ap_ranker.bm25s import BM25SDocumentStore
 
 __all__ = [
@@ -31,12 +40,23 @@ __all__ = [
     "AnswerRanker",
     "BM25SDocumentStore",
     "BM25SRetriever",
+    "CalibrationReport",
+    "Dataset",
+    "EvaluationReport",
     "Explanation",
     "FAQSearch",
     "GlobalLocalRanker",
     "InputError",
+    "LuceneScores",
     "RankedAnswer",
     "Ranker",
+    "TrainingConfig",
+    "TrainingResult",
+    "calibrate",
+    "evaluate",
+    "read_dataset",
+    "split_questions",
+    "train",
 ]
 
 _COMPONENTS = "haystack_integrations.components.rankers.ap_ranker.ranker"
@@ -46,12 +66,23 @@ _HOMES = {
     "AnswerRanker": _COMPONENTS,
     "BM25SDocumentStore": "haystack_integrations.document_stores.ap_ranker.bm25s",
     "BM25SRetriever": "haystack_integrations.components.retrievers.ap_ranker.bm25s",
+    "CalibrationReport": "ap_ranker.training.calibrate",
+    "Dataset": "ap_ranker.data.dataset",
+    "EvaluationReport": "ap_ranker.evaluation.evaluate",
     "Explanation": "ap_ranker.ranking.explanation",
     "FAQSearch": "haystack_integrations.components.retrievers.ap_ranker.faq_search",
     "GlobalLocalRanker": _COMPONENTS,
     "InputError": "ap_ranker.errors",
+    "LuceneScores": "haystack_integrations.components.retrievers.ap_ranker.lucene_scores",
     "RankedAnswer": "ap_ranker.ranking.ranker",
     "Ranker": "ap_ranker.ranking.ranker",
+    "TrainingConfig": "ap_ranker.training.config",
+    "TrainingResult": "ap_ranker.training.train",
+    "calibrate": "ap_ranker.training.calibrate",
+    "evaluate": "ap_ranker.evaluation.evaluate",
+    "read_dataset": "ap_ranker.data.reader",
+    "split_questions": "ap_ranker.data.split",
+    "train": "ap_ranker.training.train",
 }
 
 
@@ -60,3 +91,7 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

@@ -9,6 +9,7 @@ It needs a browser (Debian: apt-get install chromium) and pip install ".[dev,plo
 from __future__ import annotations
 
 import shutil
+import sys
 import tempfile
 from io import BytesIO
 from pathlib import Path
@@ -22,9 +23,11 @@ from ap_ranker.cli.errors import report_user_errors
 from ap_ranker.cli.options import SEARCH_PIPELINE, SearchPipeline
 from ap_ranker.errors import InputError
 from ap_ranker.files import atomic_file
-from ap_ranker.serving.process import served
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.append(str(ROOT / "examples" / "serve_load"))
+
+from search_server import served  # noqa: E402
 
 COLOURS = 128
 """Of the picture: so its file has a third of the size, and nobody sees it."""

@@ -3,45 +3,95 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from conftest import ROOT
 
+GROUND = ["errors", "locks", "files", "processes", "reading"]
+"""Single files that any room may use, lowest first."""
+
 ROOMS = [
-    "errors",
-    "locks",
-    "files",
-    "processes",
-    "reading",
     "text",
     "models",
     "data",
     "ranking",
+    "haystack_integrations",
     "evaluation",
     "training",
-    "benchmark",
+    "explain",
     "serving",
+    "benchmark",
     "cli",
 ]
-"""Lowest floor first; a room imports from itself and from those before it."""
+"""Lowest floor first; a room imports from itself, from those before it, and from the ground."""
+
+FLOORS = [*GROUND, *ROOMS]
 
 FILES = sorted((ROOT / "ap_ranker").rglob("*.py"))
+COMPONENTS = sorted((ROOT / "haystack_integrations").rglob("*.py"))
 
 
-def imported_rooms(path: Path) -> set[str]:
+def module_of(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+MODULES = {module_of(path): path for path in [*FILES, *COMPONENTS]}
+
+
+def imported_modules(path: Path, *, types: bool = True) -> set[str]:
+    """Our modules that a file imports anywhere in it; with `types`, also those that only annotations need."""
+    package = module_of(path) if path.name == "__init__.py" else module_of(path).rpartition(".")[0]
+    names: set[str] = set()
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    modules = [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module]
-    return {module.split(".")[1] for module in modules if module.startswith("ap_ranker.")}
+    for node in tree.body:
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING" and not types:
+            node.body = []
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import():
+                names |= {alias.name for alias in node.names}
+            case ast.ImportFrom(level=level, module=module):
+                above = ".".join(package.split(".")[: len(package.split(".")) - level + 1]) if level else ""
+                source = ".".join(filter(None, [above, module]))
+                names |= {source, *(f"{source}.{alias.name}" for alias in node.names)}
+    return names & MODULES.keys()
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def room_of(module: str) -> str:
+    parts = module.split(".")
+    return parts[0] if parts[0] == "haystack_integrations" else parts[1]
+
+
+FRONT_DOOR = ROOT / "ap_ranker" / "__init__.py"  # re-exports lazily, from every room
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in MODULES.values() if path != FRONT_DOOR], ids=lambda path: str(path.relative_to(ROOT))
+)
 def test_imports_run_one_way(path: Path) -> None:
-    place = path.relative_to(ROOT / "ap_ranker")
-    if place.name == "__init__.py" and len(place.parts) == 1:
-        return  # the front door re-exports lazily
-    room = place.parts[0].removesuffix(".py")
-    assert imported_rooms(path) <= set(ROOMS[: ROOMS.index(room) + 1])
+    floor = FLOORS.index(room_of(module_of(path)))
+    assert {room_of(module) for module in imported_modules(path) - {"ap_ranker"}} <= set(FLOORS[: floor + 1])
+
+
+def test_the_rooms_are_all_there_are() -> None:
+    folders = {path.name for path in (ROOT / "ap_ranker").iterdir() if (path / "__init__.py").is_file()}
+    files = {path.stem for path in (ROOT / "ap_ranker").glob("*.py")} - {"__init__"}
+    assert (folders | {"haystack_integrations"}, files) == (set(ROOMS), set(GROUND))
+
+
+def test_no_modules_import_each_other() -> None:
+    """Within a room either."""
+    needs = {module: imported_modules(path, types=False) - {module} for module, path in MODULES.items()}
+    del needs["ap_ranker"]
+    circle: set[str] = set()
+    while circle != needs.keys():  # without those that need none of the others, or that none of the others needs
+        circle = set(needs)
+        needed = set().union(*needs.values())
+        needs = {module: below & circle for module, below in needs.items() if below & circle and module in needed}
+    assert not circle
 
 
 SHARED = {
@@ -103,3 +153,25 @@ def test_components_live_in_a_namespace_package() -> None:
         "haystack_integrations/document_stores",
     ):
         assert not (ROOT / folder / "__init__.py").exists()
+
+
+def test_the_front_door_opens_without_torch() -> None:
+    """And no module of the same name takes a function's place."""
+    code = """
+import sys
+import ap_ranker
+assert set(ap_ranker.__all__) == set(ap_ranker._HOMES) <= set(dir(ap_ranker))
+assert not {"torch", "haystack", "transformers"} & set(sys.modules)
+from ap_ranker import *
+import ap_ranker.cli.main
+for name, home in ap_ranker._HOMES.items():
+    found = getattr(ap_ranker, name)
+    assert (found.__module__, found.__name__) == (home, name), name
+"""
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+
+
+def test_the_packages_are_typed() -> None:
+    leaves = ("components/rankers", "components/retrievers", "document_stores")
+    for package in (ROOT / "ap_ranker", *(ROOT / "haystack_integrations" / leaf / "ap_ranker" for leaf in leaves)):
+        assert (package / "py.typed").is_file()

@@ -52,7 +52,7 @@ def benchmark(
         if path is not None and not path.parent.is_dir():
             raise InputError(f"{path}: expected an existing folder to write into, found no {str(path.parent)!r}.")
     if plot is not None:
-        from ap_ranker.cli.plot import check_plotting
+        from ap_ranker.explain.plots import check_plotting
 
         check_plotting()
     if not no_peers:
@@ -140,6 +140,6 @@ def _print(text: TextTable) -> None:
 
 
 def _plot(result: Benchmark, path: Path) -> None:
-    from ap_ranker.cli.plot import plot_benchmark
+    from ap_ranker.benchmark.plot import plot_benchmark
 
     plot_benchmark(result, path)

@@ -56,7 +56,7 @@ def compare(
     if settings.options:
         raise InputError(f"{config}: expected no options, which are one model's own: write --models NAME:option=value.")
     if plot is not None:
-        from ap_ranker.cli.plot import check_plotting
+        from ap_ranker.explain.plots import check_plotting
 
         check_plotting()
     if test is None and not (data.is_dir() and find_split(data, "test")):
@@ -91,7 +91,7 @@ def compare(
     if table_file:
         write_text_atomically(table_file, markdown(result))
     if plot:
-        from ap_ranker.cli.plot import plot_comparison
+        from ap_ranker.explain.plots import plot_comparison
 
         plot_comparison(result, plot)
 

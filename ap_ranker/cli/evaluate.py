@@ -14,8 +14,8 @@ from rich.table import Table
 from ap_ranker.cli.changes import changes_as_json, print_changes
 from ap_ranker.cli.console import Console
 from ap_ranker.cli.options import Answers, Device, MatchText
-from ap_ranker.cli.plot import check_plotting, plot_lengths
 from ap_ranker.errors import InputError
+from ap_ranker.explain.plots import check_plotting, plot_lengths
 from ap_ranker.files import write_text_atomically
 
 if TYPE_CHECKING:

@@ -10,8 +10,6 @@ from rich.markup import escape
 
 from ap_ranker.cli.console import Console
 from ap_ranker.cli.options import Device
-from ap_ranker.errors import InputError
-from ap_ranker.files import write_text_atomically
 
 console = Console(soft_wrap=True)
 
@@ -24,24 +22,7 @@ def explain(
     device: Device = "auto",
 ) -> None:
     """Show how much each word of a question and of an answer counted for the answer's score."""
-    from ap_ranker.cli.plot import check_plotting, plot_explanation
+    from ap_ranker.explain.page import write_explanation
 
-    if output.suffix not in (".html", ".png"):
-        raise InputError(f"Expected --output to end in .html (a page) or .png (a picture), found {str(output)!r}.")
-    if not output.parent.is_dir():
-        raise InputError(f"{output}: expected an existing folder, found no {str(output.parent)!r}.")
-    if output.suffix == ".png":
-        check_plotting()
-    from ap_ranker.cli.heat_map import page  # after the checks: torch takes seconds to load
-    from ap_ranker.ranking.ranker import Ranker
-
-    ranker = Ranker.from_pretrained(checkpoint, device)
-    assert ranker.config is not None
-    explanation = ranker.explain(question, answer)
-    if output.suffix == ".png":
-        plot_explanation(explanation, question, answer, ranker.config.model, output)
-    else:
-        write_text_atomically(output, page(explanation, question, answer, ranker.config.model))
-    console.print(
-        f"Wrote {escape(str(output))}: {ranker.config.model}, score {explanation.score:.3f}.", highlight=False
-    )
+    model, explanation = write_explanation(checkpoint, question, answer, output, device)
+    console.print(f"Wrote {escape(str(output))}: {model}, score {explanation.score:.3f}.", highlight=False)

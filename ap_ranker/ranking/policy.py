@@ -53,13 +53,14 @@ class AnswerPolicy:
             (position, score) pairs.
 
         Raises:
-            ValueError: both `score_threshold` and `precision`.
+            ValueError: `bm25` are not N finite numbers, or both `score_threshold` and `precision` are given.
             InputError: there is no calibration for `precision`.
         """
         check_limits(score_threshold, precision)
-        fused = bm25 is not None and self.bm25_weight != 0
-        if fused:
-            scores = scores + self.bm25_weight * torch.tensor(bm25)
+        added = None if bm25 is None else _checked(bm25, len(scores))
+        fused = added is not None and self.bm25_weight != 0
+        if added is not None and fused:
+            scores = scores + self.bm25_weight * added
         calibration = self._calibration(fused=fused)
         probabilities = calibration.probabilities(scores.numpy()).tolist() if calibration else None
         raw = shown = scores.tolist()
@@ -101,6 +102,18 @@ class AnswerPolicy:
         return 0.5 + scores.atan() / math.pi if fused else self.scale(scores)
 
 
+def _checked(bm25: Sequence[float], count: int) -> Tensor:
+    """(N,) scores of BM25.
+
+    Raises:
+        ValueError: there are more or fewer of them, or one is not a finite number.
+    """
+    scores = torch.tensor(bm25, dtype=torch.float32)
+    if scores.shape != (count,) or not scores.isfinite().all():
+        raise ValueError(f"BM25's scores must be {count} finite numbers, one for each candidate, but got {bm25}")
+    return scores
+
+
 def check_limits(score_threshold: float | None, precision: float | None) -> None:
     """Both say which answers to leave out.
 
@@ -109,6 +122,6 @@ def check_limits(score_threshold: float | None, precision: float | None) -> None
     """
     if score_threshold is not None and precision is not None:
         raise ValueError(
-            "score_threshold and precision both say which documents to leave out; expected one of them, but got "
+            "score_threshold and precision both say which answers to leave out; expected one of them, but got "
             f"{score_threshold} and {precision}"
         )

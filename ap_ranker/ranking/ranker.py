@@ -18,6 +18,7 @@ from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.checkpoint import CheckpointConfig, find_checkpoint, load_checkpoint
 from ap_ranker.ranking.encodings import Encodings, fingerprint
 from ap_ranker.ranking.explanation import Explanation, Token, no_attention, tokens_of
+from ap_ranker.ranking.policy import AnswerPolicy
 from ap_ranker.ranking.quantization import QuantizedStates, StateDtype
 from ap_ranker.text.batch import TokenBatch
 from ap_ranker.text.subwords import AnyTokenizer
@@ -35,7 +36,7 @@ class RankedAnswer:
     Attributes:
         index: its position among the candidates given.
         text: the candidate.
-        score: the model's score; higher is better.
+        score: higher is better: the model's score, unless fusion or scaling was asked for.
     """
 
     index: int
@@ -55,7 +56,10 @@ class Ranker:
         config: what the checkpoint says of the model; `None` for a model that is still being trained.
         cache: states of answers that were ranked before; `None` for none.
         encodings: states of a corpus, encoded beforehand; `None` for none.
+        source: the checkpoint's name, for messages.
     """
+
+    source = "CHECKPOINT"
 
     def __init__(
         self,
@@ -104,6 +108,7 @@ class Ranker:
         folder = find_checkpoint(source, token)
         config, model, tokenizer = load_checkpoint(folder)
         ranker = cls(model, tokenizer, chosen, config, cache=cache)
+        ranker.source = str(source)
         try:
             ranker._try()
         except Exception as error:  # whatever files lead to that are whole but do not belong together
@@ -130,22 +135,58 @@ class Ranker:
         opened.check(self.reduced(self._try(), opened.manifest.dtype), len(self.tokenizer.words))
         return opened
 
-    def rank(self, question: str, answers: Sequence[str], top_k: int | None = None) -> list[RankedAnswer]:
-        """The answers from best to worst; equal scores keep the given order.
+    def rank(
+        self,
+        question: str,
+        answers: Sequence[str],
+        top_k: int | None = None,
+        *,
+        bm25_scores: Sequence[float] | None = None,
+        precision: float | None = None,
+        score_threshold: float | None = None,
+        scale_score: bool = False,
+    ) -> list[RankedAnswer]:
+        """The answers from best to worst, without those that are not good enough; equal scores keep the given order.
 
         Args:
             question: what the user asked.
             answers: N candidates; an empty text counts as one unknown word.
             top_k: how many to return; all by default.
+            bm25_scores: N scores of BM25, added to the model's with the weight that training found best (0 where it
+                does not help); by default nothing is added.
+            precision: the share of first answers that are to be right, such as 0.9: leave out answers that are not good
+                enough for it. The checkpoint must be calibrated for this value.
+            score_threshold: leave out answers with a lower score, after scaling, if any.
+            scale_score: return scores from 0 to 1, in the same order: probabilities if the checkpoint is calibrated.
+
+        Returns:
+            An empty list where no answer is good enough.
 
         Raises:
-            ValueError: `top_k` is not positive.
+            ValueError: `top_k` is not positive, `bm25_scores` are not N finite numbers, or both `precision` and
+                `score_threshold` are given.
+            InputError: the checkpoint was not calibrated for `precision`.
         """
         if top_k is not None and top_k <= 0:
             raise ValueError(f"top_k must be > 0, but got {top_k}")
-        scores = self.score(question, answers).tolist()
-        order = sorted(range(len(answers)), key=lambda row: -scores[row])
-        return [RankedAnswer(row, answers[row], scores[row]) for row in order[:top_k]]
+        given = self.answer_policy().answers(
+            self.score(question, answers),
+            bm25_scores,
+            top_k=top_k,
+            scale_score=scale_score,
+            score_threshold=score_threshold,
+            precision=precision,
+        )
+        return [RankedAnswer(row, answers[row], score) for row, score in given]
+
+    def answer_policy(self, *, fuse_scores: bool = True) -> AnswerPolicy:
+        """What the checkpoint says of fusion and calibration; without one, scores are only sorted.
+
+        Args:
+            fuse_scores: whether BM25's scores are added, where they are known and where training found that it helps.
+        """
+        weight = self.config.bm25_weight if self.config and fuse_scores else 0.0
+        return AnswerPolicy(self.source, weight, self.config.calibration if self.config else {}, self.model.scale)
 
     @torch.inference_mode()
     def score(self, question: str, answers: Sequence[str], batch_size: int = BATCH_SIZE) -> Tensor:

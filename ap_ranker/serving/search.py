@@ -27,13 +27,6 @@ AT_ONCE = 64
 """Documents encoded between two looks at the clock."""
 
 
-def to_document(entry: Entry, match: Match) -> Document:
-    """A document whose content is what is matched, with the whole entry in its meta."""
-    from haystack import Document
-
-    return Document(content=entry.text(match), meta={**entry.other, "question": entry.question, "answer": entry.answer})
-
-
 @dataclass(frozen=True)
 class DeclaredPipeline:
     """A YAML pipeline that declares where a query goes in and where documents come out, as Hayhooks reads it, too.
@@ -90,6 +83,8 @@ class DeclaredPipeline:
         if entries is None:
             self.check_filled()
             return []
+        from haystack_integrations.document_stores.ap_ranker.entries import to_document
+
         documents = [to_document(entry, match) for entry in entries]
         self.index(documents)
         return documents

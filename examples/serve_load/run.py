@@ -21,6 +21,7 @@ import httpx
 import numpy as np
 import psutil
 import typer
+from search_server import Server, served
 
 from ap_ranker.benchmark.machine import describe_machine
 from ap_ranker.cli.errors import report_user_errors
@@ -31,7 +32,6 @@ from ap_ranker.evaluation.markdown import markdown_table
 from ap_ranker.files import write_text_atomically
 from ap_ranker.ranking.checkpoint import find_checkpoint, read_checkpoint_config
 from ap_ranker.ranking.ranker import resolve_device
-from ap_ranker.serving.process import Server, served
 from ap_ranker.serving.search import DeclaredPipeline
 
 HERE = Path(__file__).resolve().parent

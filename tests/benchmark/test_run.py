@@ -18,10 +18,10 @@ from ap_ranker.benchmark.corpus import Corpus
 from ap_ranker.benchmark.latency import timed
 from ap_ranker.benchmark.peers import CROSS_ENCODER, CROSS_ENCODER_LIMITED
 from ap_ranker.benchmark.pipeline import grown, measure_growth
+from ap_ranker.benchmark.plot import plot_benchmark
 from ap_ranker.benchmark.report import Benchmark, markdown, short
 from ap_ranker.benchmark.run import benchmark
 from ap_ranker.benchmark.systems import AnswerModelSystem, System, write_checkpoints
-from ap_ranker.cli.plot import plot_benchmark
 from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.errors import InputError
 from ap_ranker.models.registry import MODELS, count_parameters

@@ -14,6 +14,7 @@ from ap_ranker.errors import InputError
 from ap_ranker.evaluation.calibration import outcome, rank, top_answers
 from ap_ranker.ranking.checkpoint import read_checkpoint_config, write_checkpoint_config
 from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.training.calibrate import calibrate
 
 ANSWERS = "aid,answer\n1,open the tracking link\n2,the refund arrives\n3,the original battery fits\n"
 WORDS = ["tracking link", "refund arrives", "battery fits"]
@@ -98,8 +99,8 @@ def test_data_without_unanswerable_questions(folder: Path, options: tuple[object
     [
         (["ranker", "dev.csv", "--precision", "high"], "numbers between 0 and 1, such as 0.9,0.95; found 'high'"),
         (["ranker", "dev.csv", "--precision", "0.9,95"], "numbers between 0 and 1, such as 0.9,0.95; found '0.9,95'"),
-        (["ranker", "dev.csv", "--share", "0.2"], "dev.csv: it has questions without a right answer, so --share"),
-        (["ranker", "all.csv", "--share", "1"], "Expected --share above 0 and below 1, found 1"),
+        (["ranker", "dev.csv", "--share", "0.2"], "dev.csv: it has questions without a right answer, so share"),
+        (["ranker", "all.csv", "--share", "1"], "Expected a share above 0 and below 1, found 1"),
         (["some/model", "dev.csv"], "Expected a checkpoint folder on this machine"),
         (["ranker", "nowhere.csv"], "No file at 'nowhere.csv'"),
         ([".", "dev.csv"], "expected a checkpoint"),
@@ -117,3 +118,14 @@ def test_too_few_questions(folder: Path) -> None:
     with pytest.raises(InputError, match="at least 20 questions to calibrate on, found"):
         run("ranker", "few.csv")
     assert read_checkpoint_config(folder / "ranker").calibration == {}
+
+
+def test_as_a_function(folder: Path) -> None:
+    data = read_dataset("all.csv", "dev")
+    report = calibrate("ranker", data, precisions=[0.6, 0.3], share=0.2)
+    assert report.measured is report.splits["dev"]
+    assert (report.measured.n_questions, report.measured.unanswerable, report.measured.hidden_share) == (30, 0, 0.2)
+    run("ranker", "all.csv", "--share", 0.2, "--precision", "0.3,0.6", "--json", "numbers.json")
+    assert report.as_json() == json.loads((folder / "numbers.json").read_text())
+    with pytest.raises(InputError, match=r"Expected precisions between 0 and 1, such as 0\.9; found \[95\]"):
+        calibrate("ranker", data, precisions=[95])

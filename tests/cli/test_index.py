@@ -17,9 +17,9 @@ from haystack.document_stores.errors import DuplicateDocumentError
 from haystack.document_stores.types import DuplicatePolicy
 from typer.testing import CliRunner
 
-from ap_ranker.cli.index import MARK, IndexChanges, mirror
 from ap_ranker.cli.main import app
 from ap_ranker.errors import InputError
+from ap_ranker.serving.mirror import MARK, IndexChanges, mirror
 from ap_ranker.serving.stores import one_clear_message
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
 

@@ -14,12 +14,12 @@ from typer.testing import CliRunner, Result
 pytest.importorskip("hayhooks", reason="the extra serve is not installed")
 
 import uvicorn
+from search_server import served
 from starlette.testclient import TestClient
 
 from ap_ranker.cli import serve as serve_module
 from ap_ranker.cli.main import app
 from ap_ranker.errors import InputError
-from ap_ranker.serving.process import served
 
 
 @pytest.fixture

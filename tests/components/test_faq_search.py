@@ -30,9 +30,10 @@ from ap_ranker.data.faq import Entry, Match, read_faq
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.calibration import Calibration
 from ap_ranker.ranking.checkpoint import read_checkpoint_config, write_checkpoint_config
-from ap_ranker.serving.search import DeclaredPipeline, to_document
+from ap_ranker.serving.search import DeclaredPipeline
 from haystack_integrations.components.retrievers.ap_ranker import FAQSearch, faq_search
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
+from haystack_integrations.document_stores.ap_ranker.entries import to_document
 
 TYPE = "haystack_integrations.components.retrievers.ap_ranker.faq_search.FAQSearch"
 CPU = ComponentDevice.from_str("cpu")

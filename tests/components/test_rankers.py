@@ -12,7 +12,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 from unittest.mock import patch
 
 import pytest
@@ -27,6 +27,7 @@ import ap_ranker
 from ap_ranker.errors import InputError
 from ap_ranker.models.registry import MODELS
 from ap_ranker.models.spec import Family
+from ap_ranker.ranking.bm25 import BM25_SCORE
 from ap_ranker.ranking.calibration import Calibration
 from ap_ranker.ranking.checkpoint import read_checkpoint_config, write_checkpoint_config
 from ap_ranker.ranking.encode import encode_corpus
@@ -579,7 +580,7 @@ def test_only_returned_documents_are_explained(tmp_path: Path) -> None:
     ranker = APRanker(model=write_checkpoint("ap-cnn", tmp_path / "c"), device=CPU, explain=True)
     ranker.warm_up()
     assert ranker._ranker is not None
-    with patch.object(ranker._ranker, "weigh", wraps=ranker._ranker.weigh) as weigh:
+    with patch.object(ranker._ranker, "attention_weights", wraps=ranker._ranker.attention_weights) as weigh:
         found = ranker.run(query=QUERY, documents=DOCUMENTS, top_k=2)["documents"]
     assert [call.args for call in weigh.call_args_list] == [(QUERY, d.content) for d in found]
 
@@ -587,7 +588,7 @@ def test_only_returned_documents_are_explained(tmp_path: Path) -> None:
 def test_without_explain_no_attention_is_asked_for(ranker: AnswerRanker) -> None:
     ranker.warm_up()
     assert ranker._ranker is not None
-    with patch.object(ranker._ranker, "weigh") as weigh:
+    with patch.object(ranker._ranker, "attention_weights") as weigh:
         found = ranker.run(query=QUERY, documents=DOCUMENTS)["documents"]
     weigh.assert_not_called()
     assert not any("explanation" in document.meta for document in found)
@@ -691,3 +692,44 @@ def test_one_of_score_threshold_and_precision(checkpoint: Path) -> None:
         AnswerRanker(model=checkpoint, device=CPU).run(
             query=QUERY, documents=DOCUMENTS, score_threshold=0.0, precision=0.9
         )
+
+
+@pytest.mark.parametrize("fuse", [False, True])
+@pytest.mark.parametrize(
+    "limits",
+    [
+        {},
+        {"top_k": 2},
+        {"scale_score": True},
+        {"scale_score": True, "score_threshold": 0.7},
+        {"score_threshold": 9.0},
+        {"precision": "calibrated"},
+        {"precision": "calibrated", "scale_score": True, "top_k": 1},
+    ],
+)
+def test_the_library_answers_as_the_component(calibrated: Path, fuse: bool, limits: dict[str, Any]) -> None:
+    if "precision" in limits:
+        limits = {**limits, "precision": 0.8 if fuse else 0.9}
+    documents = [replace(one, meta={BM25_SCORE: float(number)}) for number, one in enumerate(DOCUMENTS)]
+    expected = AnswerRanker(model=calibrated, device=CPU, fuse_scores=fuse, scale_score=False, top_k=100).run(
+        query=QUERY, documents=documents, **limits
+    )["documents"]
+    given = Ranker.from_pretrained(calibrated, "cpu").rank(
+        QUERY,
+        [one.content or "" for one in documents],
+        bm25_scores=[one.meta[BM25_SCORE] for one in documents] if fuse else None,
+        **limits,
+    )
+    assert [(one.text, one.score) for one in given] == [(one.content, one.score) for one in expected]
+
+
+def test_the_library_says_that_there_is_no_answer(calibrated: Path) -> None:
+    ranker = Ranker.from_pretrained(calibrated, "cpu")
+    assert ranker.rank(QUERY, ["open the link"], score_threshold=1.0, scale_score=True) == []
+    with pytest.raises(InputError, match=rf"{calibrated}: expected a checkpoint calibrated for precision 0\.7"):
+        ranker.rank(QUERY, ["open the link"], precision=0.7)
+    with pytest.raises(ValueError, match="expected one of them"):
+        ranker.rank(QUERY, ["open the link"], precision=0.9, score_threshold=0.5)
+    for wrong in ([], [1.0, 2.0], [float("nan")]):
+        with pytest.raises(ValueError, match="must be 1 finite numbers"):
+            ranker.rank(QUERY, ["open the link"], bm25_scores=wrong)

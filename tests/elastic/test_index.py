@@ -18,9 +18,9 @@ from conftest import ROOT
 from haystack import Document, Pipeline
 from typer.testing import CliRunner
 
-from ap_ranker.cli.index import IndexChanges, mirror
 from ap_ranker.cli.main import app
 from ap_ranker.errors import InputError
+from ap_ranker.serving.mirror import IndexChanges, mirror
 from ap_ranker.serving.stores import find_stores, one_clear_message
 from elastic.adapter import Adapter
 from elastic.conftest import Search

@@ -12,7 +12,8 @@ from conftest import ROOT, TEXTS, write_checkpoint
 pytest.importorskip("hayhooks", reason="the extra serve is not installed")
 
 from ap_ranker.data.faq import Entry, Match
-from ap_ranker.serving.search import DeclaredPipeline, to_document
+from ap_ranker.serving.search import DeclaredPipeline
+from haystack_integrations.document_stores.ap_ranker.entries import to_document
 
 ENTRIES = [Entry(question, answer, {}, "") for question, answer in zip(TEXTS[::2], TEXTS[1::2], strict=True)]
 NASTY = Entry("<script>alert(1)</script> my <b>bike</b>?", '<img src=x onerror="alert(2)"> & \N{BICYCLE} bike', {}, "")

@@ -33,7 +33,8 @@ from ap_ranker.serving import search as search_module
 from ap_ranker.serving.app import HEADERS, THREADS, build_app
 from ap_ranker.serving.feedback import FeedbackFile
 from ap_ranker.serving.limits import MAX_BYTES, MAX_CLIENTS, Rate
-from ap_ranker.serving.search import DeclaredPipeline, to_document
+from ap_ranker.serving.search import DeclaredPipeline
+from haystack_integrations.document_stores.ap_ranker.entries import to_document
 
 from .conftest import ENTRIES, NASTY, filled, write_pipeline
 

@@ -16,9 +16,9 @@ pytest.importorskip("hayhooks", reason="the extra serve is not installed")
 pytest.importorskip("playwright", reason="playwright is not installed")
 
 from playwright.sync_api import Page, Route, expect, sync_playwright
+from search_server import served
 
 from ap_ranker.cli.main import app
-from ap_ranker.serving.process import served
 
 from .conftest import NASTY, write_pipeline
 

@@ -23,7 +23,7 @@ from ap_ranker.models.spec import Family
 from ap_ranker.ranking.bm25 import BM25_SCORE
 from ap_ranker.ranking.cache import CacheInfo, EncodingCache
 from ap_ranker.ranking.explanation import Explanation, no_attention
-from ap_ranker.ranking.policy import AnswerPolicy, check_limits
+from ap_ranker.ranking.policy import check_limits
 from ap_ranker.ranking.quantization import StateDtype
 from ap_ranker.ranking.ranker import BATCH_SIZE, Ranker
 
@@ -200,7 +200,7 @@ class AnswerRanker:
         if self.explain and not MODELS[ranker.config.model].attention_over:
             raise InputError(f"{self.model}: {no_attention(ranker.config.model)} Or set explain to false.")
         if self.precision is not None:
-            policy = self._policy(ranker)
+            policy = ranker.answer_policy(fuse_scores=self.fuse_scores)
             policy.threshold(self.precision, fused=policy.bm25_weight != 0)
         return ranker
 
@@ -294,7 +294,7 @@ class AnswerRanker:
         candidates = _deduplicate_documents(documents)
         question, texts = self._question(query), [self._text(document) for document in candidates]
         self._trace(ranker, question, texts)
-        policy = self._policy(ranker)
+        policy = ranker.answer_policy(fuse_scores=self.fuse_scores)
         answers = policy.answers(
             ranker.score(question, texts, self.batch_size),
             self._bm25_scores(documents, candidates) if policy.bm25_weight else None,
@@ -327,11 +327,6 @@ class AnswerRanker:
             score_threshold=score_threshold,
             precision=precision,
         )
-
-    def _policy(self, ranker: Ranker) -> AnswerPolicy:
-        assert ranker.config is not None
-        weight = ranker.config.bm25_weight if self.fuse_scores else 0.0
-        return AnswerPolicy(self.model, weight, ranker.config.calibration, ranker.model.scale)
 
     def _bm25_scores(self, documents: list[Document], candidates: list[Document]) -> list[float] | None:
         """BM25's scores of the candidates; `None` if it did not fetch all of them, and a warning the first time.

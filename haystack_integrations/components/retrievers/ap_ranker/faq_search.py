@@ -11,10 +11,10 @@ from haystack.utils import ComponentDevice
 
 from ap_ranker.data.faq import DEFAULT_MATCH, Match, read_faq
 from ap_ranker.errors import InputError
-from ap_ranker.serving.search import to_document
 from haystack_integrations.components.rankers.ap_ranker.ranker import AnswerRanker
 from haystack_integrations.components.retrievers.ap_ranker.bm25s import BM25SRetriever
 from haystack_integrations.document_stores.ap_ranker.bm25s import BM25SDocumentStore
+from haystack_integrations.document_stores.ap_ranker.entries import to_document
 
 
 @super_component

@@ -1,11 +1,16 @@
-"""Explanations as a page: both texts, the words that counted most on the strongest ground."""
+"""Explanations as a page or a picture: both texts, the words that counted most on the strongest ground."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
+from pathlib import Path
 
+from ap_ranker.errors import InputError
+from ap_ranker.explain.plots import check_plotting, plot_explanation
+from ap_ranker.files import write_text_atomically
 from ap_ranker.ranking.explanation import Explanation, Token, pieces
+from ap_ranker.ranking.ranker import Ranker
 
 # The policy is for browsers what the page promises: nothing but itself, no program, no request to any host.
 _PAGE = """<!DOCTYPE html>
@@ -36,6 +41,40 @@ b {{ font-weight: inherit; border-radius: 0.2em; background: rgb(var(--heat) / c
 </body>
 </html>
 """
+
+
+def write_explanation(
+    checkpoint: str | Path, question: str, answer: str, output: Path, device: str | None = None
+) -> tuple[str, Explanation]:
+    """Write how much each word of a question and of an answer counted for the answer's score.
+
+    Args:
+        checkpoint: a checkpoint folder, or the name of a hub repository, of a model with attention.
+        question: what a user asks.
+        answer: the text that the question is matched with.
+        output: a page (`.html`), or a picture (`.png`; needs matplotlib).
+        device: as for `Ranker.from_pretrained`.
+
+    Returns:
+        The model's name and the explanation.
+
+    Raises:
+        InputError: the output cannot be written, the checkpoint cannot be loaded, or its model has no attention.
+    """
+    if output.suffix not in (".html", ".png"):
+        raise InputError(f"Expected --output to end in .html (a page) or .png (a picture), found {str(output)!r}.")
+    if not output.parent.is_dir():
+        raise InputError(f"{output}: expected an existing folder, found no {str(output.parent)!r}.")
+    if output.suffix == ".png":
+        check_plotting()
+    ranker = Ranker.from_pretrained(checkpoint, device)
+    assert ranker.config is not None
+    explanation = ranker.explain(question, answer)
+    if output.suffix == ".png":
+        plot_explanation(explanation, question, answer, ranker.config.model, output)
+    else:
+        write_text_atomically(output, page(explanation, question, answer, ranker.config.model))
+    return ranker.config.model, explanation
 
 
 def page(explanation: Explanation, question: str, answer: str, model: str) -> str:
