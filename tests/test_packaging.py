@@ -29,8 +29,12 @@ INDIRECT = {
 }
 """What the code needs and never imports, and why."""
 
-DOORS = {"ap_ranker/serving": "ap_ranker/cli/serve.py"}
-"""A folder whose modules need an extra from their first line, and the file that asks for the extra before."""
+DOORS = {
+    "ap_ranker/serving": "ap_ranker/cli/serve.py",
+    "ap_ranker/explain": "ap_ranker/explain/plots.py",
+    "ap_ranker/benchmark/plot.py": "ap_ranker/explain/plots.py",
+}
+"""A file, or a folder whose modules, need an extra from their first line, and the file that asks for the extra before."""
 
 
 def imports(path: Path) -> Iterator[str]:
@@ -104,7 +108,7 @@ def test_what_is_declared_is_imported() -> None:
 def test_an_optional_import_names_its_extra(path: Path) -> None:
     """The file that imports it, or the only one that leads there, tells how to install what is missing."""
     place = path.relative_to(ROOT)
-    door = ROOT / DOORS.get(str(place.parent), str(place))
+    door = ROOT / DOORS.get(str(place), DOORS.get(str(place.parent), str(place)))
     told = set(re.findall(r'pip install "ap-ranker\[(\w+)\]"', door.read_text(encoding="utf-8")))
     for module, brought_by in third_party(path):
         if not brought_by & names(""):
