@@ -234,7 +234,7 @@ class TransformerEncoder(nn.Module):
             mask[:, 0] = True
             kept = TokenBatch(batch.ids, mask)
         hidden = self._cached_states(batch) if self.frozen else self._read(kept)
-        return States(tokens=self.projection(hidden) * kept.mask.unsqueeze(2), mask=kept.mask)
+        return States(kept.mask, {"states": self.projection(hidden) * kept.mask.unsqueeze(2)})
 
     def hidden(self, batch: TokenBatch) -> Tensor:
         """(N, T, H) states, not projected; zero on padding."""

@@ -50,12 +50,11 @@ class MetzlerBendersky(AnswerModel):
         self.weights = nn.Parameter(torch.tensor([0.85, 0.0, 0.10, 0.0, 0.05, 0.0]))
 
     def encode(self, batch: TokenBatch) -> States:
-        return States(ids=batch.ids.masked_fill(self.punctuation[batch.ids], PAD), mask=batch.mask)
+        return States(batch.mask, {"ids": batch.ids.masked_fill(self.punctuation[batch.ids], PAD)})
 
     def features(self, questions: States, answers: States) -> Tensor:
         """(B, N, 6) what `weights` weigh, for every question with every answer."""
-        q, a = questions.ids, answers.ids
-        assert q is not None and a is not None and answers.mask is not None
+        q, a = questions.per_token["ids"], answers.per_token["ids"]
         idf = self.statistics.idf(q)  # (B, M)
         known = q > UNKNOWN
         found = ((q[:, None, :, None] == a[:, None, :]) & known[:, None, :, None]).to(idf.dtype)  # (B, N, M, L)

@@ -46,9 +46,7 @@ def scores(model: AttentivePoolingTransformer, questions: list[list[int]], answe
 
 
 def states(encoder: TransformerEncoder, batch: TokenBatch) -> Tensor:
-    tokens = encoder(batch).tokens
-    assert tokens is not None
-    return tokens.detach()
+    return encoder(batch).per_token["states"].detach()
 
 
 def cosines(model: AttentivePoolingTransformer, questions: list[list[int]], answers: list[list[int]]) -> Tensor:
@@ -191,20 +189,19 @@ def test_words_that_are_not_heard_have_no_state(frozen: bool) -> None:
     torch.manual_seed(1)
     with patch.object(module, "_multiplies_bfloat16", lambda: False):
         found = model.encode(batch)
-    assert found.tokens is not None
-    assert found.mask is not None
+    found_states = found.per_token["states"]
     assert found.mask[:, 0].all()
     assert not (found.mask & ~batch.mask).any()
     assert 0.3 < found.mask[:, 1:].sum() / batch.mask[:, 1:].sum() < 0.7
-    assert found.tokens[~found.mask].abs().sum() == 0
+    assert found_states[~found.mask].abs().sum() == 0
     if frozen:
-        assert torch.allclose(found.tokens, whole * found.mask.unsqueeze(2), rtol=0, atol=1e-12)
+        assert torch.allclose(found_states, whole * found.mask.unsqueeze(2), rtol=0, atol=1e-12)
         return
     model.eval()
     ids = torch.where(found.mask, batch.ids, 17)  # other words in the gaps change nothing
     same = states(model.encoder, TokenBatch(ids, found.mask))
-    assert torch.allclose(found.tokens, same, rtol=0, atol=1e-12)
-    assert not torch.allclose(found.tokens, whole * found.mask.unsqueeze(2), atol=1e-3)
+    assert torch.allclose(found_states, same, rtol=0, atol=1e-12)
+    assert not torch.allclose(found_states, whole * found.mask.unsqueeze(2), atol=1e-3)
 
 
 # --- pretrained weights ---
