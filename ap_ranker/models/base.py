@@ -1,6 +1,7 @@
 """The contract of every model: `encode` a text on its own, `match` encoded questions with encoded answers.
 
-The trainer, the ranker, the evaluator and the cache know nothing else about a model.
+The trainer, the ranker, the evaluator and the cache know nothing else about a model. What few models need beside it is
+a method that does the usual thing, or nothing, in all others: `training_scores`, `load_pretrained`, `fit`.
 """
 
 from __future__ import annotations
@@ -151,8 +152,8 @@ class AnswerModel(nn.Module, ABC):
         One `match` per answer: its states are not copied for each of its questions.
         """
         order = columns.argsort()
-        found, counts = columns[order].unique_consecutive(return_counts=True)
-        groups = zip(found.tolist(), order.split(counts.tolist()), strict=True)
+        distinct, counts = columns[order].unique_consecutive(return_counts=True)
+        groups = zip(distinct.tolist(), order.split(counts.tolist()), strict=True)
         scores = [self.match(questions.selected(rows[places]), answers[c : c + 1])[:, 0] for c, places in groups]
         return torch.cat(scores)[order.argsort()]
 

@@ -136,8 +136,8 @@ def strongest(first: Tensor, second: Tensor, W: Tensor, real: Tensor) -> tuple[T
     if len(parts) == 1:
         return _strongest(first, second, W, real)
     # Computed again for the gradients: of long texts not all cosines fit into memory.
-    found = [checkpoint(_strongest, q, a, W, mask, use_reentrant=False) for q, a, mask in parts]
-    strongest_first, strongest_second = (torch.cat(side) for side in zip(*found, strict=True))
+    pieces = [checkpoint(_strongest, q, a, W, mask, use_reentrant=False) for q, a, mask in parts]
+    strongest_first, strongest_second = (torch.cat(side) for side in zip(*pieces, strict=True))
     return strongest_first, strongest_second
 
 

@@ -103,16 +103,16 @@ class EncodingCache:
         """The states of the texts; `None` if one of them is not here, or no longer."""
         with self._lock:
             entries = [self._entries.get(text) for text in texts]
-            found = [entry for entry in entries if entry is not None]
-            if len(found) < len(entries):
+            known = [entry for entry in entries if entry is not None]
+            if len(known) < len(entries):
                 return None
-            per_text = self._rows.read(np.array([entry.row for entry in found]))
-            counts = np.array([len(entry.pages) for entry in found])
-            places = np.zeros((len(found), counts.max()), np.int64)  # page 0 is empty: padding
-            places[np.arange(places.shape[1]) < counts[:, None]] = np.concatenate([entry.pages for entry in found])
+            per_text = self._rows.read(np.array([entry.row for entry in known]))
+            counts = np.array([len(entry.pages) for entry in known])
+            places = np.zeros((len(known), counts.max()), np.int64)  # page 0 is empty: padding
+            places[np.arange(places.shape[1]) < counts[:, None]] = np.concatenate([entry.pages for entry in known])
             pages = self._pages.read(places.reshape(-1))
-        per_token = {name: value.view(len(found), -1, *value.shape[2:]) for name, value in pages.items()}
-        return QuantizedStates(torch.tensor([entry.length for entry in found]), per_token, per_text)
+        per_token = {name: value.view(len(known), -1, *value.shape[2:]) for name, value in pages.items()}
+        return QuantizedStates(torch.tensor([entry.length for entry in known]), per_token, per_text)
 
     @torch.inference_mode()  # the tables are written to in place, from inside that mode and from outside
     def put(self, texts: Sequence[str], states: QuantizedStates) -> None:
@@ -128,7 +128,7 @@ class EncodingCache:
             new: OrderedDict[str, _Entry] = OrderedDict()
             places: dict[str, int] = {}
             try:
-                for place, (text, length) in enumerate(zip(texts, states.lengths.tolist(), strict=True)):
+                for row, (text, length) in enumerate(zip(texts, states.lengths.tolist(), strict=True)):
                     n_pages = -(-length // PAGE) if paged else 0
                     size = n_pages * page_bytes + row_bytes + sys.getsizeof(text) + OVERHEAD
                     if text in self._entries or text in new or size > self.max_bytes:
@@ -138,7 +138,7 @@ class EncodingCache:
                         self._forget_oldest(self._entries or new)
                     pages = np.array(self._pages.take(n_pages), np.int64)
                     new[text] = _Entry(self._rows.take(1)[0], pages, length, size)
-                    places[text] = place
+                    places[text] = row
                     self._bytes += size
                 if new:
                     self._write(list(new.values()), torch.tensor([places[text] for text in new]), per_text, paged)

@@ -157,12 +157,10 @@ class Encodings:
         Raises:
             InputError: they are ids of words that the checkpoint does not know.
         """
-        found = [shard.read(row) for shard, row in self._find(texts) if shard is not None]
-        if len(found) < len(texts):
+        read = [shard.read(row) for shard, row in self._find(texts) if shard is not None]
+        if len(read) < len(texts):
             return None
-        per_token, per_text = (
-            {name: [text[kind][name] for text in found] for name in found[0][kind]} for kind in (0, 1)
-        )
+        per_token, per_text = ({name: [text[kind][name] for text in read] for name in read[0][kind]} for kind in (0, 1))
         states = QuantizedStates(
             torch.tensor(self.lengths(texts)),
             {name: pad_sequence(tensors, batch_first=True) for name, tensors in per_token.items()},
