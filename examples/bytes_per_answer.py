@@ -15,7 +15,7 @@ from ap_ranker.data.reader import read_dataset
 from ap_ranker.evaluation.markdown import markdown_table
 from ap_ranker.models.registry import MODELS, build_model, complete_options
 from ap_ranker.models.spec import Inputs
-from ap_ranker.ranking.quantization import QuantizedStates, StateDtype, is_per_token
+from ap_ranker.ranking.quantization import QuantizedStates, StateDtype
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.tokenizer import WordTokenizer
 
@@ -26,9 +26,8 @@ EMBEDDING_SIZE, MAX_TOKENS = 100, 200  # the defaults of `ap-ranker train`
 def size(states: QuantizedStates) -> int:
     """Bytes without padding."""
     tokens = int(states.lengths.sum())
-    return sum(
-        value[0].nbytes * len(value) if not is_per_token(name) else value[0, 0].nbytes * tokens
-        for name, value in states.fields.items()
+    return sum(value[0, 0].nbytes * tokens for value in states.per_token.values()) + sum(
+        value.nbytes for value in states.per_text.values()
     )
 
 

@@ -102,10 +102,12 @@ SHARED = {
     "coordinate_ascent",
     "encoders",
     "pooling",
+    "pretrained",
     "siamese",
     "similarity",
     "spec",
     "statistics",
+    "transformer_encoder",
     "weights",
 }
 """What several families of models share; every other file of the room is one family."""

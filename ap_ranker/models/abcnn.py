@@ -65,11 +65,11 @@ class SCNN(Classifier):
 
     def encode(self, batch: TokenBatch) -> States:
         convolved = self.convolution(self.embedding(batch), batch.mask)
-        return States(vector=torch.relu(max_pool(convolved, self.convolution.positions(batch.mask))))
+        vector = torch.relu(max_pool(convolved, self.convolution.positions(batch.mask)))
+        return States(batch.mask, per_text={"vector": vector})
 
     def classify(self, questions: States, answers: States) -> Tensor:
-        assert questions.vector is not None and answers.vector is not None
-        logits: Tensor = self.head(torch.cat([questions.vector, answers.vector], dim=1))
+        logits: Tensor = self.head(torch.cat([questions.per_text["vector"], answers.per_text["vector"]], dim=1))
         return logits
 
 
@@ -105,11 +105,10 @@ class ABCNN(SCNN):
     def encode(self, batch: TokenBatch) -> States:
         """Word vectors, and their convolution; h - 1 empty tokens at the end make both equally long."""
         embedded = self.embedding(batch)
-        return States(
-            tokens=nn.functional.pad(embedded, (0, 0, 0, self.convolution.extra)) if self.compares_words else None,
-            features=self.convolution(embedded, batch.mask),
-            mask=self.convolution.positions(batch.mask),
-        )
+        states = {"convolved": self.convolution(embedded, batch.mask)}
+        if self.compares_words:
+            states["words"] = nn.functional.pad(embedded, (0, 0, 0, self.convolution.extra))
+        return States(self.convolution.positions(batch.mask), states)
 
     def pair_attention_weights(self, questions: States, answers: States) -> tuple[Tensor | None, Tensor | None]:
         """The pooling's attention a_q and a_a, as shares of their sums; without such a pooling none.
@@ -123,30 +122,31 @@ class ABCNN(SCNN):
         sides = [A.sum(dim=2), A.sum(dim=1)]
         if self.pooling == "convolution":
             sides = [window_sums(weights.unsqueeze(2), self.convolution.extra).squeeze(2) for weights in sides]
-        masks = [_states(states)[2][:, self.convolution.extra :] for states in (questions, answers)]
+        masks = [states.mask[:, self.convolution.extra :] for states in (questions, answers)]
         a_q, a_a = (weights * mask for weights, mask in zip(sides, masks, strict=True))
         return a_q / a_q.sum(dim=1, keepdim=True), a_a / a_a.sum(dim=1, keepdim=True)
 
     def classify(self, questions: States, answers: States) -> Tensor:
         C_q, A, C_a = self._attended(questions, answers)  # noqa: N806 - the paper's names
-        c_q = self._pool(C_q, A.sum(dim=2), _states(questions)[2])
-        c_a = self._pool(C_a, A.sum(dim=1), _states(answers)[2])
+        c_q = self._pool(C_q, A.sum(dim=2), questions.mask)
+        c_a = self._pool(C_a, A.sum(dim=1), answers.mask)
         logits: Tensor = self.head(torch.cat([c_q, c_a], dim=1))
         return logits
 
     def _attended(self, questions: States, answers: States) -> tuple[Tensor, Tensor, Tensor]:
         """C_q, the attention matrix A that the pooling sees, and C_a."""
-        (S_q, C_q, wide_q), (S_a, C_a, wide_a) = _states(questions), _states(answers)  # noqa: N806 - the paper's names
+        C_q, C_a = questions.per_token["convolved"], answers.per_token["convolved"]  # noqa: N806 - the paper's names
         extra = self.convolution.extra
-        mask_q, mask_a = wide_q[:, extra:], wide_a[:, extra:]
-        if S_q is not None and S_a is not None:
+        mask_q, mask_a = questions.mask[:, extra:], answers.mask[:, extra:]
+        if self.compares_words:
+            S_q, S_a = questions.per_token["words"], answers.per_token["words"]  # noqa: N806
             A = similarity(S_q[:, : mask_q.shape[1]], S_a[:, : mask_a.shape[1]], mask_q, mask_a)  # noqa: N806
         if self.channel is not None:
             C_q = C_q + self.channel(A, self.channel.W_q, mask_q)  # noqa: N806
             C_a = C_a + self.channel(A.transpose(1, 2), self.channel.W_a, mask_a)  # noqa: N806
         C_q, C_a = torch.relu(C_q), torch.relu(C_a)  # noqa: N806
         if self.pooling == "convolution":
-            A = similarity(C_q, C_a, wide_q, wide_a)  # noqa: N806
+            A = similarity(C_q, C_a, questions.mask, answers.mask)  # noqa: N806
         return C_q, A, C_a
 
     def _pool(self, C: Tensor, attention: Tensor, wide: Tensor) -> Tensor:  # noqa: N803
@@ -170,11 +170,6 @@ def window_sums(states: Tensor, extra: int) -> Tensor:
     """Sums of extra + 1 neighbours: (P, T + extra, C) -> (P, T, C)."""
     length = states.shape[1] - extra
     return torch.stack([states[:, k : k + length] for k in range(extra + 1)]).sum(dim=0)
-
-
-def _states(states: States) -> tuple[Tensor | None, Tensor, Tensor]:
-    assert states.features is not None and states.mask is not None
-    return states.tokens, states.features, states.mask
 
 
 def scnn(inputs: Inputs, *, filters: int, window: int, dropout: float, classes: int) -> SCNN:

@@ -48,30 +48,29 @@ class ANMM(AnswerModel):
         self.v = nn.Linear(embedding.vectors.embedding_dim, 1, bias=False)
 
     def encode(self, batch: TokenBatch) -> States:
-        return States(tokens=unit(self.embedding(batch)), mask=batch.mask)
+        return States(batch.mask, {"words": unit(self.embedding(batch))})
 
     def encode_questions(self, batch: TokenBatch) -> States:
         """Also the attention to each word."""
         embedded = self.embedding(batch)
         attention = masked_softmax(self.v(embedded).squeeze(2), batch.mask)
-        return States(tokens=unit(embedded), features=attention.unsqueeze(2), mask=batch.mask)
+        return States(batch.mask, {"words": unit(embedded), "attention": attention.unsqueeze(2)})
 
     def attention_weights(self, questions: TokenBatch, answers: TokenBatch) -> Attention:
         """τ, which is the same for all answers."""
-        tau = self.encode_questions(questions).features
-        assert tau is not None
+        tau = self.encode_questions(questions).per_token["attention"]
         return Attention(tau.squeeze(2).unsqueeze(1).expand(-1, len(answers.ids), -1), None)
 
     def match(self, questions: States, answers: States) -> Tensor:
-        Q, A, attention = questions.tokens, answers.tokens, questions.features  # noqa: N806
-        assert Q is not None and A is not None and attention is not None
+        Q, A = questions.per_token["words"], answers.per_token["words"]  # noqa: N806
         (B, M, D), (N, L, _) = Q.shape, A.shape  # noqa: N806
         # The vectors' own precision, also where matrix products are done in a lower one. Padding's signals are zero:
         # they add nothing to their bin.
         P = (Q.reshape(B * M, D) @ A.reshape(N * L, D).T).to(Q.dtype).view(B, M, N, L)  # noqa: N806
         bins = ((P.detach() + (1 + ROUNDING)) * PER_UNIT).long().clamp(0, BINS - 1)
         x = P.new_zeros(B, M, N, BINS).scatter_add(3, bins, P)
-        scores: Tensor = (attention.unsqueeze(2) * self.network(x)).sum(dim=(1, 3))
+        attention = questions.per_token["attention"].unsqueeze(2)
+        scores: Tensor = (attention * self.network(x)).sum(dim=(1, 3))
         return scores
 
     def scale(self, scores: Tensor) -> Tensor:

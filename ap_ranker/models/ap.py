@@ -27,7 +27,7 @@ class AttentivePoolingWords(AttentivePooling):
         self.encoder = encoder
 
     def encode(self, batch: TokenBatch) -> States:
-        return States(tokens=self.encoder(self.embedding(batch), batch.mask), mask=batch.mask)
+        return States(batch.mask, {"states": self.encoder(self.embedding(batch), batch.mask)})
 
 
 class AttentivePoolingCNN(AttentivePoolingWords):
@@ -40,11 +40,10 @@ class AttentivePoolingCNN(AttentivePoolingWords):
     encoder: Convolution
 
     def encode_answers(self, batch: TokenBatch) -> States:
-        return States(ids=self.embedding.apply_word_dropout(batch), mask=batch.mask)
+        return States(batch.mask, {"ids": self.embedding.apply_word_dropout(batch)})
 
     def read(self, answers: States) -> Tensor:
-        assert answers.ids is not None
-        framed = nn.functional.pad(answers.ids, (self.encoder.left, self.encoder.right), value=PAD)
+        framed = nn.functional.pad(answers.per_token["ids"], (self.encoder.left, self.encoder.right), value=PAD)
         words: Tensor = self.embedding.vectors(framed)
         return words
 

@@ -12,8 +12,6 @@ tanh is monotonic, so max(tanh(G)) = tanh(max(G)): it is taken of M + L numbers 
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import torch
 from torch import Tensor, nn
 
@@ -42,9 +40,9 @@ class AttentivePooling(CosineModel):
         self.U = nn.Parameter(0.1 * torch.eye(state_size))
 
     def encode_questions(self, batch: TokenBatch) -> States:
-        states = self.encode(batch)
-        assert states.tokens is not None
-        return replace(states, features=self.probes(states.tokens @ self.U))
+        encoded = self.encode(batch)
+        states = encoded.per_token["states"]
+        return States(encoded.mask, {"states": states, "probes": self.probes(states @ self.U)})
 
     def probes(self, rows: Tensor) -> Tensor:
         """(B, M, C) rows of Q U -> (B, M, ·) what `project` needs of them; computed once per question."""
@@ -52,8 +50,7 @@ class AttentivePooling(CosineModel):
 
     def read(self, answers: States) -> Tensor:
         """(N, L, ·) what `project` and `pool` work on."""
-        assert answers.tokens is not None
-        return answers.tokens
+        return answers.per_token["states"]
 
     def project(self, answers: Tensor, probes: Tensor) -> Tensor:
         """(R, ·) -> (N, L, R): the products of the answers' states and R rows of Q U."""
@@ -70,8 +67,7 @@ class AttentivePooling(CosineModel):
         return Attention(sigma_q.permute(2, 0, 1), sigma_a.permute(2, 0, 1))
 
     def match(self, questions: States, answers: States) -> Tensor:
-        Q, read = questions.tokens, self.read(answers)  # noqa: N806
-        assert Q is not None
+        Q, read = questions.per_token["states"], self.read(answers)  # noqa: N806
         sigma_q, sigma_a = self._attention(questions, answers, read)
         r_a = self.pool(read, sigma_a.transpose(1, 2)).transpose(0, 1)  # (B, N, C)
         # r_q would have as many numbers as r_a; its product with r_a and its length need M instead of C.
@@ -82,8 +78,7 @@ class AttentivePooling(CosineModel):
 
     def _attention(self, questions: States, answers: States, read: Tensor) -> tuple[Tensor, Tensor]:
         """The weights of the question's (N, M, B) and the answer's (N, L, B) tokens."""
-        probes, question_mask, answer_mask = questions.features, questions.mask, answers.mask
-        assert probes is not None and question_mask is not None and answer_mask is not None
+        probes, question_mask, answer_mask = questions.per_token["probes"], questions.mask, answers.mask
         B, M, _ = probes.shape  # noqa: N806
         # One matrix product for all pairs, (N·L, C) x (C, M·B); B last, because it is longer than M in training.
         G = self.project(read, probes.transpose(0, 1).flatten(0, 1)).unflatten(2, (M, B))  # (N, L, M, B)  # noqa: N806

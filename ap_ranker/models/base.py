@@ -1,14 +1,15 @@
 """The contract of every model: `encode` a text on its own, `match` encoded questions with encoded answers.
 
-The trainer, the ranker, the evaluator and the cache know nothing else about a model.
+The trainer, the ranker, the evaluator and the cache know nothing else about a model. What few models need beside it is
+a method that does the usual thing, or nothing, in all others: `training_scores`, `load_pretrained`, `fit`.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,65 +24,59 @@ from ap_ranker.text.batch import TokenBatch
 PAIRS_AT_ONCE = 1024
 """Pairs that a `PairModel` compares in one go: more need memory for their token-by-token matrices and gain no speed."""
 
+Change = Callable[[Tensor], Tensor]
+
 
 @dataclass(frozen=True)
 class States:
     """What `encode` keeps of N texts: all that `match` needs of them, and nothing about the other side.
 
-    A model fills the fields it needs. `states[rows]` selects texts, `States.stack` joins texts of different lengths.
+    `states[rows]` selects texts, `States.stack` joins texts of different lengths. Names hold no dots; `ids` are token
+    ids wherever they occur.
 
     Attributes:
-        mask: (N, T) bool; True on real tokens.
-        ids: (N, T) token ids, for models that look at shared words.
-        tokens: (N, T, C) one state per token; zero on padding.
-        features: (N, T, F) a second state per token, where a model needs two; zero on padding.
-        vector: (N, C) one state per text.
+        mask: (N, T) bool; True on real tokens, or on whatever else of a text has states of its own. Every model has it,
+            also one that keeps nothing per token: T tells how long the texts are.
+        per_token: (N, T, C) numbers by their name, zero on padding; or (N, T) integers.
+        per_text: (N, C) numbers by their name.
     """
 
-    mask: Tensor | None = None
-    ids: Tensor | None = None
-    tokens: Tensor | None = None
-    features: Tensor | None = None
-    vector: Tensor | None = None
+    mask: Tensor
+    per_token: Mapping[str, Tensor] = field(default_factory=dict)
+    per_text: Mapping[str, Tensor] = field(default_factory=dict)
 
-    def filled(self) -> dict[str, Tensor]:
-        """The fields that are filled."""
-        return {f.name: value for f in fields(self) if (value := getattr(self, f.name)) is not None}
+    def map(self, of_tokens: Change, of_texts: Change) -> States:
+        """The same states after a change of the tensors with T columns, mask included, and one of the others."""
+        per_token = {name: of_tokens(value) for name, value in self.per_token.items()}
+        return States(of_tokens(self.mask), per_token, {name: of_texts(value) for name, value in self.per_text.items()})
 
     def __len__(self) -> int:
-        return len(next(iter(self.filled().values())))
+        return len(self.mask)
 
     def __getitem__(self, rows: slice | Tensor | Sequence[int]) -> States:
-        return States(**{name: value[rows] for name, value in self.filled().items()})
+        return self.map(lambda value: value[rows], lambda value: value[rows])
 
     def split(self) -> list[States]:
         """One `States` per text, without its padding."""
-        singles = [self[row : row + 1] for row in range(len(self))]
-        if self.mask is None:
-            return singles
-        lengths = self.mask.sum(dim=1).tolist()
-        return [
-            States(**{name: v if name == "vector" else v[:, :length] for name, v in single.filled().items()})
-            for single, length in zip(singles, lengths, strict=True)
-        ]
+        return [self.selected(row) for row in torch.arange(len(self)).split(1)]
 
     def selected(self, rows: Tensor) -> States:
         """The texts of these rows, without the padding that none of them needs."""
-        if self.mask is None:
-            return self[rows]
         longest = int(self.mask[rows].sum(dim=1).max())
-        return States(
-            **{name: v[rows] if name == "vector" else v[:, :longest][rows] for name, v in self.filled().items()}
-        )
+        return self.map(lambda value: value[:, :longest][rows], lambda value: value[rows])
 
     @classmethod
     def stack(cls, parts: Sequence[States]) -> States:
         """Join several `States` into one, padding the shorter ones."""
-        joined = {
-            name: pad_sequence([text for part in parts for text in getattr(part, name)], batch_first=True)
-            for name in parts[0].filled()
-        }
-        return cls(**joined)
+
+        def padded(tensors: Iterable[Tensor]) -> Tensor:
+            return pad_sequence([text for tensor in tensors for text in tensor], batch_first=True)
+
+        return cls(
+            padded(part.mask for part in parts),
+            {name: padded(part.per_token[name] for part in parts) for name in parts[0].per_token},
+            {name: torch.cat([part.per_text[name] for part in parts]) for name in parts[0].per_text},
+        )
 
 
 JudgedCandidates = tuple[States, States, Tensor]
@@ -157,8 +152,8 @@ class AnswerModel(nn.Module, ABC):
         One `match` per answer: its states are not copied for each of its questions.
         """
         order = columns.argsort()
-        found, counts = columns[order].unique_consecutive(return_counts=True)
-        groups = zip(found.tolist(), order.split(counts.tolist()), strict=True)
+        distinct, counts = columns[order].unique_consecutive(return_counts=True)
+        groups = zip(distinct.tolist(), order.split(counts.tolist()), strict=True)
         scores = [self.match(questions.selected(rows[places]), answers[c : c + 1])[:, 0] for c, places in groups]
         return torch.cat(scores)[order.argsort()]
 

@@ -39,17 +39,16 @@ class BM25(AnswerModel):
         self.k1, self.b = k1, b
 
     def encode(self, batch: TokenBatch) -> States:
-        return States(ids=batch.ids.masked_fill(self.punctuation[batch.ids], PAD), mask=batch.mask)
+        return States(batch.mask, {"ids": batch.ids.masked_fill(self.punctuation[batch.ids], PAD)})
 
     def match(self, questions: States, answers: States) -> Tensor:
-        assert questions.ids is not None and answers.ids is not None
-        counted = self.statistics
+        q, a, counted = questions.per_token["ids"], answers.per_token["ids"], self.statistics
         mean = (counted.collection_frequency[~self.punctuation].sum() / counted.documents.clamp(min=1)).clamp(min=1)
-        length = (answers.ids != PAD).sum(dim=1) / mean  # (N,)
+        length = (a != PAD).sum(dim=1) / mean  # (N,)
         norm = self.k1 * (1 - self.b + self.b * length)
-        tf = term_frequency(questions.ids, answers.ids)  # (B, N, M)
+        tf = term_frequency(q, a)  # (B, N, M)
         saturated = tf / (tf + norm.clamp(min=1e-9).unsqueeze(1))
-        return (counted.idf(questions.ids).unsqueeze(1) * saturated).sum(dim=2)
+        return (counted.idf(q).unsqueeze(1) * saturated).sum(dim=2)
 
     def scale(self, scores: Tensor) -> Tensor:
         return nn.functional.softsign(scores)  # s / (1 + s): scores are never negative

@@ -136,8 +136,8 @@ def strongest(first: Tensor, second: Tensor, W: Tensor, real: Tensor) -> tuple[T
     if len(parts) == 1:
         return _strongest(first, second, W, real)
     # Computed again for the gradients: of long texts not all cosines fit into memory.
-    found = [checkpoint(_strongest, q, a, W, mask, use_reentrant=False) for q, a, mask in parts]
-    strongest_first, strongest_second = (torch.cat(side) for side in zip(*found, strict=True))
+    pieces = [checkpoint(_strongest, q, a, W, mask, use_reentrant=False) for q, a, mask in parts]
+    strongest_first, strongest_second = (torch.cat(side) for side in zip(*pieces, strict=True))
     return strongest_first, strongest_second
 
 
@@ -182,20 +182,19 @@ class BiMPM(Classifier):
         if self.spelling is not None:
             seen = words.any(dim=2, keepdim=True)  # neither padding nor hidden while training
             words = torch.cat([words, self.spelling(batch.ids) * seen], dim=2)
-        return States(tokens=self.context(words, batch.mask), mask=batch.mask)
+        forwards, backwards = self.context(words, batch.mask).chunk(2, dim=2)
+        return States(batch.mask, {"forwards": forwards, "backwards": backwards})
 
     def classify(self, questions: States, answers: States) -> Tensor:
-        q, mask_q, a, mask_a = questions.tokens, questions.mask, answers.tokens, answers.mask
-        assert q is not None and mask_q is not None and a is not None and mask_a is not None
-        real = mask_q.unsqueeze(2) & mask_a.unsqueeze(1)
-        sides = zip(
-            (self.forward_matching, self.backward_matching),
-            *(t.chunk(2, dim=-1) for t in (q, a, ends_pool(q, mask_q), ends_pool(a, mask_a))),
-            strict=True,
-        )
-        matches = [matching(*states, real) for matching, *states in sides]
-        matches_q, matches_a = (torch.cat(parts, dim=2) for parts in zip(*matches, strict=True))
-        ends = [ends_pool(self.aggregation(m, mask), mask) for m, mask in ((matches_q, mask_q), (matches_a, mask_a))]
+        real = questions.mask.unsqueeze(2) & answers.mask.unsqueeze(1)
+        q, a = (states.per_token["forwards"] for states in (questions, answers))
+        forwards = self.forward_matching(q, a, last_pool(q, questions.mask), last_pool(a, answers.mask), real)
+        q, a = (states.per_token["backwards"] for states in (questions, answers))
+        backwards = self.backward_matching(q, a, q[:, 0], a[:, 0], real)
+        ends = [
+            ends_pool(self.aggregation(torch.cat(matches, dim=2), states.mask), states.mask)
+            for states, *matches in zip((questions, answers), forwards, backwards, strict=True)
+        ]
         logits: Tensor = self.head(torch.cat(ends, dim=1))
         return logits
 

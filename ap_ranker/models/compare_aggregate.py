@@ -108,16 +108,15 @@ class CompareAggregate(PairModel):
     def encode(self, batch: TokenBatch) -> States:
         words = self.embedding(batch)
         states = torch.sigmoid(self.input_gate(words)) * torch.tanh(self.update(words))
-        return States(tokens=states * batch.mask.unsqueeze(2), mask=batch.mask)
+        return States(batch.mask, {"states": states * batch.mask.unsqueeze(2)})
 
     def encode_questions(self, batch: TokenBatch) -> States:
-        states = self.encode(batch)
-        return replace(states, features=self.attention(states.tokens))
+        states = self.encode(batch).per_token["states"]
+        return States(batch.mask, {"states": states, "projected": self.attention(states)})
 
     def align(self, questions: States, answers: States) -> Tensor:
         """(P, L, M): G, what each word of the answer takes from each word of the question."""
-        WQ, A = questions.features, answers.tokens  # noqa: N806 - the paper's names
-        assert WQ is not None and A is not None and questions.mask is not None
+        WQ, A = questions.per_token["projected"], answers.per_token["states"]  # noqa: N806 - the paper's names
         weights: Tensor = self.clip(masked_softmax(dot_products(A, WQ), questions.mask.unsqueeze(1)))
         return weights
 
@@ -126,17 +125,15 @@ class CompareAggregate(PairModel):
 
         All are 0 where `clip` leaves nothing. The answer's words have no weights: the CNN takes maxima over them.
         """
-        assert answers.mask is not None
         taken = (self.align(questions, answers) * answers.mask.unsqueeze(2)).sum(dim=1)
         return taken / taken.sum(dim=1, keepdim=True).clamp(min=1e-5), None
 
     def compare(self, questions: States, answers: States) -> Tensor:
-        Q, A, answer_mask = questions.tokens, answers.tokens, answers.mask  # noqa: N806 - the paper's names
-        assert Q is not None and A is not None and answer_mask is not None
+        Q, A = questions.per_token["states"], answers.per_token["states"]  # noqa: N806 - the paper's names
         G = self.align(questions, answers)  # noqa: N806
-        T = self.comparison(A, G @ Q) * answer_mask.unsqueeze(2)  # noqa: N806
+        T = self.comparison(A, G @ Q) * answers.mask.unsqueeze(2)  # noqa: N806
         # relu is monotonic: max(relu(x)) = relu(max(x)).
-        r = [torch.relu(max_pool(convolution(T, answer_mask), answer_mask)) for convolution in self.convolutions]
+        r = [torch.relu(max_pool(convolution(T, answers.mask), answers.mask)) for convolution in self.convolutions]
         scores: Tensor = self.head(torch.cat(r, dim=1))
         return scores.squeeze(1)
 

@@ -87,13 +87,13 @@ class GlobalLocal(CosineModel):
         a = self.lstm(self.embedding(batch), batch.mask)
         b_tf = self.global_view(batch.ids).unsqueeze(1).expand(-1, a.shape[1], -1)
         h = joint(b_tf, self.W2(a))
-        features = unit(self.W3(h)) * batch.mask.unsqueeze(2)
-        return States(tokens=a, features=features, ids=batch.ids, mask=batch.mask)
+        views = unit(self.W3(h)) * batch.mask.unsqueeze(2)
+        return States(batch.mask, {"states": a, "views": views, "ids": batch.ids})
 
     def encode_questions(self, batch: TokenBatch) -> States:
         """f(q)."""
         f = mean_pool(self.lstm(self.embedding(batch), batch.mask), batch.mask)
-        return States(vector=f, ids=batch.ids, mask=batch.mask)
+        return States(batch.mask, {"ids": batch.ids}, {"vector": f})
 
     def attention_weights(self, questions: TokenBatch, answers: TokenBatch) -> Attention:
         """α."""
@@ -101,16 +101,15 @@ class GlobalLocal(CosineModel):
 
     def alpha(self, questions: States, answers: States) -> Tensor:
         """(B, N, L) the weights α of every pair."""
-        assert questions.vector is not None and answers.features is not None and answers.mask is not None
-        raw = torch.einsum("bf,nlf->bnl", unit(self.W4(questions.vector)), answers.features)
+        raw = torch.einsum("bf,nlf->bnl", unit(self.W4(questions.per_text["vector"])), answers.per_token["views"])
         return masked_softmax(raw, answers.mask)
 
     def match(self, questions: States, answers: States) -> Tensor:
-        f_q, a = questions.vector, answers.tokens
-        assert f_q is not None and a is not None and questions.ids is not None and answers.ids is not None
+        f_q, a = questions.per_text["vector"], answers.per_token["states"]
         a_hat = (self.alpha(questions, answers).transpose(0, 1) @ a).transpose(0, 1)  # (B, N, C)
         local = (unit(f_q).unsqueeze(1) * unit(a_hat)).sum(dim=2)
-        return (GLOBAL**2 * bag_cosine(questions.ids, answers.ids, local.dtype) + local) / (GLOBAL**2 + 1)
+        words = bag_cosine(questions.per_token["ids"], answers.per_token["ids"], local.dtype)
+        return (GLOBAL**2 * words + local) / (GLOBAL**2 + 1)
 
 
 def tf_lstm(inputs: Inputs, *, hidden: int, tf_size: int, dropout: float) -> TFLSTM:

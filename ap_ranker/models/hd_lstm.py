@@ -51,15 +51,15 @@ class HDLSTM(Classifier):
         return self.read(batch, self.q_lstm)
 
     def read(self, batch: TokenBatch, lstm: LSTM) -> States:
-        """`features` of a token are what it adds to |q ∩ a| and to its idf-weighted form: (1, idf), once per word."""
-        idf = self.statistics.idf(batch.ids)
-        features = torch.stack([torch.ones_like(idf), idf], dim=2) * first_occurrence(batch.ids).unsqueeze(2)
+        """`overlap` of a token is what it adds to |q ∩ a| and to its idf-weighted form: (1, idf), once per word."""
+        idf, first = self.statistics.idf(batch.ids), first_occurrence(batch.ids)
+        overlap = torch.stack([torch.ones_like(idf), idf], dim=2) * first.unsqueeze(2)
         vector = last_pool(lstm(self.embedding(batch), batch.mask), batch.mask)
-        return States(vector=vector, ids=batch.ids, features=features, mask=batch.mask)
+        size = first.sum(dim=1, keepdim=True)  # |q| or |a|
+        return States(batch.mask, {"ids": batch.ids, "overlap": overlap}, {"vector": vector, "size": size})
 
     def classify(self, questions: States, answers: States) -> Tensor:
-        q, a = questions.vector, answers.vector
-        assert q is not None and a is not None
+        q, a = questions.per_text["vector"], answers.per_text["vector"]
         similarity = (q * self.M(a)).sum(dim=1, keepdim=True)
         logits: Tensor = self.head(torch.cat([correlate(q, a), similarity, overlap(questions, answers)], dim=1))
         return logits
@@ -72,11 +72,9 @@ def correlate(q: Tensor, a: Tensor) -> Tensor:
 
 def overlap(questions: States, answers: States) -> Tensor:
     """(P, 2): X_feat; 0 where neither text has a known word."""
-    assert questions.ids is not None and questions.features is not None
-    assert answers.ids is not None and answers.features is not None
-    shared = (questions.ids[:, :, None] == answers.ids[:, None, :]).any(dim=2)
-    sizes = questions.features[:, :, 0].sum(dim=1) + answers.features[:, :, 0].sum(dim=1)
-    return (questions.features * shared.unsqueeze(2)).sum(dim=1) / sizes.clamp(min=1).unsqueeze(1)
+    shared = (questions.per_token["ids"][:, :, None] == answers.per_token["ids"][:, None, :]).any(dim=2)
+    sizes = questions.per_text["size"] + answers.per_text["size"]
+    return (questions.per_token["overlap"] * shared.unsqueeze(2)).sum(dim=1) / sizes.clamp(min=1)
 
 
 def hd_lstm(inputs: Inputs, *, hidden: int, layers: int, head: int, classes: int, dropout: float) -> HDLSTM:

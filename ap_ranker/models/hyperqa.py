@@ -55,11 +55,10 @@ class HyperQA(AnswerModel):
 
     def encode(self, batch: TokenBatch) -> States:
         x = torch.relu(self.projection(self.embedding(batch))) * batch.mask.unsqueeze(2)
-        return States(vector=into_ball(x.sum(dim=1)))
+        return States(batch.mask, per_text={"point": into_ball(x.sum(dim=1))})
 
     def match(self, questions: States, answers: States) -> Tensor:
-        assert questions.vector is not None and answers.vector is not None
-        return self.w_f * hyperbolic_distance(questions.vector, answers.vector) + self.b_f
+        return self.w_f * hyperbolic_distance(questions.per_text["point"], answers.per_text["point"]) + self.b_f
 
     def scale(self, scores: Tensor) -> Tensor:
         return torch.sigmoid(scores)

@@ -56,30 +56,25 @@ class IWAN(Classifier):
         self.head = hidden_layer(features * size, hidden, classes)
 
     def encode(self, batch: TokenBatch) -> States:
-        """`features` is W₁'s share of each word; `vector` is [v ; W₁'s share of the mean state]."""
+        """The words' states and W₁'s share of each; v, and W₁'s share of the mean state for the other text."""
         states = self.encoder(self.embedding(batch), batch.mask)
         important = states - skipped(states) if self.weights == "skip" else states
         self_attention = self.w_self(torch.tanh(self.W_self(states)))
         v = weighted_sum(masked_softmax(self_attention.squeeze(2), batch.mask), states)
         average = self.W_other(mean_pool(states, batch.mask))
-        features = self.W_own(important) * batch.mask.unsqueeze(2)
-        return States(tokens=states, features=features, vector=torch.cat([v, average], dim=1), mask=batch.mask)
+        own = self.W_own(important) * batch.mask.unsqueeze(2)
+        return States(batch.mask, {"states": states, "own": own}, {"v": v, "average": average})
 
     def classify(self, questions: States, answers: States) -> Tensor:
-        S, T = questions.tokens, answers.tokens  # noqa: N806 - the paper's names
-        assert S is not None and T is not None and questions.vector is not None and answers.vector is not None
-        M = dot_products(S, T)  # noqa: N806
+        M = dot_products(questions.per_token["states"], answers.per_token["states"])  # noqa: N806 - the paper's name
         aligned = [*self.summarise(M, questions, answers), *self.summarise(M.transpose(1, 2), answers, questions)]
-        v_s, v_t = (vector[:, : S.shape[2]] for vector in (questions.vector, answers.vector))
+        v_s, v_t = questions.per_text["v"], answers.per_text["v"]
         logits: Tensor = self.head(torch.cat([*aligned, v_s * v_t, (v_s - v_t).abs()], dim=1))
         return logits
 
     def inter_weights(self, own: States, other: States) -> Tensor:
         """(P, own tokens): w of one text's words."""
-        assert own.tokens is not None and own.features is not None and own.mask is not None
-        assert other.vector is not None
-        average = other.vector[:, own.tokens.shape[2] :]
-        scores = self.w_inter(torch.tanh(own.features + average.unsqueeze(1)))
+        scores = self.w_inter(torch.tanh(own.per_token["own"] + other.per_text["average"].unsqueeze(1)))
         return masked_softmax(scores.squeeze(2), own.mask)
 
     def pair_attention_weights(self, questions: States, answers: States) -> tuple[Tensor, Tensor]:
@@ -88,15 +83,15 @@ class IWAN(Classifier):
 
     def summarise(self, scores: Tensor, own: States, other: States) -> list[Tensor]:
         """The weighted sums, (P, C) each, of one text's alignment features; `scores` are (P, own, other tokens)."""
-        assert own.tokens is not None and other.tokens is not None and other.mask is not None
-        found = align(scores, other.tokens, other.mask)
+        states = own.per_token["states"]
+        counterparts = align(scores, other.per_token["states"], other.mask)
         weights = self.inter_weights(own, other)
         if self.alignment == "direct":
-            return [weighted_sum(weights, (own.tokens - found).abs())]
+            return [weighted_sum(weights, (states - counterparts).abs())]
         # |ŝ|² is zero for words without any state; they have no parallel part.
-        share = (own.tokens * found).sum(dim=2, keepdim=True) / found.square().sum(dim=2, keepdim=True).clamp(min=1e-12)
-        parallel = share * found
-        return [weighted_sum(weights, part) for part in (parallel, own.tokens - parallel)]
+        squares = counterparts.square().sum(dim=2, keepdim=True).clamp(min=1e-12)
+        parallel = (states * counterparts).sum(dim=2, keepdim=True) / squares * counterparts
+        return [weighted_sum(weights, part) for part in (parallel, states - parallel)]
 
 
 def skipped(states: Tensor) -> Tensor:

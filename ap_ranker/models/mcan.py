@@ -115,17 +115,16 @@ class MCAN(Classifier):
         self.head = nn.Sequential(Highway(joined), Highway(joined), nn.Linear(joined, classes))
 
     def encode(self, batch: TokenBatch) -> States:
-        """`tokens` is [intra-attention's three scalars ; x]; `features` is F(x)."""
+        """x, intra-attention's three scalars, and F(x)."""
         mask = batch.mask.unsqueeze(2)
         x = self.highway(self.embedding(batch)) * mask
         projected = self.F_intra(x)
         z = self.cast_intra(x, align(dot_products(projected, projected), x, batch.mask))
-        return States(tokens=torch.cat([z, x], dim=2) * mask, features=self.F(x) * mask, mask=batch.mask)
+        return States(batch.mask, {"x": x, "intra": z * mask, "F": self.F(x) * mask})
 
     def affinity(self, questions: States, answers: States) -> Tensor:
         """(P, M, L): S."""
-        assert questions.features is not None and answers.features is not None
-        return dot_products(questions.features, answers.features)
+        return dot_products(questions.per_token["F"], answers.per_token["F"])
 
     def pair_attention_weights(self, questions: States, answers: States) -> tuple[Tensor, Tensor]:
         """The mean of the max and the mean attention, the two that pool a text; its words are compared with the pools.
@@ -144,23 +143,21 @@ class MCAN(Classifier):
 
     def poolings(self, S: Tensor, own: States, other: States) -> list[Tensor]:  # noqa: N803
         """(P, own tokens) each: the weights of the max and of the mean attention; S as in `read`."""
-        assert own.mask is not None and other.mask is not None
         largest = S.masked_fill(~other.mask.unsqueeze(1), float("-inf")).amax(dim=2)
         mean = S.sum(dim=2) / other.mask.sum(dim=1, keepdim=True)
         return [masked_softmax(scores, own.mask) for scores in (largest, mean)]
 
     def read(self, S: Tensor, own: States, other: States) -> Tensor:  # noqa: N803
         """(P, 2C) of one text; S is (P, own tokens, other tokens), zero on padding."""
-        assert own.tokens is not None and own.mask is not None
-        assert other.tokens is not None and other.mask is not None
-        x, others = own.tokens[:, :, 3:], other.tokens[:, :, 3:]
+        x, others = own.per_token["x"], other.per_token["x"]
         pooled = [(weights.unsqueeze(1) @ x).expand_as(x) for weights in self.poolings(S, own, other)]
         z = [
             self.cast_max(x, pooled[0]),
             self.cast_mean(x, pooled[1]),
             self.cast_alignment(x, align(S, others, other.mask)),
+            own.per_token["intra"],
         ]
-        h = self.lstm(torch.cat([*z, own.tokens], dim=2), own.mask)
+        h = self.lstm(torch.cat([*z, x], dim=2), own.mask)
         return torch.cat([mean_pool(h, own.mask), max_pool(h, own.mask)], dim=1)
 
 

@@ -50,18 +50,17 @@ class MetzlerBendersky(AnswerModel):
         self.weights = nn.Parameter(torch.tensor([0.85, 0.0, 0.10, 0.0, 0.05, 0.0]))
 
     def encode(self, batch: TokenBatch) -> States:
-        return States(ids=batch.ids.masked_fill(self.punctuation[batch.ids], PAD), mask=batch.mask)
+        return States(batch.mask, {"ids": batch.ids.masked_fill(self.punctuation[batch.ids], PAD)})
 
     def features(self, questions: States, answers: States) -> Tensor:
         """(B, N, 6) what `weights` weigh, for every question with every answer."""
-        q, a = questions.ids, answers.ids
-        assert q is not None and a is not None and answers.mask is not None
+        q, a = questions.per_token["ids"], answers.per_token["ids"]
         idf = self.statistics.idf(q)  # (B, M)
         known = q > UNKNOWN
-        found = ((q[:, None, :, None] == a[:, None, :]) & known[:, None, :, None]).to(idf.dtype)  # (B, N, M, L)
-        x, y = found[:, :, :-1], found[:, :, 1:]
-        place = torch.arange(a.shape[1], device=a.device)
-        apart = (place[:, None] - place).abs()
+        same = ((q[:, None, :, None] == a[:, None, :]) & known[:, None, :, None]).to(idf.dtype)  # (B, N, M, L)
+        x, y = same[:, :, :-1], same[:, :, 1:]
+        position = torch.arange(a.shape[1], device=a.device)
+        apart = (position[:, None] - position).abs()
         near = ((apart > 0) & (apart < self.window)).to(idf.dtype)
 
         length = answers.mask.sum(dim=1, keepdim=True).to(idf.dtype)  # (N, 1)
@@ -79,7 +78,7 @@ class MetzlerBendersky(AnswerModel):
 
         return torch.cat(
             [
-                weighed(found.sum(dim=3), probability, idf, known),
+                weighed(same.sum(dim=3), probability, idf, known),
                 weighed((x[..., :-1] * y[..., 1:]).sum(dim=3), pair, pair_idf, both_known),
                 weighed((x @ near * y).sum(dim=3), 2 * (self.window - 1) * pair, pair_idf, both_known),
             ],

@@ -43,8 +43,8 @@ def row_and_column_max(scores: Tensor, first: int, second: int) -> tuple[Tensor,
     """
     if not scores.requires_grad:
         return scores.amax(dim=first), scores.amax(dim=second)
-    found: tuple[Tensor, Tensor] = _Greatest.apply(scores, first, second)
-    return found
+    largest: tuple[Tensor, Tensor] = _Greatest.apply(scores, first, second)
+    return largest
 
 
 def max_pool(states: Tensor, mask: Tensor) -> Tensor:

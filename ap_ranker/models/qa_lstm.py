@@ -92,23 +92,24 @@ class AttentionLSTM(PairModel):
     def encode(self, batch: TokenBatch) -> States:
         """The answers' side: h_a and W_a h_a."""
         H = self.lstm(self.embedding(batch), batch.mask)  # noqa: N806 - the paper's name
-        return States(tokens=H, features=self.W_a(H), mask=batch.mask)
+        return States(batch.mask, {"states": H, "projected": self.W_a(H)})
 
     def encode_questions(self, batch: TokenBatch) -> States:
         """f(q)."""
-        return States(vector=self.f(self.lstm(self.embedding(batch), batch.mask), batch.mask))
+        f_q = self.f(self.lstm(self.embedding(batch), batch.mask), batch.mask)
+        return States(batch.mask, per_text={"vector": f_q})
 
     def pair_attention_weights(self, questions: States, answers: States) -> tuple[None, Tensor]:
         """α."""
-        assert questions.vector is not None and answers.features is not None and answers.mask is not None
-        m = torch.tanh(answers.features + self.W_q(questions.vector).unsqueeze(1))  # (P, L, C)
+        m = torch.tanh(
+            answers.per_token["projected"] + self.W_q(questions.per_text["vector"]).unsqueeze(1)
+        )  # (P, L, C)
         return None, masked_softmax(self.w(m).squeeze(2), answers.mask)
 
     def compare(self, questions: States, answers: States) -> Tensor:
-        f_q, H, mask = questions.vector, answers.tokens, answers.mask  # noqa: N806
-        assert f_q is not None and H is not None and mask is not None
+        f_q, H = questions.per_text["vector"], answers.per_token["states"]  # noqa: N806
         _, alpha = self.pair_attention_weights(questions, answers)
-        f_a = self.f(alpha.unsqueeze(2) * H, mask)
+        f_a = self.f(alpha.unsqueeze(2) * H, answers.mask)
         if self.similarity == "gesd":
             return gesd(f_q.unsqueeze(1), f_a.unsqueeze(1)).flatten()
         return (unit(f_q) * unit(f_a)).sum(dim=1)

@@ -29,11 +29,10 @@ class Siamese(AnswerModel):
 
     def encode(self, batch: TokenBatch) -> States:
         vector = self.represent(batch)
-        return States(vector=vector if self.similarity == "gesd" else unit(vector))
+        return States(batch.mask, per_text={"vector": vector if self.similarity == "gesd" else unit(vector)})
 
     def match(self, questions: States, answers: States) -> Tensor:
-        q, a = questions.vector, answers.vector
-        assert q is not None and a is not None
+        q, a = questions.per_text["vector"], answers.per_text["vector"]
         return gesd(q, a) if self.similarity == "gesd" else q @ a.T
 
     def scale(self, scores: Tensor) -> Tensor:

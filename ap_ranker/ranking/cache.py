@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ap_ranker.errors import InputError
 from ap_ranker.models.base import States
-from ap_ranker.ranking.quantization import QuantizedStates, StateDtype, is_per_token
+from ap_ranker.ranking.quantization import QuantizedStates, StateDtype
 
 PAGE = 8
 """Tokens that are kept together. As an operating system pages its memory, a text of any length takes whole pages that
@@ -48,7 +48,7 @@ class CacheInfo:
 
 @dataclass(frozen=True)
 class _Entry:
-    """Where a text's states are: one row of the fields per text, some pages of the fields per token."""
+    """Where a text's states are: one row of what it has per text, some pages of what it has per token."""
 
     row: int
     pages: np.ndarray
@@ -103,23 +103,22 @@ class EncodingCache:
         """The states of the texts; `None` if one of them is not here, or no longer."""
         with self._lock:
             entries = [self._entries.get(text) for text in texts]
-            found = [entry for entry in entries if entry is not None]
-            if len(found) < len(entries):
+            known = [entry for entry in entries if entry is not None]
+            if len(known) < len(entries):
                 return None
-            fields = self._rows.read(np.array([entry.row for entry in found]))
-            counts = np.array([len(entry.pages) for entry in found])
-            places = np.zeros((len(found), counts.max()), np.int64)  # page 0 is empty: padding
-            places[np.arange(places.shape[1]) < counts[:, None]] = np.concatenate([entry.pages for entry in found])
-            for name, value in self._pages.read(places.reshape(-1)).items():
-                fields[name] = value.view(len(found), -1, *value.shape[2:])
-        return QuantizedStates(fields, torch.tensor([entry.length for entry in found]))
+            per_text = self._rows.read(np.array([entry.row for entry in known]))
+            counts = np.array([len(entry.pages) for entry in known])
+            places = np.zeros((len(known), counts.max()), np.int64)  # page 0 is empty: padding
+            places[np.arange(places.shape[1]) < counts[:, None]] = np.concatenate([entry.pages for entry in known])
+            pages = self._pages.read(places.reshape(-1))
+        per_token = {name: value.view(len(known), -1, *value.shape[2:]) for name, value in pages.items()}
+        return QuantizedStates(torch.tensor([entry.length for entry in known]), per_token, per_text)
 
     @torch.inference_mode()  # the tables are written to in place, from inside that mode and from outside
     def put(self, texts: Sequence[str], states: QuantizedStates) -> None:
         """Keep the states of these texts, and forget others if there is no room."""
-        states = states.converted(self.dtype, next(iter(states.fields.values())).device)
-        per_text = {name: value for name, value in states.fields.items() if not is_per_token(name)}
-        paged = {name: _paged(value) for name, value in states.fields.items() if is_per_token(name)}
+        states = states.converted(self.dtype, next(iter(states.tensors().values())).device)
+        per_text, paged = states.per_text, {name: _paged(value) for name, value in states.per_token.items()}
         row_bytes = sum(value[0].nbytes for value in per_text.values())
         page_bytes = sum(value[0, 0].nbytes for value in paged.values())
         with self._lock:
@@ -129,7 +128,7 @@ class EncodingCache:
             new: OrderedDict[str, _Entry] = OrderedDict()
             places: dict[str, int] = {}
             try:
-                for place, (text, length) in enumerate(zip(texts, states.lengths.tolist(), strict=True)):
+                for row, (text, length) in enumerate(zip(texts, states.lengths.tolist(), strict=True)):
                     n_pages = -(-length // PAGE) if paged else 0
                     size = n_pages * page_bytes + row_bytes + sys.getsizeof(text) + OVERHEAD
                     if text in self._entries or text in new or size > self.max_bytes:
@@ -139,7 +138,7 @@ class EncodingCache:
                         self._forget_oldest(self._entries or new)
                     pages = np.array(self._pages.take(n_pages), np.int64)
                     new[text] = _Entry(self._rows.take(1)[0], pages, length, size)
-                    places[text] = place
+                    places[text] = row
                     self._bytes += size
                 if new:
                     self._write(list(new.values()), torch.tensor([places[text] for text in new]), per_text, paged)
@@ -238,18 +237,18 @@ class _Table:
     """
 
     def __init__(self) -> None:
-        self._fields: dict[str, Tensor] = {}
+        self._tensors: dict[str, Tensor] = {}
         self._free: list[int] = []
         self._next = 1
 
-    def make(self, fields: Mapping[str, Tensor], rows: int) -> None:
-        """Make room for `rows` rows like those of the fields (rows, ...), unless that has been done.
+    def make(self, examples: Mapping[str, Tensor], rows: int) -> None:
+        """Make room for `rows` rows like those of the examples (rows, ...), unless that has been done.
 
         Raises:
             InputError: there is not so much memory.
         """
-        for name, value in fields.items():
-            if name not in self._fields:
+        for name, value in examples.items():
+            if name not in self._tensors:
                 try:
                     table = value.new_empty(rows + 1, *value.shape[1:])
                 except RuntimeError as error:
@@ -258,7 +257,7 @@ class _Table:
                         f"Expected room for {mb:,.0f} MB of cache on {value.device}, found less: lower cache_megabytes."
                     ) from error
                 table[0] = 0
-                self._fields[name] = table
+                self._tensors[name] = table
 
     def take(self, n: int) -> list[int]:
         """Rows to write to."""
@@ -270,13 +269,14 @@ class _Table:
     def give_back(self, rows: list[int]) -> None:
         self._free += rows
 
-    def write(self, rows: np.ndarray, fields: Mapping[str, Tensor]) -> None:
-        for name, value in fields.items():
-            table = self._fields[name]
+    def write(self, rows: np.ndarray, tensors: Mapping[str, Tensor]) -> None:
+        for name, value in tensors.items():
+            table = self._tensors[name]
             table.index_copy_(0, torch.from_numpy(rows).to(table.device), value.to(table.device))
 
     def read(self, rows: np.ndarray) -> dict[str, Tensor]:
         """A copy of the rows."""
         return {
-            name: table.index_select(0, torch.from_numpy(rows).to(table.device)) for name, table in self._fields.items()
+            name: table.index_select(0, torch.from_numpy(rows).to(table.device))
+            for name, table in self._tensors.items()
         }

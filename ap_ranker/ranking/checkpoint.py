@@ -15,8 +15,8 @@ from safetensors.torch import load_file, save_file
 from ap_ranker.data.faq import Match
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.files import atomic_directory, restore, write_text_atomically
-from ap_ranker.models.ap_transformer import refuse_code
 from ap_ranker.models.base import AnswerModel
+from ap_ranker.models.pretrained import refuse_code
 from ap_ranker.models.registry import LARGEST, MODELS, build_model
 from ap_ranker.models.spec import Inputs
 from ap_ranker.models.weights import Shapes, check_finite, difference, planned, read_shapes

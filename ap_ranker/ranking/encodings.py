@@ -1,8 +1,8 @@
 """The states of a whole corpus on disk: memory-mapped, so that it may be larger than memory and a restart is warm.
 
 A folder of shards beside `encodings.json`. A shard holds some thousand texts without padding: `keys.npy` (n, 16), what
-each text is known by; `offsets.npy` (n + 1,), where its tokens begin; and one array per field, (tokens of all texts, C)
-or, for one state per text, (n, C).
+each text is known by; `offsets.npy` (n + 1,), where its tokens begin; and the tensors of `States`: `token.NAME.npy`,
+(tokens of all texts, C), and `text.NAME.npy`, (n, C). An int8 one has its scales beside it, as `token.NAME.scale.npy`.
 
 Several processes may add to a folder at once: each shard has a name of its own and is never replaced, and a text that
 two of them wrote is read from one shard.
@@ -26,7 +26,7 @@ from ap_ranker.errors import InputError, one_line
 from ap_ranker.files import atomic_directory, make_folder, write_first
 from ap_ranker.processes import process_number
 from ap_ranker.ranking.checkpoint import CONFIG, TOKENIZER, WEIGHTS
-from ap_ranker.ranking.quantization import QuantizedStates, StateDtype, is_per_token
+from ap_ranker.ranking.quantization import QuantizedStates, StateDtype
 
 MANIFEST = "encodings.json"
 FORMAT_VERSION = 2
@@ -122,8 +122,8 @@ class Encodings:
             InputError: there is such a shard.
         """
         expected = {
-            name: (str(value.dtype).removeprefix("torch."), tuple(value.shape[2 if is_per_token(name) else 1 :]))
-            for name, value in example.fields.items()
+            name: (str(value.dtype).removeprefix("torch."), tuple(value.shape[2 if _is_per_token(name) else 1 :]))
+            for name, value in example.tensors().items()
         }
         self._words = words
         for shard in self._shards:
@@ -157,17 +157,22 @@ class Encodings:
         Raises:
             InputError: they are ids of words that the checkpoint does not know.
         """
-        found = [shard.read(row) for shard, row in self._find(texts) if shard is not None]
-        if len(found) < len(texts):
+        read = [shard.read(row) for shard, row in self._find(texts) if shard is not None]
+        if len(read) < len(texts):
             return None
-        fields = {name: _padded([text[name] for text in found], per_token=is_per_token(name)) for name in found[0]}
-        ids = fields.get("ids")
+        per_token, per_text = ({name: [text[kind][name] for text in read] for name in read[0][kind]} for kind in (0, 1))
+        states = QuantizedStates(
+            torch.tensor(self.lengths(texts)),
+            {name: pad_sequence(tensors, batch_first=True) for name, tensors in per_token.items()},
+            {name: torch.stack(tensors) for name, tensors in per_text.items()},
+        )
+        ids = states.per_token.get("ids")
         if ids is not None and self._words is not None and not ((ids >= 0) & (ids < self._words)).all():
             raise InputError(
                 f"{self.folder}: a damaged shard: expected ids of {self._words:,} words, found {int(ids.min())} to "
                 f"{int(ids.max())}. Write new ones: ap-ranker encode."
             )
-        return QuantizedStates(fields, torch.tensor(self.lengths(texts)))
+        return states
 
     def _find(self, texts: Sequence[str]) -> list[tuple[_Shard | None, int]]:
         wanted = np.frombuffer(b"".join(map(text_key, texts)), _KEY)
@@ -242,26 +247,25 @@ def write_shard(folder: Path, keys: Sequence[bytes], batches: Sequence[Quantized
     with atomic_directory(folder / f"{process_number():03}-{uuid.uuid4().hex}") as draft:
         np.save(draft / "keys.npy", np.frombuffer(b"".join(keys), np.uint8).reshape(-1, KEY_BYTES))
         np.save(draft / "offsets.npy", np.concatenate([[0], np.cumsum(lengths.numpy())]))
-        for field in batches[0].fields:
-            np.save(draft / f"{field}.npy", torch.cat([_ragged(batch, field) for batch in batches]).cpu().numpy())
+        for name in batches[0].tensors():
+            np.save(draft / f"{name}.npy", torch.cat([_ragged(batch, name) for batch in batches]).cpu().numpy())
 
 
 def _ragged(states: QuantizedStates, name: str) -> Tensor:
-    """A field without padding."""
-    value = states.fields[name]
-    if not is_per_token(name):
+    """A tensor without padding."""
+    value = states.tensors()[name]
+    if not _is_per_token(name):
         return value
     places = torch.arange(value.shape[1], device=value.device)
     return value[places < states.lengths.to(value.device).unsqueeze(1)]
 
 
-def _padded(texts: Sequence[np.ndarray], *, per_token: bool) -> Tensor:
-    parts = [torch.from_numpy(text) for text in texts]
-    return pad_sequence(parts, batch_first=True) if per_token else torch.stack(parts)
+def _is_per_token(name: str) -> bool:
+    return name.startswith("token.")
 
 
 Layout = dict[str, tuple[str, tuple[int, ...]]]
-"""The kind of number of each field, and the shape of one state; of a token's, where there is a state per token."""
+"""The kind of number of each array, and the shape of one state; of a token's, where there is a state per token."""
 
 
 def _listed(layout: Layout) -> str:
@@ -291,26 +295,29 @@ class _Shard:
         self._offsets = np.array(offsets)
         if self._offsets[0] != 0 or (np.diff(self._offsets) < 1).any():
             raise ValueError(f"{path.name}/offsets.npy: does not rise from 0")
-        self._fields = {
+        self._arrays = {
             file.stem: np.load(file, mmap_mode="r", allow_pickle=False)
             for file in sorted(path.glob("*.npy"))
             if file.stem not in ("keys", "offsets")
         }
-        for name, values in self._fields.items():
-            expected = int(self._offsets[-1]) if is_per_token(name) else len(self.keys)
+        for name, values in self._arrays.items():
+            expected = int(self._offsets[-1]) if _is_per_token(name) else len(self.keys)
             if not values.ndim or len(values) != expected:
                 raise ValueError(f"{path.name}/{name}.npy: {list(values.shape)} instead of {expected} rows")
 
     @property
     def layout(self) -> Layout:
-        return {name: (str(values.dtype), values.shape[1:]) for name, values in self._fields.items()}
+        return {name: (str(values.dtype), values.shape[1:]) for name, values in self._arrays.items()}
 
     def length(self, row: int) -> int:
         return int(self._offsets[row + 1] - self._offsets[row])
 
-    def read(self, row: int) -> dict[str, np.ndarray]:
+    def read(self, row: int) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        """What a text has per token, and what it has once."""
         tokens = slice(self._offsets[row], self._offsets[row + 1])
-        return {
-            name: np.array(values[tokens] if is_per_token(name) else values[row])
-            for name, values in self._fields.items()
-        }
+        per_token: dict[str, Tensor] = {}
+        per_text: dict[str, Tensor] = {}
+        for name, values in self._arrays.items():
+            own = torch.from_numpy(np.array(values[tokens] if _is_per_token(name) else values[row]))
+            (per_token if _is_per_token(name) else per_text)[name.partition(".")[2]] = own
+        return per_token, per_text

@@ -38,65 +38,73 @@ _SCALE = ".scale"
 _LARGEST = 127
 
 
-def is_per_token(name: str) -> bool:
-    """Whether a field has a state per token, not one per text."""
-    return not name.startswith("vector")
-
-
 @dataclass(frozen=True)
 class QuantizedStates:
-    """The `States` of N texts in fewer bits.
+    """The `States` of N texts in fewer bits. An int8 tensor `x` has its scales beside it as `x.scale`, one per state.
 
     Attributes:
-        fields: those of `States` but the mask: (N, T, C) per token or (N, T) for ids, zero on padding; (N, C) for
-            `vector`. An int8 field `x` has its scales beside it as `x.scale`, one per state.
-        lengths: (N,) tokens of each text; 1 for models that keep one vector.
+        lengths: (N,) tokens of each text.
+        per_token: (N, T, C) numbers or (N, T) integers by their name, zero on padding.
+        per_text: (N, C) numbers by their name.
     """
 
-    fields: Mapping[str, Tensor]
     lengths: Tensor
+    per_token: Mapping[str, Tensor]
+    per_text: Mapping[str, Tensor]
 
     @classmethod
     def quantize(cls, states: States, dtype: StateDtype) -> QuantizedStates:
         """Reduce states; with int8, a state's numbers are rounded to 127ths of its largest."""
-        filled = states.filled()
-        mask = filled.pop("mask", None)
-        fields: dict[str, Tensor] = {}
-        for name, value in filled.items():
-            if not value.is_floating_point():
-                fields[name] = value.int()
-            elif dtype == StateDtype.int8:
-                fields[name], fields[name + _SCALE] = _rounded(value)
-            else:
-                fields[name] = value.to(_DTYPES[dtype])
-        return cls(fields, torch.ones(len(states), dtype=torch.long) if mask is None else mask.sum(dim=1))
+        return cls(states.mask.sum(dim=1), _quantized(states.per_token, dtype), _quantized(states.per_text, dtype))
+
+    def tensors(self) -> dict[str, Tensor]:
+        """All of them, as `token.NAME` and `text.NAME`."""
+        kinds = (("token", self.per_token), ("text", self.per_text))
+        return {f"{kind}.{name}": value for kind, tensors in kinds for name, value in tensors.items()}
 
     def converted(self, dtype: StateDtype, device: torch.device) -> QuantizedStates:
         """The same states in this dtype, on this device; as they are if they are so already."""
-        dtypes = {value.dtype for name, value in self.fields.items() if not name.endswith(_SCALE)}
+        dtypes = {value.dtype for name, value in self.tensors().items() if not name.endswith(_SCALE)}
         if dtypes <= {_DTYPES[dtype], torch.int32}:  # ids are whole numbers in any dtype
-            return QuantizedStates({name: value.to(device) for name, value in self.fields.items()}, self.lengths)
+            return QuantizedStates(self.lengths, _moved(self.per_token, device), _moved(self.per_text, device))
         return QuantizedStates.quantize(self.dequantize(device), dtype)
 
     def is_finite(self) -> bool:
         """Whether all numbers are; those too large for a dtype become infinite."""
-        return all(bool(value.isfinite().all()) for value in self.fields.values())
+        return all(bool(value.isfinite().all()) for value in self.tensors().values())
 
     def dequantize(self, device: torch.device) -> States:
         """The states in float32; T may exceed the longest text."""
-        fields: dict[str, Tensor] = {}
-        for name, value in self.fields.items():
-            if name.endswith(_SCALE):
-                continue
-            here = value.to(device)
-            if value.dtype == torch.int8:
-                fields[name] = here.float() * self.fields[name + _SCALE].to(device).float()
-            else:
-                fields[name] = here.float() if value.is_floating_point() else here.long()
-        width = max((value.shape[1] for name, value in fields.items() if is_per_token(name)), default=0)
-        if width:
-            fields["mask"] = torch.arange(width, device=device) < self.lengths.to(device).unsqueeze(1)
-        return States(**fields)
+        per_token = _restored(_moved(self.per_token, device))
+        width = max((value.shape[1] for value in per_token.values()), default=int(self.lengths.max()))
+        mask = torch.arange(width, device=device) < self.lengths.to(device).unsqueeze(1)
+        return States(mask, per_token, _restored(_moved(self.per_text, device)))
+
+
+def _quantized(tensors: Mapping[str, Tensor], dtype: StateDtype) -> dict[str, Tensor]:
+    quantized: dict[str, Tensor] = {}
+    for name, value in tensors.items():
+        if not value.is_floating_point():
+            quantized[name] = value.int()
+        elif dtype == StateDtype.int8:
+            quantized[name], quantized[name + _SCALE] = _rounded(value)
+        else:
+            quantized[name] = value.to(_DTYPES[dtype])
+    return quantized
+
+
+def _restored(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    restored: dict[str, Tensor] = {}
+    for name, value in tensors.items():
+        if value.dtype == torch.int8:
+            restored[name] = value.float() * tensors[name + _SCALE].float()
+        elif not name.endswith(_SCALE):
+            restored[name] = value.float() if value.is_floating_point() else value.long()
+    return restored
+
+
+def _moved(tensors: Mapping[str, Tensor], device: torch.device) -> dict[str, Tensor]:
+    return {name: value.to(device) for name, value in tensors.items()}
 
 
 def _rounded(value: Tensor) -> tuple[Tensor, Tensor]:

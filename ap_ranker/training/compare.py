@@ -17,7 +17,7 @@ from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluate import EvaluationReport, EvaluationSet
 from ap_ranker.evaluation.metrics import MEASURES
 from ap_ranker.evaluation.significance import holm, randomisation_test
-from ap_ranker.models.ap_transformer import find_encoder
+from ap_ranker.models.pretrained import find_encoder
 from ap_ranker.models.registry import MODELS, complete_options, count_parameters, model_spec
 from ap_ranker.models.spec import ModelSpec
 from ap_ranker.reading import parse_yaml

@@ -58,4 +58,4 @@ def gather_states(states: States, n: int) -> States:
     """All processes' states; texts of the same batch are equally wide on all of them."""
     if processes() == 1:
         return states
-    return States(**{name: gather(value, n) for name, value in states.filled().items()})
+    return states.map(lambda value: gather(value, n), lambda value: gather(value, n))

@@ -11,10 +11,11 @@ import torch
 
 from ap_ranker.data.dataset import Dataset
 from ap_ranker.errors import InputError
-from ap_ranker.models.ap_transformer import AT_ONCE, find_encoder, read_encoder_config
 from ap_ranker.models.base import AnswerModel
+from ap_ranker.models.pretrained import find_encoder, read_encoder_config
 from ap_ranker.models.registry import build_model, model_spec
 from ap_ranker.models.spec import Inputs
+from ap_ranker.models.transformer_encoder import AT_ONCE
 from ap_ranker.ranking.checkpoint import TOKENIZER
 from ap_ranker.text.batch import TokenBatch
 from ap_ranker.text.subwords import AnyTokenizer, SubwordTokenizer

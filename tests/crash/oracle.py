@@ -60,7 +60,7 @@ def states(folder: Path, checkpoint_folder: Path, texts: Sequence[str]) -> dict[
 
 def _checksum(states: QuantizedStates) -> str:
     digest = hashlib.sha256()
-    for name, values in sorted(states.fields.items()):
+    for name, values in sorted(states.tensors().items()):
         digest.update(f"{name} {values.dtype} {tuple(values.shape)}".encode())
         digest.update(values.numpy().tobytes())
     return digest.hexdigest()

@@ -86,7 +86,7 @@ def test_encodings_of_words_that_the_checkpoint_lacks(value: int, tmp_path: Path
     """An AP-CNN's states are token ids."""
     checkpoint = write_checkpoint("ap-cnn", tmp_path / "checkpoint")
     encode_corpus(checkpoint, TEXTS, tmp_path / "encodings", device="cpu")
-    [path] = tmp_path.glob("encodings/*/ids.npy")
+    [path] = tmp_path.glob("encodings/*/token.ids.npy")
     ids = np.load(path)
     ids[0] = value
     np.save(path, ids)

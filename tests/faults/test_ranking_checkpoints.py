@@ -24,7 +24,8 @@ from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, models, processors
 
 from ap_ranker.errors import InputError
-from ap_ranker.models.ap_transformer import TransformerEncoder, read_encoder_config
+from ap_ranker.models.pretrained import read_encoder_config
+from ap_ranker.models.transformer_encoder import TransformerEncoder
 from ap_ranker.ranking.checkpoint import CONFIG, TOKENIZER, WEIGHTS, load_checkpoint, read_checkpoint_config
 from ap_ranker.ranking.ranker import Ranker
 

@@ -42,7 +42,8 @@ def test_unequal_dtypes(name: str, stored: StateDtype, cached: StateDtype, tmp_p
 def states_of(numbers: list[float]) -> QuantizedStates:
     values = torch.tensor(numbers)
     tokens = values[:, None, None].expand(-1, 3, 4)
-    return QuantizedStates({"tokens": tokens, "vector": values[:, None].expand(-1, 2)}, torch.full((len(numbers),), 3))
+    lengths = torch.full((len(numbers),), 3)
+    return QuantizedStates(lengths, {"states": tokens}, {"vector": values[:, None].expand(-1, 2)})
 
 
 @pytest.mark.parametrize("dtype", StateDtype)
@@ -53,8 +54,9 @@ def test_a_cache_keeps_its_own_dtype(dtype: StateDtype) -> None:
         cache.put([text], QuantizedStates.quantize(expected["abc".index(text)][None], given))
     found = cache.states(["a", "b", "c"])
     assert found is not None
-    assert {value.dtype for name, value in found.fields.items() if "." not in name} == {getattr(torch, dtype)}
-    assert torch.allclose(found.dequantize(torch.device("cpu")).vector, expected.vector, rtol=1e-2)
+    assert {value.dtype for name, value in found.tensors().items() if ".scale" not in name} == {getattr(torch, dtype)}
+    restored = found.dequantize(torch.device("cpu"))
+    assert torch.allclose(restored.per_text["vector"], expected.per_text["vector"], rtol=1e-2)
 
 
 def test_what_could_not_be_written_is_not_there() -> None:
@@ -64,11 +66,11 @@ def test_what_could_not_be_written_is_not_there() -> None:
     rows, pages = cache._rows._next, cache._pages._next
     write = _Table.write
 
-    def fail(table: _Table, at: object, fields: dict[str, Tensor]) -> None:
+    def fail(table: _Table, at: object, tensors: dict[str, Tensor]) -> None:
         assert cache._entries.keys() == {"old"}  # not before the rows are written
-        if "tokens" in fields:
+        if "states" in tensors:
             raise MemoryError
-        write(table, at, fields)
+        write(table, at, tensors)
 
     for _ in range(5):
         with patch.object(_Table, "write", fail), pytest.raises(MemoryError):
@@ -82,4 +84,4 @@ def test_what_could_not_be_written_is_not_there() -> None:
     assert cache.info().bytes == 3 * before - 2 * (len("old") - len("x"))
     found = cache.states(["y", "old", "x"])
     assert found is not None
-    assert found.fields["vector"][:, 0].tolist() == [2.0, 7.0, 1.0]
+    assert found.per_text["vector"][:, 0].tolist() == [2.0, 7.0, 1.0]

@@ -14,6 +14,7 @@ import torch
 from conftest import TEXTS, write_checkpoint
 
 from ap_ranker.errors import InputError
+from ap_ranker.models.base import States
 from ap_ranker.ranking.encode import encode_corpus
 from ap_ranker.ranking.encodings import MANIFEST
 from ap_ranker.ranking.quantization import StateDtype
@@ -51,7 +52,7 @@ def rewrite(path: Path, change: Callable[[np.ndarray], Any]) -> None:
     np.save(path, change(np.load(path)), allow_pickle=False)
 
 
-@pytest.mark.parametrize("name", ["keys.npy", "offsets.npy", "tokens.npy", "tokens.scale.npy"])
+@pytest.mark.parametrize("name", ["keys.npy", "offsets.npy", "token.states.npy", "token.states.scale.npy"])
 def test_missing_and_cut_files(made: tuple[Path, Path], shard: Path, name: str) -> None:
     whole = (shard / name).read_bytes()
     for length in (0, 5, 20, len(whole) - 1):
@@ -78,14 +79,14 @@ def test_missing_and_cut_files(made: tuple[Path, Path], shard: Path, name: str) 
         ("offsets.npy", lambda offsets: np.where(np.arange(len(offsets)) == 2, offsets[1], offsets)),
         ("offsets.npy", lambda offsets: offsets.astype(float)),
         ("offsets.npy", lambda offsets: offsets[:, None]),
-        ("tokens.npy", lambda tokens: tokens[:, :-1]),
-        ("tokens.npy", lambda tokens: tokens[:-1]),
-        ("tokens.npy", lambda tokens: tokens[:, 0]),
-        ("tokens.npy", lambda tokens: tokens.astype(np.float16)),
-        ("tokens.npy", lambda tokens: tokens.astype(str)),
-        ("tokens.npy", lambda tokens: np.float32(3)),
-        ("tokens.scale.npy", lambda scale: scale[:, :0]),
-        ("tokens.scale.npy", lambda scale: scale.astype(np.float32)),
+        ("token.states.npy", lambda states: states[:, :-1]),
+        ("token.states.npy", lambda states: states[:-1]),
+        ("token.states.npy", lambda states: states[:, 0]),
+        ("token.states.npy", lambda states: states.astype(np.float16)),
+        ("token.states.npy", lambda states: states.astype(str)),
+        ("token.states.npy", lambda states: np.float32(3)),
+        ("token.states.scale.npy", lambda scale: scale[:, :0]),
+        ("token.states.scale.npy", lambda scale: scale.astype(np.float32)),
     ],
 )
 def test_foreign_arrays(made: tuple[Path, Path], shard: Path, name: str, change: Callable[[np.ndarray], Any]) -> None:
@@ -94,8 +95,8 @@ def test_foreign_arrays(made: tuple[Path, Path], shard: Path, name: str, change:
 
 
 def test_more_fields_than_the_model_has(made: tuple[Path, Path], shard: Path) -> None:
-    np.save(shard / "vector.npy", np.zeros((len(TEXTS), 3), np.float32))
-    assert "expected states of this model, tokens int8[12], tokens.scale float16[1], found" in refusal(
+    np.save(shard / "text.vector.npy", np.zeros((len(TEXTS), 3), np.float32))
+    assert "expected states of this model, token.states int8[12], token.states.scale float16[1], found" in refusal(
         made, shard.parent
     )
 
@@ -144,8 +145,7 @@ def test_states_that_a_dtype_cannot_hold_are_not_written(tmp_path: Path, monkeyp
 
     def large(ranker: Ranker, tokens: Any) -> Any:
         states = encode(ranker, tokens)
-        assert states.vector is not None
-        return type(states)(vector=states.vector + 1e6)
+        return States(states.mask, per_text={"vector": states.per_text["vector"] + 1e6})
 
     monkeypatch.setattr(Ranker, "encode_answers", large)
     with pytest.raises(InputError, match=r"expected states that float16 can hold.*--dtype float32"):

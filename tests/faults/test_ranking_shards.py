@@ -84,7 +84,10 @@ def test_two_precisions_into_one_new_folder_at_once(checkpoint: Path, tmp_path: 
     status, message = results[1 - winner]
     assert status
     assert f"expected encodings in {chosen[1 - winner]}, found {chosen[winner]}" in message
-    assert {np.load(path).dtype for path in output.glob("*/tokens.npy")} <= {np.dtype("float16"), np.dtype("int8")}
+    assert {np.load(path).dtype for path in output.glob("*/token.states.npy")} <= {
+        np.dtype("float16"),
+        np.dtype("int8"),
+    }
     assert all(Encodings.open(output, fingerprint(checkpoint)).lengths(CORPUS))
 
 

@@ -16,13 +16,10 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from ap_ranker.errors import InputError
-from ap_ranker.models import ap_transformer as module
-from ap_ranker.models.ap_transformer import (
-    AttentivePoolingTransformer,
-    TransformerEncoder,
-    find_encoder,
-    read_encoder_config,
-)
+from ap_ranker.models import pretrained, transformer_encoder
+from ap_ranker.models.ap_transformer import ATTENTION, AttentivePoolingTransformer
+from ap_ranker.models.pretrained import DEFAULT_ENCODER, find_encoder, read_encoder_config
+from ap_ranker.models.transformer_encoder import TransformerEncoder
 from ap_ranker.text.batch import TokenBatch
 
 WORDS = [f"w{number}" for number in range(60)]
@@ -46,9 +43,7 @@ def scores(model: AttentivePoolingTransformer, questions: list[list[int]], answe
 
 
 def states(encoder: TransformerEncoder, batch: TokenBatch) -> Tensor:
-    tokens = encoder(batch).tokens
-    assert tokens is not None
-    return tokens.detach()
+    return encoder(batch).per_token["states"].detach()
 
 
 def cosines(model: AttentivePoolingTransformer, questions: list[list[int]], answers: list[list[int]]) -> Tensor:
@@ -100,7 +95,7 @@ def test_attention_begins_weak_whatever_the_encoders_scale() -> None:
         with torch.no_grad():
             found = model.attention_weights(batch, batch).answers
         ratio = (found.max() / found.min()).log().item()
-        assert 0 < ratio < 2 * module.ATTENTION
+        assert 0 < ratio < 2 * ATTENTION
 
 
 # --- a frozen encoder ---
@@ -111,7 +106,7 @@ def test_a_frozen_encoder_remembers_what_it_read() -> None:
     batch, other = TokenBatch.from_lists(TOKENS[:5]), TokenBatch.from_lists([TOKENS[3], TOKENS[20], TOKENS[1]])
     plain, mixed = states(model.encoder, batch), states(model.encoder, other)
     with (
-        patch.object(module, "_multiplies_bfloat16", lambda: False),
+        patch.object(transformer_encoder, "_multiplies_bfloat16", lambda: False),
         patch.object(model.encoder.backbone, "forward", wraps=model.encoder.backbone.forward) as read,
     ):
         with model.cache_frozen_states():
@@ -140,7 +135,7 @@ def test_memory_has_an_end() -> None:
     four = [tokens for tokens in TOKENS if len(tokens) == 4][:3]
     plain = states(model.encoder, TokenBatch.from_lists(four))
     with (
-        patch.object(module, "FROZEN_CACHE_BYTES", 2 * 4 * TINY["hidden_size"] * 2 + 1),
+        patch.object(transformer_encoder, "FROZEN_CACHE_BYTES", 2 * 4 * TINY["hidden_size"] * 2 + 1),
         patch.object(model.encoder.backbone, "forward", wraps=model.encoder.backbone.forward) as read,
         model.cache_frozen_states(),
     ):
@@ -169,14 +164,14 @@ def test_texts_are_read_in_groups_of_similar_length() -> None:
     model = built(size=6).double()
     batch = TokenBatch.from_lists(TOKENS)
     with (
-        patch.object(module, "AT_ONCE", 8),
+        patch.object(transformer_encoder, "AT_ONCE", 8),
         patch.object(model.encoder.backbone, "forward", wraps=model.encoder.backbone.forward) as read,
     ):
         grouped = states(model.encoder, batch)
     widths = [call.kwargs["input_ids"].shape[1] for call in read.call_args_list]
     assert widths == sorted(widths)
     assert len(set(widths)) > 3
-    with patch.object(module, "AT_ONCE", 1000):
+    with patch.object(transformer_encoder, "AT_ONCE", 1000):
         assert torch.allclose(states(model.encoder, batch), grouped, rtol=0, atol=1e-12)
 
 
@@ -189,22 +184,21 @@ def test_words_that_are_not_heard_have_no_state(frozen: bool) -> None:
     whole = states(model.encoder, batch)
     model.train()
     torch.manual_seed(1)
-    with patch.object(module, "_multiplies_bfloat16", lambda: False):
+    with patch.object(transformer_encoder, "_multiplies_bfloat16", lambda: False):
         found = model.encode(batch)
-    assert found.tokens is not None
-    assert found.mask is not None
+    found_states = found.per_token["states"]
     assert found.mask[:, 0].all()
     assert not (found.mask & ~batch.mask).any()
     assert 0.3 < found.mask[:, 1:].sum() / batch.mask[:, 1:].sum() < 0.7
-    assert found.tokens[~found.mask].abs().sum() == 0
+    assert found_states[~found.mask].abs().sum() == 0
     if frozen:
-        assert torch.allclose(found.tokens, whole * found.mask.unsqueeze(2), rtol=0, atol=1e-12)
+        assert torch.allclose(found_states, whole * found.mask.unsqueeze(2), rtol=0, atol=1e-12)
         return
     model.eval()
     ids = torch.where(found.mask, batch.ids, 17)  # other words in the gaps change nothing
     same = states(model.encoder, TokenBatch(ids, found.mask))
-    assert torch.allclose(found.tokens, same, rtol=0, atol=1e-12)
-    assert not torch.allclose(found.tokens, whole * found.mask.unsqueeze(2), atol=1e-3)
+    assert torch.allclose(found_states, same, rtol=0, atol=1e-12)
+    assert not torch.allclose(found_states, whole * found.mask.unsqueeze(2), atol=1e-3)
 
 
 # --- pretrained weights ---
@@ -251,11 +245,11 @@ def test_no_such_encoder(name: str) -> None:
 
 def test_without_the_package_the_default_encoder_comes_from_the_hub() -> None:
     with (
-        patch.object(module, "_packaged", lambda: None),
+        patch.object(pretrained, "_packaged", lambda: None),
         patch("huggingface_hub.snapshot_download", return_value="/from/the/hub") as fetch,
     ):
-        assert find_encoder(module.DEFAULT_ENCODER) == Path("/from/the/hub")
-    assert fetch.call_args.args == (module.DEFAULT_ENCODER,)
+        assert find_encoder(DEFAULT_ENCODER) == Path("/from/the/hub")
+    assert fetch.call_args.args == (DEFAULT_ENCODER,)
     assert not any(part.endswith((".bin", ".pt", ".pkl")) for part in fetch.call_args.kwargs["allow_patterns"])
 
 
@@ -296,7 +290,7 @@ def test_minilm_ranks_as_sentence_transformers_do() -> None:
     from ap_ranker.ranking.ranker import Ranker
     from ap_ranker.training.initialize import read_encoder
 
-    folder, tokenizer, inputs = read_encoder(module.DEFAULT_ENCODER, 100)
+    folder, tokenizer, inputs = read_encoder(DEFAULT_ENCODER, 100)
     model = build_model("ap-transformer", inputs, {})
     assert isinstance(model, AttentivePoolingTransformer)
     model.load_pretrained(folder, [TokenBatch.from_lists(tokenizer.encode([text])[0]) for text in TEXTS])

@@ -15,6 +15,7 @@ from naive.case import Case
 from torch import Tensor
 
 from ap_ranker.models.base import AnswerModel, States
+from ap_ranker.models.classifier import log_odds
 from ap_ranker.models.registry import MODELS
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.batch import PAD, TokenBatch
@@ -128,6 +129,31 @@ def test_some_pairs_score_as_all_do(model: AnswerModel) -> None:
         answers = model.encode_answers(TokenBatch.from_lists(ANSWERS))
         some = model.match_pairs(questions, answers, rows, columns)
     assert torch.allclose(some, scores(model, QUESTIONS, ANSWERS)[rows, columns], rtol=0, atol=1e-12)
+
+
+def test_training_scores_are_the_scores_of_the_wanted_pairs(case: Case, model: AnswerModel) -> None:
+    wanted = torch.tensor([[1, 0, 1, 0, 0], [0, 0, 0, 0, 1], [1, 1, 1, 0, 0]], dtype=torch.bool)
+    with torch.no_grad():
+        questions = model.encode_questions(TokenBatch.from_lists(QUESTIONS))
+        answers = model.encode_answers(TokenBatch.from_lists(ANSWERS))
+        found = model.training_scores(questions, answers, wanted, case.options.get("classes", 2))[wanted]
+    if case.options.get("classes", 2) > 2:
+        found = log_odds(found)
+    assert torch.allclose(found, scores(model, QUESTIONS, ANSWERS)[wanted], rtol=0, atol=1e-12)
+
+
+def test_states_are_named_and_masked(model: AnswerModel) -> None:
+    """As `States` says: a mask whatever else there is, zero on padding, names that a file can have."""
+    with torch.no_grad():
+        states = model.encode_answers(TokenBatch.from_lists(ANSWERS))
+    assert states.mask.dtype == torch.bool
+    assert len(states.mask) == len(ANSWERS)
+    assert not any("." in name for name in [*states.per_token, *states.per_text])
+    for value in states.per_token.values():
+        assert value.shape[:2] == states.mask.shape
+        assert value.dim() == (3 if value.is_floating_point() else 2)
+        assert not value[~states.mask].any()
+    assert all(len(value) == len(ANSWERS) and value.dim() == 2 for value in states.per_text.values())
 
 
 def test_same_scores_every_time(model: AnswerModel) -> None:

@@ -54,13 +54,16 @@ def test_float32_keeps_states_as_they_are(name: str, tmp_path: Path) -> None:
     ranker = Ranker.from_pretrained(write_checkpoint(name, tmp_path / "c"), "cpu")
     with torch.no_grad():
         states = ranker.encode_answers(ranker.tokenize(ANSWERS))
-    for field, value in QuantizedStates.quantize(states, StateDtype.float32).dequantize(CPU).filled().items():
-        assert torch.equal(value, states.filled()[field]), field
+    restored = QuantizedStates.quantize(states, StateDtype.float32).dequantize(CPU)
+    assert torch.equal(restored.mask, states.mask)
+    for kept, expected in ((restored.per_token, states.per_token), (restored.per_text, states.per_text)):
+        assert kept.keys() == expected.keys()
+        assert all(torch.equal(value, expected[name]) for name, value in kept.items())
 
 
 def test_lower_dtype_takes_fewer_bytes() -> None:
-    states = States(tokens=torch.randn(3, 5, 64), mask=torch.ones(3, 5, dtype=torch.bool))
-    sizes = [sum(v.nbytes for v in QuantizedStates.quantize(states, dtype).fields.values()) for dtype in StateDtype]
+    states = States(torch.ones(3, 5, dtype=torch.bool), {"states": torch.randn(3, 5, 64)})
+    sizes = [sum(v.nbytes for v in QuantizedStates.quantize(states, dtype).tensors().values()) for dtype in StateDtype]
     assert sizes == [3 * 5 * 64 * 4, 3 * 5 * 64 * 2, 3 * 5 * (64 + 2)]
 
 
@@ -72,8 +75,9 @@ def test_a_cache_without_room_only_rounds(tmp_path: Path) -> None:
     )
     [(rows, states)], [(_, rounded)] = (list(ranker.answer_states(ANSWERS[:5])) for ranker in (plain, rounding))
     assert sorted(rows) == [0, 1, 2, 3, 4]
-    assert torch.equal(rounded.tokens, QuantizedStates.quantize(states, StateDtype.int8).dequantize(CPU).tokens)
-    assert not torch.equal(rounded.tokens, states.tokens)
+    expected = QuantizedStates.quantize(states, StateDtype.int8).dequantize(CPU)
+    assert torch.equal(rounded.per_token["states"], expected.per_token["states"])
+    assert not torch.equal(rounded.per_token["states"], states.per_token["states"])
     assert rounding.cache is not None
     assert rounding.cache.info().entries == rounding.cache.info().bytes == 0
 
@@ -100,7 +104,7 @@ def states_of(numbers: list[int]) -> QuantizedStates:
     mask = torch.arange(int(lengths.max())) < lengths.unsqueeze(1)
     values = torch.tensor(numbers, dtype=torch.float32)
     tokens = values[:, None, None].expand(-1, mask.shape[1], 2) * mask.unsqueeze(2)
-    return QuantizedStates({"tokens": tokens, "vector": values[:, None].expand(-1, 3)}, lengths)
+    return QuantizedStates(lengths, {"states": tokens}, {"vector": values[:, None].expand(-1, 3)})
 
 
 def size_of(number: int) -> int:
@@ -137,10 +141,10 @@ def test_the_least_recently_used_goes_first(steps: list[tuple[bool, list[int]]],
                 found, expected = cache.states(list(map(str, here))), states_of(here)
                 assert found is not None
                 assert torch.equal(found.lengths, expected.lengths)
-                width = expected.fields["tokens"].shape[1]
-                assert torch.equal(found.fields["tokens"][:, :width], expected.fields["tokens"])
-                assert not found.fields["tokens"][:, width:].any()
-                assert torch.equal(found.fields["vector"], expected.fields["vector"])
+                width = expected.per_token["states"].shape[1]
+                assert torch.equal(found.per_token["states"][:, :width], expected.per_token["states"])
+                assert not found.per_token["states"][:, width:].any()
+                assert torch.equal(found.per_text["vector"], expected.per_text["vector"])
     assert cache.info().bytes == sum(map(size_of, model)) <= limit
     assert cache.info().entries == len(model)
 
@@ -157,8 +161,8 @@ def test_a_full_cache_grows_no_more() -> None:
     for start in range(0, 6000, 6):
         cache.put([f"text {n}" for n in range(start, start + 6)], states_of(list(range(start, start + 6))))
     assert cache.info().entries <= cache._rows._next <= cache.info().entries + 6
-    assert cache._rows._next < len(cache._rows._fields["vector"])
-    assert cache._pages._next < len(cache._pages._fields["tokens"])
+    assert cache._rows._next < len(cache._rows._tensors["vector"])
+    assert cache._pages._next < len(cache._pages._tensors["states"])
 
 
 def test_a_cache_under_threads(checkpoint: Path) -> None:
@@ -255,10 +259,10 @@ def test_damaged_and_foreign_folders(checkpoint: Path, tmp_path: Path) -> None:
     encode_corpus(checkpoint, ANSWERS, tmp_path / "e", device="cpu")
     manifest = json.loads((tmp_path / "e" / "encodings.json").read_text())
     (tmp_path / "e" / "encodings.json").write_text(json.dumps(manifest | {"format_version": 9}))
-    with pytest.raises(InputError, match="expected format version 1, found 9"):
+    with pytest.raises(InputError, match="expected format version 2, found 9"):
         opened(tmp_path / "e")
     (tmp_path / "e" / "encodings.json").write_text(json.dumps(manifest))
-    tokens = next((tmp_path / "e").glob("*/ids.npy"))
+    tokens = next((tmp_path / "e").glob("*/token.ids.npy"))
     tokens.write_bytes(tokens.read_bytes()[:-100])
     with pytest.raises(InputError, match="a damaged shard"):
         opened(tmp_path / "e")

