@@ -1,4 +1,4 @@
-"""Training batches: questions, one right answer each, and further answers that are wrong for most of them."""
+"""Training batches: questions with one right answer each, and further answers that are wrong for most of them."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from ap_ranker.training.negatives import HardNegatives, not_wrong
 from ap_ranker.training.objectives.spec import IGNORE, NEGATIVE
 
 JUDGED_NEGATIVES = 4
-"""Of the answers judged wrong for a question, so many join each batch: they are the hardest ones there are, but all of
-them would crowd out the other questions' answers."""
+"""Maximum number of answers judged wrong for a question that join a shared batch: they are the hardest negatives there
+are, but all of them would crowd out the other questions' answers."""
 
 
 class Pairs(TorchDataset[tuple[int, int]]):
-    """The (question, right answer) pairs of a data set, as positions; what an epoch goes through.
+    """The (question, right answer) pairs of a data set, as positions; an epoch is one pass over them.
 
-    With `own_candidates` a question comes once, with its first right answer: its batch holds the others, too.
+    With `own_candidates` each question is there once, with its first right answer: its batch holds the others, too.
     """
 
     def __init__(self, dataset: Dataset, *, own_candidates: bool) -> None:
         most = 1 if own_candidates else None
-        self._pairs = [(number, row) for number, q in enumerate(dataset.questions) for row in q.positives[:most]]
+        self._pairs = [(i, row) for i, question in enumerate(dataset.questions) for row in question.positives[:most]]
 
     def __len__(self) -> int:
         return len(self._pairs)
@@ -42,27 +42,34 @@ class Pairs(TorchDataset[tuple[int, int]]):
 
 
 class LengthBuckets(Sampler[int]):
-    """A new random order of the pairs each epoch in which neighbours have texts of similar length.
+    """A new random order of the pairs for each epoch, in which the texts of a batch have similar lengths.
 
-    Every run of some batches is sorted by the answers' length, every few batches of it by the questions', and the
+    Runs of many batches are sorted by answer length, groups of a few batches within them by question length, and the
     batches are shuffled again: a batch then needs little padding. The order depends on the seed and the epoch only,
     which a resumed run relies on.
     """
 
     # Sorting longer runs saves hardly any more padding.
     MOST_BATCHES = 30
-    # A question is short, but a match costs question tokens x answer tokens: of 1, 2, 3, 5, 6, 10 and 30 batches, 5 to
-    # 10 left the least padding on InsuranceQA, a third less than 1.
+    # A question is short, but a match costs question tokens x answer tokens: of groups of 1, 2, 3, 5, 6, 10 and 30
+    # batches, those of 5 to 10 left the least padding on InsuranceQA, a third less than 1.
     BATCHES_BY_QUESTION = 6
     # With fewer different answers than this for each batch of a run, neighbours in length are mostly wordings of the
     # same answer, and a batch is left with few negatives: then nothing is sorted.
-    ANSWERS_PER_PLACE = 8
+    ANSWERS_PER_ROW = 8
 
     def __init__(self, lengths: Sequence[tuple[int, int]], n_answers: int, batch_size: int, seed: int) -> None:
-        """Take the tokens of each pair's question and answer."""
+        """Initialise the order.
+
+        Args:
+            lengths: of each pair's question and answer, in tokens.
+            n_answers: number of different answers.
+            batch_size: pairs per batch.
+            seed: of the shuffles.
+        """
         self._questions, self._answers = np.asarray(lengths).reshape(-1, 2).T
         self._batch_size = batch_size
-        batches = n_answers // (batch_size * self.ANSWERS_PER_PLACE)
+        batches = n_answers // (batch_size * self.ANSWERS_PER_ROW)
         self._run = batch_size * max(1, min(batches, self.MOST_BATCHES))
         self._seed = seed
         self._epoch = 0
@@ -86,8 +93,8 @@ class LengthBuckets(Sampler[int]):
                 batches += _parts(few, self._batch_size)
         # The short batch, if any, is the very last: elsewhere it would shift the cut between all later batches.
         last = [batches.pop()] if len(batches[-1]) < self._batch_size else []
-        for number in rng.permutation(len(batches)):
-            yield from batches[number].tolist()
+        for i in rng.permutation(len(batches)):
+            yield from batches[i].tolist()
         for batch in last:
             yield from batch.tolist()
 
@@ -99,25 +106,25 @@ def _parts(rows: np.ndarray, size: int) -> list[np.ndarray]:
 class Batches:
     """Makes a batch of tensors from B pairs.
 
-    Either all questions of a batch share all its N answers: the pairs' own, some of those judged wrong for the
-    questions, and `negatives` drawn from the whole answer set. Each question so meets at least as many random answers
-    as if it drew its own, at a B-th of the encoding. With `hard` negatives none are drawn from the whole answer set:
-    each question brings so many of its hard ones that, with those judged wrong, they are `negatives`.
+    By default all questions of a batch share all its N answers: the pairs' own, some of those judged wrong for the
+    questions, and `negatives` drawn from the whole answer set. Each question thus sees at least as many random answers
+    as if it drew its own, at 1/B of the encoding. With `hard` negatives none are drawn from the whole answer set: each
+    question adds hard ones to those judged wrong, up to `negatives`.
 
-    Or, with `own_candidates`, each question has its right answers and up to `negatives` wrong ones to itself: judged
-    ones first, then hard ones, then, for a question without judged ones, drawn ones. What the other questions brought
-    is ignored: B x N comparisons by a network would cost too much.
+    With `own_candidates`, each question has its right answers and up to `negatives` wrong ones to itself: judged ones
+    first, then hard ones, then, for a question without judged ones, drawn ones. The other questions' answers are
+    ignored: B x N comparisons by a network would cost too much.
 
-    A batch depends on its pairs, the seed and the hard negatives as they are now only, so that a resumed run sees what
-    an unbroken one would. The same pair meets new negatives each epoch, because the sampler gives it other company.
+    A batch depends only on its pairs, the seed and the current hard negatives, so that a resumed run sees the batches
+    of an unbroken one. A pair gets new negatives each epoch, because the sampler batches it with other pairs.
 
     Args:
         dataset: what to learn from.
         tokenizer: of the model.
-        negatives: how many wrong answers join, as told above.
+        negatives: number of wrong answers, as above.
         own_candidates: whether a question's candidates are its own or all of the batch.
-        seed: of what is drawn.
-        hard: of the same data set; its lists may change between batches. None by default.
+        seed: of the draws.
+        hard: hard negatives of the same data set; its lists may change between batches.
     """
 
     def __init__(
@@ -143,18 +150,18 @@ class Batches:
         self._seed = seed
 
     def lengths(self, pair: tuple[int, int]) -> tuple[int, int]:
-        """Tokens of a pair's question and of its answer."""
+        """Number of tokens of a pair's question and of its answer."""
         return len(self._questions[pair[0]]), len(self.answers[pair[1]])
 
     def __call__(self, pairs: Sequence[tuple[int, int]]) -> dict[str, Tensor]:
-        """The arguments of the model's scores and of the objective.
+        """The arguments of the model's scores and of the loss.
 
         Returns:
-            question_ids, question_mask: (B, M); answer_ids, answer_mask: (N, L); target: (B,) the place of the pair's
+            question_ids, question_mask: (B, M); answer_ids, answer_mask: (N, L); target: (B,) the column of the pair's
             answer; labels: (B, N) the class of each answer for each question, or `IGNORE`. With two classes they are
             `NEGATIVE` and `POSITIVE`.
         """
-        rng = np.random.default_rng([self._seed, *(number for pair in pairs for number in pair)])
+        rng = np.random.default_rng([self._seed, *(position for pair in pairs for position in pair)])
         if self._own_candidates:
             own = [self._candidates(question, rng) for question, _ in pairs]
             rows = [row for candidates in own for row in candidates]
@@ -166,11 +173,11 @@ class Batches:
                 rows += rng.choice(len(self.answers), self._negatives, replace=False).tolist()
             own = []
         rows = list(dict.fromkeys(rows))
-        column = {row: place for place, row in enumerate(rows)}
+        column = {row: i for i, row in enumerate(rows)}
         labels = torch.tensor([self._labels(question, rows) for question, _ in pairs])
-        for place, candidates in enumerate(own):
+        for i, candidates in enumerate(own):
             others = sorted(set(column.values()) - {column[row] for row in candidates})
-            labels[place, others] = IGNORE
+            labels[i, others] = IGNORE
         questions = TokenBatch.from_lists([self._questions[question] for question, _ in pairs])
         answers = TokenBatch.from_lists([self.answers[row] for row in rows])
         return {

@@ -21,17 +21,17 @@ from ap_ranker.training.calibration_card import calibration_block
 from ap_ranker.training.config import TrainingConfig
 
 HUB_METRICS = {"P@1": "precision", "MRR": "mrr", "MAP": "map", "nDCG@10": "ndcg"}
-"""How the hub's metadata calls the measures."""
+"""The measures' names in the hub's metadata."""
 
 
 @dataclass(frozen=True)
 class About:
-    """What the card says beside the run itself.
+    """What the card says in addition to the run itself.
 
     Attributes:
-        command: the command that started it; `None` where it was started from Python.
+        command: the command that started the run; `None` if it was started from Python.
         licence: an identifier of the hub, such as apache-2.0; `None` if not stated.
-        audit: what is wrong in the data; `None` if nobody looked.
+        audit: the faults of the data; `None` if it was not checked.
 
     Raises:
         InputError: the licence does not look like one.
@@ -54,12 +54,12 @@ class DevResults:
     """The best epoch on the dev questions, beside BM25.
 
     Attributes:
-        data: where they were read from.
+        data: where the questions were read from.
         candidates: what was ranked, in words.
         model: measure -> mean.
         bm25: the same for BM25.
         fusion: the same for both scores added; `None` if that does not help.
-        gain: whether they beat BM25.
+        gain: their difference to BM25.
     """
 
     data: str
@@ -75,9 +75,9 @@ class Speed:
     """How fast the model ranks.
 
     Attributes:
-        seconds_per_question: to encode one and match it with its encoded candidates.
-        timed: how many questions that was measured on.
-        machine: where, in words.
+        seconds_per_question: time to encode one and match it with its encoded candidates.
+        timed: number of questions measured.
+        machine: the hardware, in words.
     """
 
     seconds_per_question: float
@@ -93,14 +93,14 @@ def model_card(
     batches: Batches,
     about: About,
 ) -> str:
-    """Markdown with the front matter that the hub reads.
+    """Render the card: Markdown with the front matter that the hub reads.
 
     Args:
         config: of the run.
-        settings: all that `config.json` says of the training.
+        settings: `training` of `config.json`.
         results: on the dev questions.
-        speed: on some of them.
-        batches: know how many texts were cut.
+        speed: on the dev questions.
+        batches: of the run, for the number of truncated answers.
         about: what the run itself does not know.
     """
     spec = model_spec(config.model)
@@ -183,13 +183,13 @@ def _origin(config: TrainingConfig, settings: Mapping[str, Any]) -> str:
 def _audit(audit: Audit | None) -> str:
     if audit is None:
         return "Its files were not checked for faults, as `ap-ranker check` does."
-    found = []
+    totals = []
     for severity in Severity:
         counts = {kind: finding.count for kind, finding in audit.of(severity).items()}
         kinds = ", ".join(f"{kind} {count:,}" for kind, count in counts.items())
-        found.append(f"{sum(counts.values()):,} {severity}s" + (f" ({kinds})" if kinds else ""))
+        totals.append(f"{sum(counts.values()):,} {severity}s" + (f" ({kinds})" if kinds else ""))
     return (
-        f"A check of its files, as `ap-ranker check` does, found {', '.join(found)}; answers that are nearly the same "
+        f"A check of its files, as `ap-ranker check` does, found {', '.join(totals)}; answers that are nearly the same "
         "were not looked for."
     )
 
@@ -197,7 +197,7 @@ def _audit(audit: Audit | None) -> str:
 def _command(command: str | None) -> str:
     if command is None:
         return "Trained from Python, not by a command. All settings: `training` in `config.json`."
-    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", command)), default=0))  # no path may end the block
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", command)), default=0))  # so that no path ends the block
     return f"All settings are in `config.json`, `training`. The command:\n\n{fence}bash\n{command}\n{fence}"
 
 

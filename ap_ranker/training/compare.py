@@ -29,7 +29,7 @@ from ap_ranker.training.runs import train_or_load
 logger = logging.getLogger(__name__)
 
 MEASURE = "MRR"
-"""What the table is sorted by and the significance test compares: what chooses the epoch, too."""
+"""The measure that sorts the table, is tested for significance and chooses the epoch."""
 
 
 @dataclass(frozen=True)
@@ -60,14 +60,14 @@ class Contender:
 
     @classmethod
     def parse_all(cls, text: str) -> list[Contender]:
-        """Read several, separated by commas; `all` are all registered models, but those whose encoder is missing."""
+        """Read several, separated by commas; `all` stands for all registered models whose encoder is available."""
         if text.strip() != "all":
             return [cls.parse(name) for name in dict.fromkeys(text.split(","))]
-        return [cls.parse(name) for name in sorted(MODELS) if _can_be_had(MODELS[name])]
+        return [cls.parse(name) for name in sorted(MODELS) if _is_available(MODELS[name])]
 
 
-def _can_be_had(spec: ModelSpec) -> bool:
-    """Whether the pretrained encoder of a model, if it has one, is installed or can be fetched."""
+def _is_available(spec: ModelSpec) -> bool:
+    """Whether the pretrained encoder of a model, if it has one, is installed or can be downloaded."""
     if spec.pretrained:
         try:
             find_encoder(spec.options["encoder"].default)
@@ -85,9 +85,9 @@ class Result:
         label: as the user named it.
         measures: measure -> one value per seed.
         p_value: of the difference to BM25 in the questions' mean MRR over the seeds, Holm-corrected.
-        parameters: learnt numbers without the word vectors.
-        training_seconds: mean over the seeds.
-        seconds_per_question: to encode a question and match it with its encoded candidates; mean over the seeds.
+        parameters: number of learnt parameters without the word vectors.
+        training_seconds: duration of a run; mean over the seeds.
+        seconds_per_question: time to encode a question and match it with its encoded candidates; mean over the seeds.
     """
 
     label: str
@@ -112,9 +112,9 @@ class Comparison:
 
     Attributes:
         data: what was ranked, in words.
-        n_questions: questions with a right answer.
+        n_questions: number of questions with a right answer.
         seeds: the seeds of each contender's runs.
-        random: measure -> mean of random orders.
+        random: measure -> mean over random orders.
         bm25: measure -> mean of BM25.
         results: the best contender first.
     """
@@ -148,19 +148,19 @@ def compare(
     """Train each contender with each seed and rank the test questions.
 
     Args:
-        contenders: what to train.
-        data: to learn from.
-        dev: chooses each run's epoch.
-        test: what the table is about.
-        output: a folder for the checkpoints; those of an earlier comparison with the same settings are used again, so
-            that an interrupted comparison goes on where it was.
+        contenders: the models to train.
+        data: the questions to learn from.
+        dev: the questions that choose each run's epoch.
+        test: the questions to compare on.
+        output: a folder for the checkpoints; those of an earlier comparison with the same settings are reused, so that
+            an interrupted comparison continues where it stopped.
         config: the settings of all runs; `model`, `options` and `seed` are the contenders'.
         seeds: of the runs.
         vectors: pre-trained word vectors, for the models without a pretrained encoder.
         device: as in `train`.
         callbacks: as in `train`.
         about: as in `train`.
-        on_run: told of each finished run: contender, seed and what it reached on the test questions.
+        on_run: called after each run with the contender, the seed and its results on the test questions.
 
     Raises:
         InputError: `output` holds a run with other settings.
@@ -203,5 +203,5 @@ def compare(
 
 
 def run_folder(output: Path, contender: Contender, seed: int) -> Path:
-    """Where `compare` keeps the checkpoint of a run."""
+    """The folder in which `compare` keeps the checkpoint of a run."""
     return output / f"{contender.label.replace(':', ',')}-seed{seed}"

@@ -1,17 +1,17 @@
-"""Freed memory kept for the next step."""
+"""Keeps freed memory for the next training step."""
 
 from __future__ import annotations
 
 import ctypes
 
-_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # the numbers that glibc's malloc.h gives them
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # as defined in glibc's malloc.h
 
 
 def keep_freed_memory() -> None:
-    """Let the process keep what it frees, where the C library can.
+    """Let the process keep freed memory, where the C library can.
 
-    A training step makes and frees the same large tensors again and again. By default the largest go back to the
-    system, which clears every page when the next step asks for it: a sixth of an epoch of AP-CNN on InsuranceQA.
+    Training steps allocate and free large tensors of the same sizes. By default the largest go back to the system,
+    which clears every page when the next step allocates it: a sixth of an epoch of AP-CNN on InsuranceQA.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt

@@ -1,8 +1,8 @@
 """Wrong answers that are hard to tell from the right one, and guards that keep right answers out of them.
 
-BM25 finds answers that share a question's words; the model that is being trained then picks those that it likes best
-(as Xiong et al. 2021, ANCE, do with all answers). The harder a negative, the likelier it is a right answer that nobody
-marked (Qu et al. 2021, RocketQA), so each guard below takes out one kind of those.
+BM25 retrieves answers that share a question's words; the model in training then picks those that it scores highest (as
+Xiong et al. 2021, ANCE, do with all answers). The harder a negative, the likelier it is an unlabelled right answer (Qu
+et al. 2021, RocketQA), so each guard below removes one kind of those.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from ap_ranker.training.distributed import is_first_process
 logger = logging.getLogger(__name__)
 
 DEPTH = 100
-"""How many of BM25's best answers are looked at per question, as many as a pipeline usually ranks."""
+"""Number of BM25's best answers considered per question, as many as a pipeline usually ranks."""
 
 HARDEST = 20
-"""Of those, so many that the model likes best are drawn from: fewer would be the same ones all epoch long."""
+"""Number of those, highest-scored by the model, to draw from: fewer would be the same ones throughout an epoch."""
 
 ALIKE = 0.9
-"""From this share of common words on, two answers say the same: one word in ten is a typing error or a product name."""
+"""Share of common words from which two answers say the same: one word in ten is a typing error or a product name."""
 
 LEAD = 0.05
-"""A negative's score must lie this share below the right answer's (Moreira et al. 2024, NV-Retriever, TopK-PercPos)."""
+"""A negative must score this share below the right answer (Moreira et al. 2024, NV-Retriever, TopK-PercPos)."""
 
 QUESTIONS_AT_ONCE = 4096
-"""Questions whose states are in memory while the model picks; answers are encoded once for each so many."""
+"""Number of questions scored at once while mining: their states are in memory, and all answers are encoded anew."""
 
 
 class HardNegatives:
@@ -51,8 +51,8 @@ class HardNegatives:
     Attributes:
         rows: (Q,) arrays of answers, in BM25's order; none that a guard suspects of being right, none that was judged
             for the question (those are known already), none that shares no word with it.
-        not_wrong: (Q,) answers that may not count as wrong for the question, whoever brings them into a batch.
-        left_out: reason -> how many answers of BM25's lists were left out.
+        not_wrong: (Q,) answers that must not count as wrong for the question, however they come into a batch.
+        left_out: reason -> number of answers left out of BM25's lists.
     """
 
     def __init__(self, dataset: Dataset) -> None:
@@ -64,40 +64,43 @@ class HardNegatives:
         self.not_wrong = not_wrong(dataset)
         self.left_out: Counter[str] = Counter()
         self.rows: list[np.ndarray] = []
-        for number, question in enumerate(dataset.questions):
+        for i, question in enumerate(dataset.questions):
             rows = _best(bm25.scores(question.text), DEPTH)
             known = np.isin(rows, question.candidates) if dataset.judged and question.candidates else rows < 0
-            right = np.isin(rows, list(shared[number]))
-            copy = np.isin(rows, list(self.not_wrong[number])) & ~right
-            near = near_copies(words, rows, sorted(shared[number])) & ~right & ~copy
-            self.not_wrong[number] |= set(rows[near].tolist())
+            right = np.isin(rows, list(shared[i]))
+            copy = np.isin(rows, list(self.not_wrong[i])) & ~right
+            near = near_copies(words, rows, sorted(shared[i])) & ~right & ~copy
+            self.not_wrong[i] |= set(rows[near].tolist())
             self.rows.append(rows[~(known | right | copy | near)])
             self.left_out["right"] += int(right.sum())
             self.left_out["copies of a right one"] += int(copy.sum())
             self.left_out["near-copies of a right one"] += int(near.sum())
-        self._found = list(self.rows)
-        self._tell("BM25", self.left_out, started)
+        self._retrieved = list(self.rows)
+        self._log("BM25", self.left_out, started)
 
     def mine(self, ranker: Ranker) -> None:
-        """Keep those of BM25's answers that the model, as it is now, likes best and yet less than the right answer.
+        """Keep those of BM25's answers that the model now scores highest, but below the right answer.
 
-        The order stays BM25's: rounding, which differs between one process and several, then changes no draw.
+        The order stays BM25's, so that rounding, which differs between one process and several, changes no draw.
+
+        Args:
+            ranker: the model as it is now.
         """
         started, skipped = time.perf_counter(), 0
-        for start in range(0, len(self._found), QUESTIONS_AT_ONCE):
+        for start in range(0, len(self._retrieved), QUESTIONS_AT_ONCE):
             questions = self._dataset.questions[start : start + QUESTIONS_AT_ONCE]
-            found = self._found[start : start + QUESTIONS_AT_ONCE]
-            candidates = [[*q.positives, *rows.tolist()] for q, rows in zip(questions, found, strict=True)]
+            retrieved = self._retrieved[start : start + QUESTIONS_AT_ONCE]
+            candidates = [[*q.positives, *rows.tolist()] for q, rows in zip(questions, retrieved, strict=True)]
             scores = score_candidates(ranker, self._dataset, questions, candidates).by_question
-            for number, (question, rows, values) in enumerate(zip(questions, found, scores, strict=True), start):
+            for i, (question, rows, values) in enumerate(zip(questions, retrieved, scores, strict=True), start):
                 right, others = np.split(values, [len(question.positives)])
                 trusted = np.flatnonzero(~like_right(others, right.max()))
                 hardest = trusted[np.argsort(-others[trusted], kind="stable")[:HARDEST]]
-                self.rows[number] = rows[np.sort(hardest)]
+                self.rows[i] = rows[np.sort(hardest)]
                 skipped += len(rows) - len(trusted)
-        self._tell("the model", {"scored like a right one": skipped}, started)
+        self._log("the model", {"scored like a right one": skipped}, started)
 
-    def _tell(self, source: str, left_out: dict[str, int], started: float) -> None:
+    def _log(self, source: str, left_out: dict[str, int], started: float) -> None:
         if is_first_process():
             sizes = [len(rows) for rows in self.rows]
             logger.info(
@@ -112,9 +115,9 @@ class HardNegatives:
 
 
 class MineEachEpoch(TrainerCallback):
-    """Lets the model choose its negatives anew before each epoch but the first, when it knows nothing yet.
+    """Mines the negatives anew before each epoch but the first, when the model knows nothing yet.
 
-    A run resumed after an epoch has that epoch's weights, so it chooses what an unbroken run would.
+    A run resumed after an epoch has that epoch's weights, so it mines what an unbroken run would.
     """
 
     def __init__(self, hard: HardNegatives, ranker: Ranker) -> None:
@@ -131,7 +134,7 @@ class MineEachEpoch(TrainerCallback):
 
 
 def right_answers(questions: Sequence[Question]) -> list[frozenset[int]]:
-    """(Q,) the right answers of each question and of those with the same text, whatever its case and spaces."""
+    """(Q,) the right answers of each question and of those with the same text, ignoring case and white space."""
     together: dict[str, set[int]] = defaultdict(set)
     for question in questions:
         together[_plain(question.text)].update(question.positives)
@@ -140,7 +143,7 @@ def right_answers(questions: Sequence[Question]) -> list[frozenset[int]]:
 
 
 def with_copies(groups: Iterable[frozenset[int]], answers: Sequence[Answer]) -> list[frozenset[int]]:
-    """Each group of answers, and all that have the text of one of them, whatever its case and spaces."""
+    """Each group of answers and all answers with the text of one of them, ignoring case and white space."""
     plain = [_plain(answer.text) for answer in answers]
     same: dict[str, list[int]] = defaultdict(list)
     for row, text in enumerate(plain):
@@ -149,12 +152,12 @@ def with_copies(groups: Iterable[frozenset[int]], answers: Sequence[Answer]) -> 
 
 
 def not_wrong(dataset: Dataset) -> list[frozenset[int]]:
-    """(Q,) the answers that may not count as wrong for each question: the right ones, also of its twins, and copies."""
+    """(Q,) answers that must not count as wrong for each question: right ones, also of equal questions, and copies."""
     return with_copies(right_answers(dataset.questions), dataset.answers)
 
 
 def word_sets(texts: Iterable[str]) -> csr_matrix:
-    """(N, words) 1 where a text has a word."""
+    """(N, words) sparse, 1 where a text has a word."""
     vocabulary: dict[str, int] = {}
     sets = [{vocabulary.setdefault(word, len(vocabulary)) for word in split_words(text)} for text in texts]
     columns = [word for words in sets for word in words]
@@ -165,10 +168,10 @@ def word_sets(texts: Iterable[str]) -> csr_matrix:
 def near_copies(words: csr_matrix, rows: np.ndarray, right: Sequence[int]) -> np.ndarray:
     """(R,) whether an answer of `rows` has `ALIKE` of its words in common with one of `right`.
 
-    The share is Jaccard's: words that both have, of the words that one of them has.
+    The share is the Jaccard index: words that both have, of the words that either has.
 
     Args:
-        words: of all answers, as `word_sets` gives them.
+        words: of all answers, from `word_sets`.
         rows: (R,) answers.
         right: other answers.
     """
@@ -180,7 +183,7 @@ def near_copies(words: csr_matrix, rows: np.ndarray, right: Sequence[int]) -> np
 
 
 def like_right(scores: np.ndarray, right: float) -> np.ndarray:
-    """(R,) whether a score is too near the right answer's, or above it, for a negative.
+    """(R,) whether a score is too close to the right answer's, or above it, for a negative.
 
     95 % of the right answer's score, as in the paper, would be no lower than itself where scores are negative
     (cosines, log-odds); 5 % of its size below it is the same for positive ones and holds for all.
@@ -194,7 +197,7 @@ def _plain(text: str) -> str:
 
 
 def _best(scores: np.ndarray, most: int) -> np.ndarray:
-    """The positions of at most so many positive scores, best first, equal ones in order; only these few are sorted."""
+    """Positions of the `most` highest positive scores, best first, ties in order; only these few are sorted."""
     rows = np.flatnonzero(scores > 0)
     if len(rows) > most:
         rows = rows[scores[rows] >= np.partition(scores[rows], -most)[-most]]

@@ -1,4 +1,4 @@
-"""A training run, or what an earlier, equal one left: so that work on many runs goes on where it was interrupted."""
+"""Trains, or loads the checkpoint of an equal earlier run, so that a series of runs continues after an interruption."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def train_or_load(
     callbacks: tuple[TrainerCallback, ...] = (),
     about: About = About(),  # noqa: B008
 ) -> Ranker:
-    """The ranker of the finished run in `folder`, or else of a new one that is written there.
+    """Load the ranker of the finished run in `folder`, or else train one and write it there.
 
     Args:
-        data: to learn from.
-        dev: chooses the epoch.
-        folder: of the checkpoint.
+        data: the questions to learn from.
+        dev: the questions that choose the epoch.
+        folder: the checkpoint folder.
         config: all settings.
         vectors: pre-trained word vectors, for a model without a pretrained encoder.
         device: as in `train`.

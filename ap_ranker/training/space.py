@@ -1,4 +1,4 @@
-"""What `ap-ranker tune` may try: the values of each setting, read from a YAML file and checked before any training."""
+"""The search space of `ap-ranker tune`: the values of each setting, read from a YAML file and validated up front."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ap_ranker.models.registry import complete_options, model_spec
 from ap_ranker.training.config import TrainingConfig, read_settings
 
 OPTION = "options."
-"""What a model's own option begins with in a space."""
+"""Prefix of a model's own options in a space."""
 
 FIXED = {
     "options": f"the options one by one, as {OPTION}NAME",
@@ -23,24 +23,24 @@ FIXED = {
     "dev_share": "no dev_share: every trial is measured on the same dev questions",
     "dev_questions": "no dev_questions: every trial is measured on the same dev questions",
 }
-"""Settings that are not searched over, and what is expected instead."""
+"""Settings that cannot be searched, and what is expected instead."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """One of these values, none nearer to another than to a third."""
+    """One of these values, without an order."""
 
     values: tuple[str | int | float | bool | None, ...]
 
 
 @dataclass(frozen=True)
 class Range:
-    """A number from `low` to `high`, both possible; integers if both are.
+    """A number from `low` to `high`, both included; an integer if both are.
 
     Attributes:
         low: the smallest.
-        high: the largest; with `step`, the last one that whole steps reach.
-        log: 1 to 10 is as likely as 10 to 100.
+        high: the largest; with `step`, the last one reached in whole steps.
+        log: sampled on a logarithmic scale: 1 to 10 is as likely as 10 to 100.
         step: only `low`, `low + step`, and so on.
     """
 
@@ -58,8 +58,8 @@ def read_space(path: Path, base: TrainingConfig) -> Space:
     """Read a space: lines `setting: [choice, choice]` or `setting: {low: 1, high: 9, log: true, step: 2}`.
 
     Args:
-        path: the YAML file; `log` and `step` may be left out.
-        base: the settings that every trial begins with.
+        path: the YAML file; `log` and `step` are optional.
+        base: the settings that every trial starts from.
 
     Raises:
         InputError: an unknown setting, or one that no trial may change; no choice; an empty or impossible range; a
@@ -72,7 +72,7 @@ def read_space(path: Path, base: TrainingConfig) -> Space:
     if isinstance(entries.get("model"), list):
         models = [str(name) for name in entries["model"]] or models
     space = {}
-    for name, entry in sorted(entries.items(), key=lambda item: item[0] != "model"):  # a wrong model is told first
+    for name, entry in sorted(entries.items(), key=lambda item: item[0] != "model"):  # a wrong model is reported first
         where = f"{path}, {name}"
         if name in FIXED:
             raise InputError(f"{where}: expected {FIXED[name]}.")
@@ -83,7 +83,7 @@ def read_space(path: Path, base: TrainingConfig) -> Space:
 
 
 def configure(base: TrainingConfig, values: Mapping[str, Any]) -> TrainingConfig:
-    """The base settings with a trial's on top; options that the trial's model lacks are left out."""
+    """The base settings, overridden by a trial's; options that the trial's model lacks are left out."""
     given = {name: value for name, value in values.items() if not name.startswith(OPTION)}
     known = model_spec(given.get("model", base.model)).options
     own = {name.removeprefix(OPTION): value for name, value in values.items() if name.startswith(OPTION)}
@@ -92,7 +92,7 @@ def configure(base: TrainingConfig, values: Mapping[str, Any]) -> TrainingConfig
 
 
 def _owners(name: str, models: Sequence[str], where: str) -> list[str]:
-    """The models that have the setting: an attribute of `TrainingConfig` belongs to all."""
+    """The models that have the setting; all have the attributes of `TrainingConfig`."""
     if not name.startswith(OPTION):
         if name not in (known := [f.name for f in fields(TrainingConfig) if f.name not in FIXED]):
             raise InputError(f"{where}: expected {OPTION}NAME or one of {', '.join(known)}; found {name!r}.")
@@ -108,7 +108,7 @@ def _owners(name: str, models: Sequence[str], where: str) -> list[str]:
 
 
 def _kind(name: str, owners: Iterable[str]) -> type[int] | type[float] | None:
-    """The kind of a number that a setting is, or `None` if it is none."""
+    """The numeric type of a setting, or `None` if it is not numeric."""
     if not name.startswith(OPTION):
         types = {str(f.type).removesuffix(" | None") for f in fields(TrainingConfig) if f.name == name}
     else:
@@ -154,7 +154,7 @@ def _range(entry: Any, kind: type[int] | type[float] | None, where: str) -> Rang
     step = _number(entry, "step", kind, where)
     if not 0 < step <= high - low:
         raise InputError(f"{where}: expected step above 0 and at most high - low, found {step}.")
-    first, last, by = (Decimal(str(number)) for number in (low, high, step))
+    first, last, by = (Decimal(str(value)) for value in (low, high, step))
     return Range(low, kind(first + (last - first) // by * by), step=step)
 
 
@@ -167,7 +167,7 @@ def _number(entry: Mapping[str, Any], name: str, kind: type[int] | type[float], 
 
 
 def _try(name: str, setting: Choice | Range, owners: Iterable[str], base: TrainingConfig, where: str) -> None:
-    """Refuse what training would refuse, for each model that has the setting; of a range, its ends stand for all."""
+    """Refuse what training would refuse, for each model that has the setting; of a range, both ends are tried."""
     for value in setting.values if isinstance(setting, Choice) else (setting.low, setting.high):
         try:
             if name.startswith(OPTION):
@@ -180,9 +180,9 @@ def _try(name: str, setting: Choice | Range, owners: Iterable[str], base: Traini
 
 
 def _hint(value: Any) -> str:
-    """Why a number is refused that looks like one."""
+    """Explains why YAML reads a value that looks like a number as a word."""
     try:
-        number = isinstance(value, str) and "e" in value.lower() and math.isfinite(float(value))
+        looks_numeric = isinstance(value, str) and "e" in value.lower() and math.isfinite(float(value))
     except ValueError:
-        number = False
-    return f" To YAML, {value} is a word: write it with a point, as in 1.0e-4." if number else ""
+        looks_numeric = False
+    return f" To YAML, {value} is a word: write it with a point, as in 1.0e-4." if looks_numeric else ""

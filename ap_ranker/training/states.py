@@ -1,4 +1,4 @@
-"""The states of an unfinished run, to go on from: each is there whole or not at all, and one process writes them."""
+"""The saved states of an unfinished run, to resume from: each is written atomically, by one process."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ap_ranker.training.distributed import is_first_process, wait_for_all
 logger = logging.getLogger(__name__)
 
 SECONDS = "eval_training_seconds"
-"""Kept in the Trainer's history after each epoch, so that a resumed run knows how long it took in all."""
+"""Entry in the Trainer's history after each epoch, so that a resumed run knows its total duration."""
 
 DOING = "training"
 
@@ -31,7 +31,7 @@ class States:
 
     Attributes:
         folder: `<output>.training`.
-        half: where the Trainer writes a state that is not whole yet.
+        half: where the Trainer writes a state that is not complete yet.
     """
 
     def __init__(self, output: Path) -> None:
@@ -40,14 +40,14 @@ class States:
 
     @property
     def last(self) -> Path | None:
-        """The newest state that a run can go on from: whole, and beside the best one before it."""
+        """The newest state to resume from: complete, and with the best one before it."""
         return next((path for path in self._newest_first() if self._is_whole(path)), None)
 
     def check_free(self) -> None:
-        """Make sure that no process is training, as far as that can be known.
+        """Check that no other process is training, as far as that can be known.
 
         Raises:
-            InputError: one is.
+            InputError: another process is training.
         """
         if self.folder.is_dir():
             with kept_alone(self.folder, DOING):
@@ -59,10 +59,10 @@ class States:
 
     @contextmanager
     def held(self, *, resume: bool) -> Iterator[Path | None]:
-        """Keep the folder to this run, and remove what it does not go on from; gives the state that it goes on from.
+        """Lock the folder for this run, and remove what it does not resume from; yields the state that it resumes from.
 
         Args:
-            resume: go on from the last state, if there is one; otherwise begin anew.
+            resume: resume from the last state, if there is one; otherwise start over.
 
         Raises:
             InputError: another process is training, or there is nothing to resume.
@@ -93,10 +93,10 @@ class States:
 
     @contextmanager
     def saving(self, step: int) -> Iterator[None]:
-        """Within, the Trainer writes a state into `half`. All processes enter; the state is there when they leave.
+        """Inside, the Trainer writes a state into `half`; on exit the state is complete. All processes must enter.
 
         Raises:
-            WriteError: it cannot be written.
+            WriteError: the state cannot be written.
         """
         with writing(self.of_step(step)):
             try:
@@ -116,8 +116,8 @@ class States:
                 _remove(path)
 
     def remove(self) -> None:
-        """Forget the run."""
-        for path in self._newest_first():  # whichever are left, if this is interrupted, a run can go on from
+        """Remove all states, and the folder."""
+        for path in self._newest_first():  # if this is interrupted, a run can resume from those that are left
             _remove(path)
         shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -133,14 +133,14 @@ class States:
 
 
 def seconds_so_far(state: Path) -> float:
-    """How long the run had been trained when it saved this state."""
+    """Duration of the run up to this state, in seconds."""
     return max((entry[SECONDS] for entry in _read(state)["log_history"] if SECONDS in entry), default=0.0)
 
 
 def _read(state: Path) -> dict[str, Any]:
-    """What the Trainer notes beside the numbers, after them."""
-    noted: dict[str, Any] = json.loads((state / "trainer_state.json").read_text(encoding="utf-8"))
-    return noted
+    """The Trainer's own state, which it writes last."""
+    trainer_state: dict[str, Any] = json.loads((state / "trainer_state.json").read_text(encoding="utf-8"))
+    return trainer_state
 
 
 def _step(state: Path) -> int:
@@ -148,7 +148,7 @@ def _step(state: Path) -> int:
 
 
 def _remove(state: Path) -> None:
-    """So that at no moment a part of it passes for a state."""
+    """Rename it first, so that a partly removed folder never passes for a state."""
     gone = state.with_name(f".{state.name}")
     state.rename(gone)
     shutil.rmtree(gone, ignore_errors=True)

@@ -40,18 +40,18 @@ from ap_ranker.training.states import States, seconds_so_far
 from ap_ranker.training.trainer import AnswerTrainer, Scorer, training_arguments
 
 Progress = Callable[[str, int, int], None]
-"""Told what is being done, and how many texts of how many are."""
+"""Called with the task in words, the number of texts done and their total."""
 
 
 @dataclass(frozen=True)
 class TrainingResult:
-    """What a run leaves besides its checkpoint folder.
+    """What a run returns in addition to its checkpoint folder.
 
     Attributes:
         ranker: the best model, ready to rank.
-        dev: how good it is on the dev questions, beside BM25.
-        best_epoch: when it was reached.
-        seconds: how long all of it took, from reading the words to the dev questions' measures.
+        dev: its results on the dev questions, beside BM25's.
+        best_epoch: the epoch of its weights; 0 if nothing was learnt.
+        seconds: duration of the run, from building the vocabulary to evaluating the dev questions.
     """
 
     ranker: Ranker
@@ -76,20 +76,20 @@ def train(
     """Train a model and write its checkpoint folder.
 
     Args:
-        data: the questions to learn from; its answers are also where negatives are drawn.
+        data: the questions to learn from, and the answers that negatives are drawn from.
         dev: the questions that choose the best epoch.
-        output: the checkpoint folder; until the run is complete, its state is kept beside it in `<output>.training`.
+        output: the checkpoint folder; until the run is complete, its state is kept in `<output>.training`.
         config: all settings.
         vectors: pre-trained word vectors.
         device: `auto`, `cpu`, `cuda:0`; `None` as `auto`.
-        resume: go on from `<output>.training`.
-        callbacks: told of the run's events, as `transformers` defines them.
-        about: what the checkpoint's card says beside the run itself.
-        on_progress: told of what takes long beside the epochs.
+        resume: continue from `<output>.training`.
+        callbacks: of the `transformers` Trainer.
+        about: what the model card says in addition to the run itself.
+        on_progress: called during slow steps other than epochs.
 
     Raises:
-        InputError: nothing to learn from, or nothing to resume; another process is training for the same output.
-        WriteError: the disk is full, or the output's folder cannot be written.
+        InputError: nothing to learn from or to resume, or another process is training for the same output.
+        WriteError: the disk is full, or the output folder is not writable.
     """
     states = States(output)
     with states.held(resume=resume) as last:
@@ -138,9 +138,9 @@ def train(
                 model.fit(_judged_candidates(ranker, sample_questions(data, config.dev_questions, config.seed)))
             if scores is None:
                 scores = _scores(dev_set, ranker, on_progress)
-        found = scores.by_question
-        each, bm25, weight = dev_set.measures_each(found), dev_set.bm25_each, dev_set.bm25_weight(found)
-        fused = dev_set.fused_each(found, weight)
+        by_question = scores.by_question
+        each, bm25, weight = dev_set.measures_each(by_question), dev_set.bm25_each, dev_set.bm25_weight(by_question)
+        fused = dev_set.fused_each(by_question, weight)
         results = DevResults(
             data=dev.name,
             candidates=dev_set.candidates,
@@ -190,7 +190,7 @@ def _scores(dev: EvaluationSet, ranker: Ranker, on_progress: Progress) -> Candid
 
 
 def _machine(device: torch.device) -> str:
-    """What computes, in words."""
+    """The hardware in words."""
     if device.type != "cpu":
         return device.type
     threads = torch.get_num_threads()
@@ -219,11 +219,11 @@ def _learn(
     callbacks: tuple[TrainerCallback, ...],
     on_progress: Progress,
 ) -> tuple[int, CandidateScores | None]:
-    """Train by gradient; the Trainer of transformers steps, saves, resumes and uses several devices if there are any.
+    """Train by gradient with the Trainer of transformers, which steps, saves, resumes and uses several devices.
 
     Returns:
         The best epoch, whose weights the model has now, 0 if nothing was learnt; and its scores of the dev questions,
-        `None` if they are not known, because the epoch was before an interruption or nothing was trained.
+        `None` if they are unknown, because the epoch was before an interruption or nothing was trained.
     """
     if config.epochs == 0:
         return 0, None
@@ -250,7 +250,7 @@ def _learn(
     with _quiet():
         if not model_spec(config.model).pretrained:
             trainer.train(resume_from_checkpoint=state)
-        else:  # it knows something before it has learnt anything, and must not end up worse
+        else:  # it is of use untrained, and must not end up worse
             untrained = {name: value.clone() for name, value in model.state_dict().items()}
             scores = _scores(dev, ranker, on_progress)
             measure = dev.measures(scores.by_question)["MRR"]
@@ -264,7 +264,7 @@ def _learn(
 
 @contextlib.contextmanager
 def _quiet() -> Any:
-    """Without the library's own remarks, which speak of its own model classes."""
+    """Silence the library's log, which is about its own model classes."""
     library = logging.getLogger("transformers")
     before = library.level
     library.setLevel(logging.ERROR)

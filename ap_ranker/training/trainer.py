@@ -1,4 +1,4 @@
-"""The Trainer of transformers with our batches, our objectives and our judgement of an epoch."""
+"""The Trainer of transformers with our batches, objectives and evaluation of an epoch."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Scorer(nn.Module):
 
 
 class _SameBatches(DataLoader[Any]):
-    """Gives every process the same batches, which share them out themselves."""
+    """Gives every process the same batches; each process takes its own share of them."""
 
     def set_epoch(self, epoch: int) -> None:
         """Called by the Trainer before each epoch."""
@@ -57,11 +57,11 @@ class _SameBatches(DataLoader[Any]):
 
 
 class AnswerTrainer(Trainer):
-    """Steps on our objectives, and judges an epoch by the dev questions' ranking.
+    """Optimises our objectives, and evaluates each epoch by the ranking of the dev questions.
 
     Attributes:
-        scores: step -> what `EvaluationSet.timed_scores` found then, of the best epoch and of the last one; only of
-            those that this process has trained.
+        scores: step -> result of `EvaluationSet.timed_scores`, for the best and the last epoch, unless they were before
+            an interruption.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class AnswerTrainer(Trainer):
         settings: dict[str, Any] = {"lr": rate, "weight_decay": self.recipe.weight_decay}
         if self.recipe.optimizer == "adadelta":
             self.optimizer = torch.optim.Adadelta(parameters, **settings)
-        else:  # a fused step goes over the word vectors, most of all numbers, once instead of several times
+        else:  # a fused step passes once over the word vectors, the bulk of the weights
             kind = {"adam": torch.optim.Adam, "sgd": torch.optim.SGD}[self.recipe.optimizer]
             self.optimizer = kind(parameters, fused=True, **settings)
         return self.optimizer
@@ -135,9 +135,9 @@ class AnswerTrainer(Trainer):
 
     def evaluate(self, *args: Any, metric_key_prefix: str = "eval", **kwargs: Any) -> dict[str, float]:
         scores = self.dev.timed_scores(self.ranker)
-        found = self.dev.measures(scores.by_question)
-        measures = {f"{metric_key_prefix}_{name}": value for name, value in found.items()}
-        best = self.state.best_global_step  # whether it is this one now, the Trainer decides after this call
+        means = self.dev.measures(scores.by_question)
+        measures = {f"{metric_key_prefix}_{name}": value for name, value in means.items()}
+        best = self.state.best_global_step  # before this epoch: the Trainer updates it after this call
         self.scores = {step: each for step, each in self.scores.items() if step == best}
         self.scores[self.state.global_step] = scores
         measures[SECONDS] = time.perf_counter() - self.started
@@ -149,7 +149,7 @@ class AnswerTrainer(Trainer):
         return str(self.states.half)
 
     def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
-        """As the Trainer does, but whole or not at all, and older states go only when the new one is there."""
+        """As the Trainer does, but atomically, and older states are removed only after the new one is complete."""
         step = self.state.global_step
         with self.states.saving(step):
             super()._save_checkpoint(model, trial)
@@ -157,7 +157,7 @@ class AnswerTrainer(Trainer):
 
 
 class _BestState(TrainerCallback):
-    """Tells the Trainer where the best state is: no longer where it wrote it."""
+    """Tells the Trainer where the best state is, as it has been moved since it was written."""
 
     def __init__(self, states: States) -> None:
         self._states = states
@@ -166,7 +166,7 @@ class _BestState(TrainerCallback):
         if state.best_global_step:
             state.best_model_checkpoint = str(self._states.of_step(state.best_global_step))
 
-    on_train_begin = on_save  # of a resumed run, which may even have been moved
+    on_train_begin = on_save  # for a resumed run, whose folder may have been moved
 
 
 def training_arguments(
@@ -178,7 +178,7 @@ def training_arguments(
         per_device_train_batch_size=recipe.batch_size,
         learning_rate=recipe.learning_rate,
         lr_scheduler_type="linear" if recipe.schedule == "linear" else "constant",
-        max_grad_norm=5.0,  # biLSTMs explode now and then
+        max_grad_norm=5.0,  # the gradients of biLSTMs explode now and then
         eval_strategy="epoch",
         save_strategy="epoch",
         logging_strategy="epoch",

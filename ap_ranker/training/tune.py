@@ -1,7 +1,7 @@
-"""A search for better settings: many runs on the same data, each with settings that the earlier ones make likely.
+"""Hyper-parameter search: many runs on the same data, each with settings that the earlier ones suggest.
 
 Akiba et al., Optuna, KDD 2019. Its tree-structured Parzen estimator (Bergstra et al., NeurIPS 2011) proposes settings,
-its median rule ends runs that fall behind.
+its median rule prunes runs that fall behind.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ except ImportError as missing:
     raise InputError('A search for settings needs an extra: pip install "ap-ranker[tune]"') from missing
 
 LOG, SEARCH, BEST, CHECKPOINT = "trials.log", "search.json", "best.yaml", "checkpoint"
-"""What a search leaves in its folder: all trials, what was searched, the best settings, their checkpoint."""
+"""The files of a search: all trials, the search itself, the best settings, their checkpoint."""
 
 MEASURE = "MRR"
-"""What the search raises, on the dev questions: what chooses a run's epoch, too."""
+"""The measure to maximise on the dev questions; it also chooses a run's epoch."""
 
 BEFORE_PRUNING = {"n_startup_trials": 5, "n_warmup_steps": 3}
-"""No run is ended before five have shown what is usual, nor in its first epochs, in which slow learners lag behind."""
+"""No run is pruned before five have set the standard, nor in its first epochs, in which slow learners lag behind."""
 
 FOR_IMPORTANCE = 5
-"""Complete trials; with fewer, the importance of a setting is mere noise."""
+"""Minimum number of complete trials; with fewer, the importance of a setting is mere noise."""
 
 
 @dataclass(frozen=True)
@@ -62,12 +62,12 @@ class Trial:
     """One run of the search.
 
     Attributes:
-        number: from 1; a number is left out where a run was interrupted.
-        state: `complete`; `pruned`, ended early as it fell behind; `failed`, as training refused its settings.
+        number: from 1; numbers of interrupted runs are missing.
+        state: `complete`; `pruned`, stopped early as it fell behind; `failed`, as training refused its settings.
         mrr: of its best epoch on the dev questions; `None` if it failed before the first one ended.
         values: setting -> the value tried.
-        epochs: how many it was measured after.
-        seconds: how long it took.
+        epochs: number of epochs evaluated.
+        seconds: duration.
         error: why it failed.
     """
 
@@ -85,11 +85,11 @@ class Search:
     """The result.
 
     Attributes:
-        trials: in the order in which they ran, those of earlier sittings included.
+        trials: in the order in which they ran, those before an interruption included.
         best: the one whose checkpoint is kept.
         bm25: measure -> mean of BM25 on the same dev questions.
-        importance: setting -> its share, together 1, the largest first (PED-ANOVA, Watanabe et al., IJCAI 2023); empty
-            where fewer than five trials are complete, or where there is one setting only.
+        importance: setting -> its share of 1, the largest first (PED-ANOVA, Watanabe et al., IJCAI 2023); empty if
+            fewer than five trials are complete, or if there is only one setting.
     """
 
     trials: list[Trial]
@@ -114,16 +114,16 @@ def tune(
     """Search for the settings with the best MRR on the dev questions; one process at a time.
 
     Args:
-        data: to learn from.
-        dev: what every trial is measured on.
-        space: what may be tried, from `read_space`.
-        output: a folder for the search. One that holds the same search goes on where it was.
-        base: the settings of all trials beside those of `space`.
-        trials: so many in all, with those of earlier sittings, without interrupted ones.
+        data: the questions to learn from.
+        dev: the questions that every trial is evaluated on.
+        space: the values to try, from `read_space`.
+        output: the folder of the search. An earlier search in it, if it is the same, is continued.
+        base: the settings of all trials that `space` does not set.
+        trials: total number of trials, including those before an interruption, but not interrupted ones.
         vectors: pre-trained word vectors.
         device: as in `train`.
         about: as in `train`.
-        on_trial: told of each finished trial, and whether it is the best so far.
+        on_trial: called with each finished trial, and whether it is the best so far.
 
     Raises:
         InputError: the folder holds something else; nothing to learn from; no trial succeeded.
@@ -144,7 +144,7 @@ def tune(
             _keep_best(study, output, base)
             done = study.get_trials()[-1]
             on_trial(_trial(done), _best(study) == done)
-        finished, best = [_trial(found) for found in _finished(study)], _best(study)
+        finished, best = [_trial(frozen) for frozen in _finished(study)], _best(study)
         if best is None:
             raise InputError(
                 f"{output}: expected at least one of {len(finished)} trials to succeed, found none; the last one: "
@@ -164,7 +164,7 @@ def _run(
     device: str | None,
     about: About,
 ) -> None:
-    """Train with settings that the study proposes, and tell it what came of them."""
+    """Train with settings that the study proposes, and report the result to it."""
     trial = study.ask()
     config = configure(base, _draw(trial, space, base))
     watch = _Watch(trial)
@@ -186,7 +186,7 @@ def _run(
 def _seed(seed: int, trial: int) -> int:
     """The sampler's seed for a trial: it depends on the trials before, not on where the search was interrupted.
 
-    Mixed, not added: seed 2 would else repeat the draws of seed 1, one trial later.
+    Mixed, not added: otherwise seed 2 would repeat the draws of seed 1, one trial later.
     """
     return int(np.random.SeedSequence([seed, trial]).generate_state(1)[0])
 
@@ -210,7 +210,7 @@ def _suggest(trial: optuna.Trial, name: str, setting: Choice | Range) -> Any:
 
 
 class _Watch(TrainerCallback):
-    """Tells the trial of each epoch, and ends a run that has fallen behind."""
+    """Reports each epoch to the trial, and stops a run that has fallen behind."""
 
     def __init__(self, trial: optuna.Trial) -> None:
         self.trial, self.pruned = trial, False
@@ -230,22 +230,22 @@ class _Watch(TrainerCallback):
 
 
 def _claim(output: Path, search: Mapping[str, Any]) -> None:
-    """Note in the folder what is searched, or make sure that it is what an earlier sitting noted there."""
-    wanted = json.loads(json.dumps(search, default=asdict))
+    """Record the search in its folder, or check that the search recorded there is the same."""
+    current = json.loads(json.dumps(search, default=asdict))
     path = output / SEARCH
     if not path.is_file():
         if output.exists() and not (output.is_dir() and not any(output.iterdir())):
             raise InputError(f"{output}: expected a new folder or one of an earlier search, found something else.")
         make_folder(output)
-        write_text_atomically(path, json.dumps(wanted, indent=2, ensure_ascii=False) + "\n")
+        write_text_atomically(path, json.dumps(current, indent=2, ensure_ascii=False) + "\n")
         return
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        recorded = json.loads(path.read_text(encoding="utf-8"))
         different = [
             f"{part} {name}"
-            for part, entries in wanted.items()
-            for name in sorted(entries.keys() | found[part].keys())
-            if entries.get(name) != found[part].get(name)
+            for part, entries in current.items()
+            for name in sorted(entries.keys() | recorded[part].keys())
+            if entries.get(name) != recorded[part].get(name)
         ]
     except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
         raise InputError(f"{path}: expected what an earlier search noted there, found something else.") from error
@@ -257,7 +257,7 @@ def _claim(output: Path, search: Mapping[str, Any]) -> None:
 
 
 def _digest(part: Dataset | WordVectors | None) -> str | None:
-    """Tells one data set from another, wherever they are stored."""
+    """Identifies a data set by its content."""
     if part is None:
         return None
     if isinstance(part, Dataset):
@@ -268,8 +268,10 @@ def _digest(part: Dataset | WordVectors | None) -> str | None:
 
 
 def _open(log: Path) -> optuna.Study:
-    """The study with the trials of the log; those under way when an earlier sitting was interrupted have failed."""
-    log.with_name(f"{log.name}.lock").unlink(missing_ok=True)  # a killed sitting's, which optuna waits 30 seconds for
+    """The study with the trials of the log; a trial that was running at an interruption counts as failed."""
+    log.with_name(f"{log.name}.lock").unlink(
+        missing_ok=True
+    )  # left by a killed process; optuna would wait 30 seconds for it
     if log.exists() and (text := log.read_bytes()) and not text.endswith(b"\n"):
         write_text_atomically(log, text[: text.rfind(b"\n") + 1].decode())  # the interruption cut the last line short
     try:
@@ -288,7 +290,7 @@ def _open(log: Path) -> optuna.Study:
 
 
 def _finished(study: optuna.Study) -> list[FrozenTrial]:
-    """All but interrupted trials: of a failed one the reason is known."""
+    """All trials but interrupted ones, which have failed without an error."""
     return [t for t in study.get_trials() if t.state.is_finished() and (t.state != TrialState.FAIL or _error(t))]
 
 
@@ -302,28 +304,28 @@ def _best(study: optuna.Study) -> FrozenTrial | None:
     return max(complete, key=lambda trial: trial.value or 0.0, default=None)
 
 
-def _trial(found: FrozenTrial) -> Trial:
-    reached = found.intermediate_values
+def _trial(frozen: FrozenTrial) -> Trial:
+    reached = frozen.intermediate_values
     states: dict[TrialState, Literal["complete", "pruned"]] = {
         TrialState.COMPLETE: "complete",
         TrialState.PRUNED: "pruned",
     }
     return Trial(
-        number=found.number + 1,
-        state=states.get(found.state, "failed"),
-        mrr=found.value if found.state == TrialState.COMPLETE else max(reached.values(), default=None),
-        values=found.params,
+        number=frozen.number + 1,
+        state=states.get(frozen.state, "failed"),
+        mrr=frozen.value if frozen.state == TrialState.COMPLETE else max(reached.values(), default=None),
+        values=frozen.params,
         epochs=max(reached, default=0),
-        seconds=found.duration.total_seconds() if found.duration else 0.0,
-        error=_error(found),
+        seconds=frozen.duration.total_seconds() if frozen.duration else 0.0,
+        error=_error(frozen),
     )
 
 
 def _keep_best(study: optuna.Study, output: Path, base: TrainingConfig) -> None:
-    """Make the best trial's checkpoint the folder's, if it is a new one, and remove the others.
+    """Publish the best trial's checkpoint, if it is new, and remove the others.
 
-    A trial's checkpoint waits in a folder of its own until the log says that it is complete, so an interruption at any
-    point is made up for by the next call.
+    A trial's checkpoint waits in a folder of its own until the log says that it is complete, so the next call recovers
+    from an interruption at any point.
     """
     best = _best(study)
     if best is not None and is_checkpoint(new := output / f"trial-{best.number}"):
@@ -340,14 +342,14 @@ def _importance(study: optuna.Study) -> dict[str, float]:
     complete = study.get_trials(states=(TrialState.COMPLETE,))
     if len(complete) < FOR_IMPORTANCE or len({name for trial in complete for name in trial.params}) < 2:
         return {}
-    found = get_param_importances(study, evaluator=PedAnovaImportanceEvaluator(), normalize=False)
-    total = sum(found.values())
-    return {name: value / total for name, value in found.items()} if total > 0 else {}
+    importances = get_param_importances(study, evaluator=PedAnovaImportanceEvaluator(), normalize=False)
+    total = sum(importances.values())
+    return {name: value / total for name, value in importances.items()} if total > 0 else {}
 
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Without optuna's own log and its remarks on what it calls experimental."""
+    """Silence optuna's log and its warnings about experimental features."""
     before = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     try:

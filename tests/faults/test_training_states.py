@@ -184,7 +184,7 @@ def test_a_full_disk_stops_the_run_and_the_next_one_goes_on(unbroken: Ranker, tm
 
 def test_an_output_that_cannot_be_written_is_refused_before_training(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(WriteError, match="cannot be written"), patch("ap_ranker.training.train.start", die):
+    with pytest.raises(WriteError, match="cannot be written"), patch("ap_ranker.training.train.initialize_model", die):
         run(tmp_path / "file" / "c")
 
 

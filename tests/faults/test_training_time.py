@@ -39,7 +39,7 @@ def test_an_untrained_model_scores_each_answer_once_and_counts_it(
         time.sleep(0.5)
         yield from answer_states(self, texts)
 
-    with patch.object(Ranker, "answer_states", slow), patch.object(module, "start", slow_start):
+    with patch.object(Ranker, "answer_states", slow), patch.object(module, "initialize_model", slow_initialization):
         result = train(
             pairs, pairs, tmp_path / "c", config, device="cpu", on_progress=lambda *event: told.append(event)
         )
@@ -53,10 +53,10 @@ def test_an_untrained_model_scores_each_answer_once_and_counts_it(
     assert [done for what, done, _ in told if what.startswith("scoring")] == [0, 3]
 
 
-first = module.start
+first = module.initialize_model
 
 
-def slow_start(*arguments: object) -> object:
+def slow_initialization(*arguments: object) -> object:
     time.sleep(0.5)
     return first(*arguments)  # type: ignore[arg-type]
 

@@ -90,5 +90,5 @@ def test_other_models_must_learn(name: str) -> None:
 
 @pytest.mark.parametrize("given", [{"model": "ap-transformer"}, {}])
 def test_epochs_below_zero(given: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match=r"Expected epochs above 0 for ap-[a-z]+, found -1"):
+    with pytest.raises(InputError, match="Expected epochs of at least 0, found -1"):
         TrainingConfig(**given, epochs=-1)
