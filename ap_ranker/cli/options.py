@@ -19,12 +19,14 @@ SEARCH_PIPELINE = Path("pipelines/faq_search.yaml")
 MatchEntry = Annotated[Match, typer.Option(help="Which text of an entry is compared with the question.")]
 Precision = Annotated[
     float | None,
-    typer.Option(help="The share of given answers that is to be right, as `ap-ranker calibrate` found out how."),
+    typer.Option(
+        help="Target precision, the share of given answers that is to be right; needs a calibrated checkpoint."
+    ),
 ]
 Answers = Annotated[
     Path | None, typer.Option(help="The file of answers (aid, answer); by default answers.* beside the questions.")
 ]
-Device = Annotated[str, typer.Option(help="auto, cpu, cuda:0 ...; auto takes the GPU if there is one.")]
+Device = Annotated[str, typer.Option(help="Device: auto, cpu, cuda:0 ...; auto takes the GPU if there is one.")]
 MatchText = Annotated[
     Match | None,
     typer.Option(help="Which text of a stored question and its answer is compared with the user's question."),
