@@ -9,10 +9,9 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from ap_ranker.cli.command import command_line
 from ap_ranker.cli.console import Console
 from ap_ranker.cli.data import describe, read_training_data
-from ap_ranker.cli.options import Answers, Device, MatchText
+from ap_ranker.cli.options import Answers, Device, MatchText, command_line
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.markdown import markdown_table, spread
 from ap_ranker.files import write_text_atomically

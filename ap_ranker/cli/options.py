@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -48,3 +50,11 @@ def whole_numbers(option: str, text: str) -> list[int]:
             f"Expected {option} as whole numbers above 0 separated by commas, such as 1,2,3; found {text!r}."
         )
     return numbers
+
+
+def command_line() -> str:
+    """The command as the user gave it, for a shell.
+
+    One that `torchrun` started trains what this one process would, so `torchrun` is left out.
+    """
+    return shlex.join(["ap-ranker", *sys.argv[1:]])

@@ -9,10 +9,9 @@ import typer
 from rich.markup import escape
 
 from ap_ranker.cli.check import warn_of_faults
-from ap_ranker.cli.command import command_line
 from ap_ranker.cli.console import Console
 from ap_ranker.cli.data import describe, read_training_data
-from ap_ranker.cli.options import Answers, Device, MatchText
+from ap_ranker.cli.options import Answers, Device, MatchText, command_line
 from ap_ranker.data.feedback import add_feedback
 from ap_ranker.errors import InputError
 from ap_ranker.processes import process_number

@@ -11,10 +11,9 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from ap_ranker.cli.command import command_line
 from ap_ranker.cli.console import Console
 from ap_ranker.cli.data import describe, read_training_data
-from ap_ranker.cli.options import Answers, Device, MatchText
+from ap_ranker.cli.options import Answers, Device, MatchText, command_line
 from ap_ranker.errors import InputError
 from ap_ranker.processes import process_count
 
