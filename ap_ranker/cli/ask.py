@@ -26,7 +26,7 @@ def ask(
     pipeline: SearchPipeline = SEARCH_PIPELINE,
     match: MatchEntry = DEFAULT_MATCH,
     top_k: Annotated[
-        int | None, typer.Option(help="How many answers to show; by default as the pipeline says.")
+        int | None, typer.Option(help="Maximum number of answers to show; the pipeline's own setting by default.")
     ] = None,
     precision: Precision = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,

@@ -29,17 +29,17 @@ def benchmark(
     models: Annotated[
         str, typer.Option(help="Names separated by commas, each with options if need be: ap-cnn:filters=200.")
     ] = "ap-cnn,ap-bilstm,qa-bilstm,global-local,bimpm",
-    candidates: Annotated[str, typer.Option(help="How many answers are ranked per question.")] = "10,100,1000",
-    questions: Annotated[int, typer.Option(min=1, help="How many questions are timed.")] = 20,
+    candidates: Annotated[str, typer.Option(help="Candidates per question, comma-separated.")] = "10,100,1000",
+    questions: Annotated[int, typer.Option(min=1, help="Number of questions to time.")] = 20,
     epochs_of: Annotated[
         str | None,
-        typer.Option(help="Models that are trained for an epoch, or none; by default the first two of --models."),
+        typer.Option(help="Models to train for one epoch, or none; the first two of --models by default."),
     ] = None,
-    no_peers: Annotated[bool, typer.Option("--no-peers", help="Without the rankers of others.")] = False,
+    no_peers: Annotated[bool, typer.Option("--no-peers", help="Leave out the rankers of other libraries.")] = False,
     device: Device = "auto",
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write the numbers here, too.")] = None,
-    table_file: Annotated[Path | None, typer.Option("--table", help="Write the tables here as Markdown, too.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="Draw the times into this PNG file.")] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the numbers to this JSON file.")] = None,
+    table_file: Annotated[Path | None, typer.Option("--table", help="Write the tables to this Markdown file.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Plot the times to this PNG file.")] = None,
 ) -> None:
     """Measure how fast the models are on your answers, beside BM25, a cross-encoder and others."""
     from ap_ranker.data.reader import read_dataset

@@ -37,7 +37,7 @@ def calibrate(
     ] = None,
     answers: Answers = None,
     plot: Annotated[Path | None, typer.Option(help="Write a reliability diagram (PNG) to this file.")] = None,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write the numbers to this file, too.")] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the numbers to this JSON file.")] = None,
     device: Device = "auto",
 ) -> None:
     """Fit the probability that an answer is right, and thresholds below which it is better to give none."""

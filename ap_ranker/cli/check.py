@@ -26,7 +26,7 @@ def check(
     dev: Annotated[Path | None, typer.Option(help="Dev questions, instead of the folder's.")] = None,
     test: Annotated[Path | None, typer.Option(help="Test questions, instead of the folder's.")] = None,
     answers: Answers = None,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write the findings here, too.")] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the findings to this JSON file.")] = None,
     fix_file: Annotated[
         Path | None, typer.Option("--fix", help="Write a repaired copy of DATA here (pairs or judged candidates).")
     ] = None,

@@ -9,10 +9,9 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from ap_ranker.cli.command import command_line
 from ap_ranker.cli.console import Console
 from ap_ranker.cli.data import describe, read_training_data
-from ap_ranker.cli.options import Answers, Device, MatchText
+from ap_ranker.cli.options import Answers, Device, MatchText, command_line
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.markdown import markdown_table, spread
 from ap_ranker.files import write_text_atomically
@@ -33,18 +32,18 @@ def compare(
         Path, typer.Option(help="A folder for the checkpoints; finished ones found there are not trained again.")
     ],
     seeds: Annotated[int, typer.Option(min=1, help="Runs of each model, with seeds 1, 2 ...")] = 1,
-    dev: Annotated[Path | None, typer.Option(help="Questions that choose the best epochs.")] = None,
-    test: Annotated[Path | None, typer.Option(help="Questions that the table is about.")] = None,
+    dev: Annotated[Path | None, typer.Option(help="Dev questions, which choose the best epochs.")] = None,
+    test: Annotated[Path | None, typer.Option(help="Test questions, on which the models are compared.")] = None,
     answers: Answers = None,
     pools: Annotated[Path | None, typer.Option(help="Candidate pools of the test questions.")] = None,
     embeddings: Annotated[str | None, typer.Option(help="Word vectors, as for train.")] = None,
     match: MatchText = None,
     config: Annotated[Path | None, typer.Option(help="A YAML file with settings of all runs.")] = None,
-    epochs: Annotated[int | None, typer.Option(help="At most so many passes over the data.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Maximum number of epochs.")] = None,
     device: Device = "auto",
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write the numbers here, too.")] = None,
-    table_file: Annotated[Path | None, typer.Option("--table", help="Write the table here as Markdown, too.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="Draw the comparison into this PNG file.")] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the numbers to this JSON file.")] = None,
+    table_file: Annotated[Path | None, typer.Option("--table", help="Write the table to this Markdown file.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Plot the comparison to this PNG file.")] = None,
 ) -> None:
     """Train several models on your data and compare them with BM25."""
     from ap_ranker.data.reader import find_split, read_dataset

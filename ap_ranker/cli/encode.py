@@ -19,7 +19,7 @@ def encode(
     checkpoint: Annotated[str, typer.Argument(help="A checkpoint folder or a hub name.")],
     documents: Annotated[Path, typer.Argument(help="A file with a column answer and, if there is one, question.")],
     output: Annotated[Path, typer.Option(help="The folder to write, or to complete.")],
-    dtype: Annotated[str, typer.Option(help="float32, float16 or int8.")] = "float16",
+    dtype: Annotated[str, typer.Option(help="Dtype of the stored states: float32, float16 or int8.")] = "float16",
     match: MatchText = None,
     device: Device = "auto",
 ) -> None:

@@ -30,18 +30,20 @@ def evaluate(
     answers: Answers = None,
     pools: Annotated[Path | None, typer.Option(help="Candidate pools (qid, candidate_ids).")] = None,
     no_pools: Annotated[
-        bool, typer.Option("--no-pools", help="BM25 fetches candidates from all answers, though the data names pools.")
+        bool,
+        typer.Option("--no-pools", help="Ignore the data's candidate pools; BM25 retrieves from all answers."),
     ] = False,
     clean: Annotated[
-        bool, typer.Option("--clean", help="Leave out questions whose candidates are all right: no order is wrong.")
+        bool,
+        typer.Option("--clean", help="Leave out questions whose candidates are all right."),
     ] = False,
     match: MatchText = None,
-    dtype: Annotated[str, typer.Option(help="Of the answers' states: float32, float16 or int8.")] = "float32",
+    dtype: Annotated[str, typer.Option(help="Dtype of the answers' states: float32, float16 or int8.")] = "float32",
     compare: Annotated[
-        str | None, typer.Option(help="An earlier checkpoint, ranked beside this one: which questions changed.")
+        str | None, typer.Option(help="An earlier checkpoint to compare with, question by question.")
     ] = None,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write the numbers here, too.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="Draw P@1 against the answers' length (PNG) here.")] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the numbers to this JSON file.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Plot P@1 against answer length to this PNG file.")] = None,
     device: Device = "auto",
 ) -> None:
     """Measure a checkpoint and BM25 on the same questions and candidates."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -19,12 +21,14 @@ SEARCH_PIPELINE = Path("pipelines/faq_search.yaml")
 MatchEntry = Annotated[Match, typer.Option(help="Which text of an entry is compared with the question.")]
 Precision = Annotated[
     float | None,
-    typer.Option(help="The share of given answers that is to be right, as `ap-ranker calibrate` found out how."),
+    typer.Option(
+        help="Target precision, the share of given answers that is to be right; needs a calibrated checkpoint."
+    ),
 ]
 Answers = Annotated[
     Path | None, typer.Option(help="The file of answers (aid, answer); by default answers.* beside the questions.")
 ]
-Device = Annotated[str, typer.Option(help="auto, cpu, cuda:0 ...; auto takes the GPU if there is one.")]
+Device = Annotated[str, typer.Option(help="Device: auto, cpu, cuda:0 ...; auto takes the GPU if there is one.")]
 MatchText = Annotated[
     Match | None,
     typer.Option(help="Which text of a stored question and its answer is compared with the user's question."),
@@ -46,3 +50,11 @@ def whole_numbers(option: str, text: str) -> list[int]:
             f"Expected {option} as whole numbers above 0 separated by commas, such as 1,2,3; found {text!r}."
         )
     return numbers
+
+
+def command_line() -> str:
+    """The command as the user gave it, for a shell.
+
+    One that `torchrun` started trains what this one process would, so `torchrun` is left out.
+    """
+    return shlex.join(["ap-ranker", *sys.argv[1:]])

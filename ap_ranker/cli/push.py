@@ -14,8 +14,8 @@ console = Console(soft_wrap=True)
 
 def push(
     checkpoint: Annotated[Path, typer.Argument(help="A checkpoint folder.")],
-    repo: Annotated[str, typer.Argument(help="NAMESPACE/NAME on the hub; made if it is not there.")],
-    private: Annotated[bool, typer.Option("--private", help="Only you may see it, if it is made now.")] = False,
+    repo: Annotated[str, typer.Argument(help="NAMESPACE/NAME on the hub; created if it does not exist.")],
+    private: Annotated[bool, typer.Option("--private", help="Create the repository as a private one.")] = False,
 ) -> None:
     """Upload a checkpoint to the Hugging Face hub. The token is HF_TOKEN of the environment, or `hf auth login`'s."""
     from ap_ranker.ranking.hub import FILES

@@ -28,20 +28,18 @@ def serve(
     precision: Precision = None,
     score_threshold: Annotated[
         float | None,
-        typer.Option(help="Answers with a lower score are not good enough; by default as the pipeline says."),
+        typer.Option(help="Lowest score of an answer that is shown; the pipeline's own setting by default."),
     ] = None,
-    feedback: Annotated[Path, typer.Option(help="Where users' judgements go; `ap-ranker train` reads it.")] = Path(
+    feedback: Annotated[Path, typer.Option(help="File for users' feedback, which `ap-ranker train` reads.")] = Path(
         "feedback.jsonl"
     ),
-    host: Annotated[str, typer.Option(help="The address to listen at; 0.0.0.0 for all of this machine's.")] = (
-        "127.0.0.1"
-    ),
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any free one.")] = 8000,
+    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 for all of this machine's.")] = ("127.0.0.1"),
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes any free one.")] = 8000,
     allowed_host: Annotated[
         list[str] | None,
         typer.Option(
-            help="A name by which others may ask, such as a web server in front does; may be repeated. IP addresses, "
-            "localhost and --host are allowed."
+            help="Host name to accept in requests, such as that of a web server in front; may be repeated. IP "
+            "addresses, localhost and --host are always accepted."
         ),
     ] = None,
     rate: Annotated[
@@ -50,7 +48,7 @@ def serve(
     column: Annotated[
         list[str] | None,
         typer.Option(
-            help="A column of the FAQ that POST /PIPELINE/run tells beside question and answer; may be repeated."
+            help="Column of the FAQ that POST /PIPELINE/run returns beside question and answer; may be repeated."
         ),
     ] = None,
 ) -> None:

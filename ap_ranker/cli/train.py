@@ -9,10 +9,9 @@ import typer
 from rich.markup import escape
 
 from ap_ranker.cli.check import warn_of_faults
-from ap_ranker.cli.command import command_line
 from ap_ranker.cli.console import Console
 from ap_ranker.cli.data import describe, read_training_data
-from ap_ranker.cli.options import Answers, Device, MatchText
+from ap_ranker.cli.options import Answers, Device, MatchText, command_line
 from ap_ranker.data.feedback import add_feedback
 from ap_ranker.errors import InputError
 from ap_ranker.processes import process_number
@@ -30,23 +29,25 @@ def train(
     output: Annotated[Path, typer.Option(help="The checkpoint folder to write.")],
     model: Annotated[str | None, typer.Option(help="A name that `ap-ranker models` lists.")] = None,
     dev: Annotated[
-        Path | None, typer.Option(help="Questions that choose the best epoch; by default some are set aside.")
+        Path | None,
+        typer.Option(help="Dev questions, which choose the best epoch; by default some are set aside."),
     ] = None,
     answers: Answers = None,
     feedback: Annotated[
-        Path | None, typer.Option(help="Users' judgements that `ap-ranker serve` kept, to learn from as well.")
+        Path | None, typer.Option(help="Feedback file of `ap-ranker serve`, to learn from as well.")
     ] = None,
     embeddings: Annotated[
         str | None, typer.Option(help="Word vectors: a GloVe, word2vec or fastText file, or glove-50d.")
     ] = None,
     match: MatchText = None,
     config: Annotated[Path | None, typer.Option(help="A YAML file with any of the settings.")] = None,
-    recipe: Annotated[str | None, typer.Option(help="ours, or paper: trained as the model's paper did.")] = None,
-    objective: Annotated[str | None, typer.Option(help="softmax, hinge, pointwise or listwise.")] = None,
-    epochs: Annotated[int | None, typer.Option(help="At most so many passes over the data.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Same seed, same machine: same weights.")] = None,
+    recipe: Annotated[str | None, typer.Option(help="Training recipe: ours, or the paper's (paper).")] = None,
+    objective: Annotated[str | None, typer.Option(help="Objective: softmax, hinge, pointwise or listwise.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Maximum number of epochs.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Random seed; on one machine it decides the weights.")] = None,
     licence: Annotated[
-        str | None, typer.Option("--license", help="Of the checkpoint, as the model hub names it: apache-2.0 ...")
+        str | None,
+        typer.Option("--license", help="The checkpoint's licence, as the model hub names it: apache-2.0 ..."),
     ] = None,
     must_beat_bm25: Annotated[
         bool,
@@ -55,7 +56,7 @@ def train(
         ),
     ] = False,
     device: Device = "auto",
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted run.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing checkpoint.")] = False,
 ) -> None:
     """Train a ranker on your own question-answer pairs, and say whether it beats BM25 on the dev questions."""

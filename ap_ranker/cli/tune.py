@@ -11,10 +11,9 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from ap_ranker.cli.command import command_line
 from ap_ranker.cli.console import Console
 from ap_ranker.cli.data import describe, read_training_data
-from ap_ranker.cli.options import Answers, Device, MatchText
+from ap_ranker.cli.options import Answers, Device, MatchText, command_line
 from ap_ranker.errors import InputError
 from ap_ranker.processes import process_count
 
@@ -31,15 +30,16 @@ def tune(
         Path, typer.Option(help="A folder for the search; the same command with the same folder goes on with it.")
     ],
     config: Annotated[Path | None, typer.Option(help="A YAML file with settings of all trials.")] = None,
-    trials: Annotated[int, typer.Option(min=1, help="So many in all.")] = 20,
+    trials: Annotated[int, typer.Option(min=1, help="Total number of trials, finished ones included.")] = 20,
     dev: Annotated[
-        Path | None, typer.Option(help="Questions that measure each trial; by default some are set aside.")
+        Path | None,
+        typer.Option(help="Dev questions, which measure each trial; by default some are set aside."),
     ] = None,
     answers: Answers = None,
     embeddings: Annotated[str | None, typer.Option(help="Word vectors, as for train.")] = None,
     match: MatchText = None,
     device: Device = "auto",
-    seed: Annotated[int | None, typer.Option(help="Of the search and of each training run.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Random seed of the search and of each training run.")] = None,
 ) -> None:
     """Search for the settings that suit your data."""
     from ap_ranker.training.config import read_training_config

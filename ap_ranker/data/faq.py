@@ -33,6 +33,7 @@ class Entry:
 
     @classmethod
     def of(cls, row: Row) -> Entry:
+        """The entry of a table's row, which must have an answer."""
         other = {name: value for name, value in row.fields.items() if name not in ("question", "answer")}
         return cls(row.get("question"), row.need("answer"), other, row.place)
 

@@ -37,6 +37,7 @@ class Difference:
 
     @property
     def better(self) -> bool:
+        """Whether the model is shown to be better."""
         return self.verdict == "better"
 
     def __str__(self) -> str:

@@ -25,11 +25,10 @@ from ap_ranker.serving import receipts
 from ap_ranker.serving.feedback import FeedbackFile, FeedbackFullError
 from ap_ranker.serving.hayhooks_route import add_pipeline
 from ap_ranker.serving.limits import MAX_BYTES, Hosts, Key, Limits, Rate
-from ap_ranker.serving.metrics import MEDIA_TYPE, Measured, Metrics
+from ap_ranker.serving.metrics import MEDIA_TYPE, CountingThreads, Measured, Metrics
 from ap_ranker.serving.receipts import Receipts, Shown, shared_secret
 from ap_ranker.serving.search import DeclaredPipeline
 from ap_ranker.serving.stores import one_clear_message
-from ap_ranker.serving.threads import CountingThreads
 
 if TYPE_CHECKING:
     from haystack import Document

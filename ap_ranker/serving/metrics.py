@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from importlib.metadata import version
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, Info, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -13,13 +15,50 @@ from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ap_ranker.serving.search import DeclaredPipeline
-from ap_ranker.serving.threads import CountingThreads
 
 if TYPE_CHECKING:
     from ap_ranker.serving.connections import Connections
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0)
+
+
+class CountingThreads(ThreadPoolExecutor):
+    """An executor that counts its jobs.
+
+    Attributes:
+        waiting: jobs that nobody has begun or given up.
+        running: jobs that are being done.
+    """
+
+    def __init__(self, threads: int, name: str) -> None:
+        super().__init__(threads, name)
+        self.waiting = self.running = 0
+        self._counts = threading.Lock()
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """As the executor does."""
+
+        def job() -> Any:
+            self._count(waiting=-1, running=1)
+            try:
+                return fn(*args, **kwargs)
+            finally:
+                self._count(running=-1)
+
+        self._count(waiting=1)
+        try:
+            future = super().submit(job)
+        except RuntimeError:  # it takes no more
+            self._count(waiting=-1)
+            raise
+        future.add_done_callback(lambda done: self._count(waiting=-1) if done.cancelled() else None)
+        return future
+
+    def _count(self, waiting: int = 0, running: int = 0) -> None:
+        with self._counts:
+            self.waiting += waiting
+            self.running += running
 
 
 class Metrics:

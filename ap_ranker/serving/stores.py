@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import logging
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +13,6 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ap_ranker.errors import InputError, one_line
-from ap_ranker.serving.credentials import without_credentials
 
 if TYPE_CHECKING:
     from haystack import Pipeline
@@ -25,6 +25,19 @@ MAX_BYTES = 128 * 1024
 
 MAX_PARTS = 20_000
 """Keys, values and lists of a pipeline's file."""
+
+HIDDEN = "***"
+
+_NAMES = r"[\w.-]*(?:passw|secret|token|auth|credential|api[_-]?key|signature)[\w.-]*"
+_VALUE = r"""(?:\[[^\]]*\]|\([^)]*\)|\{[^}]*\}|'[^']*'|"[^"]*"|[^\s,;&'")\]}]+)"""
+_PATTERNS = [
+    # https://user:password@host; a password may hold an @ of its own.
+    (re.compile(r"(\w://)[^\s'\"<>]*@"), rf"\g<1>{HIDDEN}@"),
+    # Authorization: Basic dXNlcjpwYXNz
+    (re.compile(r"\b(Basic|Bearer|ApiKey)\s+[\w+/=.~-]{6,}", re.IGNORECASE), rf"\g<1> {HIDDEN}"),
+    # ?api_key=..., 'basic_auth': ['user', 'password'], password: ...
+    (re.compile(rf"""(\b{_NAMES}["']?\s*[=:]\s*){_VALUE}""", re.IGNORECASE), rf"\g<1>{HIDDEN}"),
+]
 
 
 def load_pipeline(path: Path) -> tuple[Pipeline, dict[str, Any]]:
@@ -182,3 +195,10 @@ def _elasticsearch(client: ModuleType) -> dict[type[Exception], str]:
 def safe_line(error: BaseException | str) -> str:
     """What an error says, without credentials, on one line, and not as long as one about a hundred documents is."""
     return one_line(without_credentials(" ".join(str(error).split())) or type(error).__name__, 600)
+
+
+def without_credentials(text: str) -> str:
+    """The text with `***` for what looks like a password or a key; rather too much than too little."""
+    for pattern, shown in _PATTERNS:
+        text = pattern.sub(shown, text)
+    return text

@@ -55,6 +55,7 @@ class WordVectors:
 
     @property
     def dimensions(self) -> int:
+        """D, the length of a vector."""
         return int(self.matrix.shape[1])
 
     def table(self, vocabulary: Sequence[str], rng: np.random.Generator) -> np.ndarray:

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from ap_ranker.errors import InputError
-from ap_ranker.serving.credentials import without_credentials
-from ap_ranker.serving.stores import load_pipeline, one_clear_message, place_of
+from ap_ranker.serving.stores import load_pipeline, one_clear_message, place_of, without_credentials
 
 SECRET = "hunter2/x@y"
 

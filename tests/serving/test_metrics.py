@@ -18,8 +18,8 @@ from starlette.testclient import TestClient
 from ap_ranker.serving import limits
 from ap_ranker.serving.app import build_app
 from ap_ranker.serving.feedback import FeedbackFile
+from ap_ranker.serving.metrics import CountingThreads
 from ap_ranker.serving.search import DeclaredPipeline
-from ap_ranker.serving.threads import CountingThreads
 
 
 def client_of(search: DeclaredPipeline, **options: Any) -> TestClient:

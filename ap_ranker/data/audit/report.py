@@ -129,6 +129,7 @@ class AuditReport:
     findings: dict[str, Finding] = field(default_factory=dict)
 
     def add(self, faults: Iterable[Fault]) -> None:
+        """Count the faults, and keep the first of each kind as examples."""
         for fault in faults:
             finding = self.findings.setdefault(fault.kind, Finding())
             finding.count += 1

@@ -51,14 +51,11 @@ class BM25SDocumentStore(MetadataQueries):
     def __init__(self, path: str | Path | None = None, k1: float = K1, b: float = B) -> None:
         """Create the store; a folder is opened, or made, by the first use.
 
-        Args:
-            path: a folder for the documents and the index, relative to where the program runs, which are read from
-                there as they are needed. `None` keeps both in memory, and they end with the store.
-            k1: how much a word's repetitions in a text add; 0 counts each word once.
-            b: how much longer texts are marked down, from 0 (not at all) to 1.
-
-        Raises:
-            InputError: `k1` or `b` is out of range.
+        :param path: A folder for the documents and the index, relative to where the program runs, which are read from
+            there as they are needed. `None` keeps both in memory, and they end with the store.
+        :param k1: How much a word's repetitions in a text add; 0 counts each word once.
+        :param b: How much longer texts are marked down, from 0 (not at all) to 1.
+        :raises InputError: `k1` or `b` is out of range.
         """
         if not 0 <= k1 < float("inf"):
             raise InputError(f"Expected a k1 of 0 or more, found {k1}.")
@@ -113,8 +110,7 @@ class BM25SDocumentStore(MetadataQueries):
     def filter_documents(self, filters: dict[str, Any] | None = None) -> list[Document]:
         """The documents that match Haystack's filters, all without any, in the order of writing.
 
-        Raises:
-            FilterError: they are no filters.
+        :raises FilterError: `filters` are no filters.
         """
         with self._transaction() as documents:
             return [_copy(document) for document in (_matching(documents, filters) if filters else documents)]
@@ -122,17 +118,12 @@ class BM25SDocumentStore(MetadataQueries):
     def write_documents(self, documents: list[Document], policy: DuplicatePolicy = DuplicatePolicy.NONE) -> int:
         """Write documents, all of them or, after an error, none.
 
-        Args:
-            documents: are copied.
-            policy: of a document whose id is there already, or comes twice: `OVERWRITE` keeps the later one, `SKIP` the
-                earlier one; `FAIL`, and `NONE`, raise.
-
-        Returns:
-            How many were written.
-
-        Raises:
-            ValueError: something else than a list of documents, or one that cannot be kept.
-            DuplicateDocumentError: see `policy`.
+        :param documents: The documents to write; the store keeps copies.
+        :param policy: What to do with a document whose id is there already, or comes twice: `OVERWRITE` keeps the later
+            one, `SKIP` the earlier one; `FAIL`, and `NONE`, raise.
+        :returns: The number of documents that were written.
+        :raises ValueError: `documents` is not a list of documents, or one of them cannot be kept.
+        :raises DuplicateDocumentError: A document is there already, and `policy` is `FAIL` or `NONE`.
         """
         if not isinstance(documents, Iterable) or isinstance(documents, str):
             raise ValueError(f"Please provide a list of Documents, not {type(documents).__name__}.")
@@ -187,20 +178,16 @@ class BM25SDocumentStore(MetadataQueries):
     ) -> list[Document]:
         """The documents that share words with a query, best first; of equal ones, the one written earlier.
 
-        Args:
-            query: what the user asked; a word that is there twice counts twice.
-            filters: the best of the documents that match are returned; BM25 still weighs words by all documents.
-            top_k: how many documents to return at most.
-            scale_score: map the scores to 0.5..1 as `InMemoryDocumentStore` does, by 1 / (1 + exp(-score / 8)).
-
-        Returns:
-            Copies with their scores; in the meta of each, `bm25_score` is the score before scaling, and `bm25_rank` its
-            place, from 1.
-
-        Raises:
-            ValueError: an empty query.
-            FilterError: `filters` are no filters.
-            InputError: the folder at `path` holds something else, or is damaged.
+        :param query: What the user asked; a word that is there twice counts twice.
+        :param filters: The best of the documents that match are returned; BM25 still weighs words by all documents.
+        :param top_k: The maximum number of documents to return.
+        :param scale_score: Whether to map the scores to the interval from 0.5 to 1 as `InMemoryDocumentStore` does, by
+            1 / (1 + exp(-score / 8)).
+        :returns: Copies with their scores; in the meta of each, `bm25_score` is the score before scaling, and
+            `bm25_rank` its place, from 1.
+        :raises ValueError: The query is empty.
+        :raises FilterError: `filters` are no filters.
+        :raises InputError: The folder at `path` holds something else, or is damaged.
         """
         if not query:
             raise ValueError("Query should be a non-empty string")

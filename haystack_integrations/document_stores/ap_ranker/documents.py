@@ -151,8 +151,7 @@ class FolderDocuments:
 
     Several processes may use a folder; a write waits until no other process is in a transaction.
 
-    Raises:
-        InputError: (all methods) the folder holds something else, or is damaged.
+    :raises InputError: (all methods) the folder holds something else, or is damaged.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -53,12 +53,11 @@ class MetadataQueries(ABC):
     ) -> tuple[list[Any], int]:
         """A page of a field's different values, sorted as texts, and how many there are in all.
 
-        Args:
-            metadata_field: the field.
-            search_term: keeps the values that hold this text, in upper or lower case.
-            from_: how many values come before the page.
-            size: how many values the page has at most.
-            filters: keep the documents that match.
+        :param metadata_field: The meta field, with or without the prefix `meta.`.
+        :param search_term: Keeps the values that hold this text, in upper or lower case.
+        :param from_: The number of values before the page.
+        :param size: The maximum number of values on the page.
+        :param filters: Haystack filters; only documents that match are considered.
         """
         term = (search_term or "").lower()
         values = _unique(self.filter_documents(filters), metadata_field)

@@ -91,43 +91,43 @@ class AnswerRanker:
     ) -> None:
         """Create the component; nothing is loaded yet.
 
-        Args:
-            model: a checkpoint folder, or the hub name of one.
-            device: where the model runs; `None` takes the GPU if there is one.
-            token: for private models of the hub.
-            top_k: how many documents to return at most.
-            query_prefix: put before the query.
-            query_suffix: put after the query.
-            document_prefix: put before each document's text.
-            document_suffix: put after each document's text.
-            meta_fields_to_embed: meta fields whose values are put before the content.
-            embedding_separator: between these values and the content.
-            scale_score: map the scores to 0..1, keeping their order: to the probability that the document is a right
-                answer, if `ap-ranker calibrate` has calibrated the checkpoint; otherwise to numbers that are no
-                probabilities (cosine: (1 + s) / 2).
-            score_threshold: leave out documents with a lower score (after scaling, if any).
-            batch_size: documents encoded at once; more need more memory.
-            cache_megabytes: what the encoded documents may take in the device's memory; those not ranked for longest
-                go first. A document is encoded again only when its text has changed. 0: no cache.
-            cache_dtype: of their numbers: `float32`, `float16` (half the memory) or `int8` (a quarter).
-            encodings: a folder that `ap-ranker encode` wrote with this checkpoint: documents in it need no encoding.
-            fuse_scores: add BM25's score to the model's, with the weight that training found best (0 where it does not
-                help). It is read from `meta["bm25_score"]`, where `BM25SRetriever` and, behind Elasticsearch,
-                `LuceneScores` put it. If a document comes without one, nothing is added to any, and a warning says so
-                once. Without a calibration, scaled fused scores are 1/2 + arctan(s) / pi.
-            precision: leave out documents so that this share of the best ones that remain is right, as far as the
-                questions that the checkpoint was calibrated with tell; one of the precisions given to `ap-ranker
-                calibrate`. It takes the place of `score_threshold`.
-            explain: give each returned document `meta["explanation"]`, how much each word counted:
-                `{"question": [{"text", "start", "end", "weight"}, ...], "answer": [...]}`. The weights of a side sum to
-                1, or are `None` where the model does not weigh it. `start` and `end` are characters of what was
-                matched. Of the question: the query with `query_prefix` and `query_suffix`. Of the answer: the content,
-                which is what `match` chose where `ap-ranker` made the documents (`both`: the stored question, a line
-                break, the answer), behind `document_prefix` and the values of `meta_fields_to_embed`, if any.
-                Each returned document is encoded once more for it.
-
-        Raises:
-            ValueError: `top_k` is not positive, no such `cache_dtype`, or both `score_threshold` and `precision`.
+        :param model: The path of a checkpoint folder, or the name of a repository of the Hugging Face hub.
+        :param device: The device on which the model runs. `None` takes the GPU if there is one.
+        :param token: The token with which private models are downloaded from the hub.
+        :param top_k: The maximum number of documents to return.
+        :param query_prefix: The text to put before the query.
+        :param query_suffix: The text to put after the query.
+        :param document_prefix: The text to put before each document's text.
+        :param document_suffix: The text to put after each document's text.
+        :param meta_fields_to_embed: The meta fields whose values are put before the content.
+        :param embedding_separator: The text to put between these values and the content.
+        :param scale_score: Whether to map the scores to the interval from 0 to 1, which keeps their order: to the
+            probability that the document is a right answer, if `ap-ranker calibrate` has calibrated the checkpoint;
+            otherwise to numbers that are no probabilities (cosine: (1 + s) / 2).
+        :param score_threshold: The lowest score of a document that is returned, after scaling, if any. Not to be
+            combined with `precision`.
+        :param batch_size: The number of documents to encode at once; more need more memory.
+        :param cache_megabytes: The megabytes of the device's memory that encoded documents may take; those not ranked
+            for longest go first. A document is encoded again only when its text has changed. 0: no cache.
+        :param cache_dtype: The dtype of the cached states: `float32`, `float16` (half the memory) or `int8` (a
+            quarter).
+        :param encodings: A folder that `ap-ranker encode` wrote with this checkpoint: documents in it need no encoding.
+        :param fuse_scores: Whether to add BM25's score to the model's, with the weight that training found best (0
+            where it does not help). It is read from `meta["bm25_score"]`, where `BM25SRetriever` and, behind
+            Elasticsearch, `LuceneScores` put it. If a document comes without one, nothing is added to any, and a
+            warning says so once. Without a calibration, scaled fused scores are 1/2 + arctan(s) / pi.
+        :param precision: The share of first answers that are to be right, such as 0.9: documents that are not good
+            enough for it are left out. It must be one of the precisions given to `ap-ranker calibrate`. It takes the
+            place of `score_threshold`.
+        :param explain: Whether to give each returned document `meta["explanation"]`, how much each word counted:
+            `{"question": [{"text", "start", "end", "weight"}, ...], "answer": [...]}`. The weights of a side sum to 1,
+            or are `None` where the model does not weigh it. `start` and `end` are characters of what was matched. Of
+            the question: the query with `query_prefix` and `query_suffix`. Of the answer: the content, which is what
+            `match` chose where `ap-ranker` made the documents (`both`: the stored question, a line break, the answer),
+            behind `document_prefix` and the values of `meta_fields_to_embed`, if any. Each returned document is encoded
+            once more for it.
+        :raises ValueError: `top_k` is not positive, `cache_dtype` is unknown, or both `score_threshold` and `precision`
+            are given.
         """
         _check_top_k(top_k)
         check_limits(score_threshold, precision)
@@ -375,12 +375,9 @@ class AnswerRanker:
     def explanation(self, query: str, document: Document) -> tuple[str, str, Explanation]:
         """How much each word counted when this document was ranked for this query.
 
-        Returns:
-            The question and the answer as the model read them, which is what the tokens' `start` and `end` point into,
-            and the explanation; its score is the model's own, neither fused nor scaled.
-
-        Raises:
-            InputError: the checkpoint cannot be loaded, or its model weighs no words.
+        :returns: The question and the answer as the model read them, which is what the tokens' `start` and `end` point
+            into, and the explanation; its score is the model's own, neither fused nor scaled.
+        :raises InputError: The checkpoint cannot be loaded, or its model weighs no words.
         """
         question, answer = self._question(query), self._text(document)
         return question, answer, self._loaded().explain(question, answer)

@@ -36,16 +36,13 @@ class BM25SRetriever:
     ) -> None:
         """Create the component.
 
-        Args:
-            document_store: where to search.
-            filters: which of its documents.
-            top_k: how many documents to return at most.
-            scale_score: map the scores to 0.5..1, keeping their order.
-            filter_policy: whether filters given to `run` replace those above, or are merged with them.
-
-        Raises:
-            TypeError: another kind of store.
-            ValueError: `top_k` is not positive.
+        :param document_store: The store to search.
+        :param filters: Haystack filters on the documents' meta; only documents that match are returned.
+        :param top_k: The maximum number of documents to return.
+        :param scale_score: Whether to map the scores to the interval from 0.5 to 1, which keeps their order.
+        :param filter_policy: Whether filters given to `run` replace those above, or are merged with them.
+        :raises TypeError: `document_store` is another kind of store.
+        :raises ValueError: `top_k` is not positive.
         """
         if not isinstance(document_store, BM25SDocumentStore):
             raise TypeError(f"document_store must be a BM25SDocumentStore, but got {type(document_store).__name__}")

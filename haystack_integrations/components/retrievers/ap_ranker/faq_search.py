@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -15,6 +16,9 @@ from haystack_integrations.components.rankers.ap_ranker.ranker import AnswerRank
 from haystack_integrations.components.retrievers.ap_ranker.bm25s import BM25SRetriever
 from haystack_integrations.document_stores.ap_ranker.bm25s import BM25SDocumentStore
 from haystack_integrations.document_stores.ap_ranker.entries import to_document
+
+_READING = threading.Lock()
+"""Of the FAQ files: threads that ask at once wait for the one that reads; not the component's own, as it is copied."""
 
 
 @super_component
@@ -48,23 +52,23 @@ class FAQSearch:
     ) -> None:
         """Create the component; nothing is loaded yet.
 
-        Args:
-            model: a checkpoint folder, or the hub name of one.
-            documents: a FAQ file with columns question and answer, which is kept in memory. A document that is found
-                has both in its meta, `question` and `answer`, beside the file's other columns.
-            document_store: what to search instead of a file, for a FAQ that is written elsewhere, or is to last.
-            match: which text of the file's entries is compared with the query: `both`, `answer` or `question`.
-            candidates: how many documents BM25 fetches for the model to rank.
-            top_k: how many documents to return at most.
-            score_threshold: leave out documents with a lower score, which is from 0 to 1.
-            precision: or those below the threshold that `ap-ranker calibrate` found for this share of right answers.
-            device: where the model runs; `None` takes the GPU if there is one.
-
-        Raises:
-            InputError: not one of `documents` and `document_store`.
-            TypeError: another kind of store.
-            ValueError: `candidates` or `top_k` is not positive, no such `match`, both `score_threshold` and
-                `precision`.
+        :param model: The path of a checkpoint folder, or the name of a repository of the Hugging Face hub.
+        :param documents: A FAQ file with columns question and answer, which is kept in memory. A document that is found
+            has both in its meta, `question` and `answer`, beside the file's other columns.
+        :param document_store: The store to search instead of a file, for a FAQ that is written elsewhere, or is to
+            last.
+        :param match: Which text of the file's entries is compared with the query: `both`, `answer` or `question`.
+        :param candidates: The number of documents that BM25 fetches for the model to rank.
+        :param top_k: The maximum number of documents to return.
+        :param score_threshold: The lowest score, from 0 to 1, of a document that is returned. Not to be combined with
+            `precision`.
+        :param precision: The share of first answers that are to be right, such as 0.9: documents below the threshold
+            that `ap-ranker calibrate` found for it are left out.
+        :param device: The device on which the model runs. `None` takes the GPU if there is one.
+        :raises InputError: Neither `documents` nor `document_store` is given, or both are.
+        :raises TypeError: `document_store` is another kind of store.
+        :raises ValueError: `candidates` or `top_k` is not positive, `match` is unknown, or both `score_threshold` and
+            `precision` are given.
         """
         if match not in list(Match):
             raise ValueError(f"match must be one of {', '.join(Match)}, but got {match}")
@@ -167,11 +171,20 @@ class FAQSearch:
             """As `run`, with the event loop free while BM25 and the model work."""
             ...
 
-        def warm_up(self) -> None: ...
+        def warm_up(self) -> None:
+            """Load the checkpoint and the FAQ file, if that has not been done.
 
-        async def warm_up_async(self) -> None: ...
+            :raises InputError: One of them cannot be read.
+            """
+            ...
 
-        def close(self) -> None: ...
+        async def warm_up_async(self) -> None:
+            """As `warm_up`, with the event loop free meanwhile."""
+            ...
+
+        def close(self) -> None:
+            """Free the model; a later `run` loads it again."""
+            ...
 
 
 @component
@@ -189,9 +202,9 @@ class _FAQFileRetriever(BM25SRetriever):
 
         :raises InputError: It cannot be read.
         """
-        if not self._is_read:
-            documents = [to_document(entry, self._match) for entry in read_faq(self._path)]
-            # Entries may be equal; and another thread may be here at the same time.
-            self.document_store.write_documents(documents, policy=DuplicatePolicy.SKIP)
-            self._is_read = True
+        with _READING:
+            if not self._is_read:
+                documents = [to_document(entry, self._match) for entry in read_faq(self._path)]
+                self.document_store.write_documents(documents, policy=DuplicatePolicy.SKIP)  # entries may be equal
+                self._is_read = True
         BM25SRetriever.warm_up(self)

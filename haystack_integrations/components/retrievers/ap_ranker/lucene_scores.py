@@ -21,11 +21,8 @@ class LuceneScores:
     def __init__(self, k1: float = K1) -> None:
         """Create the component.
 
-        Args:
-            k1: of the index's BM25 similarity; 1.2 unless its settings say otherwise.
-
-        Raises:
-            InputError: `k1` is out of range.
+        :param k1: The k1 of the index's BM25 similarity: 1.2 unless its settings say otherwise.
+        :raises InputError: `k1` is out of range.
         """
         if not 0 <= k1 < float("inf"):
             raise InputError(f"Expected a k1 of 0 or more, found {k1}.")
