@@ -75,6 +75,20 @@ def open_file(path: Path) -> BinaryIO:
     return io.BufferedReader(_Unzipped(path), 2**20) if path.suffix == ".gz" else path.open("rb")
 
 
+def check_whole(path: Path) -> None:
+    """Refuse a gzip file that is damaged or holds implausibly much before anything is made of what it holds.
+
+    Unpacking takes a fraction of the time that parsing takes, so what would be refused in the end is refused at once.
+
+    Raises:
+        InputError: it is.
+    """
+    if path.suffix == ".gz":
+        with open_file(path) as file:
+            while file.read(2**20):
+                pass
+
+
 def check_growth(path: Path, read: int) -> None:
     """Refuse a compressed file that grows implausibly.
 

@@ -11,7 +11,7 @@ from typing import BinaryIO
 import numpy as np
 
 from ap_ranker.errors import InputError
-from ap_ranker.reading import open_file, what_is_at
+from ap_ranker.reading import check_whole, open_file, what_is_at
 from ap_ranker.text.phrases import phrase_words
 
 MAX_DIMENSIONS = 10_000
@@ -97,6 +97,7 @@ def read_vectors(source: str | Path) -> WordVectors:
             f"or one of {', '.join(PACKAGED)}."
         )
     read = _read_binary if path.name.removesuffix(".gz").endswith(".bin") else _read_text
+    check_whole(path)
     with open_file(path) as file:
         words, rows = [], []
         for word, vector in read(file, path):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -99,3 +101,13 @@ def test_encodings_of_words_that_the_checkpoint_lacks(value: int, tmp_path: Path
 def test_a_name_that_no_host_can_have(host: str) -> None:
     with pytest.raises(InputError, match="Choose others with --host and --port"):
         _listen(host, 0)
+
+
+def test_a_bomb_of_word_vectors_is_refused_before_its_lines_are_read(tmp_path: Path) -> None:
+    """Two megabytes that hold 200: up to the limit there are eight million lines, which take a minute to parse."""
+    path = tmp_path / "vectors.txt.gz"
+    path.write_bytes(gzip.compress(b"word 0.5\n" * 500_000) * 50 + bytes(1_500_000))
+    started = time.process_time()
+    with pytest.raises(InputError):
+        read_vectors(path)
+    assert time.process_time() - started < 3
