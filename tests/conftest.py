@@ -29,13 +29,7 @@ from ap_ranker.models.spec import Inputs
 from ap_ranker.ranking.checkpoint import TOKENIZER, CheckpointConfig, save_checkpoint
 from ap_ranker.text.tokenizer import WordTokenizer
 
-<<<<<<< HEAD
-settings.register_profile(
-    "any machine", deadline=None
-)  # a busy one takes longer than 200 ms for an example now and then
-=======
 settings.register_profile("any machine", deadline=None)  # a busy one misses 200 ms now and then
->>>>>>> w-bounds
 settings.load_profile("any machine")
 
 ROOT = Path(__file__).parent.parent
