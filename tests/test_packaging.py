@@ -34,7 +34,7 @@ DOORS = {
     "ap_ranker/explain": "ap_ranker/explain/plots.py",
     "ap_ranker/benchmark/plot.py": "ap_ranker/explain/plots.py",
 }
-"""A file, or a folder whose modules, need an extra from their first line, and the file that asks for the extra before."""
+"""A file or folder that needs an extra from its first line, and the file that asks for the extra before."""
 
 
 def imports(path: Path) -> Iterator[str]:

@@ -48,7 +48,7 @@ def test_a_failed_write_leaves_the_old_checkpoint_alone(tmp_path: Path, monkeypa
         raise OSError("disk full")
 
     monkeypatch.setattr(module, "save_file", fail)
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(InputError, match=r"cannot be written \(disk full\)"):
         write_checkpoint("qa-cnn", folder)
     assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
     assert [file.name for file in tmp_path.iterdir()] == ["c"]
