@@ -1,4 +1,4 @@
-"""The times of a benchmark as a picture."""
+"""The times of a benchmark as a picture; matplotlib comes with an extra: pip install "ap-ranker[plot]"."""
 
 from __future__ import annotations
 

@@ -40,8 +40,8 @@ def ask(
     with one_clear_message(pipeline, search.place):
         search.fill(entries, match)
         for question in questions:
-            found = search.run(question, {"precision": precision}, top_k)
-            results.append({"question": question, "answers": [_answer(document) for document in found]})
+            ranked = search.run(question, {"precision": precision}, top_k)
+            results.append({"question": question, "answers": [_answer(document) for document in ranked]})
     if as_json:
         typer.echo(to_json(results[0] if len(results) == 1 else results))
     else:
@@ -63,7 +63,7 @@ def _print(result: dict[str, Any]) -> None:
     console.print(f"\n[bold]{escape(result['question'])}[/]", highlight=False)
     if not result["answers"]:
         console.print("  No good answer found.")
-    for place, answer in enumerate(result["answers"], start=1):
+    for rank, answer in enumerate(result["answers"], start=1):
         score = "-" if answer["score"] is None else f"{answer['score']:.3f}"
-        console.print(f"  {place}. {score}  [cyan]{escape(answer['question'] or '')}[/]", highlight=False)
+        console.print(f"  {rank}. {score}  [cyan]{escape(answer['question'] or '')}[/]", highlight=False)
         console.print(f"     {escape(answer['answer'])}", highlight=False)

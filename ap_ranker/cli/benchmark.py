@@ -127,9 +127,9 @@ def _training_data(data: Path) -> tuple[Dataset, Dataset]:
 def _print(text: TextTable) -> None:
     """At its full width even on a narrow terminal: a table of dots would say nothing."""
     table = Table(title=text.title, title_justify="left")
-    for number, title in enumerate(text.header):
+    for column, title in enumerate(text.header):
         table.add_column(
-            title.replace(" ", "\n"), justify="right" if number else "left", vertical="bottom", no_wrap=True
+            title.replace(" ", "\n"), justify="right" if column else "left", vertical="bottom", no_wrap=True
         )
     for group in text.groups:
         for row in group:

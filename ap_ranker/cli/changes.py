@@ -17,26 +17,26 @@ WIDTH = 100
 """Columns of a text that are shown; the JSON has all of it."""
 
 
-def print_changes(console: Console, other: str, before: EvaluationReport, found: RankingChanges) -> None:
+def print_changes(console: Console, other: str, before: EvaluationReport, changes: RankingChanges) -> None:
     """Measures of the other checkpoint, the differences to them, and the questions that changed most."""
     table = Table(title=escape(f"Compared with {other}"))
     table.add_column("")
     for measure in before.model:
         table.add_column(measure, justify="right")
-    scores = {other: (before.model, found.model)}
-    if found.fusion:
-        scores["both scores added"] = (before.fusion or before.model, found.fusion)
+    scores = {other: (before.model, changes.model)}
+    if changes.fusion:
+        scores["both scores added"] = (before.fusion or before.model, changes.fusion)
     for name, (values, gain) in scores.items():
         table.add_row(escape(name), *(f"{value:.3f}" for value in values.values()))
         table.add_row("difference", *(f"{value:+.3f}" for value in gain.difference.values()))
         table.add_row("p-value", *(f"{value:.4f}" for value in gain.p_value.values()), end_section=True)
     console.print(table)
     console.print(
-        f"The first right answer stands higher for {found.better:,} questions, lower for {found.worse:,} "
+        f"The first right answer stands higher for {changes.better:,} questions, lower for {changes.worse:,} "
         f"of {before.n_questions:,}.",
         highlight=False,
     )
-    for title, listed in (("Higher", found.improved), ("Lower", found.worsened)):
+    for title, listed in (("Higher", changes.improved), ("Lower", changes.worsened)):
         for change in listed:
             _print_change(console, title, change)
 
@@ -51,8 +51,8 @@ def _print_change(console: Console, title: str, change: Change) -> None:
         console.print(Text(f"{name}: ").append_text(shown))
 
 
-def changes_as_json(other: str, before: EvaluationReport, found: RankingChanges) -> dict[str, Any]:
+def changes_as_json(other: str, before: EvaluationReport, changes: RankingChanges) -> dict[str, Any]:
     """Everything, for other programs."""
     from dataclasses import asdict
 
-    return {"checkpoint": other, "measures": {"model": before.model, "fusion": before.fusion}, **asdict(found)}
+    return {"checkpoint": other, "measures": {"model": before.model, "fusion": before.fusion}, **asdict(changes)}

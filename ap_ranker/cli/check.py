@@ -71,11 +71,11 @@ def warn_of_faults(
         shown.print(
             f"[yellow]Warning:[/] {count:,} questions stand, or nearly, in an earlier split, too: measures flatter."
         )
-    found = {**_of(report, "error"), **_of(report, "warning")}
-    others = [f"{kind} {count:,}" for kind, count in found.items() if kind not in leaks]
+    faults = {**_of(report, "error"), **_of(report, "warning")}
+    others = [f"{kind} {count:,}" for kind, count in faults.items() if kind not in leaks]
     if others:
         shown.print(f"[yellow]Warning:[/] faults in the data: {', '.join(others)}.", highlight=False)
-    if found:
+    if faults:
         shown.print(f"  More: ap-ranker check {escape(str(data))}", highlight=False)
     return report
 

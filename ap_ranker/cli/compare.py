@@ -137,8 +137,8 @@ def _notes(comparison: Comparison) -> str:
 
 def _print(comparison: Comparison) -> None:
     table = Table()
-    for number, title in enumerate(_header(comparison)):
-        table.add_column(title, justify="right" if number else "left", no_wrap=True)
+    for column, title in enumerate(_header(comparison)):
+        table.add_column(title, justify="right" if column else "left", no_wrap=True)
     for row in _rows(comparison):
         table.add_row(*map(escape, row), style="bold" if row[0] == "BM25" else None)
     console.print(table)

@@ -16,13 +16,13 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u
 
 def visible(text: str) -> str:
     """The text with control characters written out, such as `\\x1b` for escape."""
-    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
+    return _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), text)
 
 
 def to_json(value: Any) -> str:
     """JSON to print: the same value, without a character that a terminal would obey."""
     text = json.dumps(value, ensure_ascii=False, indent=2)
-    return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 class Console(rich.Console):

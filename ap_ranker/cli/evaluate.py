@@ -78,8 +78,8 @@ def evaluate(
     compared = {}
     if compare is not None and other is not None:
         earlier = evaluation_set.report(other)
-        found = changes(evaluation_set, earlier, report)
-        print_changes(console, compare, earlier, found)
+        difference = changes(evaluation_set, earlier, report)
+        print_changes(console, compare, earlier, difference)
         other_match = other.config.training.get("match", Match.both) if other.config else trained_match
         if match is None and other_match != trained_match:
             console.print(
@@ -87,7 +87,7 @@ def evaluate(
                 f"of --match {trained_match}, as {escape(checkpoint)} was.",
                 highlight=False,
             )
-        compared = {"compare": changes_as_json(compare, earlier, found)}
+        compared = {"compare": changes_as_json(compare, earlier, difference)}
     if plot:
         plot_lengths(by_length(dataset, report), ranker.config.model, plot)
     if json_file:

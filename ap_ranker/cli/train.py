@@ -98,15 +98,15 @@ def train(
             about=replace(about, audit=audit),
             on_progress=bars.update,
         )
-    found = result.dev
+    on_dev = result.dev
     console.print(
-        f"Wrote {escape(str(output))}: {settings.model}, epoch {result.best_epoch}, dev MRR {found.model['MRR']:.3f} "
-        f"(BM25 {found.bm25['MRR']:.3f}, "
-        + (f"both added {found.fusion['MRR']:.3f}" if found.fusion else "adding it does not help")
+        f"Wrote {escape(str(output))}: {settings.model}, epoch {result.best_epoch}, dev MRR {on_dev.model['MRR']:.3f} "
+        f"(BM25 {on_dev.bm25['MRR']:.3f}, "
+        + (f"both added {on_dev.fusion['MRR']:.3f}" if on_dev.fusion else "adding it does not help")
         + f"), {result.seconds:.0f} s of training."
     )
-    console.print(("" if found.gain.better else "[yellow]Warning:[/] ") + escape(str(found.gain)), highlight=False)
-    if must_beat_bm25 and not found.gain.better:
+    console.print(("" if on_dev.gain.better else "[yellow]Warning:[/] ") + escape(str(on_dev.gain)), highlight=False)
+    if must_beat_bm25 and not on_dev.gain.better:
         raise typer.Exit(NO_GAIN)
 
 

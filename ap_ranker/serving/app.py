@@ -194,8 +194,8 @@ def _add_search(
 
     async def one_answer(question: str, key: str) -> Document:
         """Asked anew: so the server remembers nothing, and nobody asks about what was never shown."""
-        found = await run(lambda: ranked(question))
-        chosen = next((one for one in found if one.id == key), None)
+        documents = await run(lambda: ranked(question))
+        chosen = next((one for one in documents if one.id == key), None)
         if chosen is None:
             raise HTTPException(404, "Expected the id of an answer to this question, found another. Ask again.")
         return chosen
@@ -203,9 +203,9 @@ def _add_search(
     @app.post("/api/search")
     async def api_search(asked: Asked) -> dict[str, Any]:
         """The answers that are good enough, best first; `found` is false if there is none."""
-        found = await run(lambda: ranked(asked.question))
-        answers = [_answer(one) | {"receipt": signed.sign(asked.question, one.id, _shown(one))} for one in found]
-        return {"question": asked.question, "found": bool(found), "answers": answers}
+        documents = await run(lambda: ranked(asked.question))
+        answers = [_answer(one) | {"receipt": signed.sign(asked.question, one.id, _shown(one))} for one in documents]
+        return {"question": asked.question, "found": bool(documents), "answers": answers}
 
     @app.post("/api/explain")
     async def api_explain(chosen: Chosen) -> dict[str, Any]:
@@ -214,13 +214,13 @@ def _add_search(
 
         def work() -> dict[str, Any] | str:
             try:
-                question, answer, found = search.explain(chosen.question, document)
+                question, answer, explanation = search.explain(chosen.question, document)
             except InputError as error:
                 return str(error)
             return {
-                "score": found.score,
-                "question": {"text": question, "tokens": _tokens(found.question)},
-                "answer": {"text": answer, "tokens": _tokens(found.answer)},
+                "score": explanation.score,
+                "question": {"text": question, "tokens": _tokens(explanation.question)},
+                "answer": {"text": answer, "tokens": _tokens(explanation.answer)},
             }
 
         reasons = await run(work)
@@ -279,8 +279,8 @@ def _answer_errors_in_json(app: FastAPI, metrics: Metrics) -> None:
     async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
         metrics.refused("invalid")
         first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"][1:]) or "body"
-        return JSONResponse({"error": f"{place}: {first['msg']}."}, 422)
+        field = ".".join(str(part) for part in first["loc"][1:]) or "body"
+        return JSONResponse({"error": f"{field}: {first['msg']}."}, 422)
 
     @app.exception_handler(StarletteHTTPException)
     async def refused(_: Request, error: StarletteHTTPException) -> JSONResponse:

@@ -103,9 +103,9 @@ class Hosts:
         self.refused = refused
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and not self._is_ours(found := Headers(scope=scope).get("host", "")):
+        if scope["type"] == "http" and not self._is_ours(host := Headers(scope=scope).get("host", "")):
             sentence = (
-                f"Expected a request for {', '.join(sorted(self.names))} or an IP address, found one for {found!r}. "
+                f"Expected a request for {', '.join(sorted(self.names))} or an IP address, found one for {host!r}. "
                 "Whoever runs the server can allow a name with --allowed-host."
             )
             self.refused("host")
@@ -177,15 +177,15 @@ class Limits:
         if scope["type"] != "http" or scope["method"] != "POST":
             await self.app(scope, receive, send)
             return
-        status, found = await self._read(scope, receive)
-        if isinstance(found, str):
+        status, body = await self._read(scope, receive)
+        if isinstance(body, str):
             self.refused(REASONS[status])
             headers = {"Retry-After": "1"} if status in (429, 503) else {"Connection": "close"}
-            await JSONResponse({"error": found}, status, headers)(scope, receive, send)
+            await JSONResponse({"error": body}, status, headers)(scope, receive, send)
             return
         self.in_progress += 1
         try:
-            await self._answer(scope, _replay(found, receive), send)
+            await self._answer(scope, _replay(body, receive), send)
         finally:
             self.in_progress -= 1
 

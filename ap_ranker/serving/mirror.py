@@ -169,10 +169,10 @@ def _stored(store: Any, low: int, high: int) -> dict[str, Document]:
         ],
     }
     for _ in range(5):
-        found = store.filter_documents(filters)
-        by_id = {document.id: document for document in found}
+        documents = store.filter_documents(filters)
+        by_id = {document.id: document for document in documents}
         # Elasticsearch lists in pages, in no set order: one document twice may be another one not at all.
-        if len(by_id) == len(found):
+        if len(by_id) == len(documents):
             return by_id
     raise InputError(
         "Expected a list of the stored documents, found some of them twice in five attempts. Let other writers finish "

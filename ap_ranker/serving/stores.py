@@ -66,8 +66,8 @@ def _read(path: Path) -> str:
                 "or name a copy of it with --pipeline."
             )
         if not path.is_file():  # a device or a pipe may have no end
-            found = "a folder" if path.is_dir() else "a device or a pipe"
-            raise InputError(f"{path}: expected a file with a Haystack pipeline, found {found}.")
+            kind = "a folder" if path.is_dir() else "a device or a pipe"
+            raise InputError(f"{path}: expected a file with a Haystack pipeline, found {kind}.")
         with path.open("rb") as file:
             content = file.read(MAX_BYTES + 1)
         if len(content) > MAX_BYTES:
@@ -119,8 +119,8 @@ def components_of(pipeline: Pipeline) -> Iterator[Any]:
 def find_stores(pipeline: Pipeline) -> list[Any]:
     """The document stores of a pipeline's components."""
     # Retrievers of other packages keep theirs in `_document_store`.
-    found = (getattr(one, "document_store", getattr(one, "_document_store", None)) for one in components_of(pipeline))
-    return [store for store in found if store is not None]
+    stores = (getattr(one, "document_store", getattr(one, "_document_store", None)) for one in components_of(pipeline))
+    return [store for store in stores if store is not None]
 
 
 def place_of(store: Any) -> str:
@@ -151,16 +151,16 @@ def one_clear_message(path: Path, place: str) -> Iterator[None]:
         cause = error.__cause__ if isinstance(error, PipelineRuntimeError) else error
         if isinstance(cause, InputError):
             raise cause from error
-        found = _explanation(cause)
-        if found is None and isinstance(error, PipelineRuntimeError):
+        explanation = _explanation(cause)
+        if explanation is None and isinstance(error, PipelineRuntimeError):
             logger.debug("%s: a component failed", path, exc_info=error)
             reason = f"{type(cause).__name__}: {safe_line(cause)}" if cause else safe_line(error)
-            found = f"expected components that run, found that {error.component_name!r} fails ({reason})."
-        if found is None and isinstance(error, ValueError):
-            found = f"expected settings that can be used, found: {safe_line(error)}"
-        if found is None:
+            explanation = f"expected components that run, found that {error.component_name!r} fails ({reason})."
+        if explanation is None and isinstance(error, ValueError):
+            explanation = f"expected settings that can be used, found: {safe_line(error)}"
+        if explanation is None:
             raise
-        raise InputError(f"{path}: {place}: {found}") from error
+        raise InputError(f"{path}: {place}: {explanation}") from error
 
 
 def _explanation(error: BaseException | None) -> str | None:

@@ -157,21 +157,21 @@ class BM25SDocumentStore(MetadataQueries):
     def delete_by_filter(self, filters: dict[str, Any]) -> int:
         """Delete the documents that match; returns how many."""
         with self._transaction(write=True) as documents:
-            found = list(_matching(documents, filters))
-            for document in found:
+            matching = list(_matching(documents, filters))
+            for document in matching:
                 documents.remove(document.id)
-        return len(found)
+        return len(matching)
 
     def update_by_filter(self, filters: dict[str, Any], meta: dict[str, Any]) -> int:
         """Set fields of the meta of the documents that match; returns how many. They move to the end of the order."""
         with self._transaction(write=True) as documents:
-            found = [
+            matching = [
                 replace(document, meta={**document.meta, **deepcopy(meta)})
                 for document in _matching(documents, filters)
             ]
-            for document in found:
+            for document in matching:
                 documents.put(document)
-        return len(found)
+        return len(matching)
 
     def bm25_retrieval(
         self, query: str, filters: dict[str, Any] | None = None, top_k: int = 10, scale_score: bool = False
@@ -202,14 +202,14 @@ class BM25SDocumentStore(MetadataQueries):
                 for row, document in zip(rows, documents.fetch(index.rows[row] for row in rows), strict=True)
             )
             matching = (pair for pair in fetched if not filters or document_matches_filter(filters, pair[0]))
-            found = list(islice(matching, top_k))
+            best_documents = list(islice(matching, top_k))
         return [
             replace(
                 document,
                 meta={**deepcopy(document.meta), BM25_SCORE: score, BM25_RANK: rank},
                 score=expit(score / _SCALE) if scale_score else score,
             )
-            for rank, (document, score) in enumerate(found, start=1)
+            for rank, (document, score) in enumerate(best_documents, start=1)
         ]
 
     @contextmanager
@@ -286,5 +286,5 @@ def _best(scores: np.ndarray, limit: int | None) -> np.ndarray:
     least = 0.0
     if limit is not None and 0 < limit < len(scores):
         least = float(np.partition(scores, -limit)[-limit])  # sorting all would take ten times as long as scoring
-    found = np.flatnonzero((scores >= least) & (scores > 0))
-    return found[np.argsort(-scores[found], kind="stable")][:limit]
+    positions = np.flatnonzero((scores >= least) & (scores > 0))
+    return positions[np.argsort(-scores[positions], kind="stable")][:limit]

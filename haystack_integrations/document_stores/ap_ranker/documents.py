@@ -174,10 +174,10 @@ class FolderDocuments:
             ) from error
 
     def revision(self) -> str:
-        found = str(self._one("SELECT revision FROM state")[0])
-        if not _REVISION.fullmatch(found):  # it becomes part of a folder's name
-            raise InputError(f"{self.folder / DATABASE}: damaged: {one_line(repr(found), 50)} is no revision.")
-        return found
+        revision = str(self._one("SELECT revision FROM state")[0])
+        if not _REVISION.fullmatch(revision):  # it becomes part of a folder's name
+            raise InputError(f"{self.folder / DATABASE}: damaged: {one_line(repr(revision), 50)} is no revision.")
+        return revision
 
     def __len__(self) -> int:
         return int(self._one("SELECT count(*) FROM documents")[0])
@@ -213,10 +213,10 @@ class FolderDocuments:
             rows = array("q")
 
             def texts() -> Iterator[str]:
-                found = self._open().execute(
+                cursor = self._open().execute(
                     "SELECT row, content FROM documents WHERE content IS NOT NULL ORDER BY row"
                 )
-                for row, content in found:
+                for row, content in cursor:
                     rows.append(row)
                     yield self._text(content) or ""
 
@@ -256,11 +256,11 @@ class FolderDocuments:
         if self.folder.exists() and not self.folder.is_dir():
             raise InputError(f"{self.folder}: expected a folder, or nothing yet, found a file.")
         make_folder(self.folder)
-        found = sorted(path.name for path in self.folder.iterdir())
-        if found and DATABASE not in found:
+        names = sorted(path.name for path in self.folder.iterdir())
+        if names and DATABASE not in names:
             raise InputError(
                 f"{self.folder}: expected a folder of a BM25SDocumentStore ({DATABASE}), or an empty one, found "
-                f"{', '.join(found[:5])}{', ...' if len(found) > 5 else ''}. Choose another path."
+                f"{', '.join(names[:5])}{', ...' if len(names) > 5 else ''}. Choose another path."
             )
 
     def _create(self) -> None:

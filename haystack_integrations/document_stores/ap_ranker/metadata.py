@@ -28,12 +28,12 @@ class MetadataQueries(ABC):
 
     def get_metadata_fields_info(self) -> dict[str, dict[str, str]]:
         """Field -> its `type`: boolean, int, float, or keyword for all else; of several, the last one written."""
-        found = {}
+        types = {}
         for document in self.filter_documents():
             for field, value in document.meta.items():
                 if value is not None:
-                    found[field] = {"type": _TYPES.get(type(value), "keyword")}
-        return found
+                    types[field] = {"type": _TYPES.get(type(value), "keyword")}
+        return types
 
     def get_metadata_field_min_max(self, metadata_field: str) -> dict[str, Any]:
         """The `min` and `max` of a field's numbers or texts; `None` where it has none, or both."""
@@ -61,9 +61,9 @@ class MetadataQueries(ABC):
         """
         term = (search_term or "").lower()
         values = _unique(self.filter_documents(filters), metadata_field)
-        found = [value for value in values if term in str(value).lower()]
-        found.sort(key=lambda value: (str(value), type(value).__name__))
-        return found[from_ : from_ + size], len(found)
+        matching = [value for value in values if term in str(value).lower()]
+        matching.sort(key=lambda value: (str(value), type(value).__name__))
+        return matching[from_ : from_ + size], len(matching)
 
     async def count_documents_by_filter_async(self, filters: dict[str, Any]) -> int:
         """As `count_documents_by_filter`, in a thread, as are all that follow."""
@@ -112,5 +112,5 @@ def _values(documents: list[Document], field: str) -> list[Any]:
 
 def _unique(documents: list[Document], field: str) -> list[Any]:
     # JSON tells 1, 1.0, "1" and True apart, which Python's == does not, and lists can be compared in it.
-    found = {json.dumps(value, sort_keys=True, default=repr): value for value in _values(documents, field)}
-    return list(found.values())
+    unique = {json.dumps(value, sort_keys=True, default=repr): value for value in _values(documents, field)}
+    return list(unique.values())

@@ -360,15 +360,15 @@ class AnswerRanker:
         span.set_tags({f"ap_ranker.{name}": value for name, value in tags.items()})
         span.set_content_tag("ap_ranker.question", question)
 
-    def _check_family(self, found: str) -> None:
-        family = MODELS[found].family
+    def _check_family(self, model: str) -> None:
+        family = MODELS[model].family
         if self.family in (None, family):
             return
         expected = ", ".join(spec.name for spec in MODELS.values() if spec.family == self.family)
         components = {component.family: component.__name__ for component in AnswerRanker.__subclasses__()}
         fitting = f"{components[family]}, or AnswerRanker" if family in components else "AnswerRanker"
         raise InputError(
-            f"{self.model}: expected a checkpoint of the {self.family} family ({expected}), found {found} of the "
+            f"{self.model}: expected a checkpoint of the {self.family} family ({expected}), found {model} of the "
             f"{family} family. Use {fitting}, which loads any."
         )
 

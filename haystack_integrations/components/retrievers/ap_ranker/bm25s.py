@@ -115,10 +115,10 @@ class BM25SRetriever:
             component was loaded from YAML.
         """
         settings = self._settings(filters, top_k, scale_score)
-        found = self.document_store.bm25_retrieval(query, *settings)
-        if not found and self._is_declared:
+        documents = self.document_store.bm25_retrieval(query, *settings)
+        if not documents and self._is_declared:
             self._check_filled()
-        return _traced(found, settings[1])
+        return _traced(documents, settings[1])
 
     @component.output_types(documents=list[Document])
     async def run_async(
