@@ -48,7 +48,7 @@ benchmark: $(INSTALLED)  ## how fast: make benchmark DATA=folder writes tables, 
 	$(RANKER) benchmark $(DATA) --table benchmark/table.md --plot benchmark/plot.png --json benchmark/numbers.json
 
 test: $(INSTALLED)  ## all tests but the slow ones
-	$(BIN)/python -m pytest -m "not slow"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" -n auto --dist loadfile
 
 test-slow: $(INSTALLED)  ## the slow ones: real training on the example FAQ
 	$(BIN)/python -m pytest -m slow

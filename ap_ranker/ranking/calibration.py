@@ -1,4 +1,4 @@
-"""From scores to the probability that an answer is right, and what to leave out for a wished precision."""
+"""From scores to the probability that an answer is right, and what to leave out for a target precision."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Calibration:
         score: a, what the score counts; 0 or more.
         margin: b, what its lead over the best other answer counts; 0 or more.
         bias: c.
-        thresholds: the `key` of a wished precision -> the least probability of an answer that is given.
+        thresholds: the `key` of a target precision -> the least probability of an answer that is given.
     """
 
     score: float

@@ -1,4 +1,4 @@
-"""States in as few bits as wished: half precision or 8-bit integers."""
+"""States in smaller types: half precision or 8-bit integers."""
 
 from __future__ import annotations
 
