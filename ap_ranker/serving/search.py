@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 from ap_ranker.data.faq import Entry, Match
 from ap_ranker.errors import InputError
-from ap_ranker.ranking.bm25 import BM25_SCORE
 from ap_ranker.serving.stores import components_of, find_stores, load_pipeline, place_of, safe_line
 
 if TYPE_CHECKING:
@@ -127,6 +126,10 @@ class DeclaredPipeline:
             documents: whose states the ranker's cache is to hold, if `ENCODING_SECONDS` suffice.
             limits: that the questions will come with, as for `run`; what is wrong with them is said now.
         """
+        from ap_ranker.ranking.bm25 import (
+            BM25_SCORE,
+        )  # here: it loads torch, for which `ap-ranker --help` does not wait
+
         question = "Is anything there?"
         self._warm_up()
         self.run(question, limits)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from transformers import TrainerCallback
@@ -14,6 +13,7 @@ from ap_ranker.benchmark import training
 from ap_ranker.benchmark.training import EpochClock, measure_epochs
 from ap_ranker.data.dataset import Dataset
 from ap_ranker.evaluation.evaluate import EvaluationSet
+from ap_ranker.evaluation.scoring import CandidateScores
 from ap_ranker.training.compare import Contender
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.train import train
@@ -24,17 +24,17 @@ TINY = Contender.parse_all("ap-cnn:filters=6,qa-bilstm:hidden=3")
 def test_dev_questions_do_not_count(pairs: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a clock that a step moves by 1 and the judging of an epoch by 100."""
     now = [0]
-    scores = EvaluationSet.scores
+    timed_scores = EvaluationSet.timed_scores
 
-    def judge(self: EvaluationSet, *args: Any) -> list[np.ndarray]:
+    def judge(self: EvaluationSet, *args: Any) -> CandidateScores:
         now[0] += 100
-        return scores(self, *args)
+        return timed_scores(self, *args)
 
     class Steps(TrainerCallback):
         def on_step_end(self, *args: Any, **kwargs: Any) -> None:
             now[0] += 1
 
-    monkeypatch.setattr(EvaluationSet, "scores", judge)
+    monkeypatch.setattr(EvaluationSet, "timed_scores", judge)
     monkeypatch.setattr(training, "perf_counter", lambda: now[0])
     clock = EpochClock()
     config = TrainingConfig(options={"filters": 6}, embedding_size=8, epochs=1, batch_size=1, answer_sentences=False)
