@@ -38,7 +38,7 @@ def coordinate_ascent(
         features: per question, (n_candidates, F).
         relevant: per question, (n_candidates,) bool; a question without any right candidate teaches nothing.
         start: (F,) the first weights.
-        rounds: at most so many over all weights.
+        rounds: Maximum number of rounds over all weights.
         tolerance: a smaller gain in MAP is none.
 
     Returns:

@@ -126,9 +126,8 @@ class DeclaredPipeline:
             documents: whose states the ranker's cache is to hold, if `ENCODING_SECONDS` suffice.
             limits: that the questions will come with, as for `run`; what is wrong with them is said now.
         """
-        from ap_ranker.ranking.bm25 import (
-            BM25_SCORE,
-        )  # here: it loads torch, for which `ap-ranker --help` does not wait
+        # Here, as it loads torch, for which `ap-ranker --help` does not wait.
+        from ap_ranker.ranking.bm25 import BM25_SCORE
 
         question = "Is anything there?"
         self._warm_up()

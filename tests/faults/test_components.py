@@ -220,6 +220,13 @@ def test_what_only_a_cross_encoder_has_is_named() -> None:
     assert "config_kwargs: None" not in str(error.value)
 
 
+def test_a_parameter_of_an_earlier_version_is_named() -> None:
+    data = AnswerRanker(model="m").to_dict()
+    data["init_parameters"]["cache_precision"] = "int8"
+    with pytest.raises(InputError, match="cache_precision is now called cache_dtype"):
+        AnswerRanker.from_dict(data)
+
+
 def test_a_tool_tells_a_language_model_what_each_parameter_is(store: BM25SDocumentStore) -> None:
     parts = [AnswerRanker(model="m"), BM25SRetriever(store), FAQSearch(model="m", documents="FAQ.csv")]
     for part in parts:

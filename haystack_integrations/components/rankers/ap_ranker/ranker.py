@@ -247,6 +247,8 @@ class AnswerRanker:
         :raises InputError: It sets what only a cross-encoder has, such as `model_kwargs`.
         """
         parameters = dict(data.get("init_parameters", {}))
+        if "cache_precision" in parameters:
+            raise InputError(f"{cls.__name__}: cache_precision is now called cache_dtype. Rename it.")
         foreign = {name: parameters.pop(name) for name in CROSS_ENCODERS_OWN if name in parameters}
         if wrong := {name: value for name, value in foreign.items() if value and value != CROSS_ENCODERS_OWN[name]}:
             raise InputError(
