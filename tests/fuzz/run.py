@@ -201,7 +201,7 @@ class Worker:
     """A process and the numbers that it has not judged yet."""
 
     def __init__(self, inputs: Inputs, numbers: Sequence[int], folder: Path, until: float) -> None:
-        self.inputs, self.numbers, self.folder, self.until = inputs, list(numbers), folder, until
+        self.inputs, self.numbers, self.folder, self.until = inputs, numbers, folder, until
         self.current: int | None = None
         self.start()
 
