@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ap_ranker.data.faq import DEFAULT_MATCH, Match, read_faq
 from ap_ranker.errors import InputError
-from ap_ranker.serving.stores import find_stores, load_pipeline, one_clear_message, place_of
+from ap_ranker.serving.stores import find_pipeline, find_stores, load_pipeline, one_clear_message, place_of
 
 if TYPE_CHECKING:
     from haystack import Document, Pipeline
@@ -213,6 +213,7 @@ def _delete(store: Any, ids: list[str]) -> None:
 
 def _only_store(path: Path) -> Any:
     """The store of the pipeline in a file."""
+    path = find_pipeline(path)
     pipeline, _ = load_pipeline(path)
     stores = find_stores(pipeline)
     if not stores or any(store.to_dict() != stores[0].to_dict() for store in stores):

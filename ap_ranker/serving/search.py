@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 from ap_ranker.data.faq import Entry, Match
 from ap_ranker.errors import InputError
-from ap_ranker.serving.stores import components_of, find_stores, load_pipeline, place_of, safe_line
+from ap_ranker.serving.stores import components_of, find_pipeline, find_stores, load_pipeline, place_of, safe_line
 
 if TYPE_CHECKING:
     from haystack import Document, Pipeline
@@ -49,6 +49,7 @@ class DeclaredPipeline:
         Raises:
             InputError: no such file, not a pipeline, one that Haystack refuses, or no such declarations.
         """
+        path = find_pipeline(path)
         pipeline, declared = load_pipeline(path)
         inputs, outputs = declared.get("inputs"), declared.get("outputs")
         query = inputs.get("query") if isinstance(inputs, dict) else None

@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.resources import files
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -38,6 +39,16 @@ _PATTERNS = [
     # ?api_key=..., 'basic_auth': ['user', 'password'], password: ...
     (re.compile(rf"""(\b{_NAMES}["']?\s*[=:]\s*){_VALUE}""", re.IGNORECASE), rf"\g<1>{HIDDEN}"),
 ]
+
+
+PACKAGED = Path(str(files("ap_ranker"))) / "pipelines"
+"""Where a wheel has the project's pipelines."""
+
+
+def find_pipeline(path: Path) -> Path:
+    """The file itself, or, where there is none, the wheel's copy of `pipelines/NAME`."""
+    packaged = PACKAGED / path.name
+    return packaged if path.parent == Path("pipelines") and not path.exists() and packaged.is_file() else path
 
 
 def load_pipeline(path: Path) -> tuple[Pipeline, dict[str, Any]]:

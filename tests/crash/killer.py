@@ -99,10 +99,16 @@ class Running:
 
     def kill_at(self, moment: Moment) -> Ended:
         """Wait for the moment, or for its end."""
-        while moment.appears is not None and self.lives and next(self._folder.glob(moment.appears), None) is None:
+        while moment.appears is not None and self.lives and not self._has_appeared(moment.appears):
             pass  # these steps last less than any sleep
         time.sleep(moment.after)
         return self.kill()
+
+    def _has_appeared(self, pattern: str) -> bool:
+        try:
+            return next(self._folder.glob(pattern), None) is not None
+        except FileNotFoundError:  # it has gone again while it was looked at
+            return True
 
     @property
     def lives(self) -> bool:
