@@ -227,6 +227,12 @@ def test_a_parameter_of_an_earlier_version_is_named() -> None:
         AnswerRanker.from_dict(data)
 
 
+@pytest.mark.parametrize("wrong", [{"cache_megabytes": "9"}, {"cache_megabytes": -1}, {"batch_size": 0}])
+def test_numbers_that_are_none_are_refused_when_the_component_is_made(wrong: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match="must be a whole number from"):
+        AnswerRanker(model="m", **wrong)  # type: ignore[arg-type]
+
+
 def test_a_tool_tells_a_language_model_what_each_parameter_is(store: BM25SDocumentStore) -> None:
     parts = [AnswerRanker(model="m"), BM25SRetriever(store), FAQSearch(model="m", documents="FAQ.csv")]
     for part in parts:

@@ -30,7 +30,7 @@ def fix(path: Path, output: Path) -> tuple[Counter[str], Path]:
     Raises:
         InputError: another layout, an output that is there already, or nothing left.
     """
-    log = output.with_name(output.name + ".changes.jsonl")
+    log = output.parent / f"{output.name}.changes.jsonl"
     if path.is_dir():
         raise InputError(f"{path}: expected one file to repair, found a folder: name its files one after another.")
     for file in (output, log):

@@ -93,3 +93,11 @@ def test_data_that_is_not_one_file_of_texts(tmp_path: Path) -> None:
             fix(path, tmp_path / "b.csv")
     with pytest.raises(InputError, match="none that could be kept"):
         fix(tmp_path / "empty.csv", tmp_path / "b.csv")
+
+
+@pytest.mark.parametrize("output", [".", "/", ""])
+def test_an_output_without_a_name(tmp_path: Path, output: str) -> None:
+    data = tmp_path / "a.csv"
+    data.write_text("question,answer\nq,a\n")
+    with pytest.raises(InputError, match="expected the name of a new file"):
+        fix(data, Path(output))

@@ -133,6 +133,9 @@ class AnswerRanker:
         check_limits(score_threshold, precision)
         if cache_dtype not in list(StateDtype):
             raise ValueError(f"cache_dtype must be one of {', '.join(StateDtype)}, but got {cache_dtype}")
+        for name, value, least in (("batch_size", batch_size, 1), ("cache_megabytes", cache_megabytes, 0)):
+            if not isinstance(value, int) or value < least:
+                raise ValueError(f"{name} must be a whole number from {least} on, but got {value!r}")
         self.model = str(model)
         self.device = ComponentDevice.resolve_device(device)
         self.token = token
