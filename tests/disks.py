@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 
 class MountError(Exception):
     """This machine lets us mount nothing."""
@@ -58,3 +60,13 @@ def _mount(*arguments: str) -> None:
         raise MountError("there is no mount command") from error
     if done.returncode:
         raise MountError(done.stderr.strip())
+
+
+@contextmanager
+def small_disk_or_skip(folder: Path, kilobytes: int) -> Iterator[Path]:
+    """A disk for a test, which is skipped where nothing can be mounted."""
+    try:
+        with small_disk(folder, kilobytes) as disk:
+            yield disk
+    except MountError as reason:
+        pytest.skip(f"nothing can be mounted here: {reason}")

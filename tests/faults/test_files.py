@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import torch
 from conftest import TEXTS, write_checkpoint
-from disks import MountError, fill, read_only, small_disk
+from disks import fill, read_only, small_disk_or_skip
 from safetensors.torch import save_file
 
 from ap_ranker import files
@@ -30,11 +30,8 @@ BIG = 300_000
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
-    try:
-        with small_disk(tmp_path / "disk", 128) as folder:
-            yield folder
-    except MountError as reason:
-        pytest.skip(f"nothing can be mounted here: {reason}")
+    with small_disk_or_skip(tmp_path / "disk", 128) as folder:
+        yield folder
 
 
 def save_figure(path: Path) -> None:

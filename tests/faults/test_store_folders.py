@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from disks import MountError, fill, read_only, small_disk
+from disks import fill, read_only, small_disk_or_skip
 from haystack import Document
 
 from ap_ranker.errors import InputError
@@ -38,11 +38,8 @@ def found(folder: Path, **options: float) -> list[str]:
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
-    try:
-        with small_disk(tmp_path / "disk", 512) as folder:
-            yield folder
-    except MountError as reason:
-        pytest.skip(f"nothing can be mounted here: {reason}")
+    with small_disk_or_skip(tmp_path / "disk", 512) as folder:
+        yield folder
 
 
 @pytest.mark.parametrize("index", [True, False], ids=["saved index", "no index"])

@@ -126,8 +126,8 @@ class AnswerRanker:
             `match` chose where `ap-ranker` made the documents (`both`: the stored question, a line break, the answer),
             behind `document_prefix` and the values of `meta_fields_to_embed`, if any. Each returned document is encoded
             once more for it.
-        :raises ValueError: `top_k` is not positive, `cache_dtype` is unknown, or both `score_threshold` and `precision`
-            are given.
+        :raises ValueError: `top_k` or `batch_size` is not positive, `cache_megabytes` is negative, `cache_dtype` is
+            unknown, or both `score_threshold` and `precision` are given.
         """
         _check_top_k(top_k)
         check_limits(score_threshold, precision)
