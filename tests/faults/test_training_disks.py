@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 from conftest import ROOT, write_checkpoint
-from disks import MountError, fill, read_only, small_disk
+from disks import fill, read_only, small_disk_or_skip
 from typer.testing import CliRunner
 
 from ap_ranker.cli.main import app
@@ -54,12 +54,9 @@ def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (tmp_path / "disk.yaml").write_text(yaml.safe_dump(declared))
     write_checkpoint("ap-cnn", tmp_path / "c")
     monkeypatch.chdir(tmp_path)
-    try:
-        with small_disk(tmp_path / "disk", 1024) as folder:
-            write_checkpoint("ap-cnn", folder / "c")
-            yield folder
-    except MountError as reason:
-        pytest.skip(f"nothing can be mounted here: {reason}")
+    with small_disk_or_skip(tmp_path / "disk", 1024) as folder:
+        write_checkpoint("ap-cnn", folder / "c")
+        yield folder
 
 
 def content(disk: Path) -> dict[str, bytes]:
