@@ -16,6 +16,7 @@ import sys
 from asyncio import TimerHandle, Transport
 from collections import Counter
 from collections.abc import Collection
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -39,7 +40,7 @@ MAX_OF_CLIENT = 200
 KEEP_ALIVE_SECONDS = 10
 """That a connection may say nothing after an answer: longer than usual clients keep theirs, so that they close it."""
 
-LINGER_SECONDS = 1.0
+LINGER_SECONDS = 2.0
 """That a connection which says nothing stays open when the server is to end: a request may be on its way."""
 
 BUSY = b'{"error":"Too many connections at the moment. Try again."}'
@@ -209,7 +210,9 @@ class Server(uvicorn.Server):
         while True:
             try:
                 accepted, _ = listening.accept()
-            except OSError:  # none is left
+            except OSError:  # none is left, and none may come before uvicorn closes the socket
+                with suppress(OSError):
+                    listening.shutdown(socket.SHUT_RDWR)
                 return
             accepted.setblocking(False)
             await loop.connect_accepted_socket(make, accepted)

@@ -30,7 +30,7 @@ def spin() -> None:
 
 
 def grow() -> None:
-    bytes_ = bytearray(2_100_000_000)
+    bytes_ = bytearray(run.MEMORY)
     bytes_[::4096] = b"1" * len(bytes_[::4096])
 
 
@@ -69,7 +69,7 @@ def test_every_kind_of_fault_is_found_and_kept(tmp_path: Path) -> None:
     """In a process of its own, since this one has threads."""
     script = (
         "from pathlib import Path; from fuzz import run, test_fuzz\n"
-        "run.TARGETS, run.HANG_SECONDS = test_fuzz.targets(), 4\n"
+        "run.TARGETS, run.HANG_SECONDS, run.MEMORY = test_fuzz.targets(), 6, 10**9\n"
         f"tally = run.fuzz(list(run.TARGETS), 1, {len(FAULTS)}, 60, Path({str(tmp_path)!r}))\n"
         "import json; print(json.dumps(tally.counts))"
     )
