@@ -18,7 +18,7 @@ from ap_ranker.files import write_text_atomically
 
 if TYPE_CHECKING:
     from ap_ranker.evaluation.evaluate import EvaluationReport
-    from ap_ranker.training.compare import Comparison, Contender
+    from ap_ranker.training.compare import Comparison
 
 console = Console(soft_wrap=True)
 
@@ -36,6 +36,9 @@ def compare(
     test: Annotated[Path | None, typer.Option(help="Test questions, on which the models are compared.")] = None,
     answers: Answers = None,
     pools: Annotated[Path | None, typer.Option(help="Candidate pools of the test questions.")] = None,
+    peers: Annotated[
+        str, typer.Option(help="What to train beside them with sentence-transformers: bi-encoder,cross-encoder.")
+    ] = "",
     embeddings: Annotated[str | None, typer.Option(help="Word vectors, as for train.")] = None,
     match: MatchText = None,
     config: Annotated[Path | None, typer.Option(help="A YAML file with settings of all runs.")] = None,
@@ -45,11 +48,14 @@ def compare(
     table_file: Annotated[Path | None, typer.Option("--table", help="Write the table to this Markdown file.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Plot the comparison to this PNG file.")] = None,
 ) -> None:
-    """Train several models on your data and compare them with BM25."""
+    """Train several models on your data and compare them with BM25 and, if you like, with what others train."""
     from ap_ranker.data.reader import find_split, read_dataset
     from ap_ranker.training.compare import Contender
     from ap_ranker.training.config import read_training_config
+    from ap_ranker.training.peers import check_peers
 
+    named_peers = list(dict.fromkeys(peers.split(","))) if peers else []
+    check_peers(named_peers)
     contenders = Contender.parse_all(models)
     settings = read_training_config(config, {"epochs": epochs, "match": match})
     if settings.options:
@@ -78,6 +84,7 @@ def compare(
         output,
         settings,
         seeds=range(1, seeds + 1),
+        peers=named_peers,
         vectors=read_vectors(embeddings) if embeddings else None,
         device=device,
         callbacks=(EpochLines(console),),
@@ -95,10 +102,9 @@ def compare(
         plot_comparison(result, plot)
 
 
-def _report(contender: Contender, seed: int, report: EvaluationReport) -> None:
+def _report(label: str, seed: int, report: EvaluationReport) -> None:
     console.print(
-        f"[bold]{escape(contender.label)}[/], seed {seed}: test MRR {report.model['MRR']:.3f} "
-        f"(BM25 {report.bm25['MRR']:.3f})",
+        f"[bold]{escape(label)}[/], seed {seed}: test MRR {report.model['MRR']:.3f} (BM25 {report.bm25['MRR']:.3f})",
         highlight=False,
     )
 
@@ -109,21 +115,24 @@ def _rows(comparison: Comparison) -> list[list[str]]:
         [
             result.label,
             *map(spread, result.measures.values()),
-            f"{result.p_value:.4f}",
+            *(f"{result.p_values[name]:.4f}" if name in result.p_values else "" for name in comparison.baselines),
             f"{result.parameters:,}",
             f"{result.training_seconds:,.0f} s",
             f"{result.seconds_per_question * 1000:.2f} ms",
+            f"{result.bytes_per_answer:,.0f}",
         ]
         for result in comparison.results
     ]
+    empty = [""] * (len(comparison.baselines) + 4)
     ahead = sum(result.mean("MRR") > comparison.bm25["MRR"] for result in comparison.results)
-    rows.insert(ahead, ["BM25", *(f"{value:.3f}" for value in comparison.bm25.values()), "", "", "", ""])
-    rows.append(["random order", *(f"{value:.3f}" for value in comparison.random.values()), "", "", "", ""])
+    rows.insert(ahead, ["BM25", *(f"{value:.3f}" for value in comparison.bm25.values()), *empty])
+    rows.append(["random order", *(f"{value:.3f}" for value in comparison.random.values()), *empty])
     return rows
 
 
 def _header(comparison: Comparison) -> list[str]:
-    return ["model", *comparison.bm25, "p against BM25", "parameters", "training", "per question"]
+    tests = [f"p against {name}" for name in comparison.baselines]
+    return ["model", *comparison.bm25, *tests, "parameters", "training", "per question", "bytes per answer"]
 
 
 def _notes(comparison: Comparison) -> str:
@@ -131,7 +140,7 @@ def _notes(comparison: Comparison) -> str:
     return (
         f"{comparison.n_questions:,} questions of {comparison.data}; {runs}. p: paired randomisation test on the "
         "questions' MRR, two-sided, Holm-corrected. Parameters beside the word vectors; time per question with the "
-        "answers encoded beforehand."
+        "answers encoded beforehand; bytes in float32."
     )
 
 

@@ -46,6 +46,7 @@ class EvaluationReport:
         seconds_per_question: time to encode a question and match it with its encoded candidates.
         fusion_each: as `model_each`, for the fusion.
         scores: the model's scores of each question's candidates.
+        bytes_per_answer: of the states kept of an answer; mean over the answers.
     """
 
     n_questions: int
@@ -60,6 +61,7 @@ class EvaluationReport:
     seconds_per_question: float
     fusion_each: dict[str, np.ndarray] | None = None
     scores: Sequence[np.ndarray] = ()
+    bytes_per_answer: float = 0.0
 
     @property
     def fused(self) -> dict[str, float]:
@@ -195,6 +197,7 @@ class EvaluationSet:
             bm25_each=self.bm25_each,
             encode_seconds=scores.encode_seconds,
             seconds_per_question=scores.question_seconds / len(self.questions),
+            bytes_per_answer=scores.bytes_per_answer,
             fusion_each=fused,
             scores=scores.by_question,
         )

@@ -12,6 +12,7 @@ import torch
 
 from ap_ranker.data.dataset import Dataset, Question
 from ap_ranker.models.base import States
+from ap_ranker.ranking.quantization import QuantizedStates, StateDtype
 from ap_ranker.ranking.ranker import BATCH_SIZE, Ranker
 
 
@@ -23,11 +24,13 @@ class CandidateScores:
         by_question: one array per question, with a score per candidate in the candidates' order.
         encode_seconds: time to encode all answers once.
         question_seconds: time to encode all questions and match them with their candidates.
+        bytes_per_answer: of the states kept of an answer, without padding; mean over the answers.
     """
 
     by_question: list[np.ndarray]
     encode_seconds: float
     question_seconds: float
+    bytes_per_answer: float = 0.0
 
 
 @torch.inference_mode()
@@ -59,7 +62,7 @@ def score_candidates(
     scores = [np.zeros(len(rows)) for rows in candidates]
     question_seconds = time.perf_counter() - started
 
-    started, matching = time.perf_counter(), 0.0
+    started, matching, kept = time.perf_counter(), 0.0, 0
     order, done = list(wanted), 0
     on_progress(0, len(order))
     for batch, states in ranker.answer_states([dataset.answers[row].text for row in order]):
@@ -70,9 +73,11 @@ def score_candidates(
         for question, position, score in zip(rows, positions, matched.float().tolist(), strict=True):
             scores[question][position] = score
         matching += time.perf_counter() - match_started
+        kept += QuantizedStates.quantize(states, StateDtype.float32).nbytes
         done += len(batch)
         on_progress(done, len(order))
-    return CandidateScores(scores, time.perf_counter() - started - matching, question_seconds + matching)
+    encode_seconds = time.perf_counter() - started - matching
+    return CandidateScores(scores, encode_seconds, question_seconds + matching, kept / max(1, len(order)))
 
 
 def _encode_questions(ranker: Ranker, texts: Sequence[str]) -> States:

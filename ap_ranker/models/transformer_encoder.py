@@ -95,7 +95,7 @@ class TransformerEncoder(nn.Module):
     def _read(self, batch: TokenBatch) -> Tensor:
         """(N, T, H) hidden states."""
         # bfloat16 halves the training time where the CPU multiplies matrices in it; ranking stays in float32.
-        reduced = batch.ids.device.type == "cpu" and (self.training or self._room > 0) and _multiplies_bfloat16()
+        reduced = batch.ids.device.type == "cpu" and (self.training or self._room > 0) and multiplies_bfloat16()
         # In groups of similar length, because padding takes as long as words. Dropped words may leave gaps at the end.
         lengths = (batch.mask * torch.arange(1, batch.mask.shape[1] + 1, device=batch.mask.device)).amax(dim=1)
         order = lengths.argsort()
@@ -129,6 +129,7 @@ class TransformerEncoder(nn.Module):
         return hidden
 
 
-def _multiplies_bfloat16() -> bool:
+def multiplies_bfloat16() -> bool:
+    """Whether this CPU multiplies matrices faster in bfloat16."""
     able = torch.cpu.get_capabilities()  # either unit does: an AMD without AMX takes half as long for a step, too
     return bool(able.get("amx_bf16", False) or able.get("avx512_bf16", False))

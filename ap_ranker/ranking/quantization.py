@@ -57,6 +57,13 @@ class QuantizedStates:
         """Reduce states; with int8, a state's numbers are rounded to 127ths of its largest."""
         return cls(states.mask.sum(dim=1), _quantized(states.per_token, dtype), _quantized(states.per_text, dtype))
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the numbers, without padding."""
+        tokens = int(self.lengths.sum())
+        per_token = sum(value[0, 0].nbytes * tokens for value in self.per_token.values())
+        return per_token + sum(value.nbytes for value in self.per_text.values())
+
     def tensors(self) -> dict[str, Tensor]:
         """All of them, as `token.NAME` and `text.NAME`."""
         kinds = (("token", self.per_token), ("text", self.per_text))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +17,15 @@ from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluate import EvaluationReport, EvaluationSet
 from ap_ranker.evaluation.metrics import MEASURES
 from ap_ranker.evaluation.significance import holm, randomisation_test
-from ap_ranker.models.pretrained import find_encoder
+from ap_ranker.models.pretrained import DEFAULT_ENCODER, find_encoder
 from ap_ranker.models.registry import MODELS, complete_options, count_parameters, model_spec
 from ap_ranker.models.spec import ModelSpec
+from ap_ranker.ranking.ranker import resolve_device
 from ap_ranker.reading import parse_yaml
 from ap_ranker.text.vectors import WordVectors
 from ap_ranker.training.card import About
 from ap_ranker.training.config import TrainingConfig
+from ap_ranker.training.peers import check_peers, train_or_load_peer
 from ap_ranker.training.runs import train_or_load
 
 logger = logging.getLogger(__name__)
@@ -79,23 +81,25 @@ def _is_available(spec: ModelSpec) -> bool:
 
 @dataclass(frozen=True)
 class Result:
-    """A contender's runs.
+    """A row of the comparison: the runs of a contender or of a peer, one per seed.
 
     Attributes:
         label: as the user named it.
         measures: measure -> one value per seed.
-        p_value: of the difference to BM25 in the questions' mean MRR over the seeds, Holm-corrected.
+        p_values: of the difference to each baseline in the questions' mean MRR over the seeds, Holm-corrected.
         parameters: number of learnt parameters without the word vectors.
         training_seconds: duration of a run; mean over the seeds.
         seconds_per_question: time to encode a question and match it with its encoded candidates; mean over the seeds.
+        bytes_per_answer: of what is kept of an answer; mean over the answers. 0 where nothing can be.
     """
 
     label: str
     measures: dict[str, list[float]]
-    p_value: float
+    p_values: dict[str, float]
     parameters: int
     training_seconds: float
     seconds_per_question: float
+    bytes_per_answer: float
 
     def mean(self, measure: str) -> float:
         return float(np.mean(self.measures[measure]))
@@ -116,7 +120,8 @@ class Comparison:
         seeds: the seeds of each contender's runs.
         random: measure -> mean over random orders.
         bm25: measure -> mean of BM25.
-        results: the best contender first.
+        baselines: what each row is tested against: BM25 and the peers.
+        results: the best row first.
     """
 
     data: str
@@ -124,10 +129,42 @@ class Comparison:
     seeds: list[int]
     random: dict[str, float]
     bm25: dict[str, float]
+    baselines: list[str]
     results: list[Result]
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), indent=2) + "\n"
+
+
+@dataclass
+class _Runs:
+    """The runs of one row so far."""
+
+    reports: list[EvaluationReport] = field(default_factory=list)
+    training_seconds: list[float] = field(default_factory=list)
+    parameters: int = 0
+
+    def add(self, report: EvaluationReport, training_seconds: float, parameters: int) -> None:
+        self.reports.append(report)
+        self.training_seconds.append(training_seconds)
+        self.parameters = parameters
+
+    @property
+    def each(self) -> np.ndarray:
+        """(Q,) each question's MRR, mean over the seeds."""
+        values: np.ndarray = np.mean([report.model_each[MEASURE] for report in self.reports], axis=0)
+        return values
+
+    def result(self, label: str, p_values: dict[str, float]) -> Result:
+        return Result(
+            label=label,
+            measures={measure: [report.model[measure] for report in self.reports] for measure in MEASURES},
+            p_values=p_values,
+            parameters=self.parameters,
+            training_seconds=float(np.mean(self.training_seconds)),
+            seconds_per_question=float(np.mean([report.seconds_per_question for report in self.reports])),
+            bytes_per_answer=float(np.mean([report.bytes_per_answer for report in self.reports])),
+        )
 
 
 def compare(
@@ -139,11 +176,12 @@ def compare(
     config: TrainingConfig,
     *,
     seeds: Sequence[int],
+    peers: Sequence[str] = (),
     vectors: WordVectors | None = None,
     device: str | None = None,
     callbacks: tuple[TrainerCallback, ...] = (),
     about: About = About(),  # noqa: B008
-    on_run: Callable[[Contender, int, EvaluationReport], None] = lambda *_: None,
+    on_run: Callable[[str, int, EvaluationReport], None] = lambda *_: None,
 ) -> Comparison:
     """Train each contender with each seed and rank the test questions.
 
@@ -156,52 +194,68 @@ def compare(
             an interrupted comparison continues where it stopped.
         config: the settings of all runs; `model`, `options` and `seed` are the contenders'.
         seeds: of the runs.
+        peers: names of `PEERS`, trained from the pretrained encoder of the first contender that has one, or else from
+            the default encoder.
         vectors: pre-trained word vectors, for the models without a pretrained encoder.
         device: as in `train`.
         callbacks: as in `train`.
         about: as in `train`.
-        on_run: called after each run with the contender, the seed and its results on the test questions.
+        on_run: called after each run with the row's label, the seed and the results on the test questions.
 
     Raises:
-        InputError: `output` holds a run with other settings.
+        InputError: `output` holds a run with other settings; a peer is unknown or its package is missing.
     """
+    if peers:
+        check_peers(peers)
     evaluation_set = EvaluationSet(test)
-    uncorrected: list[Result] = []
+    runs: dict[str, _Runs] = {}
+
+    def add(label: str, seed: int, report: EvaluationReport, training_seconds: float, parameters: int) -> None:
+        runs.setdefault(label, _Runs()).add(report, training_seconds, parameters)
+        on_run(label, seed, report)
+
     for contender in contenders:
-        reports, seconds, parameters = [], [], 0
         for seed in seeds:
             settings = replace(config, model=contender.model, options=contender.options, seed=seed)
-            folder = run_folder(output, contender, seed)
+            folder = run_folder(output, contender.label, seed)
             ranker = train_or_load(
                 data, dev, folder, settings, vectors=vectors, device=device, callbacks=callbacks, about=about
             )
             assert ranker.config is not None
-            seconds.append(ranker.config.training["seconds"])
-            parameters = count_parameters(ranker.model)
-            reports.append(evaluation_set.report(ranker))
-            on_run(contender, seed, reports[-1])
-        each = np.mean([report.model_each[MEASURE] for report in reports], axis=0)
-        result = Result(
-            label=contender.label,
-            measures={measure: [report.model[measure] for report in reports] for measure in MEASURES},
-            p_value=randomisation_test(each, evaluation_set.bm25_each[MEASURE]),
-            parameters=parameters,
-            training_seconds=float(np.mean(seconds)),
-            seconds_per_question=float(np.mean([report.seconds_per_question for report in reports])),
-        )
-        uncorrected.append(result)
-    corrected = holm([result.p_value for result in uncorrected])
-    results = [replace(result, p_value=p) for result, p in zip(uncorrected, corrected, strict=True)]
+            report = evaluation_set.report(ranker)
+            add(contender.label, seed, report, ranker.config.training["seconds"], count_parameters(ranker.model))
+    for name in peers:
+        for seed in seeds:
+            encoder, folder = find_encoder(_encoder(contenders)), run_folder(output, name, seed)
+            peer, training_seconds = train_or_load_peer(name, encoder, data, folder, seed, resolve_device(device))
+            report = evaluation_set.report_of(peer.score(evaluation_set), 0.0)
+            add(name, seed, report, training_seconds, peer.parameters)
+    results = [row.result(label, {}) for label, row in runs.items()]
+    baselines = {"BM25": evaluation_set.bm25_each[MEASURE]} | {name: runs[name].each for name in peers}
+    for baseline, each in baselines.items():
+        others = [result for result in results if result.label != baseline]
+        corrected = holm([randomisation_test(runs[result.label].each, each) for result in others])
+        for result, p_value in zip(others, corrected, strict=True):
+            result.p_values[baseline] = p_value
     return Comparison(
         data=f"{test.name}; candidates: {evaluation_set.candidates}",
         n_questions=len(evaluation_set.questions),
         seeds=list(seeds),
         random=evaluation_set.random(),
         bm25=evaluation_set.bm25,
+        baselines=list(baselines),
         results=sorted(results, key=lambda result: -result.mean(MEASURE)),
     )
 
 
-def run_folder(output: Path, contender: Contender, seed: int) -> Path:
-    """The folder in which `compare` keeps the checkpoint of a run."""
-    return output / f"{contender.label.replace(':', ',')}-seed{seed}"
+def _encoder(contenders: Sequence[Contender]) -> str:
+    """The pretrained encoder that the contenders, and so the peers, start from."""
+    for contender in contenders:
+        if MODELS[contender.model].pretrained:
+            return str(complete_options(contender.model, contender.options)["encoder"])
+    return DEFAULT_ENCODER
+
+
+def run_folder(output: Path, label: str, seed: int) -> Path:
+    """The folder in which `compare` keeps the run of a row."""
+    return output / f"{label.replace(':', ',')}-seed{seed}"

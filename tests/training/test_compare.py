@@ -69,7 +69,7 @@ def test_the_table_holds_what_the_checkpoints_measure(tmp_path: Path) -> None:
         assert result.mean("MRR") == pytest.approx(np.mean(result.measures["MRR"]))
         assert result.deviation("MRR") == pytest.approx(np.std(result.measures["MRR"], ddof=1))
         each = np.mean([report.model_each["MRR"] for report in reports], axis=0)
-        raw.append((randomisation_test(each, evaluation_set.bm25_each["MRR"]), result.p_value))
+        raw.append((randomisation_test(each, evaluation_set.bm25_each["MRR"]), result.p_values["BM25"]))
     smaller, larger = sorted(raw)
     assert smaller[1] == pytest.approx(min(1, 2 * smaller[0]))
     assert larger[1] == pytest.approx(max(larger[0], smaller[1]))
@@ -127,7 +127,7 @@ def test_word_vectors_are_for_the_models_without_an_encoder(tmp_path: Path) -> N
     vectors = read_vectors(tmp_path / "v.txt")
     compare(contenders, DATA, DATA, DATA, tmp_path / "out", config, seeds=[1], vectors=vectors, device="cpu")
     pretrained, words = (
-        Ranker.from_pretrained(run_folder(tmp_path / "out", contender, 1), "cpu") for contender in contenders
+        Ranker.from_pretrained(run_folder(tmp_path / "out", contender.label, 1), "cpu") for contender in contenders
     )
     assert "zebra" not in pretrained.tokenizer.words
     assert words.model.embedding is not None

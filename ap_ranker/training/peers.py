@@ -1,0 +1,245 @@
+"""What a user would train instead, with sentence-transformers: a bi-encoder and a cross-encoder on the same pairs.
+
+Both start from the pretrained encoder of `ap-transformer` and are trained as the library's documentation does it: the
+bi-encoder with in-batch negatives, the cross-encoder with the wrong answers that the untrained bi-encoder ranks first.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+
+from ap_ranker.data.dataset import Dataset
+from ap_ranker.errors import InputError
+from ap_ranker.evaluation.evaluate import EvaluationSet
+from ap_ranker.evaluation.scoring import CandidateScores
+from ap_ranker.files import atomic_directory
+from ap_ranker.models.transformer_encoder import multiplies_bfloat16
+
+EPOCHS, LEARNING_RATE, BATCH_SIZE = 4, 5e-5, 64
+"""The settings with which the bi-encoder was best on the example FAQ's dev questions; the cross-encoder's, too."""
+
+HARD_NEGATIVES = 4
+"""Wrong answers beside each right one that the cross-encoder learns from."""
+
+MAX_TOKENS = 256
+"""Of a question and an answer together; the default encoder's own limit of 128 would cut long answers."""
+
+SETTINGS = "peer.json"
+
+
+class Peer(ABC):
+    """A model of sentence-transformers that learns from a data set and scores an evaluation set's candidates.
+
+    Args:
+        folder: of a pretrained encoder, or of a peer that `train_or_load_peer` wrote.
+        device: where it runs.
+    """
+
+    name: ClassVar[str]
+    model: Any
+
+    @abstractmethod
+    def __init__(self, folder: Path, device: torch.device) -> None: ...
+
+    @abstractmethod
+    def fine_tune(self, data: Dataset, arguments: dict[str, Any]) -> None:
+        """Train on the pairs of question and right answer.
+
+        Args:
+            data: the questions to learn from.
+            arguments: of the library's trainer.
+        """
+
+    @abstractmethod
+    def score(self, evaluation_set: EvaluationSet) -> CandidateScores:
+        """Scores of each question's candidates, in the time that a user would wait."""
+
+    @property
+    def parameters(self) -> int:
+        """Number of learnt parameters."""
+        return sum(parameter.numel() for parameter in self.model.parameters())
+
+
+class FineTunedBiEncoder(Peer):
+    """One vector per text; the score is their cosine (Reimers & Gurevych 2019)."""
+
+    name = "bi-encoder"
+
+    def __init__(self, folder: Path, device: torch.device) -> None:
+        from sentence_transformers import SentenceTransformer
+
+        self.model = SentenceTransformer(str(folder), device=str(device), local_files_only=True)
+
+    def fine_tune(self, data: Dataset, arguments: dict[str, Any]) -> None:
+        import datasets
+        from sentence_transformers import SentenceTransformerTrainer, SentenceTransformerTrainingArguments
+        from sentence_transformers.base.sampler import BatchSamplers
+        from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
+
+        pairs = [(question.text, data.answers[row].text) for question in data.answerable for row in question.positives]
+        SentenceTransformerTrainer(
+            model=self.model,
+            args=SentenceTransformerTrainingArguments(**arguments, batch_sampler=BatchSamplers.NO_DUPLICATES),
+            train_dataset=datasets.Dataset.from_dict(_columns(("question", "answer"), pairs)),
+            loss=MultipleNegativesRankingLoss(self.model),
+        ).train()
+
+    def score(self, evaluation_set: EvaluationSet) -> CandidateScores:
+        started = time.perf_counter()
+        vectors = self.encode([answer.text for answer in evaluation_set.dataset.answers])
+        encoded = time.perf_counter()
+        scores = [
+            vectors[list(rows)] @ self.encode([question.text])[0]
+            for question, rows in zip(evaluation_set.questions, evaluation_set.pools, strict=True)
+        ]
+        return CandidateScores(scores, encoded - started, time.perf_counter() - encoded, vectors[0].nbytes)
+
+    def encode(self, texts: Sequence[str]) -> np.ndarray:
+        """(N, H) vectors of length 1."""
+        vectors: np.ndarray = self.model.encode(list(texts), normalize_embeddings=True, show_progress_bar=False)
+        return vectors
+
+
+class FineTunedCrossEncoder(Peer):
+    """Reads question and answer together, so nothing can be kept (Nogueira & Cho 2019)."""
+
+    name = "cross-encoder"
+
+    def __init__(self, folder: Path, device: torch.device) -> None:
+        from sentence_transformers.cross_encoder import CrossEncoder
+
+        self.untrained, self.device = folder, device
+        self.model = CrossEncoder(
+            str(folder), num_labels=1, max_length=MAX_TOKENS, device=str(device), local_files_only=True
+        )
+
+    def fine_tune(self, data: Dataset, arguments: dict[str, Any]) -> None:
+        import datasets
+        from sentence_transformers.cross_encoder import CrossEncoderTrainer, CrossEncoderTrainingArguments
+        from sentence_transformers.cross_encoder.losses import BinaryCrossEntropyLoss
+
+        columns = _columns(("question", "answer", "label"), self._labelled(data))
+        CrossEncoderTrainer(
+            model=self.model,
+            args=CrossEncoderTrainingArguments(**arguments),
+            train_dataset=datasets.Dataset.from_dict(columns),
+            loss=BinaryCrossEntropyLoss(self.model),
+        ).train()
+
+    def _labelled(self, data: Dataset) -> list[tuple[str, str, float]]:
+        """Each right answer, and the wrong ones that the untrained bi-encoder ranks highest for the question."""
+        untrained = FineTunedBiEncoder(self.untrained, self.device)
+        texts = [answer.text for answer in data.answers]
+        answers, questions = (untrained.encode(part) for part in (texts, [q.text for q in data.answerable]))
+        rows: list[tuple[str, str, float]] = []
+        for question, vector in zip(data.answerable, questions, strict=True):
+            ranking = np.argsort(-(answers @ vector)).tolist()
+            wrong = [row for row in ranking if row not in question.positives][:HARD_NEGATIVES]
+            rows += [(question.text, texts[row], 1.0) for row in question.positives]
+            rows += [(question.text, texts[row], 0.0) for row in wrong]
+        return rows
+
+    def score(self, evaluation_set: EvaluationSet) -> CandidateScores:
+        texts = [answer.text for answer in evaluation_set.dataset.answers]
+        started = time.perf_counter()
+        scores = [
+            np.asarray(self.model.predict([(question.text, texts[row]) for row in rows], show_progress_bar=False))
+            for question, rows in zip(evaluation_set.questions, evaluation_set.pools, strict=True)
+        ]
+        return CandidateScores(scores, 0.0, time.perf_counter() - started, 0)
+
+
+PEERS: dict[str, type[Peer]] = {peer.name: peer for peer in (FineTunedBiEncoder, FineTunedCrossEncoder)}
+
+
+def check_peers(names: Sequence[str]) -> None:
+    """Fail before anything is trained.
+
+    Raises:
+        InputError: no such peer, or a package is missing.
+    """
+    unknown = [name for name in names if name not in PEERS]
+    if unknown:
+        raise InputError(f"Expected peers among {', '.join(PEERS)}, found {unknown[0]!r}.")
+    if not names:
+        return
+    try:
+        import datasets  # noqa: F401
+        import sentence_transformers  # noqa: F401
+    except ImportError as error:
+        raise InputError(
+            f'Training peers needs an extra, found no {error.name}: pip install "ap-ranker[benchmark]", or leave out '
+            "--peers."
+        ) from error
+
+
+def train_or_load_peer(
+    name: str, encoder: Path, data: Dataset, folder: Path, seed: int, device: torch.device
+) -> tuple[Peer, float]:
+    """Load the peer that an earlier run wrote to `folder`, or else train one and write it there.
+
+    Args:
+        name: of `PEERS`.
+        encoder: folder of the pretrained encoder to start from.
+        data: the questions to learn from.
+        folder: of the peer.
+        seed: of the run.
+        device: where it trains and runs.
+
+    Returns:
+        The peer and the seconds of its training.
+
+    Raises:
+        InputError: `folder` holds a peer with other settings or of other data.
+    """
+    settings = {"encoder": encoder.name, "data": data.name, "pairs": sum(len(q.positives) for q in data.answerable)}
+    settings |= {"epochs": EPOCHS, "learning_rate": LEARNING_RATE, "batch_size": BATCH_SIZE, "seed": seed}
+    if not (folder / SETTINGS).is_file():
+        from transformers import set_seed
+
+        set_seed(seed)
+        started = time.perf_counter()
+        peer = PEERS[name](encoder, device)
+        with atomic_directory(folder) as draft:
+            peer.fine_tune(data, _arguments(draft, seed, device))
+            record = settings | {"seconds": time.perf_counter() - started}
+            peer.model.save_pretrained(str(draft))
+            (draft / SETTINGS).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    record = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
+    seconds = float(record.pop("seconds"))
+    if record != settings:
+        raise InputError(
+            f"{folder}: expected a {name} trained with {settings}, found {record}. "
+            "Name another folder for the runs, or remove this one."
+        )
+    # Loaded anew also after training, which leaves the library's model in reduced precision.
+    return PEERS[name](folder, device), seconds
+
+
+def _arguments(folder: Path, seed: int, device: torch.device) -> dict[str, Any]:
+    return {
+        "output_dir": str(folder),
+        "num_train_epochs": EPOCHS,
+        "per_device_train_batch_size": BATCH_SIZE,
+        "learning_rate": LEARNING_RATE,
+        "warmup_steps": 0.1,
+        "use_cpu": device.type == "cpu",
+        "bf16": torch.cuda.is_bf16_supported() if device.type == "cuda" else multiplies_bfloat16(),
+        "seed": seed,
+        "save_strategy": "no",
+        "report_to": "none",
+        "disable_tqdm": True,
+        "logging_strategy": "no",
+    }
+
+
+def _columns(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> dict[str, list[Any]]:
+    return dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
