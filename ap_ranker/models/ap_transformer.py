@@ -1,63 +1,135 @@
-"""Attentive pooling over a pretrained transformer (ours; attentive pooling after dos Santos et al. 2016).
+"""A pooled vector and the best match of each word, both from a pretrained transformer (ours).
 
     H = transformer(text)                              (T, H)   one state per subword
-    Q, A = H_q P^T, H_a P^T                            (M, C), (L, C)
-    s(q, a) = attentive pooling of Q and A, as in attentive.py
+    p = mean over the text's tokens of H               (H,)     what sentence encoders are trained for
+    Q, A = H_q P^T, H_a P^T, rows of length 1          (M, C), (L, C)
+    alpha = softmax(gamma log(idf) + H_q u)            (M,)     how much each question token counts
+    word(q, a) = sum_i alpha_i max_j Q_i . A_j                  late interaction (Khattab & Zaharia 2020, equation 3)
+    s(q, a) = (cos(p_q, p_a) + w word(q, a)) / (1 + w)          in -1..1
 
-P begins as the C directions in which the texts' mean states differ most, and U as a small multiple of the identity: the
-attention is then nearly even, and the untrained score nearly the cosine of mean-pooled states, which the encoder was
-trained for. With C = H it is exactly that cosine, except for what the attention adds.
+The question attends to the answer: its token i to the answer's token most like it, so that an answer's token counts as
+much as the question's tokens which it matches best. Attentive pooling (dos Santos et al. 2016) pools both texts by such
+maxima again into one vector each; over states of a transformer that added nothing to their mean (docs/results).
+
+gamma begins as 1, u as 0, so that alpha begins as rarity alone; w begins as what ranks a sample of the training
+questions best while the encoder is as it was pretrained (`fit`). P begins as the C directions in which the texts' mean
+states differ most; with C = H it only rotates them. With w = 0 the untrained score is the encoder's own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
-from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.nn import functional as F
 
-from ap_ranker.models.attentive import SHARPNESS, AttentivePooling
-from ap_ranker.models.base import States
-from ap_ranker.models.pooling import mean_pool
+from ap_ranker.models.base import AnswerModel, Attention, CosineModel, JudgedCandidates, States
+from ap_ranker.models.pooling import masked_softmax, mean_pool
 from ap_ranker.models.pretrained import DEFAULT_ENCODER, MINILM
 from ap_ranker.models.spec import SHARE, Bounds, Inputs, ModelSpec, Option, Recipe
+from ap_ranker.models.statistics import CorpusStatistics
 from ap_ranker.models.transformer_encoder import TransformerEncoder
 from ap_ranker.text.batch import TokenBatch
 
-ATTENTION = 0.02
-"""What U makes of the product of two equal token states, sharpness included: little enough to change no ranking."""
+WORD_WEIGHTS = (0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0)
+"""The weights w that `fit` tries."""
 
-ATTENTION_RATE = 0.01
-"""The share of the learning rate at which the attention over a pretrained encoder learns. Its U begins as a small
-multiple of the identity, and Adam's steps are of one size: at the full rate the first few make noise of it. Example FAQ
-with 500 pairs, frozen encoder: dev MRR 0.717 untrained, 0.746 at this rate, 0.732 at the full one."""
+FIT_QUESTIONS = 200
+"""Questions that `fit` reads: each may have a hundred answers of its own to encode."""
+
+SCALAR_RATE = 20
+"""How many times the learning rate w and gamma learn at: at the rate of a matrix, a single number would hardly
+move."""
+
+SMALLEST_IDF = 1e-3
+"""What counts as the rarity of a token that every answer holds, whose logarithm there would be none of."""
 
 
-class AttentivePoolingTransformer(AttentivePooling):
-    """Attentive pooling whose token states a pretrained transformer makes."""
+class PooledTransformer(CosineModel):
+    """The cosine of mean-pooled states: what a bi-encoder does. An answer is one vector."""
 
-    encoder: TransformerEncoder
-
-    def __init__(self, encoder: TransformerEncoder, sharpness: float) -> None:
-        super().__init__(encoder.state_size, sharpness)
+    def __init__(self, encoder: TransformerEncoder) -> None:
+        super().__init__()
         self.encoder = encoder
 
     def encode(self, batch: TokenBatch) -> States:
-        states: States = self.encoder(batch)
-        return states
+        hidden, mask = self.encoder(batch)
+        return States(mask, per_text={"pooled": pooled(hidden, mask)})
+
+    def match(self, questions: States, answers: States) -> Tensor:
+        return questions.per_text["pooled"] @ answers.per_text["pooled"].T
+
+
+class AttentiveTransformer(CosineModel):
+    """The cosine of pooled vectors beside the best match of each question token, weighted by attention."""
+
+    statistics: CorpusStatistics
+
+    def __init__(self, encoder: TransformerEncoder, size: int, vocabulary_size: int) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.statistics = CorpusStatistics(vocabulary_size)
+        hidden_size = encoder.hidden_size
+        self.projection = nn.Linear(hidden_size, min(size or hidden_size, hidden_size), bias=False)
+        self.rarity = nn.Parameter(torch.ones(()))
+        self.importance = nn.Parameter(torch.zeros(hidden_size))
+        self.word_weight = nn.Parameter(torch.ones(()))
+
+    def encode(self, batch: TokenBatch) -> States:
+        hidden, mask = self.encoder(batch)
+        states = F.normalize(self.projection(hidden), dim=2) * mask.unsqueeze(2)
+        return States(mask, {"states": states}, {"pooled": pooled(hidden, mask)})
+
+    def encode_questions(self, batch: TokenBatch) -> States:
+        hidden, mask = self.encoder(batch)
+        states = F.normalize(self.projection(hidden), dim=2) * mask.unsqueeze(2)
+        log_idf = self.statistics.idf(batch.ids).clamp(min=SMALLEST_IDF).log()
+        weights = masked_softmax(self.rarity * log_idf + hidden @ self.importance, mask)
+        per_token = {"states": states, "weights": weights.unsqueeze(2)}
+        return States(mask, per_token, {"pooled": pooled(hidden, mask)})
+
+    def match(self, questions: States, answers: States) -> Tensor:
+        cosines = questions.per_text["pooled"] @ answers.per_text["pooled"].T
+        return (cosines + self.word_weight * self.word_scores(questions, answers)) / (1 + self.word_weight)
+
+    def word_scores(self, questions: States, answers: States) -> Tensor:
+        """(B, N) word(q, a)."""
+        similarities = self._similarities(questions, answers)
+        # `amax` spreads its gradient over ties and is slow backwards, `max` must find the place.
+        best = similarities.max(dim=1).values if similarities.requires_grad else similarities.amax(dim=1)
+        return torch.einsum("nmb,bm->bn", best, questions.per_token["weights"].squeeze(2))
+
+    def _similarities(self, questions: States, answers: States) -> Tensor:
+        """(N, L, M, B) cosines of all tokens; one matrix product, in which padding of answers is -1."""
+        rows = questions.per_token["states"].transpose(0, 1)  # (M, B, C)
+        similarities = answers.per_token["states"] @ rows.flatten(0, 1).T
+        hidden = similarities.detach()  # padding gets no gradient anyway, since a real token is at least as large
+        hidden[~answers.mask] = -1.0
+        return similarities.unflatten(2, rows.shape[:2])
+
+    def attention_weights(self, questions: TokenBatch, answers: TokenBatch) -> Attention:
+        """Alpha, and of each answer's token the sum of alpha over the question's tokens that it matches best."""
+        own, others = self.encode_questions(questions), self.encode_answers(answers)
+        places = self._similarities(own, others).argmax(dim=1).permute(2, 0, 1)  # (B, N, M)
+        alpha = own.per_token["weights"].squeeze(2).unsqueeze(1).expand(places.shape)
+        received = alpha.new_zeros(*places.shape[:2], others.mask.shape[1]).scatter_add(2, places, alpha)
+        return Attention(alpha, received)
+
+    def pooled_only(self) -> AnswerModel:
+        return PooledTransformer(self.encoder)
 
     def parameter_groups(self, rate: float, encoder_rate: float) -> list[dict[str, Any]]:
-        """The encoder, which knows a language already, and the attention learn at rates of their own."""
-        encoder = set(self.encoder.backbone.parameters())
-        learnt = [parameter for parameter in self.parameters() if parameter.requires_grad]
+        """The encoder, which knows a language already, and the single numbers learn at rates of their own."""
+        encoder = [parameter for parameter in self.encoder.parameters() if parameter.requires_grad]
         return [
-            {"params": [p for p in learnt if p not in encoder and p is not self.U], "lr": rate},
-            {"params": [p for p in learnt if p in encoder], "lr": encoder_rate},
-            {"params": [self.U], "lr": rate * ATTENTION_RATE},
+            {"params": [self.projection.weight, self.importance], "lr": rate},
+            {"params": [self.word_weight, self.rarity], "lr": rate * SCALAR_RATE},
+            {"params": encoder, "lr": encoder_rate},
         ]
 
     def cache_frozen_states(self) -> AbstractContextManager[None]:
@@ -65,39 +137,52 @@ class AttentivePoolingTransformer(AttentivePooling):
 
     def load_pretrained(self, folder: Path, sample: Iterable[TokenBatch]) -> None:
         self.encoder.load_pretrained(folder)
-        self.imitate_encoder(sample)
+        self.fit_projection(sample)
 
     @torch.inference_mode()
-    def imitate_encoder(self, sample: Iterable[TokenBatch]) -> None:
-        """Set P and U so that the untrained score is nearly the pretrained encoder's own (see the top of this file)."""
+    def fit_projection(self, sample: Iterable[TokenBatch]) -> None:
+        """Set P to the leading right singular vectors of the sample's pooled vectors."""
         encoder = self.encoder.eval()
-        hidden = [(encoder.hidden(batch), batch.mask) for batch in sample]
-        means = torch.cat([nn.functional.normalize(mean_pool(h, mask), dim=1) for h, mask in hidden])
-        # The right singular vectors, largest first. Those of M^T M, because M has fewer of them than H with few texts.
-        directions = torch.linalg.eigh(means.double().T @ means.double()).eigenvectors.T.flip(0)
-        encoder.projection.weight.copy_(directions[: encoder.state_size])
-        lengths = torch.cat([(h[mask] @ encoder.projection.weight.T).pow(2).sum(dim=1) for h, mask in hidden])
-        self.U.copy_(
-            ATTENTION / (self.sharpness * lengths.mean()) * torch.eye(encoder.state_size, device=self.U.device)
-        )
+        vectors = torch.cat([pooled(*encoder(batch)) for batch in sample])
+        # Those of V^T V, because V has fewer of them than H with few texts.
+        directions = torch.linalg.eigh(vectors.double().T @ vectors.double()).eigenvectors.T.flip(0)
+        self.projection.weight.copy_(directions[: len(self.projection.weight)])
+
+    @torch.inference_mode()
+    def fit(self, questions: Iterable[JudgedCandidates]) -> None:
+        """Set w to the weight that ranks the questions best by MRR; the smallest of those as good."""
+        ranks: list[Tensor] = []
+        weights = self.word_weight.new_tensor(WORD_WEIGHTS)
+        for question, answers, relevant in islice(questions, FIT_QUESTIONS):
+            if relevant.any() and not relevant.all():
+                cosines = question.per_text["pooled"] @ answers.per_text["pooled"].T
+                scores = cosines + weights.unsqueeze(1) * self.word_scores(question, answers)
+                best = scores[:, relevant].amax(dim=1, keepdim=True)
+                ranks.append(1 + (scores[:, ~relevant] >= best).sum(dim=1))
+        if ranks:
+            mrr = torch.stack(ranks).double().reciprocal().mean(dim=0)
+            self.word_weight.fill_(WORD_WEIGHTS[int(mrr.argmax())])
 
 
-def ap_transformer(
-    inputs: Inputs, *, encoder: str, size: int, sharpness: float, dropout: float, frozen: bool
-) -> AttentivePooling:
-    """AP over a transformer, still with random weights; `encoder` names the pretrained ones for training."""
+def pooled(hidden: Tensor, mask: Tensor) -> Tensor:
+    """(N, T, H) -> (N, H): the mean state, of length 1."""
+    return F.normalize(mean_pool(hidden, mask), dim=1)
+
+
+def ap_transformer(inputs: Inputs, *, encoder: str, size: int, dropout: float, frozen: bool) -> AttentiveTransformer:
+    """The model over a transformer, still with random weights; `encoder` names the pretrained ones for training."""
     del encoder
-    states = TransformerEncoder(inputs.encoder or MINILM, size, dropout, frozen=frozen)
-    return AttentivePoolingTransformer(states, sharpness)
+    transformer = TransformerEncoder(inputs.encoder or MINILM, dropout, frozen=frozen)
+    return AttentiveTransformer(transformer, size, len(inputs.words))
 
 
 SPECS = [
     ModelSpec(
         name="ap-transformer",
-        paper="after dos Santos, Tan, Xiang & Zhou, Attentive Pooling Networks",
-        year=2016,
+        paper="ours, after ColBERT (Khattab & Zaharia 2020) and Attentive Pooling Networks (dos Santos et al. 2016)",
+        year=2020,
         family="attentive-pooling",
-        cached="token states",
+        cached="a pooled vector and token states",
         build=ap_transformer,
         attention_over="both",
         options={
@@ -105,7 +190,6 @@ SPECS = [
             "size": Option(
                 0, "numbers of a token's state; 0 for as many as the encoder has", bounds=Bounds(least=0, most=4_096)
             ),
-            "sharpness": replace(SHARPNESS, default=5.0),
             "dropout": Option(0.1, "share of the subwords hidden while training", bounds=SHARE),
             "frozen": Option(False, "keep the encoder as it is: trains in minutes on a CPU"),
         },

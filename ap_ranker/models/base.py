@@ -171,6 +171,13 @@ class AnswerModel(nn.Module, ABC):
         """
         return self.match(questions, answers)
 
+    def pooled_only(self) -> AnswerModel | None:
+        """The same model with the cosine of its pooled vectors as its score: what its attention has to beat.
+
+        `None` for a model without pooled vectors.
+        """
+        return None
+
     def load_pretrained(self, folder: Path, sample: Iterable[TokenBatch]) -> None:
         """Begin with weights that exist already, where the model has a use for them; by default nothing happens.
 
@@ -183,7 +190,7 @@ class AnswerModel(nn.Module, ABC):
         """
 
     def fit(self, questions: Iterable[JudgedCandidates]) -> None:
-        """Set weights that no gradient reaches, for models that count instead of learning; by default nothing happens.
+        """Set weights before anything is learnt by gradient; by default nothing happens.
 
         Args:
             questions: the training questions, encoded when they are asked for.

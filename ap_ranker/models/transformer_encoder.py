@@ -1,4 +1,4 @@
-"""What reads a text with a pretrained transformer: one projected state per subword."""
+"""What reads a text with a pretrained transformer: one state per subword."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from ap_ranker.models.base import States
 from ap_ranker.models.pretrained import build_backbone, read_weights
 from ap_ranker.text.batch import TokenBatch
 
@@ -22,9 +21,9 @@ FROZEN_CACHE_BYTES = 8 * 10**9
 
 
 class TransformerEncoder(nn.Module):
-    """The last hidden states of a transformer, projected. Sizes: N texts, T subwords, H hidden size, C state size."""
+    """The last hidden states of a transformer. Sizes: N texts, T subwords, H hidden size."""
 
-    def __init__(self, config: Mapping[str, Any], size: int, dropout: float, *, frozen: bool) -> None:
+    def __init__(self, config: Mapping[str, Any], dropout: float, *, frozen: bool) -> None:
         super().__init__()
         self.backbone = build_backbone(config)
         if getattr(self.backbone, "pooler", None) is not None:
@@ -32,8 +31,6 @@ class TransformerEncoder(nn.Module):
         for module in self.backbone.modules():
             if isinstance(module, nn.Dropout):
                 module.p = 0.0  # a quarter of a CPU's training time; subwords are dropped instead
-        self.state_size = min(size or self.hidden_size, self.hidden_size)
-        self.projection = nn.Linear(self.hidden_size, self.state_size, bias=False)
         self.dropout, self.frozen = dropout, frozen
         self.backbone.requires_grad_(not frozen)
         self._attention: str = self.backbone.config._attn_implementation
@@ -43,7 +40,7 @@ class TransformerEncoder(nn.Module):
     def train(self, mode: bool = True) -> Self:
         super().train(mode)
         # Fused attention is the faster one forwards, but its gradient on a CPU costs half a training step more.
-        plain = mode and self.projection.weight.device.type == "cpu"
+        plain = mode and self.backbone.device.type == "cpu"
         self.backbone.set_attn_implementation("eager" if plain else self._attention)
         return self
 
@@ -54,7 +51,8 @@ class TransformerEncoder(nn.Module):
 
     @property
     def _dtype(self) -> torch.dtype:
-        return self.projection.weight.dtype
+        dtype: torch.dtype = self.backbone.dtype
+        return dtype
 
     def load_pretrained(self, folder: Path) -> None:
         """Take the weights of a pretrained encoder.
@@ -65,8 +63,8 @@ class TransformerEncoder(nn.Module):
         weights = read_weights(folder, self.backbone.state_dict())
         self.backbone.load_state_dict(weights, strict=False)  # the pooler's are left over
 
-    def forward(self, batch: TokenBatch) -> States:
-        """(N, T, C) token states.
+    def forward(self, batch: TokenBatch) -> tuple[Tensor, Tensor]:
+        """(N, T, H) states, zero on padding, and (N, T) bool: which tokens have one.
 
         While training, a share `dropout` of the subwords is dropped, and has no state; each text's first one always
         stays. A frozen transformer reads texts whole all the same, so that it may remember them.
@@ -77,11 +75,7 @@ class TransformerEncoder(nn.Module):
             mask[:, 0] = True
             kept = TokenBatch(batch.ids, mask)
         hidden = self._cached_states(batch) if self.frozen else self._read(kept)
-        return States(kept.mask, {"states": self.projection(hidden) * kept.mask.unsqueeze(2)})
-
-    def hidden(self, batch: TokenBatch) -> Tensor:
-        """(N, T, H) states, not projected; zero on padding."""
-        return self._read(batch) * batch.mask.unsqueeze(2)
+        return hidden * kept.mask.unsqueeze(2), kept.mask
 
     @contextmanager
     def cache_frozen_states(self) -> Iterator[None]:
@@ -120,7 +114,8 @@ class TransformerEncoder(nn.Module):
         for row in set(range(len(texts))).difference(new):
             hidden[row, : lengths[row]] = self._memory[texts[row]].to(self._dtype)
         if new:
-            hidden[new] = self.hidden(TokenBatch(batch.ids[new], batch.mask[new]))
+            new_mask = batch.mask[new]
+            hidden[new] = self._read(TokenBatch(batch.ids[new], new_mask)) * new_mask.unsqueeze(2)
         for row in new:
             kept = hidden[row, : lengths[row]].half()
             if self._room > kept.nbytes:

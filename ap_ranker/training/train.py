@@ -22,8 +22,10 @@ from ap_ranker.evaluation.gain import gain_over_bm25
 from ap_ranker.evaluation.metrics import means
 from ap_ranker.evaluation.scoring import CandidateScores
 from ap_ranker.models.base import JudgedCandidates
+from ap_ranker.models.base import States as TextStates
 from ap_ranker.models.registry import complete_options, model_spec
 from ap_ranker.models.spec import Recipe
+from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.checkpoint import CheckpointConfig, save_checkpoint
 from ap_ranker.ranking.ranker import Ranker, resolve_device
 from ap_ranker.text.vectors import WordVectors
@@ -38,6 +40,9 @@ from ap_ranker.training.objectives.registry import objective_spec
 from ap_ranker.training.sentences import with_answer_sentences
 from ap_ranker.training.states import States, seconds_so_far
 from ap_ranker.training.trainer import AnswerTrainer, Scorer, training_arguments
+
+FIT_CACHE_BYTES = 2 * 10**9
+"""For the answers' states while a model is fitted to training questions, which share candidates."""
 
 Progress = Callable[[str, int, int], None]
 """Called with the task in words, the number of texts done and their total."""
@@ -94,7 +99,7 @@ def train(
     states = States(output)
     with states.held(resume=resume) as last:
         started = time.perf_counter() - (seconds_so_far(last) if last else 0.0)
-        data = replace(data, questions=answerable(data))
+        data = judged = replace(data, questions=answerable(data))
         n_pairs = data.pairs
         recipe = config.training_recipe(judged=data.judged)
         objective = objective_spec(recipe.objective)
@@ -129,13 +134,13 @@ def train(
         dev_set = EvaluationSet(sample_questions(dev, config.dev_questions, config.seed))
         best_epoch, scores = 0, None
         with model.cache_frozen_states():
+            if last is None:
+                model.fit(_judged_candidates(ranker, sample_questions(judged, config.dev_questions, config.seed)))
             if objective.needs_gradient:
                 pairs = Pairs(data, own_candidates=objective.own_candidates)
                 best_epoch, scores = _learn(
                     *(ranker, pairs, batches, dev_set, config, recipe, states, last, started, callbacks, on_progress)
                 )
-            else:
-                model.fit(_judged_candidates(ranker, sample_questions(data, config.dev_questions, config.seed)))
             if scores is None:
                 scores = _scores(dev_set, ranker, on_progress)
         by_question = scores.by_question
@@ -198,12 +203,14 @@ def _machine(device: torch.device) -> str:
 
 
 def _judged_candidates(ranker: Ranker, data: Dataset) -> Iterator[JudgedCandidates]:
-    """The questions of `data` with the candidates that an evaluation gives them."""
+    """The questions of `data` with the candidates that an evaluation gives them, many of which they share."""
+    cached = Ranker(ranker.model, ranker.tokenizer, ranker.device, cache=EncodingCache(FIT_CACHE_BYTES))
     evaluation_set = EvaluationSet(data)
     for question, rows in zip(evaluation_set.questions, evaluation_set.pools, strict=True):
-        candidates = ranker.tokenize([data.answers[row].text for row in rows])
-        relevant = torch.from_numpy(np.isin(rows, question.positives))
-        yield ranker.encode_questions([question.text]), ranker.encode_answers(candidates), relevant
+        batches = list(cached.answer_states([data.answers[row].text for row in rows]))
+        order = np.concatenate([places for places, _ in batches])
+        relevant = torch.from_numpy(np.isin(rows, question.positives))[order].to(ranker.device)
+        yield ranker.encode_questions([question.text]), TextStates.stack([states for _, states in batches]), relevant
 
 
 def _learn(

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -10,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from conftest import TEXTS, make_model, write_encoder
+from naive import ap_transformer as naive
 from naive.ap_transformer import TINY, mean_state
 from naive.arithmetic import cosine
 from safetensors.torch import load_file, save_file
@@ -17,7 +17,8 @@ from torch import Tensor
 
 from ap_ranker.errors import InputError
 from ap_ranker.models import pretrained, transformer_encoder
-from ap_ranker.models.ap_transformer import ATTENTION, AttentivePoolingTransformer
+from ap_ranker.models.ap_transformer import FIT_QUESTIONS, WORD_WEIGHTS, AttentiveTransformer
+from ap_ranker.models.base import JudgedCandidates
 from ap_ranker.models.pretrained import DEFAULT_ENCODER, find_encoder, read_encoder_config
 from ap_ranker.models.transformer_encoder import TransformerEncoder
 from ap_ranker.text.batch import TokenBatch
@@ -27,9 +28,9 @@ TOKENS = [[3, 5, 2, 9], [7], [4, 4, 8, 1, 6, 2], [11, 12, 13, 5], [20, 2, 30, 41
 TOKENS += [[(7 * i + 3 * j) % 60 for j in range(2 + i % 9)] for i in range(80)]
 
 
-def built(**options: Any) -> AttentivePoolingTransformer:
+def built(**options: Any) -> AttentiveTransformer:
     model = make_model("ap-transformer", WORDS, options)
-    assert isinstance(model, AttentivePoolingTransformer)
+    assert isinstance(model, AttentiveTransformer)
     return model
 
 
@@ -37,16 +38,16 @@ def batches(tokens: list[list[int]], size: int = 30) -> list[TokenBatch]:
     return [TokenBatch.from_lists(tokens[i : i + size]) for i in range(0, len(tokens), size)]
 
 
-def scores(model: AttentivePoolingTransformer, questions: list[list[int]], answers: list[list[int]]) -> Tensor:
+def scores(model: AttentiveTransformer, questions: list[list[int]], answers: list[list[int]]) -> Tensor:
     with torch.no_grad():
         return model(TokenBatch.from_lists(questions), TokenBatch.from_lists(answers))
 
 
 def states(encoder: TransformerEncoder, batch: TokenBatch) -> Tensor:
-    return encoder(batch).per_token["states"].detach()
+    return encoder(batch)[0].detach()
 
 
-def cosines(model: AttentivePoolingTransformer, questions: list[list[int]], answers: list[list[int]]) -> Tensor:
+def cosines(model: AttentiveTransformer, questions: list[list[int]], answers: list[list[int]]) -> Tensor:
     """Of mean-pooled hidden states, from the equations."""
     means = {tuple(ids): mean_state(model.encoder.backbone, ids) for ids in questions + answers}
     return torch.tensor(
@@ -57,45 +58,90 @@ def cosines(model: AttentivePoolingTransformer, questions: list[list[int]], answ
 # --- what it knows before it has learnt anything ---
 
 
-@pytest.mark.parametrize("texts", [5, 80], ids=["fewer texts than dimensions", "more"])
-def test_with_even_attention_it_is_the_encoders_own_score(texts: int) -> None:
+def test_without_words_it_is_the_encoders_own_score() -> None:
     model = built(size=0).double()
-    model.imitate_encoder(batches(TOKENS[:texts]))
-    model.U.data.zero_()
-    found = scores(model, TOKENS[:4], TOKENS[4:12])
-    assert torch.allclose(found, cosines(model, TOKENS[:4], TOKENS[4:12]), rtol=0, atol=1e-12)
+    model.word_weight.data.zero_()
+    expected = cosines(model, TOKENS[:4], TOKENS[4:12])
+    assert torch.allclose(scores(model, TOKENS[:4], TOKENS[4:12]), expected, rtol=0, atol=1e-12)
+    pooled = model.pooled_only().double()
+    with torch.no_grad():
+        found = pooled(TokenBatch.from_lists(TOKENS[:4]), TokenBatch.from_lists(TOKENS[4:12]))
+    assert torch.allclose(found, expected, rtol=0, atol=1e-12)
 
 
-def test_untrained_it_ranks_nearly_as_the_encoder() -> None:
+def test_learnt_weights_count_as_the_equations_say() -> None:
+    model = built(size=6).double()
+    torch.manual_seed(5)
+    for parameter, value in ((model.importance, torch.randn(8)), (model.rarity, 0.7), (model.word_weight, 1.7)):
+        parameter.data.copy_(torch.as_tensor(value))
+    questions, answers = TOKENS[:4], TOKENS[4:9]
+    expected = [[naive.score(model, q, a) for a in answers] for q in questions]
+    assert torch.allclose(
+        scores(model, questions, answers), torch.tensor(expected, dtype=torch.double), rtol=0, atol=1e-12
+    )
+    found = model.attention_weights(TokenBatch.from_lists(questions[:1]), TokenBatch.from_lists(answers[:1]))
+    sides = naive.attention(model, questions[0], answers[0])
+    for side, weights in zip((found.questions, found.answers), sides, strict=True):
+        assert side[0, 0].tolist() == pytest.approx(weights, abs=1e-12)
+
+
+@pytest.mark.parametrize("texts", [2, 80], ids=["fewer texts than dimensions", "more"])
+def test_all_dimensions_only_rotate_the_states(texts: int) -> None:
     model = built(size=0).double()
-    model.imitate_encoder(batches(TOKENS))
-    found, expected = scores(model, TOKENS[:4], TOKENS[4:40]), cosines(model, TOKENS[:4], TOKENS[4:40])
-    assert not torch.equal(found, expected)  # there is some attention, or U would have no gradient to begin with
-    assert (found - expected).abs().max() < 0.1 * expected.std()
-    for mine, theirs in zip(found, expected, strict=True):
-        assert np.corrcoef(mine.argsort().argsort(), theirs.argsort().argsort())[0, 1] > 0.999
+    model.fit_projection(batches(TOKENS[:texts]))
+    rotation = model.projection.weight.detach()
+    assert torch.allclose(rotation @ rotation.T, torch.eye(8).double(), atol=1e-10)
 
 
 def test_fewer_dimensions_are_the_leading_ones() -> None:
     """They span what numpy's SVD of the normalised mean states spans, one by one up to the sign."""
     model = built(size=3).double()
-    model.imitate_encoder(batches(TOKENS))
+    model.fit_projection(batches(TOKENS))
     means = np.array([mean_state(model.encoder.backbone, ids) for ids in TOKENS])
     expected = np.linalg.svd(means / np.linalg.norm(means, axis=1, keepdims=True))[2][:3]
-    found = model.encoder.projection.weight.detach().numpy()
+    found = model.projection.weight.detach().numpy()
     assert np.abs(found @ expected.T) == pytest.approx(np.eye(3), abs=1e-8)
 
 
-def test_attention_begins_weak_whatever_the_encoders_scale() -> None:
-    """The largest score of the softmax is a few hundredths, the sharpness included."""
-    for sharpness in (1.0, 5.0):
-        model = built(size=0, sharpness=sharpness).double()
-        model.imitate_encoder(batches(TOKENS))
-        batch = TokenBatch.from_lists([TOKENS[4]])
-        with torch.no_grad():
-            found = model.attention_weights(batch, batch).answers
-        ratio = (found.max() / found.min()).log().item()
-        assert 0 < ratio < 2 * ATTENTION
+def judged(model: AttentiveTransformer, relevant: list[list[int]]) -> list[JudgedCandidates]:
+    answers = model.encode_answers(TokenBatch.from_lists(TOKENS[10:40]))
+    questions = [model.encode_questions(TokenBatch.from_lists([ids])) for ids in TOKENS[40 : 40 + len(relevant)]]
+    right = [torch.isin(torch.arange(30), torch.tensor(rows)) for rows in relevant]
+    return [(question, answers, rows) for question, rows in zip(questions, right, strict=True)]
+
+
+def test_the_weight_of_words_is_the_one_that_ranks_best() -> None:
+    """By trying each; a question with no wrong candidate, or no right one, says nothing."""
+    model = built(size=0).double()
+    relevant = [[3], [11, 4], [20], [7], [], list(range(30)), [29], [15]]
+    data = judged(model, relevant)
+    model.fit(data)
+    means = {}
+    for weight in WORD_WEIGHTS:
+        ranks = []
+        for ids, rows in zip(TOKENS[40:48], relevant, strict=True):
+            if len(rows) in (0, 30):
+                continue
+            pooled = cosines(model, [ids], TOKENS[10:40])[0].tolist()
+            values = [p + weight * naive.word_score(model, ids, a) for p, a in zip(pooled, TOKENS[10:40], strict=True)]
+            best = max(values[row] for row in rows)
+            ranks.append(1 + sum(values[row] >= best for row in range(30) if row not in rows))
+        means[weight] = sum(1 / rank for rank in ranks) / len(ranks)
+    assert len(set(means.values())) > 1
+    assert model.word_weight.item() == max(means, key=lambda weight: means[weight])
+
+
+def test_nothing_to_fit_leaves_the_weight() -> None:
+    model = built(size=0)
+    model.fit([])
+    assert model.word_weight.item() == 1
+
+
+def test_fit_reads_so_many_questions_and_no_more() -> None:
+    model = built(size=0).double()
+    read = iter(judged(model, [[3]]) * (FIT_QUESTIONS + 5))
+    model.fit(read)
+    assert len(list(read)) == 5
 
 
 # --- a frozen encoder ---
@@ -106,7 +152,7 @@ def test_a_frozen_encoder_remembers_what_it_read() -> None:
     batch, other = TokenBatch.from_lists(TOKENS[:5]), TokenBatch.from_lists([TOKENS[3], TOKENS[20], TOKENS[1]])
     plain, mixed = states(model.encoder, batch), states(model.encoder, other)
     with (
-        patch.object(transformer_encoder, "_multiplies_bfloat16", lambda: False),
+        patch.object(transformer_encoder, "multiplies_bfloat16", lambda: False),
         patch.object(model.encoder.backbone, "forward", wraps=model.encoder.backbone.forward) as read,
     ):
         with model.cache_frozen_states():
@@ -184,21 +230,20 @@ def test_words_that_are_not_heard_have_no_state(frozen: bool) -> None:
     whole = states(model.encoder, batch)
     model.train()
     torch.manual_seed(1)
-    with patch.object(transformer_encoder, "_multiplies_bfloat16", lambda: False):
-        found = model.encode(batch)
-    found_states = found.per_token["states"]
-    assert found.mask[:, 0].all()
-    assert not (found.mask & ~batch.mask).any()
-    assert 0.3 < found.mask[:, 1:].sum() / batch.mask[:, 1:].sum() < 0.7
-    assert found_states[~found.mask].abs().sum() == 0
+    with patch.object(transformer_encoder, "multiplies_bfloat16", lambda: False):
+        found_states, kept = model.encoder(batch)
+    assert kept[:, 0].all()
+    assert not (kept & ~batch.mask).any()
+    assert 0.3 < kept[:, 1:].sum() / batch.mask[:, 1:].sum() < 0.7
+    assert found_states[~kept].abs().sum() == 0
     if frozen:
-        assert torch.allclose(found_states, whole * found.mask.unsqueeze(2), rtol=0, atol=1e-12)
+        assert torch.allclose(found_states, whole * kept.unsqueeze(2), rtol=0, atol=1e-12)
         return
     model.eval()
-    ids = torch.where(found.mask, batch.ids, 17)  # other words in the gaps change nothing
-    same = states(model.encoder, TokenBatch(ids, found.mask))
+    ids = torch.where(kept, batch.ids, 17)  # other words in the gaps change nothing
+    same = states(model.encoder, TokenBatch(ids, kept))
     assert torch.allclose(found_states, same, rtol=0, atol=1e-12)
-    assert not torch.allclose(found_states, whole * found.mask.unsqueeze(2), atol=1e-3)
+    assert not torch.allclose(found_states, whole * kept.unsqueeze(2), atol=1e-3)
 
 
 # --- pretrained weights ---
@@ -210,7 +255,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_pretrained_weights_are_taken(folder: Path) -> None:
-    encoder = TransformerEncoder(read_encoder_config(folder), 0, 0.0, frozen=False)
+    encoder = TransformerEncoder(read_encoder_config(folder), 0.0, frozen=False)
     encoder.load_pretrained(folder)
     stored = load_file(folder / "model.safetensors")
     assert encoder.backbone.state_dict().keys() == {name for name in stored if not name.startswith("pooler")}
@@ -230,7 +275,7 @@ def test_weights_in_half_precision_are_trained_in_float32(folder: Path) -> None:
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config | {"dtype": "float16"}))
-    encoder = TransformerEncoder(read_encoder_config(folder), 0, 0.0, frozen=False)
+    encoder = TransformerEncoder(read_encoder_config(folder), 0.0, frozen=False)
     encoder.load_pretrained(folder)
     for name, value in encoder.backbone.state_dict().items():
         assert value.dtype == torch.float32
@@ -263,7 +308,7 @@ def test_no_such_architecture(folder: Path, content: str | None) -> None:
 
 
 def test_weights_that_are_not_there(folder: Path) -> None:
-    encoder = TransformerEncoder(read_encoder_config(folder), 0, 0.0, frozen=False)
+    encoder = TransformerEncoder(read_encoder_config(folder), 0.0, frozen=False)
     weights = folder / "model.safetensors"
     stored = load_file(weights)
     save_file({n: v for n, v in stored.items() if "layer.1" not in n}, weights, metadata={"format": "pt"})
@@ -292,17 +337,14 @@ def test_minilm_ranks_as_sentence_transformers_do() -> None:
 
     folder, tokenizer, inputs = read_encoder(DEFAULT_ENCODER, 100)
     model = build_model("ap-transformer", inputs, {})
-    assert isinstance(model, AttentivePoolingTransformer)
+    assert isinstance(model, AttentiveTransformer)
     model.load_pretrained(folder, [TokenBatch.from_lists(tokenizer.encode([text])[0]) for text in TEXTS])
-    ranker = Ranker(model, tokenizer)
     questions, answers = TEXTS[0::2], TEXTS[1::2]
-    found = torch.stack([ranker.score(question, answers) for question in questions])
     theirs = library.SentenceTransformer(str(folder), device="cpu")
     a, b = (
         torch.tensor(theirs.encode(texts, normalize_embeddings=True, show_progress_bar=False))
         for texts in (questions, answers)
     )
-    assert torch.allclose(found, a @ b.T, rtol=0, atol=1e-2)
-    assert torch.equal(found.argsort(), (a @ b.T).argsort())
-    gaps = [abs(x - y) for row in (a @ b.T).sort().values.tolist() for x, y in pairwise(row)]
-    assert min(gaps) > 2e-2  # so the order says something
+    ranker = Ranker(model.pooled_only(), tokenizer)
+    found = torch.stack([ranker.score(question, answers) for question in questions])
+    assert torch.allclose(found, a @ b.T, rtol=0, atol=1e-5)

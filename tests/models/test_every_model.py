@@ -63,7 +63,7 @@ def test_what_learns_learns_at_one_rate(case: Case, model: AnswerModel) -> None:
     learnt = [parameter for group in groups for parameter in group["params"]]
     assert len(learnt) == len(set(learnt))
     assert set(learnt) == {parameter for parameter in model.parameters() if parameter.requires_grad}
-    assert [group["lr"] for group in groups] == ([0.5, 0.25, 0.005] if MODELS[case.name].pretrained else [0.5])
+    assert [group["lr"] for group in groups] == ([0.5, 10.0, 0.25] if MODELS[case.name].pretrained else [0.5])
 
 
 def test_attention_is_the_papers(case: Case, model: AnswerModel) -> None:

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
-from math import erf, sqrt
+from math import erf, log, sqrt
 
 from torch import nn
 
 from ap_ranker.models.base import AnswerModel
-from naive.ap import case
-from naive.arithmetic import Matrix, Vector, add, affine, dot, matvec, mean, softmax, weighted_sum
+from naive.arithmetic import Matrix, Vector, add, affine, cosine, dot, matvec, mean, norm, softmax, weighted_sum
+from naive.baselines import idf
+from naive.case import Case
 
 TINY = {
     "model_type": "bert",
@@ -70,11 +71,41 @@ def mean_state(backbone: nn.Module, ids: list[int]) -> Vector:
     return mean(bert(backbone, ids))
 
 
-def read(model: AnswerModel, ids: list[int]) -> Matrix:
-    return [matvec(model.encoder.projection.weight, h) for h in bert(model.encoder.backbone, ids)]
+def unit(x: Vector) -> Vector:
+    return [v / norm(x) for v in x]
 
 
-CASES = [
-    case("ap-transformer", read, {"size": 0}, 5.0),
-    case("ap-transformer", read, {"size": 6, "sharpness": 2.0}, 2.0),
-]
+def token_states(model: AnswerModel, ids: list[int]) -> Matrix:
+    return [unit(matvec(model.projection.weight, h)) for h in bert(model.encoder.backbone, ids)]
+
+
+def alpha(model: AnswerModel, q: list[int]) -> Vector:
+    u, gamma = model.importance.tolist(), model.rarity.item()
+    hidden = bert(model.encoder.backbone, q)
+    return softmax([gamma * log(max(idf(word), 0.001)) + dot(h, u) for word, h in zip(q, hidden, strict=True)])
+
+
+def cosines(model: AnswerModel, q: list[int], a: list[int]) -> Matrix:
+    """Of each question token with each answer token."""
+    answer = token_states(model, a)
+    return [[dot(x, y) for y in answer] for x in token_states(model, q)]
+
+
+def word_score(model: AnswerModel, q: list[int], a: list[int]) -> float:
+    return sum(weight * max(row) for weight, row in zip(alpha(model, q), cosines(model, q, a), strict=True))
+
+
+def score(model: AnswerModel, q: list[int], a: list[int]) -> float:
+    w = model.word_weight.item()
+    pooled = cosine(mean_state(model.encoder.backbone, q), mean_state(model.encoder.backbone, a))
+    return (pooled + w * word_score(model, q, a)) / (1 + w)
+
+
+def attention(model: AnswerModel, q: list[int], a: list[int]) -> tuple[Vector, Vector]:
+    received = [0.0] * len(a)
+    for weight, row in zip(alpha(model, q), cosines(model, q, a), strict=True):
+        received[row.index(max(row))] += weight
+    return alpha(model, q), received
+
+
+CASES = [Case("ap-transformer", {"size": size}, score, attention) for size in (0, 6)]
