@@ -229,7 +229,7 @@ def test_a_parameter_of_an_earlier_version_is_named() -> None:
 
 @pytest.mark.parametrize("wrong", [{"cache_megabytes": "9"}, {"cache_megabytes": -1}, {"batch_size": 0}])
 def test_numbers_that_are_none_are_refused_when_the_component_is_made(wrong: dict[str, object]) -> None:
-    with pytest.raises(ValueError, match="must be a whole number from"):
+    with pytest.raises(ValueError, match="must be a whole number >= "):
         AnswerRanker(model="m", **wrong)  # type: ignore[arg-type]
 
 
