@@ -1,4 +1,4 @@
-"""Pre-trained word vectors: GloVe, word2vec and fastText files, or a package that brings them."""
+"""Pre-trained word vectors: GloVe, word2vec and fastText files, or a package that contains them."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from ap_ranker.reading import check_whole, open_file, what_is_at
 from ap_ranker.text.phrases import phrase_words
 
 MAX_DIMENSIONS = 10_000
-"""No published word vectors have as many; a damaged header may claim any number."""
+"""More than any published word vectors have; a damaged header may contain any number."""
 
 MAX_NUMBER = 1e6
-"""Those of word vectors are about 1: from larger ones, training would compute infinities."""
+"""The numbers of word vectors are about 1; much larger ones would become infinite in training."""
 
 MAX_WORD = 1_000
-"""Bytes of a word in a binary file, which has no lines that end."""
+"""Maximum number of bytes of a word in a binary file, which has no line ends."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class WordVectors:
         matrix: (V, D) float32.
 
     Raises:
-        InputError: another number of words than of vectors, or a vector with NaN, an infinity or a huge number.
+        InputError: the numbers of words and of vectors differ, or a vector has a NaN, an infinity or a huge number.
     """
 
     words: Sequence[str]
@@ -44,13 +44,12 @@ class WordVectors:
             raise InputError(
                 f"expected a vector for each of {len(self.words):,} words, found numbers of shape {self.matrix.shape}."
             )
-        bad = np.flatnonzero(~(np.abs(self.matrix) <= MAX_NUMBER).all(axis=1))  # NaN is not smaller than anything
+        bad = np.argwhere(~(np.abs(self.matrix) <= MAX_NUMBER))  # NaN fails every comparison
         if len(bad):
-            vector = self.matrix[bad[0]]
-            found = vector[~(np.abs(vector) <= MAX_NUMBER)][0]
+            row, column = bad[0]
             raise InputError(
-                f"word {bad[0] + 1:,} ({self.words[bad[0]]!r}): expected numbers from {-MAX_NUMBER:,.0f} to "
-                f"{MAX_NUMBER:,.0f}, found {found:g}."
+                f"word {row + 1:,} ({self.words[row]!r}): expected numbers from {-MAX_NUMBER:,.0f} to "
+                f"{MAX_NUMBER:,.0f}, found {self.matrix[row, column]:g}."
             )
 
     @property
@@ -59,9 +58,9 @@ class WordVectors:
         return int(self.matrix.shape[1])
 
     def table(self, vocabulary: Sequence[str], rng: np.random.Generator) -> np.ndarray:
-        """(len(vocabulary), D) float32: each word's own vector; for the others, normal noise of the same spread.
+        """(len(vocabulary), D) float32: the vector of each known word; normal noise of the same spread for others.
 
-        A phrase without a vector of its own gets the mean of its words'. The first row, padding, stays zero.
+        A phrase without its own vector gets the mean of its words' vectors. The first row, padding, is zero.
         """
         row_of: dict[str, int] = {}
         for row, word in enumerate(self.words):
@@ -86,7 +85,7 @@ def read_vectors(source: str | Path) -> WordVectors:
             optionally gzipped (`.gz`); or `glove-50d`, which comes with the extra `glove`.
 
     Raises:
-        InputError: the file is missing or is not of these formats; names the line.
+        InputError: the file is missing or has another format; the message names the line.
     """
     if str(source) in PACKAGED:
         return PACKAGED[str(source)]()
@@ -125,7 +124,7 @@ def _read_text(file: BinaryIO, path: Path) -> Iterator[tuple[str, np.ndarray]]:
         dimensions = dimensions or len(values)
         try:
             # Some GloVe words contain spaces ("at name@domain.com"): the numbers are the last fields.
-            with np.errstate(over="ignore"):  # a huge number becomes infinite, and is refused
+            with np.errstate(over="ignore"):  # a huge number becomes infinite and is rejected later
                 vector = np.array(values[-dimensions:], dtype=np.float32)
             name = b" ".join([word, *values[:-dimensions]]).decode("utf-8")
         except ValueError as error:
@@ -158,7 +157,7 @@ def _read_binary(file: BinaryIO, path: Path) -> Iterator[tuple[str, np.ndarray]]
                 raise InputError(f"{path}: expected a word of at most {MAX_WORD:,} bytes, found word {number} longer.")
         values = file.read(4 * dimensions)
         if len(values) < 4 * dimensions:
-            raise InputError(f"{path}: expected {count} words, the file ends within word {number}.")
+            raise InputError(f"{path}: expected {count} words, but the file ends within word {number}.")
         yield word.decode("utf-8", errors="replace"), np.frombuffer(values, dtype="<f4").astype(np.float32)
 
 
@@ -180,4 +179,4 @@ def _glove_50d() -> WordVectors:
 
 
 PACKAGED: dict[str, Callable[[], WordVectors]] = {"glove-50d": _glove_50d}
-"""Vectors that a package brings, by the name a user types."""
+"""Vectors from packages, by name."""
