@@ -105,5 +105,5 @@ def _marked(text: str, tokens: Sequence[Token]) -> str:
 
 def _note(tokens: Sequence[Token]) -> str:
     if all(token.weight is None for token in tokens):
-        return '\n<p class="quiet">The model does not weigh these words.</p>'
+        return '\n<p class="quiet">The model has no attention weights for these words.</p>'
     return ""

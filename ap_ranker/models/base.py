@@ -230,11 +230,11 @@ class PairModel(AnswerModel):
         return None, None
 
     def attention_weights(self, questions: TokenBatch, answers: TokenBatch) -> Attention | None:
-        own, others = self.encode_questions(questions), self.encode_answers(answers)
-        rows, columns = _every_pair(own, others)
+        question_states, answer_states = self.encode_questions(questions), self.encode_answers(answers)
+        rows, columns = _every_pair(question_states, answer_states)
         sides = [
-            None if weights is None else weights.unflatten(0, (len(own), len(others)))
-            for weights in self.pair_attention_weights(own[rows], others[columns])
+            None if weights is None else weights.unflatten(0, (len(question_states), len(answer_states)))
+            for weights in self.pair_attention_weights(question_states[rows], answer_states[columns])
         ]
         return Attention(*sides) if any(side is not None for side in sides) else None
 

@@ -54,13 +54,13 @@ def check_finite(path: Path, weights: Mapping[str, Tensor]) -> None:
 
 
 class _Counted(TorchFunctionMode):
-    def __init__(self, most: int) -> None:
+    def __init__(self, limit: int) -> None:
         super().__init__()
-        self.left = most
+        self.remaining = limit
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.left -= 1
-        if self.left < 0:
+        self.remaining -= 1
+        if self.remaining < 0:
             raise InputError("expected a model of no more layers than its weights have, found more")
         return func(*args, **(kwargs or {}))
 

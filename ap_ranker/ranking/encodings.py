@@ -231,7 +231,7 @@ def begin_encodings(folder: Path, manifest: Manifest) -> None:
             raise InputError(
                 f"{folder}: expected a new folder, or one of encodings; found other files without {MANIFEST}."
             )
-    elif folder.exists():
+    elif folder.is_file():  # not `exists`: another process may create the folder at this moment
         raise InputError(f"{folder}: expected a new folder, or one of encodings; found a file.")
     make_folder(folder)
     if not (folder / MANIFEST).exists():

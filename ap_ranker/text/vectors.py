@@ -116,9 +116,9 @@ def _checked(words: Sequence[str], matrix: np.ndarray, where: object) -> WordVec
 
 def _read_text(file: BinaryIO, path: Path) -> Iterator[tuple[str, np.ndarray]]:
     dimensions = 0
-    for number, line in enumerate(file, start=1):
+    for line_number, line in enumerate(file, start=1):
         word, *values = line.rstrip().split(b" ")
-        if number == 1 and len(values) == 1 and word.isdigit() and values[0].isdigit():
+        if line_number == 1 and len(values) == 1 and word.isdigit() and values[0].isdigit():
             dimensions = _dimensions(values[0], path)  # word2vec and fastText begin with "<words> <dimensions>"
             continue
         dimensions = dimensions or len(values)
@@ -128,10 +128,12 @@ def _read_text(file: BinaryIO, path: Path) -> Iterator[tuple[str, np.ndarray]]:
                 vector = np.array(values[-dimensions:], dtype=np.float32)
             name = b" ".join([word, *values[:-dimensions]]).decode("utf-8")
         except ValueError as error:
-            raise InputError(f"{path}, line {number}: expected a word and {dimensions} numbers ({error}).") from error
+            raise InputError(
+                f"{path}, line {line_number}: expected a word and {dimensions} numbers ({error})."
+            ) from error
         if len(vector) != dimensions or not dimensions:
             raise InputError(
-                f"{path}, line {number}: expected a word and {dimensions} numbers, found {len(values)} numbers."
+                f"{path}, line {line_number}: expected a word and {dimensions} numbers, found {len(values)} numbers."
             )
         yield name, vector
 
@@ -148,16 +150,18 @@ def _read_binary(file: BinaryIO, path: Path) -> Iterator[tuple[str, np.ndarray]]
     if len(header) != 2 or not all(field.isdigit() for field in header):
         raise InputError(f"{path}: expected binary word2vec, whose first line is '<words> <dimensions>'.")
     count, dimensions = int(header[0]), _dimensions(header[1], path)
-    for number in range(1, count + 1):
+    for word_number in range(1, count + 1):
         word = bytearray()
         while (byte := file.read(1)) not in (b" ", b""):
             if byte != b"\n":  # the original tool ends each vector with a line feed, others do not
                 word += byte
             if len(word) > MAX_WORD:
-                raise InputError(f"{path}: expected a word of at most {MAX_WORD:,} bytes, found word {number} longer.")
+                raise InputError(
+                    f"{path}: expected a word of at most {MAX_WORD:,} bytes, found word {word_number} longer."
+                )
         values = file.read(4 * dimensions)
         if len(values) < 4 * dimensions:
-            raise InputError(f"{path}: expected {count} words, but the file ends within word {number}.")
+            raise InputError(f"{path}: expected {count} words, but the file ends within word {word_number}.")
         yield word.decode("utf-8", errors="replace"), np.frombuffer(values, dtype="<f4").astype(np.float32)
 
 

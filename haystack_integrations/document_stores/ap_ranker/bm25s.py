@@ -131,19 +131,17 @@ class BM25SDocumentStore(MetadataQueries):
             raise ValueError(f"Please provide a list of Documents, not {type(documents).__name__}.")
         documents = [_copy(_checked(document)) for document in documents]
         with self._transaction(write=True) as stored:
-            if policy == DuplicatePolicy.OVERWRITE:
-                chosen = documents
-            else:
+            if policy != DuplicatePolicy.OVERWRITE:
                 new: dict[str, Document] = {}
                 for document in documents:
                     if document.id not in new and document.id not in stored:
                         new[document.id] = document
                     elif policy != DuplicatePolicy.SKIP:
                         raise DuplicateDocumentError(f"ID '{document.id}' already exists.")
-                chosen = list(new.values())
-            for document in chosen:
+                documents = list(new.values())
+            for document in documents:
                 stored.put(document)
-        return len(chosen)
+        return len(documents)
 
     def delete_documents(self, document_ids: list[str]) -> None:
         """Delete the documents with these ids; unknown ids are ignored."""

@@ -79,8 +79,8 @@ class FAQSearch:
         elif documents is None and document_store is not None:
             retriever = BM25SRetriever(document_store, top_k=candidates)
         else:
-            given = "neither" if documents is None else "both"
-            raise InputError(f"FAQSearch: expected documents (a FAQ file) or document_store, found {given}.")
+            found = "neither" if documents is None else "both"
+            raise InputError(f"FAQSearch: expected documents (a FAQ file) or document_store, found {found}.")
         ranker = AnswerRanker(
             model=model,
             device=device,
