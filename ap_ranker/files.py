@@ -1,7 +1,7 @@
-"""Files and folders written whole or not at all: beside their place first, then put there in one step.
+"""Atomic writes of files and folders: write a draft beside the target, then rename it.
 
-A draft is a hidden folder beside its target, which the process that writes it keeps locked. So drafts of killed
-processes can be told from those of living ones; the next write in the same folder removes them.
+A draft is a hidden folder beside its target. The process that writes it holds a lock on it, which distinguishes drafts
+of killed processes from those of running ones; the next write in the same folder removes the former.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from ap_ranker.errors import InputError
 from ap_ranker.locks import in_use, locked
 
 _DRAFT, _OLD = ".draft", ".old"
-_OURS = re.compile(rf"\.(?P<name>.+)\.[0-9a-f]{{8}}({_DRAFT}|{_OLD})", re.DOTALL)
+_OWN_NAME = re.compile(rf"\.(?P<target>.+)\.[0-9a-f]{{8}}({_DRAFT}|{_OLD})", re.DOTALL)
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS}
 
 
 class WriteError(InputError):
-    """Something could not be written; what was at its place before is unchanged."""
+    """A file or folder could not be written. The target is unchanged."""
 
 
 @contextmanager
 def atomic_directory(folder: Path) -> Iterator[Path]:
-    """A new folder beside `folder` that takes its place when the block ends, and vanishes if it fails.
+    """A draft of a folder, which replaces `folder` when the block ends and is deleted if the block fails.
 
-    At no moment is there neither the old folder nor the new one; see `restore` for file systems that cannot do that.
+    The old folder or the new one exists at any time; see `restore` for file systems that cannot exchange folders.
 
     Raises:
         WriteError: the folder cannot be written.
@@ -49,13 +49,13 @@ def atomic_directory(folder: Path) -> Iterator[Path]:
 
 @contextmanager
 def atomic_file(path: Path) -> Iterator[Path]:
-    """A file beside `path` that takes its place when the block ends, and vanishes if it fails.
+    """A draft of a file, which replaces `path` when the block ends and is deleted if the block fails.
 
     Raises:
         WriteError: the file cannot be written.
     """
     with writing(path):
-        if path.exists() and not path.is_file() and not path.is_dir():  # a device or a pipe: nothing to replace
+        if path.exists() and not path.is_file() and not path.is_dir():  # a device or a pipe cannot be replaced
             yield path
             return
         with _draft(path) as (folder, target):
@@ -66,84 +66,81 @@ def atomic_file(path: Path) -> Iterator[Path]:
 
 
 def write_text_atomically(path: Path, text: str) -> None:
-    """Write a text file whole or not at all.
+    """Write a text file atomically.
 
     Raises:
-        WriteError: it cannot be written.
+        WriteError: the file cannot be written.
     """
     with atomic_file(path) as draft:
         draft.write_text(text, encoding="utf-8")
 
 
 def write_first(path: Path, text: str) -> None:
-    """Write a text file whole unless there is one: of several processes that begin it, one does.
+    """Write a text file atomically unless it exists: of several processes, the first one writes it.
 
     Raises:
-        WriteError: it cannot be written.
+        WriteError: the file cannot be written.
     """
     with writing(path), _draft(path) as (folder, target):
         (folder / target.name).write_text(text, encoding="utf-8")
         _finish(folder)
         try:
-            target.hardlink_to(folder / target.name)  # unlike a renaming, it replaces nothing
+            target.hardlink_to(folder / target.name)  # unlike a rename, it never replaces a file
         except FileExistsError:
             return
-        except OSError:  # of a file system without links: the last one to begin it does
+        except OSError:  # a file system without links: here the last process wins
             (folder / target.name).replace(target)
         _sync(target.parent)
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder, and those it is in, if they are not there.
+    """Create a folder and its parents if they do not exist.
 
     Raises:
-        WriteError: it cannot be made.
+        WriteError: the folder cannot be created.
     """
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
 
 
 @contextmanager
-def writing(place: Path) -> Iterator[None]:
-    """Within, an error of the system or of a library that writes becomes one message about `place`.
+def writing(path: Path) -> Iterator[None]:
+    """Convert write errors of the system or of a library into one message about `path`.
 
     Raises:
-        WriteError: instead of such an error; of another kind, errors stay what they are.
+        WriteError: in place of such an error; other errors are raised unchanged.
     """
     try:
         yield
     except InputError:
         raise
     except Exception as error:
-        found = _system_error(error)
-        if found is None:
+        code, reason = _system_error(error)
+        if not code:
             raise
-        number, reason = found
-        if number in _FULL:
-            remedy = "Make room there, or name a place on another disk"
-        elif number in _FORBIDDEN:
-            remedy = "Name a place that you may write to, or change its permissions"
+        if code in _FULL:
+            remedy = "Make room there, or choose a path on another disk"
+        elif code in _FORBIDDEN:
+            remedy = "Choose a path that you may write to, or change its permissions"
         else:
-            remedy = "Name another place"
-        raise WriteError(
-            f"{place}: cannot be written ({reason}). {remedy}; what was there before is unchanged."
-        ) from error
+            remedy = "Choose another path"
+        raise WriteError(f"{path}: cannot be written ({reason}). {remedy}; nothing there has changed.") from error
 
 
 def restore(folder: Path) -> None:
-    """Put a folder back whose replacement was killed between its two renames.
+    """Restore a folder if the process that replaced it was killed between its two renames.
 
-    Only file systems that cannot exchange two folders in one step need it.
+    This is needed only on file systems that cannot exchange two folders in one step.
     """
-    with contextlib.suppress(OSError):  # another process was faster, or nothing may be written here
+    with contextlib.suppress(OSError):  # another process was faster, or the folder is read-only
         for old in [] if folder.exists() else list(folder.parent.glob(f".*{_OLD}")):
-            ours = _OURS.fullmatch(old.name)
-            if ours and ours["name"] == folder.name and not in_use(old.with_suffix(_DRAFT)):
+            own_name = _OWN_NAME.fullmatch(old.name)
+            if own_name and own_name["target"] == folder.name and not in_use(old.with_suffix(_DRAFT)):
                 old.rename(folder)
 
 
 def publish(draft: Path, folder: Path) -> None:
-    """Give a whole draft its name, for good: on the disk first. What had it before is then where the draft was."""
+    """Sync a finished draft to disk and rename it to `folder`; a folder that existed before gets the draft's name."""
     _finish(draft)
     if not folder.exists():
         draft.rename(folder)
@@ -156,9 +153,9 @@ def publish(draft: Path, folder: Path) -> None:
 
 
 @contextmanager
-def _draft(place: Path) -> Iterator[tuple[Path, Path]]:
-    """An empty folder of this process beside its target, and the target: `place`, or what it is a link to."""
-    target = Path(os.path.realpath(place))
+def _draft(path: Path) -> Iterator[tuple[Path, Path]]:
+    """A new draft folder, and its target: `path` with links resolved."""
+    target = Path(os.path.realpath(path))
     target.parent.mkdir(parents=True, exist_ok=True)
     restore(target)
     with contextlib.ExitStack() as stack:
@@ -172,14 +169,14 @@ def _locked_folder(target: Path, stack: contextlib.ExitStack) -> Path:
     while True:
         draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}{_DRAFT}")
         draft.mkdir()
-        with contextlib.suppress(BlockingIOError, FileNotFoundError):  # a moment ago it looked like a dead one's
+        with contextlib.suppress(BlockingIOError, FileNotFoundError):  # another process took it for a leftover
             stack.enter_context(locked(draft))
             return draft
 
 
 def _finish(draft: Path) -> None:
-    """Give everything in a draft the modes that its owner's umask asks for, and wait until it is on the disk."""
-    mode = draft.stat().st_mode & 0o777  # the system has made it by the umask; some libraries make private files
+    """Set the modes of all files in a draft according to the umask, and sync them to disk."""
+    mode = draft.stat().st_mode & 0o777  # it follows the umask; some libraries create private files
     for path in draft.rglob("*"):
         path.chmod(mode if path.is_dir() else mode & 0o666)
         _sync(path)
@@ -187,7 +184,7 @@ def _finish(draft: Path) -> None:
 
 
 def _exchange(first: Path, second: Path) -> bool:
-    """Exchange two folders in one step; `False` where the system or the file system cannot."""
+    """Exchange two folders in one step; `False` if the system or the file system does not support it."""
     at_cwd, exchange = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
     try:
         rename = ctypes.CDLL(None, use_errno=True).renameat2
@@ -197,44 +194,43 @@ def _exchange(first: Path, second: Path) -> bool:
 
 
 def _remove_leftovers(folder: Path) -> None:
-    """Remove what killed writers have left in a folder."""
+    """Remove the drafts of killed processes from a folder."""
     for path in list(folder.glob(".*")):
-        ours = _OURS.fullmatch(path.name)
-        if ours and path.suffix == _OLD and not in_use(path.with_suffix(_DRAFT)):
-            restore(folder / ours["name"])
+        own_name = _OWN_NAME.fullmatch(path.name)
+        if own_name and path.suffix == _OLD and not in_use(path.with_suffix(_DRAFT)):
+            restore(folder / own_name["target"])
             shutil.rmtree(path, ignore_errors=True)
-        elif ours and path.suffix == _DRAFT:
-            with contextlib.suppress(OSError), locked(path) as certain:  # held, so that nobody begins to use it
+        elif own_name and path.suffix == _DRAFT:
+            with contextlib.suppress(OSError), locked(path) as certain:  # locked so that no other process uses it
                 if certain:
                     shutil.rmtree(path)
 
 
 def _sync(path: Path) -> None:
-    """Return when a file, or a folder's list of files, is on the disk."""
+    """Sync a file, or a folder's list of files, to disk."""
     try:
         descriptor = os.open(path, os.O_RDONLY)
-    except PermissionError:  # a folder, where the system opens files only
+    except PermissionError:  # a folder, on a system that opens only files
         return
     try:
         os.fsync(descriptor)
     except OSError as error:
-        if error.errno != errno.EINVAL:  # a file system that has nothing to wait for
+        if error.errno != errno.EINVAL:  # a file system without sync
             raise
     finally:
         os.close(descriptor)
 
 
-def _system_error(error: Exception) -> tuple[int | None, str] | None:
-    """The number and the words of what the system refused, whichever library reports it; `None` for another error."""
+def _system_error(error: Exception) -> tuple[int, str]:
+    """The code and the description of a system error, whichever library reports it; (0, "") for other errors."""
     if isinstance(error, OSError):
-        if error.errno is None:  # numpy counts the bytes that it could not write
+        if error.errno is None:  # numpy's message says how many bytes it could not write
             return errno.ENOSPC, str(error)
         return error.errno, os.strerror(error.errno)
     text = str(error)
-    if number := re.search(r"\(os error (\d+)\)", text):  # of safetensors and tokenizers
-        return int(number[1]), os.strerror(int(number[1]))
-    if isinstance(error, RuntimeError) and re.search(
-        r"inline_container\.cc|PytorchStreamWriter|iostream error", text
-    ):  # of torch
-        return errno.ENOSPC, "the disk took a part of it only"
-    return None
+    if code := re.search(r"\(os error (\d+)\)", text):  # safetensors and tokenizers
+        return int(code[1]), os.strerror(int(code[1]))
+    torch_error = r"inline_container\.cc|PytorchStreamWriter|iostream error"
+    if isinstance(error, RuntimeError) and re.search(torch_error, text):
+        return errno.ENOSPC, "incomplete write"
+    return 0, ""

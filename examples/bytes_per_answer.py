@@ -43,7 +43,7 @@ def main() -> None:
         with torch.inference_mode():
             for _, states in ranker.answer_states(texts):
                 for dtype in StateDtype:
-                    totals[dtype] += size(ranker.reduced(states, dtype))
+                    totals[dtype] += size(ranker.quantize(states, dtype))
         rows.append((name, [total / len(texts) for total in totals.values()]))
     words = sum(len(text.split()) for text in texts) / len(texts)
     sys.stdout.write(f"{len(texts)} answers of {words:.0f} words, bytes each\n\n")

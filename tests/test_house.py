@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 
-GROUND = ["errors", "locks", "files", "processes", "reading"]
+GROUND = ["errors", "locks", "files", "processes", "reading", "threads"]
 """Single files that any room may use, lowest first."""
 
 ROOMS = [

@@ -1,1 +1,1 @@
-"""What a model looked at and what was measured, as pages and pictures."""
+"""Explanations and results as pages and plots."""

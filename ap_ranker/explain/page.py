@@ -1,4 +1,4 @@
-"""Explanations as a page or a picture: both texts, the words that counted most on the strongest ground."""
+"""Explanations as a page or a picture: both texts, with the words highlighted by their attention weights."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ap_ranker.files import write_text_atomically
 from ap_ranker.ranking.explanation import Explanation, Token, pieces
 from ap_ranker.ranking.ranker import Ranker
 
-# The policy is for browsers what the page promises: nothing but itself, no program, no request to any host.
+# The policy makes browsers load nothing but the page: no script, no request to any host.
 _PAGE = """<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -30,7 +30,7 @@ body {{ max-width: 44rem; margin: 2rem auto; padding: 0 1rem; font: 1.1rem/1.8 s
   color: var(--ink); background: var(--paper); }}
 h1 {{ font-size: 1.1rem; margin: 2rem 0 0.3rem; }}
 p {{ margin: 0; white-space: pre-wrap; overflow-wrap: anywhere; }}
-/* Squared: where all words count nearly alike, those that count a little more are still seen. */
+/* Squared, so that small differences between the largest weights remain visible. */
 b {{ font-weight: inherit; border-radius: 0.2em; background: rgb(var(--heat) / calc(var(--w) * var(--w))); }}
 .quiet {{ color: var(--quiet); }}
 </style>
@@ -46,12 +46,12 @@ b {{ font-weight: inherit; border-radius: 0.2em; background: rgb(var(--heat) / c
 def write_explanation(
     checkpoint: str | Path, question: str, answer: str, output: Path, device: str | None = None
 ) -> tuple[str, Explanation]:
-    """Write how much each word of a question and of an answer counted for the answer's score.
+    """Write the attention weights of a question's and of an answer's words as a page or a picture.
 
     Args:
         checkpoint: a checkpoint folder, or the name of a hub repository, of a model with attention.
-        question: what a user asks.
-        answer: the text that the question is matched with.
+        question: the question of a user.
+        answer: the text to match with the question.
         output: a page (`.html`), or a picture (`.png`; needs matplotlib).
         device: as for `Ranker.from_pretrained`.
 
@@ -81,10 +81,10 @@ def page(explanation: Explanation, question: str, answer: str, model: str) -> st
     """A self-contained HTML page.
 
     Args:
-        explanation: of these two texts.
-        question: as it was given.
+        explanation: the explanation of these two texts.
+        question: the original text.
         answer: likewise.
-        model: a name for it.
+        model: the model's name.
     """
     sides = [("Question", question, explanation.question), ("Answer", answer, explanation.answer)]
     texts = "\n".join(
@@ -105,5 +105,5 @@ def _marked(text: str, tokens: Sequence[Token]) -> str:
 
 def _note(tokens: Sequence[Token]) -> str:
     if all(token.weight is None for token in tokens):
-        return '\n<p class="quiet">The model does not weigh these words.</p>'
+        return '\n<p class="quiet">The model has no attention weights for these words.</p>'
     return ""

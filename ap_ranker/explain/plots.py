@@ -1,4 +1,4 @@
-"""The pictures: how good each model of a comparison is and what it costs, what was measured, what counted."""
+"""Plots of model comparisons, of other measurements, and of explanations."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def check_plotting() -> None:
-    """Fail before hours of training rather than after them.
+    """Check for matplotlib before hours of training rather than after them.
 
     Raises:
         InputError: matplotlib is not installed.
@@ -36,13 +36,13 @@ def check_plotting() -> None:
 
 
 def save_figure(figure: Figure, path: Path) -> None:
-    """Write a figure as PNG, whole or not at all."""
+    """Write a figure as PNG, atomically."""
     with atomic_file(path) as draft:
         figure.savefig(draft, format="png", dpi=150)
 
 
 def plot_comparison(comparison: Comparison, path: Path) -> None:
-    """Draw MRR as bars with their deviation, BM25 and random order as lines; MRR against time, P@1 against size."""
+    """Plot MRR as bars with its deviation, BM25 and random order as lines; MRR against time, P@1 against size."""
     from matplotlib.figure import Figure
 
     results = comparison.results[::-1]  # bars are drawn from the bottom up
@@ -70,12 +70,12 @@ def plot_comparison(comparison: Comparison, path: Path) -> None:
 
 
 def _draw_costs(axes: Axes, points: dict[str, tuple[float, float]], name: str) -> None:
-    """Named points over a logarithmic axis of what they cost."""
+    """Plot named points over a logarithmic axis of costs."""
     from matplotlib.ticker import EngFormatter, LogLocator, NullFormatter
 
     axes.scatter(*zip(*points.values(), strict=True), color="tab:blue")
-    for label, place in points.items():
-        axes.annotate(label, place, fontsize=7, xytext=(3, 3), textcoords="offset points")
+    for label, point in points.items():
+        axes.annotate(label, point, fontsize=7, xytext=(3, 3), textcoords="offset points")
     axes.set_xscale("log")
     axes.margins(x=0.2)  # room for the labels
     lowest, highest = (end(cost for cost, _ in points.values()) for end in (min, max))
@@ -86,17 +86,17 @@ def _draw_costs(axes: Axes, points: dict[str, tuple[float, float]], name: str) -
 
 
 def plot_lengths(groups: Sequence[LengthGroup], name: str, path: Path) -> None:
-    """Draw P@1 of the model and of BM25 against the length of the right answers."""
+    """Plot P@1 of the model and of BM25 against the length of the right answers."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7.5, 4.5), layout="constrained")
     axes = figure.subplots()
-    places = range(len(groups))
-    axes.plot(places, [group.model for group in groups], color="tab:blue", marker="o", label=name)
-    axes.plot(places, [group.bm25 for group in groups], color="tab:orange", marker="o", label="BM25")
+    positions = range(len(groups))
+    axes.plot(positions, [group.model for group in groups], color="tab:blue", marker="o", label=name)
+    axes.plot(positions, [group.bm25 for group in groups], color="tab:orange", marker="o", label="BM25")
     ranges = [f"{group.shortest:.0f} - {group.longest:.0f}\n{group.n_questions:,} questions" for group in groups]
-    axes.set_xticks(places, ranges, fontsize=8)
-    axes.set_xlabel("words of the right answers, mean of a question")
+    axes.set_xticks(positions, ranges, fontsize=8)
+    axes.set_xlabel("mean length of a question's right answers, in words")
     axes.set_ylabel("P@1")
     axes.grid(axis="y", alpha=0.25)
     axes.spines[["top", "right"]].set_visible(False)
@@ -105,17 +105,17 @@ def plot_lengths(groups: Sequence[LengthGroup], name: str, path: Path) -> None:
 
 
 def plot_reliability(curves: Mapping[str, Sequence[Bin]], data: str, path: Path) -> None:
-    """Draw how often answers of a probability are right; the larger a point, the more questions stand behind it."""
+    """Plot the share of right answers against their probability; the area of a point shows its number of questions."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(6, 5.5), layout="constrained")
     axes = figure.subplots()
-    axes.plot([0, 1], [0, 1], color="grey", linestyle=":", label="as they should be")
+    axes.plot([0, 1], [0, 1], color="grey", linestyle=":", label="perfect calibration")
     for colour, (name, bins) in zip(cycle(("tab:blue", "tab:orange")), curves.items(), strict=False):
-        probabilities, right = [each.probability for each in bins], [each.right for each in bins]
+        probabilities, right = [group.probability for group in bins], [group.right for group in bins]
         axes.plot(probabilities, right, color=colour, label=name)
-        axes.scatter(probabilities, right, s=[10 + 400 * each.share for each in bins], color=colour, alpha=0.5)
-    axes.set_xlabel("probability that the first answer is right, mean of a tenth")
+        axes.scatter(probabilities, right, s=[10 + 400 * group.share for group in bins], color=colour, alpha=0.5)
+    axes.set_xlabel("probability that the first answer is right, mean of each tenth")
     axes.set_ylabel("share of first answers that are right")
     axes.set_aspect("equal")
     axes.grid(alpha=0.25)
@@ -126,11 +126,11 @@ def plot_reliability(curves: Mapping[str, Sequence[Bin]], data: str, path: Path)
 
 
 COLUMNS, CHARACTER, LINE = 84, 0.0845, 0.3
-"""A line of a heat map in characters; a character's width at 10 points and a line's height, in inches."""
+"""Characters per line of a heat map; width of a character at 10 points and height of a line, in inches."""
 
 
 def plot_explanation(explanation: Explanation, question: str, answer: str, model: str, path: Path) -> None:
-    """Draw both texts as heat maps, as dos Santos et al. 2016 do: the more a word counted, the stronger its ground.
+    """Draw both texts as heat maps of their attention weights, as in dos Santos et al. 2016.
 
     Characters that matplotlib's own font lacks, such as Chinese ones, are drawn as boxes; the page shows them.
     """
@@ -147,10 +147,8 @@ def plot_explanation(explanation: Explanation, question: str, answer: str, model
         axes.set_axis_off()
         for row, line in enumerate(lines):
             for column, text, heat in line:
-                ground = {"facecolor": (1, 0.35, 0, 0.9 * heat**2), "edgecolor": "none", "pad": 1.5}
-                axes.text(
-                    column, row, text, family="monospace", fontsize=10, va="center", bbox=ground, parse_math=False
-                )
+                box = {"facecolor": (1, 0.35, 0, 0.9 * heat**2), "edgecolor": "none", "pad": 1.5}
+                axes.text(column, row, text, family="monospace", fontsize=10, va="center", bbox=box, parse_math=False)
     figure.suptitle(f"{model}, score {explanation.score:.3f}", fontsize=10)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)  # one for each such character
@@ -158,13 +156,13 @@ def plot_explanation(explanation: Explanation, question: str, answer: str, model
 
 
 def _lines(whole: str, tokens: Sequence[Token]) -> list[list[tuple[int, str, float]]]:
-    """The tokens in lines of COLUMNS characters: where each begins, its text, and its heat."""
+    """The (column, text, heat) of each token, in lines of COLUMNS characters."""
     from ap_ranker.ranking.explanation import pieces
 
     lines: list[list[tuple[int, str, float]]] = []
     column = last = 0
     for start, end, heat in pieces(tokens):
-        text = " ".join(whole[start:end].split())  # a phrase may reach over the end of a line
+        text = " ".join(whole[start:end].split())  # a phrase may contain a line break
         width = sum(2 if east_asian_width(character) in "WF" else 1 for character in text)
         column += start > last
         if not lines or column + width > COLUMNS:

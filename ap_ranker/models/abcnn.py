@@ -16,12 +16,13 @@ scnn is this. The attention matrix is A_ij = 1 / (1 + |S_qi - S_aj|)   (M, L), a
 `attention_from: convolution` is Yin's pooling: A compares the states of C_q and C_a instead of the words,
 and weights them before they are summed: C^w_i = sum of a_k C_k for k = i ... i + h - 1.
 
-A convolution is linear, so that of two channels is the sum of one over S, done once per text, and one over F.
+A convolution is linear: that of two channels is the sum of one over S, computed once per text, and one over F.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -35,7 +36,7 @@ from ap_ranker.text.batch import TokenBatch
 
 
 class WideConvolution(Convolution):
-    """As many states as windows that touch the text: T + h - 1; state i sees the tokens i - h + 1 ... i."""
+    """One state per window that touches the text: T + h - 1; state i sees the tokens i - h + 1 ... i."""
 
     @property
     def extra(self) -> int:
@@ -48,16 +49,16 @@ class WideConvolution(Convolution):
 
     def forward(self, states: Tensor, mask: Tensor) -> Tensor:
         """(N, T, D), (N, T) -> (N, T + h - 1, m), zero on padding."""
-        # The centred windows of the text with h - 1 empty tokens around it.
+        # The centred windows of the text with h - 1 empty tokens at both ends.
         return super().forward(nn.functional.pad(states, (0, 0, self.right, self.left)), self.positions(mask))
 
 
 class SCNN(Classifier):
-    """The siamese base: a text's vector is the strongest response of each filter."""
+    """The siamese base: a text's vector is the maximum of each filter over its positions."""
 
     embedding: WordEmbedding
 
-    def __init__(self, inputs: Inputs, filters: int, window: int, dropout: float, classes: int) -> None:
+    def __init__(self, inputs: Inputs, *, filters: int, window: int, dropout: float, classes: int) -> None:
         super().__init__()
         self.embedding = WordEmbedding(inputs, dropout)
         self.convolution = WideConvolution(inputs.embedding_size, filters, window)
@@ -74,7 +75,7 @@ class SCNN(Classifier):
 
 
 class AttentionChannel(nn.Module):
-    """What the second input channel F = A W adds to a convolution over the word vectors; filters serve both sides."""
+    """The convolution of the second input channel F = A W, to be added to that of the word vectors."""
 
     def __init__(self, inputs: Inputs, filters: int, window: int) -> None:
         super().__init__()
@@ -91,16 +92,24 @@ class AttentionChannel(nn.Module):
 
 
 class ABCNN(SCNN):
-    """Attention as a second channel of the convolution (`channel`), in the pooling (`pooling`), or both."""
+    """Attention as a second channel of the convolution (`channel`), in the pooling, or both."""
 
     def __init__(
-        self, inputs: Inputs, filters: int, window: int, dropout: float, classes: int, *, channel: bool, pooling: str
+        self,
+        inputs: Inputs,
+        *,
+        channel: bool,
+        filters: int,
+        window: int,
+        attention_from: str = "",
+        dropout: float,
+        classes: int,
     ) -> None:
-        """`pooling`: where its attention comes from, "embeddings" or "convolution"; "" for plain max-pooling."""
-        super().__init__(inputs, filters, window, dropout, classes)
+        """`attention_from`: what the pooling compares, "embeddings" or "convolution"; "" for plain max-pooling."""
+        super().__init__(inputs, filters=filters, window=window, dropout=dropout, classes=classes)
         self.channel = AttentionChannel(inputs, filters, window) if channel else None
-        self.pooling = pooling
-        self.compares_words = channel or pooling == "embeddings"
+        self.pooling = attention_from
+        self.compares_words = channel or attention_from == "embeddings"
 
     def encode(self, batch: TokenBatch) -> States:
         """Word vectors, and their convolution; h - 1 empty tokens at the end make both equally long."""
@@ -111,10 +120,10 @@ class ABCNN(SCNN):
         return States(self.convolution.positions(batch.mask), states)
 
     def pair_attention_weights(self, questions: States, answers: States) -> tuple[Tensor | None, Tensor | None]:
-        """The pooling's attention a_q and a_a, as shares of their sums; without such a pooling none.
+        """The attention a_q and a_a of the pooling, normalised to sum to 1; `None` for max-pooling.
 
-        With `attention_from: convolution` a_k weighs a window of h tokens, and a token's share is what all h windows
-        that it stands in have together.
+        With `attention_from: convolution`, a_k is the weight of a window of h tokens, and a token's share is the sum
+        over all h windows that contain it.
         """
         if not self.pooling:
             return None, None
@@ -134,7 +143,7 @@ class ABCNN(SCNN):
         return logits
 
     def _attended(self, questions: States, answers: States) -> tuple[Tensor, Tensor, Tensor]:
-        """C_q, the attention matrix A that the pooling sees, and C_a."""
+        """C_q, the attention matrix A of the pooling, and C_a."""
         C_q, C_a = questions.per_token["convolved"], answers.per_token["convolved"]  # noqa: N806 - the paper's names
         extra = self.convolution.extra
         mask_q, mask_a = questions.mask[:, extra:], answers.mask[:, extra:]
@@ -161,7 +170,7 @@ class ABCNN(SCNN):
 
 def similarity(first: Tensor, second: Tensor, first_mask: Tensor, second_mask: Tensor) -> Tensor:
     """A_ij = 1 / (1 + |x_i - y_j|), zero on padding: (P, M, D), (P, L, D) -> (P, M, L)."""
-    # Not by the faster |x|² - 2xy + |y|²: its rounding would tell a word from itself.
+    # The faster |x|² - 2xy + |y|² has rounding errors: a word's distance from itself would not be 0.
     distance = torch.cdist(first, second, compute_mode="donot_use_mm_for_euclid_dist")
     return (first_mask.unsqueeze(2) & second_mask.unsqueeze(1)) / (1 + distance)
 
@@ -170,26 +179,6 @@ def window_sums(states: Tensor, extra: int) -> Tensor:
     """Sums of extra + 1 neighbours: (P, T + extra, C) -> (P, T, C)."""
     length = states.shape[1] - extra
     return torch.stack([states[:, k : k + length] for k in range(extra + 1)]).sum(dim=0)
-
-
-def scnn(inputs: Inputs, *, filters: int, window: int, dropout: float, classes: int) -> SCNN:
-    """The siamese base."""
-    return SCNN(inputs, filters, window, dropout, classes)
-
-
-def abcnn_1(inputs: Inputs, *, filters: int, window: int, dropout: float, classes: int) -> ABCNN:
-    """ABCNN-1."""
-    return ABCNN(inputs, filters, window, dropout, classes, channel=True, pooling="")
-
-
-def abcnn_2(inputs: Inputs, *, filters: int, window: int, attention_from: str, dropout: float, classes: int) -> ABCNN:
-    """ABCNN-2."""
-    return ABCNN(inputs, filters, window, dropout, classes, channel=False, pooling=attention_from)
-
-
-def abcnn_3(inputs: Inputs, *, filters: int, window: int, attention_from: str, dropout: float, classes: int) -> ABCNN:
-    """ABCNN-3."""
-    return ABCNN(inputs, filters, window, dropout, classes, channel=True, pooling=attention_from)
 
 
 _SIZES = {
@@ -209,53 +198,25 @@ _SWISSALPS = "Deriu & Cieliebak, SwissAlps at SemEval-2017 Task 3: Attention-bas
 _YIN = "Yin, Schütze, Xiang & Zhou, ABCNN: Attention-Based Convolutional Neural Network for Modeling Sentence Pairs"
 
 # AdaDelta with L2 regularisation is SwissAlps'; its strength is Yin's for answer selection.
-_RECIPE = Recipe("pointwise", "adadelta", 1.0, weight_decay=4e-4)
+_SPEC = ModelSpec(
+    name="scnn",
+    paper=_SWISSALPS,
+    year=2017,
+    family="abcnn",
+    cached="one vector",
+    build=SCNN,
+    options=_SIZES | _TRAINING,
+    recipe=Recipe("pointwise", "adadelta", 1.0, weight_decay=4e-4),
+    objective="listwise",
+)
+_ABCNN_1 = replace(_SPEC, name="abcnn-1", cached="convolved words", build=partial(ABCNN, channel=True))
+_ABCNN_2 = replace(
+    _ABCNN_1,
+    name="abcnn-2",
+    build=partial(ABCNN, channel=False),
+    attention_over="both",
+    options=_SIZES | _POOLING | _TRAINING,
+)
+_ABCNN_3 = replace(_ABCNN_2, name="abcnn-3", paper=_YIN, year=2015, build=partial(ABCNN, channel=True))
 
-SPECS = [
-    ModelSpec(
-        name="scnn",
-        paper=_SWISSALPS,
-        year=2017,
-        family="abcnn",
-        cached="one vector",
-        build=scnn,
-        options=_SIZES | _TRAINING,
-        recipe=_RECIPE,
-        objective="listwise",
-    ),
-    ModelSpec(
-        name="abcnn-1",
-        paper=_SWISSALPS,
-        year=2017,
-        family="abcnn",
-        cached="convolved words",
-        build=abcnn_1,
-        options=_SIZES | _TRAINING,
-        recipe=_RECIPE,
-        objective="listwise",
-    ),
-    ModelSpec(
-        name="abcnn-2",
-        paper=_SWISSALPS,
-        year=2017,
-        family="abcnn",
-        cached="convolved words",
-        build=abcnn_2,
-        attention_over="both",
-        options=_SIZES | _POOLING | _TRAINING,
-        recipe=_RECIPE,
-        objective="listwise",
-    ),
-    ModelSpec(
-        name="abcnn-3",
-        paper=_YIN,
-        year=2015,
-        family="abcnn",
-        cached="convolved words",
-        build=abcnn_3,
-        attention_over="both",
-        options=_SIZES | _POOLING | _TRAINING,
-        recipe=_RECIPE,
-        objective="listwise",
-    ),
-]
+SPECS = [_SPEC, _ABCNN_1, _ABCNN_2, _ABCNN_3]

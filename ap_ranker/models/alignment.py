@@ -1,4 +1,4 @@
-"""Soft alignment: for each token of one text, what the other text says about it. P pairs of M and L tokens."""
+"""Soft alignment of each token of one text with the tokens of the other. P pairs of M and L tokens."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ def dot_products(first: Tensor, second: Tensor) -> Tensor:
 
 
 def align(scores: Tensor, others: Tensor, mask: Tensor) -> Tensor:
-    """Each token's mean of the other text's states, weighted by the softmax of its scores.
+    """For each token, the mean of the other text's states, weighted by the softmax of its scores.
 
     Args:
         scores: (P, M, L).
-        others: (P, L, C) the other text's states.
-        mask: (P, L) the other text's real tokens.
+        others: (P, L, C) states of the other text.
+        mask: (P, L) True on real tokens of the other text.
 
     Returns:
         (P, M, C).

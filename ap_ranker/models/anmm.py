@@ -1,6 +1,6 @@
-"""aNMM: weights shared by the value of a matching signal, not by its place (Yang et al. 2016).
+"""aNMM: a matching signal's weight depends on its value, not on its position (Yang et al. 2016).
 
-    P_ij = cos(q_i, a_j)                                 the matching signal of every two words
+    P_ij = cos(q_i, a_j)                                 the matching signal of two words
     x_jk = sum of question word j's signals in bin k     bins of width 0.1 from -1 up to 1, and one for 1 itself, an
                                                          exact match: 21 in all
     τ_j  = softmax over question words of v · q_j        the question attention network
@@ -8,7 +8,7 @@
     aNMM-1    s = sum_j τ_j δ(sum_k w_k x_jk)                        δ is the logistic sigmoid
     aNMM-2    s = sum_j τ_j δ(sum_t r_t δ(sum_k w_kt x_jk))          several sets of weights
 
-No derivative exists of a signal's bin, but of its value: the words' vectors learn from x.
+A signal's bin has no derivative, but its value has: the word vectors learn through x.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PER_UNIT = 10
 BINS = 2 * PER_UNIT + 1
 
 ROUNDING = 1e-5
-"""A word's cosine with itself may come out this much below 1."""
+"""By how much rounding may lower a word's cosine with itself below 1."""
 
 
 class ANMM(AnswerModel):
@@ -64,8 +64,8 @@ class ANMM(AnswerModel):
     def match(self, questions: States, answers: States) -> Tensor:
         Q, A = questions.per_token["words"], answers.per_token["words"]  # noqa: N806
         (B, M, D), (N, L, _) = Q.shape, A.shape  # noqa: N806
-        # The vectors' own precision, also where matrix products are done in a lower one. Padding's signals are zero:
-        # they add nothing to their bin.
+        # In the precision of the vectors, even if matrix products are computed in a lower one. The signals of padding
+        # are zero and add nothing to their bin.
         P = (Q.reshape(B * M, D) @ A.reshape(N * L, D).T).to(Q.dtype).view(B, M, N, L)  # noqa: N806
         bins = ((P.detach() + (1 + ROUNDING)) * PER_UNIT).long().clamp(0, BINS - 1)
         x = P.new_zeros(B, M, N, BINS).scatter_add(3, bins, P)
@@ -78,9 +78,10 @@ class ANMM(AnswerModel):
 
 
 def _bin_weights(sets: int) -> nn.Linear:
-    """Each bin's weight starts near the bin's value, or near 0 if that is negative: a good match counts from the start.
+    """Initialise each bin's weight near the bin's value, or near 0 if that is negative.
 
-    With weights around 0 alone, as usual, a first ranking may be the wrong way round, and many pairs are lost on it.
+    So good matches score higher before training. Weights around 0 may rank the wrong way round at first, which wastes
+    many pairs.
     """
     layer = nn.Linear(BINS, sets, bias=False)
     with torch.no_grad():
@@ -95,9 +96,9 @@ def anmm_1(inputs: Inputs, *, dropout: float) -> ANMM:
 
 
 def anmm_2(inputs: Inputs, *, weights: int, dropout: float) -> ANMM:
-    """Several sets of weights for the bins, whose verdicts are weighted in turn."""
+    """Several sets of weights for the bins; r weights their outputs."""
     r = nn.Linear(weights, 1, bias=False)
-    nn.init.constant_(r.weight, 0.5)  # at first every verdict counts, and in its favour
+    nn.init.constant_(r.weight, 0.5)  # at first every output raises the score
     network = nn.Sequential(_bin_weights(weights), nn.Sigmoid(), r, nn.Sigmoid())
     return ANMM(WordEmbedding(inputs, dropout), network)
 

@@ -1,6 +1,6 @@
 """AP-CNN and AP-biLSTM: attentive pooling of words (dos Santos et al. 2016, section 3).
 
-The score is in attentive.py; here is what encodes the words:
+The score is computed in attentive.py; this file encodes the words:
 
     Q, A = encoder(E_q), encoder(E_a)                  (M, C), (L, C)
 """
@@ -31,10 +31,10 @@ class AttentivePoolingWords(AttentivePooling):
 
 
 class AttentivePoolingCNN(AttentivePoolingWords):
-    """The same scores without the answers' states: Q U A^T = (Q U W) Z^T + Q U b, and likewise for r_a.
+    """Computes the same scores without the answers' states: Q U A^T = (Q U W) Z^T + Q U b, and likewise for r_a.
 
-    The convolution A = Z W^T + b is linear, so the question's rows become its filters. An answer is its token ids, some
-    hundred bytes instead of as many thousand, and a question reads D numbers per token instead of C.
+    The convolution A = Z W^T + b is linear, so the question's rows become filters. An answer is stored as token ids,
+    some hundred bytes instead of as many thousand, and a match reads D numbers per token instead of C.
     """
 
     encoder: Convolution

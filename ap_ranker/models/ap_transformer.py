@@ -70,11 +70,12 @@ class AttentiveTransformer(CosineModel):
 
     statistics: CorpusStatistics
 
-    def __init__(self, encoder: TransformerEncoder, size: int, vocabulary_size: int) -> None:
+    def __init__(self, inputs: Inputs, *, encoder: str, size: int, dropout: float, frozen: bool) -> None:
         super().__init__()
-        self.encoder = encoder
-        self.statistics = CorpusStatistics(vocabulary_size)
-        hidden_size = encoder.hidden_size
+        del encoder  # its weights are loaded by `load_pretrained`; here they are random
+        self.encoder = TransformerEncoder(inputs.encoder or MINILM, dropout, frozen=frozen)
+        self.statistics = CorpusStatistics(inputs.words)
+        hidden_size = self.encoder.hidden_size
         self.projection = nn.Linear(hidden_size, min(size or hidden_size, hidden_size), bias=False)
         self.rarity = nn.Parameter(torch.ones(()))
         self.importance = nn.Parameter(torch.zeros(hidden_size))
@@ -169,13 +170,6 @@ def pooled(hidden: Tensor, mask: Tensor) -> Tensor:
     return F.normalize(mean_pool(hidden, mask), dim=1)
 
 
-def ap_transformer(inputs: Inputs, *, encoder: str, size: int, dropout: float, frozen: bool) -> AttentiveTransformer:
-    """The model over a transformer, still with random weights; `encoder` names the pretrained ones for training."""
-    del encoder
-    transformer = TransformerEncoder(inputs.encoder or MINILM, dropout, frozen=frozen)
-    return AttentiveTransformer(transformer, size, len(inputs.words))
-
-
 SPECS = [
     ModelSpec(
         name="ap-transformer",
@@ -183,7 +177,7 @@ SPECS = [
         year=2020,
         family="attentive-pooling",
         cached="a pooled vector and token states",
-        build=ap_transformer,
+        build=AttentiveTransformer,
         attention_over="both",
         options={
             "encoder": Option(DEFAULT_ENCODER, "a pretrained encoder: a folder, or the name of a model on the hub"),

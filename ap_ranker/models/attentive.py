@@ -1,4 +1,4 @@
-"""Attentive pooling: the pair decides which tokens count (dos Santos et al. 2016, section 3).
+"""Attentive pooling: each text's token weights depend on the other text (dos Santos et al. 2016, section 3).
 
     Q, A = encoder(q), encoder(a)                      (M, C), (L, C)
     G = tanh(Q U A^T)                                  (M, L)   soft alignment
@@ -7,7 +7,7 @@
     r_q = σ_q^T Q,  r_a = σ_a^T A                      (C,)
     s(q, a) = cos(r_q, r_a)
 
-tanh is monotonic, so max(tanh(G)) = tanh(max(G)): it is taken of M + L numbers instead of M x L.
+tanh is monotonic, so max(tanh(G)) = tanh(max(G)): M + L values of tanh are computed instead of M x L.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ SHARPNESS = Option(
 
 
 class AttentivePooling(CosineModel):
-    """The cosine of two texts, each pooled with attention from the other; answers are encoded beforehand."""
+    """The cosine of two texts, each pooled with attention from the other."""
 
     encoder: nn.Module
 
     def __init__(self, state_size: int, sharpness: float) -> None:
         super().__init__()
         self.sharpness = sharpness
-        # A small identity: training starts from the plain dot product of token states, in the range where tanh is not
-        # saturated. A random U of the usual size starts with every g near 1, which is no attention at all.
+        # A small identity: training starts from the dot product of token states, in the range where tanh is not
+        # saturated. With a random U of the usual size every g is near 1 at first, so the attention is uniform.
         self.U = nn.Parameter(0.1 * torch.eye(state_size))
 
     def encode_questions(self, batch: TokenBatch) -> States:
@@ -45,11 +45,11 @@ class AttentivePooling(CosineModel):
         return States(encoded.mask, {"states": states, "probes": self.probes(states @ self.U)})
 
     def probes(self, rows: Tensor) -> Tensor:
-        """(B, M, C) rows of Q U -> (B, M, ·) what `project` needs of them; computed once per question."""
+        """Convert rows of Q U for `project`, once per question: (B, M, C) -> (B, M, ·)."""
         return rows
 
     def read(self, answers: States) -> Tensor:
-        """(N, L, ·) what `project` and `pool` work on."""
+        """The (N, L, ·) input of `project` and `pool`."""
         return answers.per_token["states"]
 
     def project(self, answers: Tensor, probes: Tensor) -> Tensor:
@@ -70,23 +70,23 @@ class AttentivePooling(CosineModel):
         Q, read = questions.per_token["states"], self.read(answers)  # noqa: N806
         sigma_q, sigma_a = self._attention(questions, answers, read)
         r_a = self.pool(read, sigma_a.transpose(1, 2)).transpose(0, 1)  # (B, N, C)
-        # r_q would have as many numbers as r_a; its product with r_a and its length need M instead of C.
+        # r_q itself is not computed: its product with r_a and its length need M numbers per pair instead of C.
         weights = sigma_q.permute(2, 0, 1)  # (B, N, M)
         dot = (weights * (r_a @ Q.mT)).sum(dim=2)
         squared = (weights * (weights @ (Q @ Q.mT))).sum(dim=2)
         return dot / (squared.sqrt() * torch.linalg.vector_norm(r_a, dim=2)).clamp(min=1e-12)
 
     def _attention(self, questions: States, answers: States, read: Tensor) -> tuple[Tensor, Tensor]:
-        """The weights of the question's (N, M, B) and the answer's (N, L, B) tokens."""
+        """Weights of the question's (N, M, B) and the answer's (N, L, B) tokens."""
         probes, question_mask, answer_mask = questions.per_token["probes"], questions.mask, answers.mask
         B, M, _ = probes.shape  # noqa: N806
         # One matrix product for all pairs, (N·L, C) x (C, M·B); B last, because it is longer than M in training.
         G = self.project(read, probes.transpose(0, 1).flatten(0, 1)).unflatten(2, (M, B))  # (N, L, M, B)  # noqa: N806
-        # Padding is hidden in place, behind autograd: it gets no gradient anyway, since it is never the largest.
-        hidden = G.detach()
-        hidden[~answer_mask] = float("-inf")
+        # Padding is masked in place without autograd: it is never the largest, so it gets no gradient anyway.
+        values = G.detach()
+        values[~answer_mask] = float("-inf")
         if not question_mask.all():
-            hidden.masked_fill_(~question_mask.T, float("-inf"))
+            values.masked_fill_(~question_mask.T, float("-inf"))
         g_q, g_a = row_and_column_max(G, 1, 2)
         sigma_q = masked_softmax(self.sharpness * torch.tanh(g_q), question_mask.T, dim=1)
         return sigma_q, masked_softmax(self.sharpness * torch.tanh(g_a), answer_mask.unsqueeze(2), dim=1)

@@ -1,7 +1,7 @@
 """The contract of every model: `encode` a text on its own, `match` encoded questions with encoded answers.
 
-The trainer, the ranker, the evaluator and the cache know nothing else about a model. What few models need beside it is
-a method that does the usual thing, or nothing, in all others: `training_scores`, `load_pretrained`, `fit`.
+The trainer, the ranker, the evaluator and the cache know nothing else about a model. Methods that only few models need
+have a default: `training_scores`, `load_pretrained`, `fit`.
 """
 
 from __future__ import annotations
@@ -22,33 +22,36 @@ from ap_ranker.models.statistics import CorpusStatistics
 from ap_ranker.text.batch import TokenBatch
 
 PAIRS_AT_ONCE = 1024
-"""Pairs that a `PairModel` compares in one go: more need memory for their token-by-token matrices and gain no speed."""
+"""Pairs that a `PairModel` compares at once: more need memory for token-by-token matrices and gain no speed."""
 
-Change = Callable[[Tensor], Tensor]
+TensorFunction = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True)
 class States:
-    """What `encode` keeps of N texts: all that `match` needs of them, and nothing about the other side.
+    """The output of `encode` for N texts: everything that `match` needs, independent of the other side.
 
-    `states[rows]` selects texts, `States.stack` joins texts of different lengths. Names hold no dots; `ids` are token
-    ids wherever they occur.
+    `states[rows]` selects texts, `States.stack` joins texts of different lengths. Names contain no dots; `ids` always
+    means token ids.
 
     Attributes:
-        mask: (N, T) bool; True on real tokens, or on whatever else of a text has states of its own. Every model has it,
-            also one that keeps nothing per token: T tells how long the texts are.
-        per_token: (N, T, C) numbers by their name, zero on padding; or (N, T) integers.
-        per_text: (N, C) numbers by their name.
+        mask: (N, T) bool; True on real tokens, or on other positions that have states. Every model sets it, even
+            without states per token: T is the length of the longest text.
+        per_token: (N, T, C) numbers by name, zero on padding; or (N, T) integers.
+        per_text: (N, C) numbers by name.
     """
 
     mask: Tensor
     per_token: Mapping[str, Tensor] = field(default_factory=dict)
     per_text: Mapping[str, Tensor] = field(default_factory=dict)
 
-    def map(self, of_tokens: Change, of_texts: Change) -> States:
-        """The same states after a change of the tensors with T columns, mask included, and one of the others."""
-        per_token = {name: of_tokens(value) for name, value in self.per_token.items()}
-        return States(of_tokens(self.mask), per_token, {name: of_texts(value) for name, value in self.per_text.items()})
+    def map(self, token_function: TensorFunction, text_function: TensorFunction) -> States:
+        """Apply one function to the mask and all tensors per token, and another to all tensors per text."""
+        return States(
+            token_function(self.mask),
+            {name: token_function(value) for name, value in self.per_token.items()},
+            {name: text_function(value) for name, value in self.per_text.items()},
+        )
 
     def __len__(self) -> int:
         return len(self.mask)
@@ -61,7 +64,7 @@ class States:
         return [self.selected(row) for row in torch.arange(len(self)).split(1)]
 
     def selected(self, rows: Tensor) -> States:
-        """The texts of these rows, without the padding that none of them needs."""
+        """The texts of these rows, padded only to the longest of them."""
         longest = int(self.mask[rows].sum(dim=1).max())
         return self.map(lambda value: value[:, :longest][rows], lambda value: value[rows])
 
@@ -80,16 +83,16 @@ class States:
 
 
 JudgedCandidates = tuple[States, States, Tensor]
-"""One question's states, those of its N candidates, and (N,) bool: which of these answer it."""
+"""The states of one question, those of its N candidates, and (N,) bool: which candidates are right."""
 
 
 @dataclass(frozen=True)
 class Attention:
-    """How much each token counts for each pair; the weights of a text sum to 1, and are 0 on padding.
+    """The attention weights of each token for each pair. They sum to 1 over a text and are 0 on padding.
 
     Attributes:
-        questions: (B, N, M) weights of the question's tokens; `None` where the model weighs answers only.
-        answers: (B, N, L) weights of the answer's tokens; `None` where the model weighs questions only.
+        questions: (B, N, M) weights of the question's tokens; `None` if only answers have weights.
+        answers: (B, N, L) weights of the answer's tokens; `None` if only questions have weights.
     """
 
     questions: Tensor | None
@@ -102,11 +105,10 @@ class AnswerModel(nn.Module, ABC):
     B questions, N answers, P pairs, M question tokens, L answer tokens, C state size.
 
     Attributes:
-        embedding: turns token ids into word vectors; training loads pre-trained ones into it. `None` where a model
-            needs no vectors.
-        statistics: how often the words occur in the answers; training counts them. `None` where a model needs none.
-        temperature: what in-batch softmax divides the scores by unless told otherwise; 1 for log-odds.
-        supports_quantization: whether its states may be kept in fewer bits than float32.
+        embedding: the word vectors; training loads pre-trained ones into it. `None` for a model without any.
+        statistics: word counts of the answers, set by training. `None` for a model without any.
+        temperature: the default divisor of the scores in the in-batch softmax; 1 for log-odds.
+        supports_quantization: whether states may be stored in fewer bits than float32.
     """
 
     embedding: WordEmbedding | None
@@ -121,7 +123,7 @@ class AnswerModel(nn.Module, ABC):
 
     @abstractmethod
     def encode(self, batch: TokenBatch) -> States:
-        """States of N texts. A text's states do not depend on the other texts of the batch, nor on its padding."""
+        """States of N texts. A text's states depend neither on the other texts of the batch nor on padding."""
 
     @abstractmethod
     def match(self, questions: States, answers: States) -> Tensor:
@@ -129,7 +131,7 @@ class AnswerModel(nn.Module, ABC):
 
     @abstractmethod
     def scale(self, scores: Tensor) -> Tensor:
-        """Map scores to the interval 0 to 1, keeping their order. Not a probability."""
+        """Map scores to the interval 0 to 1, keeping their order. The results are not probabilities."""
 
     def encode_questions(self, batch: TokenBatch) -> States:
         """As `encode`; a model that reads the two sides differently overrides this and `encode_answers`."""
@@ -140,34 +142,34 @@ class AnswerModel(nn.Module, ABC):
         return self.encode(batch)
 
     def attention_weights(self, questions: TokenBatch, answers: TokenBatch) -> Attention | None:
-        """The weights with which `match` counts the tokens of every pair, encoded here and now.
+        """The attention weights that `match` gives the tokens of every pair; `None` for a model without attention.
 
-        `None`: its scores come from no such weights. A model that returns some says in its `ModelSpec` whose.
+        `ModelSpec.attention_over` names the side or sides that have weights.
         """
         return None
 
     def match_pairs(self, questions: States, answers: States, rows: Tensor, columns: Tensor) -> Tensor:
-        """(P,) scores of question `rows[p]` with answer `columns[p]`, where few of all B x N pairs are wanted.
+        """(P,) scores of question `rows[p]` with answer `columns[p]`, for a few of the B x N pairs.
 
-        One `match` per answer: its states are not copied for each of its questions.
+        Calls `match` once per answer, so that its states are not copied for each of its questions.
         """
         order = columns.argsort()
         distinct, counts = columns[order].unique_consecutive(return_counts=True)
         groups = zip(distinct.tolist(), order.split(counts.tolist()), strict=True)
-        scores = [self.match(questions.selected(rows[places]), answers[c : c + 1])[:, 0] for c, places in groups]
+        scores = [self.match(questions.selected(rows[pairs]), answers[c : c + 1])[:, 0] for c, pairs in groups]
         return torch.cat(scores)[order.argsort()]
 
     def training_scores(self, questions: States, answers: States, wanted: Tensor, classes: int) -> Tensor:
-        """What the objective sees of a batch, for models that can score a part of it at less cost than all of it.
+        """Scores of a batch for the objective. Models that can score some pairs more cheaply than all override this.
 
         Args:
-            questions: of B questions.
-            answers: of N answers.
-            wanted: (B, N) bool, the pairs that the objective looks at; any others may have any score.
-            classes: K, in how many classes the answers are labelled.
+            questions: states of B questions.
+            answers: states of N answers.
+            wanted: (B, N) bool, the pairs that the objective uses; other pairs may have any score.
+            classes: K, the number of classes of the labels.
 
         Returns:
-            (B, N) scores, or (B, N, K) logits of a model that tells more than two classes apart.
+            (B, N) scores, or (B, N, K) logits of a classifier of more than two classes.
         """
         return self.match(questions, answers)
 
@@ -179,70 +181,67 @@ class AnswerModel(nn.Module, ABC):
         return None
 
     def load_pretrained(self, folder: Path, sample: Iterable[TokenBatch]) -> None:
-        """Begin with weights that exist already, where the model has a use for them; by default nothing happens.
+        """Initialise from the weights of a pretrained encoder. By default this does nothing.
 
         Args:
-            folder: of a pretrained encoder.
-            sample: some of the training texts, read when they are asked for.
+            folder: the folder of the pretrained encoder.
+            sample: some of the training texts, read lazily.
 
         Raises:
-            InputError: the encoder is not there, or is damaged.
+            InputError: the encoder does not exist or is damaged.
         """
 
     def fit(self, questions: Iterable[JudgedCandidates]) -> None:
-        """Set weights before anything is learnt by gradient; by default nothing happens.
+        """Fit weights to questions before any gradient reaches them. By default this does nothing.
 
         Args:
-            questions: the training questions, encoded when they are asked for.
+            questions: the training questions, encoded lazily.
         """
 
     def parameter_groups(self, rate: float, encoder_rate: float) -> list[dict[str, Any]]:
-        """What training changes, each with its learning rate, as the optimisers of torch take it.
+        """The trained parameters with their learning rates, as the optimisers of torch expect them.
 
         Args:
-            rate: of what begins at random.
-            encoder_rate: of a pretrained encoder, for the models that have one.
+            rate: learning rate of randomly initialised parameters.
+            encoder_rate: learning rate of a pretrained encoder, for the models that have one.
         """
         return [{"params": [parameter for parameter in self.parameters() if parameter.requires_grad], "lr": rate}]
 
     def cache_frozen_states(self) -> AbstractContextManager[None]:
-        """Within, the model may keep what its frozen parts make of texts, and read none of them twice."""
+        """A context in which the model may cache the outputs of its frozen parts, so that it reads no text twice."""
         return nullcontext()
 
     def forward(self, questions: TokenBatch, answers: TokenBatch) -> Tensor:
-        """(B, N) scores of B questions with N answers, encoded here and now."""
+        """(B, N) scores of B questions with N answers, encoding both."""
         return self.match(self.encode_questions(questions), self.encode_answers(answers))
 
 
 class CosineModel(AnswerModel):
     """A model whose score is the cosine of two vectors, between -1 and 1."""
 
-    temperature = 0.05  # cosines must be spread out before a softmax over them can become sure
+    temperature = 0.05  # cosines must be spread out before a softmax over them can become confident
 
     def scale(self, scores: Tensor) -> Tensor:
         return (1 + scores) / 2
 
 
 class PairModel(AnswerModel):
-    """A model whose last step has no shape but the pair's own: P questions beside P answers.
-
-    Scores are log-odds.
-    """
+    """A model that compares aligned pairs: P questions with P answers. Scores are log-odds."""
 
     @abstractmethod
     def compare(self, questions: States, answers: States) -> Tensor:
-        """(P,) score of each question with the answer in the same place."""
+        """(P,) score of each question with the answer at the same position."""
 
     def pair_attention_weights(self, questions: States, answers: States) -> tuple[Tensor | None, Tensor | None]:
-        """(P, M) and (P, L): what `attention_weights` returns, of each question and of the answer in the same place."""
+        """(P, M) and (P, L) attention weights of each question and of the answer at the same position."""
         return None, None
 
     def attention_weights(self, questions: TokenBatch, answers: TokenBatch) -> Attention | None:
-        own, others = self.encode_questions(questions), self.encode_answers(answers)
-        rows, columns = _every_pair(own, others)
+        question_states, answer_states = self.encode_questions(questions), self.encode_answers(answers)
+        rows, columns = _every_pair(question_states, answer_states)
         sides = [
-            None if weights is None else weights.unflatten(0, (len(own), len(others)))
-            for weights in self.pair_attention_weights(own[rows], others[columns])
+            None if weights is None else weights.unflatten(0, (len(question_states), len(answer_states)))
+            for weights in self.pair_attention_weights(question_states[rows], answer_states[columns])
         ]
         return Attention(*sides) if any(side is not None for side in sides) else None
 
@@ -268,6 +267,6 @@ class PairModel(AnswerModel):
 
 
 def _every_pair(questions: States, answers: States) -> tuple[Tensor, Tensor]:
-    """The places (P,) of the questions and (P,) of the answers of all B x N pairs."""
+    """The indices (P,) of the questions and (P,) of the answers of all B x N pairs."""
     rows = torch.arange(len(questions)).repeat_interleave(len(answers))
     return rows, torch.arange(len(answers)).repeat(len(questions))

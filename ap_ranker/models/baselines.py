@@ -1,8 +1,8 @@
-"""Untrained baselines, which need no more than word counts: BM25, and IDF-weighted bags of word vectors.
+"""Untrained baselines that need only word counts: BM25, and IDF-weighted bags of word vectors.
 
 BM25 (Robertson et al. 1994, as Lucene computes it), tf and |a| without punctuation marks:
 
-    s(q, a) = Σ over q's words w, each as often as it occurs, of  idf(w) · tf / (tf + k1 (1 - b + b |a| / mean |a|))
+    s(q, a) = Σ over q's words w, with repetitions, of  idf(w) · tf / (tf + k1 (1 - b + b |a| / mean |a|))
     idf(w) = ln(1 + (N - df + 0.5) / (df + 0.5))
 
 Bag of words (the first baseline of Feng et al. 2015, section 4), e the word vectors:
@@ -13,8 +13,6 @@ Bag of words (the first baseline of Feng et al. 2015, section 4), e the word vec
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from torch import Tensor, nn
 
 from ap_ranker.models.base import AnswerModel, States
@@ -22,7 +20,7 @@ from ap_ranker.models.encoders import WordEmbedding
 from ap_ranker.models.siamese import Siamese
 from ap_ranker.models.similarity import term_frequency
 from ap_ranker.models.spec import Bounds, Inputs, ModelSpec, Option, Recipe
-from ap_ranker.models.statistics import CorpusStatistics, punctuation
+from ap_ranker.models.statistics import CorpusStatistics
 from ap_ranker.text.batch import PAD, TokenBatch
 
 
@@ -30,25 +28,23 @@ class BM25(AnswerModel):
     """The word overlap that search engines rank by; nothing is learnt."""
 
     statistics: CorpusStatistics
-    punctuation: Tensor
 
-    def __init__(self, words: Sequence[str], k1: float, b: float) -> None:
+    def __init__(self, inputs: Inputs, *, k1: float, b: float) -> None:
         super().__init__()
-        self.statistics = CorpusStatistics(len(words))
-        self.register_buffer("punctuation", punctuation(words), persistent=False)
+        self.statistics = CorpusStatistics(inputs.words)
         self.k1, self.b = k1, b
 
     def encode(self, batch: TokenBatch) -> States:
-        return States(batch.mask, {"ids": batch.ids.masked_fill(self.punctuation[batch.ids], PAD)})
+        return States(batch.mask, {"ids": self.statistics.without_punctuation(batch.ids)})
 
     def match(self, questions: States, answers: States) -> Tensor:
-        q, a, counted = questions.per_token["ids"], answers.per_token["ids"], self.statistics
-        mean = (counted.collection_frequency[~self.punctuation].sum() / counted.documents.clamp(min=1)).clamp(min=1)
+        q, a, counts = questions.per_token["ids"], answers.per_token["ids"], self.statistics
+        mean = (counts.collection_frequency[~counts.punctuation].sum() / counts.documents.clamp(min=1)).clamp(min=1)
         length = (a != PAD).sum(dim=1) / mean  # (N,)
         norm = self.k1 * (1 - self.b + self.b * length)
         tf = term_frequency(q, a)  # (B, N, M)
         saturated = tf / (tf + norm.clamp(min=1e-9).unsqueeze(1))
-        return (counted.idf(q).unsqueeze(1) * saturated).sum(dim=2)
+        return (counts.idf(q).unsqueeze(1) * saturated).sum(dim=2)
 
     def scale(self, scores: Tensor) -> Tensor:
         return nn.functional.softsign(scores)  # s / (1 + s): scores are never negative
@@ -59,27 +55,15 @@ class BagOfWords(Siamese):
 
     embedding: WordEmbedding
     statistics: CorpusStatistics
-    punctuation: Tensor
 
-    def __init__(self, words: Sequence[str], embedding: WordEmbedding) -> None:
+    def __init__(self, inputs: Inputs) -> None:
         super().__init__()
-        self.embedding = embedding
-        self.statistics = CorpusStatistics(len(words))
-        self.register_buffer("punctuation", punctuation(words), persistent=False)
+        self.embedding = WordEmbedding(inputs, dropout=0.0)
+        self.statistics = CorpusStatistics(inputs.words)
 
     def represent(self, batch: TokenBatch) -> Tensor:
-        weights = self.statistics.idf(batch.ids).masked_fill(self.punctuation[batch.ids], 0.0)
+        weights = self.statistics.idf(self.statistics.without_punctuation(batch.ids))
         return (weights.unsqueeze(2) * self.embedding(batch)).sum(dim=1)
-
-
-def bm25(inputs: Inputs, *, k1: float, b: float) -> BM25:
-    """BM25."""
-    return BM25(inputs.words, k1, b)
-
-
-def bow_idf(inputs: Inputs) -> BagOfWords:
-    """IDF-weighted bag of words."""
-    return BagOfWords(inputs.words, WordEmbedding(inputs, dropout=0.0))
 
 
 SPECS = [
@@ -89,13 +73,13 @@ SPECS = [
         year=1994,
         family="baseline",
         cached="token ids",
-        build=bm25,
+        build=BM25,
         options={
             "k1": Option(
-                1.2, "how soon a word's repetitions stop to count (Lucene's value)", bounds=Bounds(least=0, most=1_000)
+                1.2, "how soon a word's repetitions stop counting (Lucene's value)", bounds=Bounds(least=0, most=1_000)
             ),
             "b": Option(
-                0.75, "how much long answers are marked down, 0 to 1 (Lucene's value)", bounds=Bounds(least=0, most=1)
+                0.75, "how much long answers are penalised, 0 to 1 (Lucene's value)", bounds=Bounds(least=0, most=1)
             ),
         },
         recipe=Recipe("counts"),
@@ -107,7 +91,7 @@ SPECS = [
         year=2015,
         family="baseline",
         cached="one vector",
-        build=bow_idf,
+        build=BagOfWords,
         recipe=Recipe("counts"),
         objective="counts",
     ),

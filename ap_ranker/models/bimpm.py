@@ -14,7 +14,7 @@ Each token of one text is matched with the other text, in both directions of the
     aggregation: a second biLSTM over the 8 K matches of each token; its two last states of both texts
     prediction: hidden layer, softmax over classes
 
-It gives no token a weight of its own: α is a cosine of either sign, for every two tokens and each direction.
+The model gives no token a weight of its own: α is a cosine of either sign, for every two tokens and each direction.
 """
 
 from __future__ import annotations
@@ -38,15 +38,14 @@ LETTER_SIZE, SPELLING_SIZE = 20, 50
 """Dimensions of a letter's vector and of a word's, made of its letters (section 4.1)."""
 
 LONGEST_WORD = 20
-"""Letters of a word that are read."""
-
+"""Maximum number of letters read of a word."""
 
 MOST_COSINES = 10_000_000
-"""Cosines of two tokens under a perspective that are held at once while the largest are sought."""
+"""Maximum number of cosines (two tokens, one perspective) in memory during the search for the largest."""
 
 
 class Spelling(nn.Module):
-    """A word's vector from its letters, by an LSTM: words that were never trained on get one, too."""
+    """An LSTM that makes a word's vector from its letters, so that words without training get one, too."""
 
     letters: Tensor
 
@@ -63,10 +62,10 @@ class Spelling(nn.Module):
 
     def forward(self, ids: Tensor) -> Tensor:
         """(N, T) -> (N, T, 50); each word of the batch is read once."""
-        distinct, places = ids.unique(return_inverse=True)
+        distinct, positions = ids.unique(return_inverse=True)
         letters = self.letters[distinct]
         mask = letters > 0
-        return last_pool(self.lstm(self.embedding(letters), mask), mask)[places]
+        return last_pool(self.lstm(self.embedding(letters), mask), mask)[positions]
 
 
 class Matching(nn.Module):
@@ -87,7 +86,7 @@ class Matching(nn.Module):
         Args:
             first: (P, M, C).
             second: (P, L, C).
-            first_end: (P, C) the state in which the LSTM ends.
+            first_end: (P, C) the LSTM's final state.
             second_end: (P, C).
             real: (P, M, L) True where both tokens are real.
 
@@ -104,7 +103,7 @@ class Matching(nn.Module):
     def _one_way(
         self, states: Tensor, others: Tensor, end: Tensor, strongest: Tensor, alpha: Tensor, real: Tensor
     ) -> Tensor:
-        # Eq. 8 divides by the sum of the weights; of that a cosine sees the sign only.
+        # Eq. 8 divides by the sum of the weights, of which only the sign affects a cosine.
         mean = (alpha @ others) * alpha.sum(dim=2, keepdim=True).sign()
         nearest = alpha.masked_fill(~real, -2).argmax(dim=2, keepdim=True)  # below any cosine
         best = others.gather(1, nearest.expand(-1, -1, others.shape[2]))
@@ -123,7 +122,7 @@ class Matching(nn.Module):
 def perspectives(first: Tensor, second: Tensor, W: Tensor) -> Tensor:  # noqa: N803
     """f_m: cos(W_k ∘ v1, W_k ∘ v2) for all k: (P, M, C), (P, M or 1, C), (K, C) -> (P, M, K).
 
-    By matrix products with W²: a tensor of P x M x K x C is never made.
+    Matrix products with W² avoid a tensor of P x M x K x C.
     """
     squares = W.square().T
     return (first * second) @ squares / (_length(first, squares) * _length(second, squares))
@@ -131,13 +130,13 @@ def perspectives(first: Tensor, second: Tensor, W: Tensor) -> Tensor:  # noqa: N
 
 def strongest(first: Tensor, second: Tensor, W: Tensor, real: Tensor) -> tuple[Tensor, Tensor]:  # noqa: N803
     """Each token's largest f_m with any token of the other text: (P, M, C), (P, L, C) -> (P, M, K), (P, L, K)."""
-    at_once = max(1, MOST_COSINES // (len(W) * real[0].numel()))
-    parts = list(zip(first.split(at_once), second.split(at_once), real.split(at_once), strict=True))
-    if len(parts) == 1:
+    batch_size = max(1, MOST_COSINES // (len(W) * real[0].numel()))
+    batches = list(zip(first.split(batch_size), second.split(batch_size), real.split(batch_size), strict=True))
+    if len(batches) == 1:
         return _strongest(first, second, W, real)
-    # Computed again for the gradients: of long texts not all cosines fit into memory.
-    pieces = [checkpoint(_strongest, q, a, W, mask, use_reentrant=False) for q, a, mask in parts]
-    strongest_first, strongest_second = (torch.cat(side) for side in zip(*pieces, strict=True))
+    # The backward pass computes the cosines again: those of long texts do not all fit into memory.
+    maxima = [checkpoint(_strongest, q, a, W, mask, use_reentrant=False) for q, a, mask in batches]
+    strongest_first, strongest_second = (torch.cat(side) for side in zip(*maxima, strict=True))
     return strongest_first, strongest_second
 
 
@@ -155,18 +154,18 @@ def _strongest(first: Tensor, second: Tensor, W: Tensor, real: Tensor) -> tuple[
 def _length(states: Tensor, squares: Tensor) -> Tensor:
     """|W_k ∘ v| for all k: (P, T, C), (C, K) -> (P, T, K).
 
-    The least length keeps the cosine of padding, a zero vector, at zero and its gradient finite.
+    The minimum length keeps the cosine of padding, a zero vector, at zero and its gradient finite.
     """
     return (states.square() @ squares).clamp_min(1e-24).sqrt()
 
 
 class BiMPM(Classifier):
-    """Both texts' tokens matched with the other text, from four sides and K perspectives; a biLSTM sums it up."""
+    """Matches each text's tokens with the other text, by four strategies and K perspectives; a biLSTM aggregates."""
 
     embedding: WordEmbedding
 
     def __init__(
-        self, inputs: Inputs, hidden: int, perspectives: int, characters: bool, dropout: float, classes: int
+        self, inputs: Inputs, *, hidden: int, perspectives: int, characters: bool, dropout: float, classes: int
     ) -> None:
         super().__init__()
         self.embedding = WordEmbedding(inputs, dropout)
@@ -180,8 +179,8 @@ class BiMPM(Classifier):
     def encode(self, batch: TokenBatch) -> States:
         words = self.embedding(batch)
         if self.spelling is not None:
-            seen = words.any(dim=2, keepdim=True)  # neither padding nor hidden while training
-            words = torch.cat([words, self.spelling(batch.ids) * seen], dim=2)
+            visible = words.any(dim=2, keepdim=True)  # neither padding nor hidden by word dropout
+            words = torch.cat([words, self.spelling(batch.ids) * visible], dim=2)
         forwards, backwards = self.context(words, batch.mask).chunk(2, dim=2)
         return States(batch.mask, {"forwards": forwards, "backwards": backwards})
 
@@ -199,11 +198,6 @@ class BiMPM(Classifier):
         return logits
 
 
-def bimpm(inputs: Inputs, *, hidden: int, perspectives: int, characters: bool, dropout: float, classes: int) -> BiMPM:
-    """BiMPM."""
-    return BiMPM(inputs, hidden, perspectives, characters, dropout, classes)
-
-
 SPECS = [
     ModelSpec(
         name="bimpm",
@@ -211,7 +205,7 @@ SPECS = [
         year=2017,
         family="survey",
         cached="token states",
-        build=bimpm,
+        build=BiMPM,
         options={
             "hidden": Option(100, "units of both LSTMs in each direction"),
             "perspectives": Option(20, "weightings of the states under which two of them are compared"),

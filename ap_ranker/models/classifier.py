@@ -1,4 +1,4 @@
-"""Models that put a pair into one of K classes; they rank by the odds of the best class."""
+"""Models that classify a pair into one of K classes and rank by the odds of the best class."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from ap_ranker.models.spec import Bounds, Option
 
 CLASSES = Option(
     2,
-    "how many classes the answers are labelled with; `train` takes it from the data",
+    "number of classes of the answers' labels; `train` takes it from the data",
     bounds=Bounds(least=2, most=100),
 )
 
 
 class Classifier(PairModel):
-    """A softmax over K classes, ordered from worst to best; the score is the log-odds of the last one.
+    """A softmax over K classes, ordered from worst to best; the score is the log-odds of the last class.
 
     log P(best) / (1 - P(best)) orders answers as P(best) does, and does not saturate.
     """
 
     @abstractmethod
     def classify(self, questions: States, answers: States) -> Tensor:
-        """(P, K) logits of each question with the answer in the same place."""
+        """(P, K) logits of each question with the answer at the same position."""
 
     def compare(self, questions: States, answers: States) -> Tensor:
         return log_odds(self.classify(questions, answers))

@@ -1,4 +1,7 @@
-"""Compare-aggregate: each answer word beside the part of the question that it speaks to (Wang & Jiang 2017, section 2).
+"""Compare-aggregate: each answer word is compared with the part of the question it attends to (Wang & Jiang 2017).
+
+Equations of section 2:
+
 
     Q̄ = σ(W^i Q + b^i) ⊙ tanh(W^u Q + b^u),  Ā likewise      eq. 1   a gate without memory; (M, C), (L, C)
     G = softmax((W^g Q̄)^T Ā),  h_j = Σ_i G_ij q̄_i            eq. 2   over the question's words
@@ -12,12 +15,11 @@
     r = CNN([t_1 ... t_L])                                    eq. 9   windows of 1 to 5 words, relu, maximum over words
     s(q, a) = w^T tanh(W^s r + b^s) + b                       under a softmax over the question's answers
 
-The paper's b^g adds the same to all of an answer word's scores, so the softmax of eq. 2 cancels it: left out.
+The paper's b^g is left out: it adds the same to all scores of an answer word, so the softmax of eq. 2 cancels it.
 
-`clip` is dynamic-clip attention (Bian et al. 2017): of each answer word's weights over the question, `k-max`
-keeps the k largest and `k-threshold` those above the threshold, and what is kept is made to sum to 1 again; a word
-that keeps nothing has h = 0. Bian et al. attend and compare in both directions; here it is Wang and Jiang's one
-direction, with or without clip.
+`clip` is dynamic-clip attention (Bian et al. 2017). Of each answer word's weights over the question, `k-max` keeps the
+k largest and `k-threshold` those above the threshold. The remaining weights are normalised to sum to 1; a word without
+any has h = 0. Bian et al. attend and compare in both directions, here as in Wang and Jiang it is one direction.
 """
 
 from __future__ import annotations
@@ -71,36 +73,46 @@ class Comparison(nn.Module):
 
 
 class Clip(nn.Module):
-    """Keeps the attention weights that matter, and makes them sum to 1 again."""
+    """Keeps the largest attention weights and normalises them to sum to 1."""
 
     def __init__(self, kind: str, k: int, threshold: float) -> None:
         super().__init__()
         self.kind, self.k, self.threshold = kind, k, threshold
 
     def forward(self, weights: Tensor) -> Tensor:
-        """(P, L, M) weights over the question's tokens, before and after."""
+        """(P, L, M) weights over the question's tokens, before and after clipping."""
         if self.kind == "none":
             return weights
         if self.kind == "k-max":
-            values, places = weights.topk(min(self.k, weights.shape[2]), dim=2)
-            kept = torch.zeros_like(weights).scatter(2, places, values)
+            values, positions = weights.topk(min(self.k, weights.shape[2]), dim=2)
+            kept = torch.zeros_like(weights).scatter(2, positions, values)
         else:
             kept = weights * (weights > self.threshold)
         return kept / kept.sum(dim=2, keepdim=True).clamp(min=1e-5)  # far below any weight worth keeping
 
 
 class CompareAggregate(PairModel):
-    """Compares every answer word with what the question says of it; a CNN sums the comparisons up."""
+    """Compares every answer word with its aligned question words; a CNN aggregates the comparisons."""
 
     embedding: WordEmbedding
 
-    def __init__(self, embedding: WordEmbedding, size: int, hidden: int, comparison: str, clip: Clip) -> None:
+    def __init__(
+        self,
+        inputs: Inputs,
+        *,
+        hidden: int,
+        comparison: str,
+        clip: str,
+        k: int,
+        threshold: float,
+        dropout: float,
+    ) -> None:
         super().__init__()
-        self.embedding = embedding
-        self.input_gate = nn.Linear(size, hidden)  # W^i
-        self.update = nn.Linear(size, hidden)  # W^u
+        self.embedding = WordEmbedding(inputs, dropout)
+        self.input_gate = nn.Linear(inputs.embedding_size, hidden)  # W^i
+        self.update = nn.Linear(inputs.embedding_size, hidden)  # W^u
         self.attention = nn.Linear(hidden, hidden, bias=False)  # W^g
-        self.clip = clip
+        self.clip = Clip(clip, k, threshold)
         self.comparison = Comparison(comparison, hidden)
         self.convolutions = nn.ModuleList([Convolution(self.comparison.state_size, hidden, w) for w in WINDOWS])
         self.head = hidden_layer(len(WINDOWS) * hidden, hidden, 1, nn.Tanh)
@@ -115,18 +127,18 @@ class CompareAggregate(PairModel):
         return States(batch.mask, {"states": states, "projected": self.attention(states)})
 
     def align(self, questions: States, answers: States) -> Tensor:
-        """(P, L, M): G, what each word of the answer takes from each word of the question."""
+        """(P, L, M): G, the attention of each answer word to each question word."""
         WQ, A = questions.per_token["projected"], answers.per_token["states"]  # noqa: N806 - the paper's names
         weights: Tensor = self.clip(masked_softmax(dot_products(A, WQ), questions.mask.unsqueeze(1)))
         return weights
 
     def pair_attention_weights(self, questions: States, answers: States) -> tuple[Tensor, None]:
-        """Each question word's share of all that the answer's words take from the question.
+        """Each question word's share of the attention of all answer words.
 
-        All are 0 where `clip` leaves nothing. The answer's words have no weights: the CNN takes maxima over them.
+        All shares are 0 where `clip` leaves no weight. Answer words have no weights: the CNN takes maxima over them.
         """
-        taken = (self.align(questions, answers) * answers.mask.unsqueeze(2)).sum(dim=1)
-        return taken / taken.sum(dim=1, keepdim=True).clamp(min=1e-5), None
+        attention = (self.align(questions, answers) * answers.mask.unsqueeze(2)).sum(dim=1)
+        return attention / attention.sum(dim=1, keepdim=True).clamp(min=1e-5), None
 
     def compare(self, questions: States, answers: States) -> Tensor:
         Q, A = questions.per_token["states"], answers.per_token["states"]  # noqa: N806 - the paper's names
@@ -138,14 +150,6 @@ class CompareAggregate(PairModel):
         return scores.squeeze(1)
 
 
-def compare_aggregate(
-    inputs: Inputs, *, hidden: int, comparison: str, clip: str, k: int, threshold: float, dropout: float
-) -> CompareAggregate:
-    """Wang & Jiang's model; with `clip` its attention is Bian et al.'s."""
-    embedding = WordEmbedding(inputs, dropout)
-    return CompareAggregate(embedding, inputs.embedding_size, hidden, comparison, Clip(clip, k, threshold))
-
-
 # Sizes and recipe, k and the threshold: the authors' own code, for WikiQA (with Adamax for Adam).
 SPECS = [
     ModelSpec(
@@ -154,7 +158,7 @@ SPECS = [
         year=2017,
         family="survey",
         cached="token states",
-        build=compare_aggregate,
+        build=CompareAggregate,
         attention_over="question",
         options={
             "hidden": Option(150, "size of a token's state, filters of each window, units of the last layer"),

@@ -1,8 +1,8 @@
-"""Coordinate ascent: weights of a linear ranker that raise MAP itself (Metzler & Croft 2007, section 4).
+"""Coordinate ascent: weights of a linear ranker that maximise MAP directly (Metzler & Croft 2007, section 4).
 
-One weight at a time is moved to where MAP is best, the others held, until a round over all weights helps no more. MAP
-is a step function of one weight: each candidate's score is a straight line in it, and ranks change only where two lines
-cross. So the best value of that weight is found exactly, from the crossings, without step sizes.
+Each step moves one weight to the value with the highest MAP and holds the others, until no weight can raise MAP. MAP is
+a step function of one weight: each candidate's score is a straight line in it, and ranks change only where two lines
+cross. So the crossings give the best value of that weight exactly, without step sizes.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import numpy as np
 
 
 def average_precision(scores: np.ndarray, relevant: np.ndarray) -> float:
-    """The mean precision at each relevant candidate; of equal scores the earlier candidate comes first.
+    """The mean precision at each relevant candidate; ties keep the order of the candidates.
 
     Args:
         scores: (n,).
-        relevant: (n,) bool; without any True, the result is 0.
+        relevant: (n,) bool; the result is 0 if all are False.
     """
     hits = relevant[np.argsort(-scores, kind="stable")]
     ranks = np.flatnonzero(hits) + 1
@@ -29,34 +29,34 @@ def coordinate_ascent(
     relevant: Sequence[np.ndarray],
     start: np.ndarray,
     *,
-    rounds: int = 20,
+    max_iterations: int = 20,
     tolerance: float = 1e-5,
 ) -> np.ndarray:
-    """Weights w for which ranking by `features @ w` has a high MAP: no change of a single weight can raise it.
+    """Find weights w whose ranking by `features @ w` has an MAP that no change of a single weight can raise.
 
     Args:
         features: per question, (n_candidates, F).
-        relevant: per question, (n_candidates,) bool; a question without any right candidate teaches nothing.
-        start: (F,) the first weights.
-        rounds: Maximum number of rounds over all weights.
-        tolerance: a smaller gain in MAP is none.
+        relevant: per question, (n_candidates,) bool; questions without a right candidate are ignored.
+        start: (F,) the initial weights.
+        max_iterations: maximum number of iterations over all weights.
+        tolerance: minimum gain in MAP for which a weight is changed.
 
     Returns:
-        (F,) weights, of the same sum of absolute values as `start`: scaling does not change the ranking.
+        (F,) weights with the same sum of absolute values as `start`: scaling does not change the ranking.
     """
     questions = [(f.astype(float), r.astype(bool)) for f, r in zip(features, relevant, strict=True) if r.any()]
     weights = start.astype(float)
     if not questions:
         return weights
     best = _map(questions, weights)
-    for _ in range(rounds):
+    for _ in range(max_iterations):
         before = best
         for j in range(len(weights)):
             moved = weights.copy()
             moved[j] = _best_value(questions, weights, j)
-            found = _map(questions, moved)
-            if found > best + tolerance:
-                weights, best = moved, found
+            mean_average_precision = _map(questions, moved)
+            if mean_average_precision > best + tolerance:
+                weights, best = moved, mean_average_precision
         if best == before:
             break
     return weights * np.abs(start).sum() / (np.abs(weights).sum() or 1.0)
@@ -70,13 +70,13 @@ def _map(questions: Questions, weights: np.ndarray) -> float:
 
 
 def _scores(features: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    # Row by row in the same order, so that equal candidates have exactly equal scores; a matrix product may not.
+    # A sum per row in a fixed order gives equal candidates exactly equal scores; a matrix product may not.
     scores: np.ndarray = (features * weights).sum(axis=1)
     return scores
 
 
 def _best_value(questions: Questions, weights: np.ndarray, j: int) -> float:
-    """The value of weight j with the highest MAP, the others held; of several, the nearest to the present one."""
+    """The value of weight j with the highest MAP, the others held; of several, the nearest to the current one."""
     others = weights.copy()
     others[j] = 0.0
     crossings, changes, first = [], [], 0.0

@@ -1,4 +1,4 @@
-"""What reads one text: word embeddings, convolution, LSTM. Sizes: N texts, T tokens, D embedding, C state."""
+"""Encoders of a single text: word embeddings, convolution, LSTM. Sizes: N texts, T tokens, D embedding, C state."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from ap_ranker.text.batch import PAD, TokenBatch
 
 
 class WordEmbedding(nn.Module):
-    """Word vectors of token ids; zero on padding, and, while training, on a share `dropout` of the words.
+    """Word vectors of token ids; zero on padding and, during training, on a share `dropout` of the words.
 
-    Dropping whole words (word dropout, Iyyer et al. 2015, section 3.1) makes a text known by any of its words. Dropping
-    single numbers of the vectors instead only blurs them.
+    Word dropout (Iyyer et al. 2015, section 3.1) teaches a model to recognise a text by any of its words. Dropping
+    single numbers of the vectors would only add noise.
     """
 
     def __init__(self, inputs: Inputs, dropout: float) -> None:
@@ -27,7 +27,7 @@ class WordEmbedding(nn.Module):
         return embedded
 
     def apply_word_dropout(self, batch: TokenBatch) -> Tensor:
-        """(N, T) token ids, those of dropped words replaced by padding's, whose vector is zero, too."""
+        """(N, T) token ids with padding, whose vector is zero, in place of dropped words."""
         if self.training and self.dropout:
             dropped = torch.rand(batch.ids.shape, device=batch.ids.device) < self.dropout
             return batch.ids.masked_fill(dropped, PAD)
@@ -37,11 +37,11 @@ class WordEmbedding(nn.Module):
 class Convolution(nn.Module):
     """Q = W z + b, where z_m concatenates the `window` states centred on token m (dos Santos 2016, section 2.1).
 
-    As many states as tokens: positions beyond the text count as zero, as padding does. An even window reaches one token
-    further to the right.
+    There is one state per token: positions beyond the text count as zero, like padding. An even window reaches one
+    token further to the right.
 
-    It is linear, so what a model does to its states it may as well do to the words: `project` and `pool` give products
-    and weighted sums of the C states at the price of the D-dimensional words, and the states need not exist.
+    The convolution is linear, so `project` and `pool` compute products and weighted sums of the C-dimensional states
+    directly from the D-dimensional words, without computing the states.
     """
 
     def __init__(self, input_size: int, filters: int, window: int) -> None:
@@ -58,15 +58,15 @@ class Convolution(nn.Module):
         return convolved * mask.unsqueeze(2)
 
     def filters(self, rows: Tensor) -> Tensor:
-        """(..., C) -> (..., window * D + 1): filters, and a bias each, that yield a state's dot product with a row."""
+        """(..., C) -> (..., window * D + 1): filters with a bias that compute a state's dot product with each row."""
         return torch.cat([rows @ self.linear.weight, (rows @ self.linear.bias).unsqueeze(-1)], dim=-1)
 
     def project(self, framed: Tensor, filters: Tensor) -> Tensor:
         """The dot product of each convolved state with each row.
 
         Args:
-            framed: (N, left + T + right, D) words between zeros.
-            filters: (R, window * D + 1) the rows' `filters`.
+            framed: (N, left + T + right, D) words with zeros at both ends.
+            filters: (R, window * D + 1) the `filters` of the rows.
 
         Returns:
             (N, T, R).
@@ -74,16 +74,16 @@ class Convolution(nn.Module):
         return self._filtered(framed, filters[:, :-1]).add_(filters[:, -1])
 
     def pool(self, framed: Tensor, weights: Tensor) -> Tensor:
-        """The sums of the convolved states with R weights for each text, each adding up to 1.
+        """The R weighted sums of each text's convolved states; the weights of each sum add up to 1.
 
         Args:
-            framed: (N, left + T + right, D) words between zeros.
+            framed: (N, left + T + right, D) words with zeros at both ends.
             weights: (N, R, T).
 
         Returns:
             (N, R, C).
         """
-        # The k-th word of all windows is the text shifted by k; shifting the weights the other way moves less.
+        # The k-th words of all windows are the text shifted by k. Shifting the weights instead moves less memory.
         shifted = [nn.functional.pad(weights, (k, self.window - 1 - k)) for k in range(self.window)]
         windows = torch.stack(shifted, dim=2).flatten(1, 2) @ framed
         pooled: Tensor = self.linear(windows.unflatten(1, (-1, self.window)).flatten(2))
@@ -94,7 +94,7 @@ class Convolution(nn.Module):
         size, length = framed.shape[2], framed.shape[1] - self.window + 1
         if len(filters) >= size:
             return torch.cat([framed[:, k : k + length] for k in range(self.window)], dim=2) @ filters.T
-        # With fewer filters than dimensions it is the products that are shifted and added.
+        # With fewer filters than dimensions, shifting and adding the products is cheaper.
         kernels = filters.unflatten(1, (self.window, size)).transpose(0, 1).flatten(0, 1)
         products = (framed @ kernels.T).unflatten(2, (self.window, len(filters)))
         added = products[:, :length, 0].clone()
@@ -104,15 +104,15 @@ class Convolution(nn.Module):
 
 
 class Recurrent(nn.Module):
-    """A reader of token after token; on a CPU, texts of similar length are read together."""
+    """A recurrent encoder. On a CPU it reads texts in groups of similar length."""
 
     GROUP = 32
-    """Texts read together: a long one then holds up 31 others at most. Fewer would leave a CPU idle."""
+    """Texts per group: a long text delays 31 others at most, and fewer would leave a CPU idle."""
 
     state_size: int
 
     def read(self, states: Tensor, mask: Tensor) -> Tensor:
-        """(N, T, D) -> (N, T, C); padding comes last, so that it changes no state of the text."""
+        """(N, T, D) -> (N, T, C); padding is at the end, where it does not affect the states of the text."""
         raise NotImplementedError
 
     def forward(self, states: Tensor, mask: Tensor) -> Tensor:
@@ -123,13 +123,13 @@ class Recurrent(nn.Module):
         outputs = states.new_zeros(*mask.shape, self.state_size)
         for group in lengths.argsort().split(self.GROUP):
             longest = int(lengths[group[-1]])
-            here = mask[group, :longest]
-            outputs[group, :longest] = self.read(states[group, :longest], here) * here.unsqueeze(2)
+            group_mask = mask[group, :longest]
+            outputs[group, :longest] = self.read(states[group, :longest], group_mask) * group_mask.unsqueeze(2)
         return outputs
 
 
 class LSTM(Recurrent):
-    """States of an LSTM. Skipping padding by packed sequences made training several times slower on a CPU."""
+    """States of an LSTM. Packed sequences, which skip padding, made training several times slower on a CPU."""
 
     def __init__(self, input_size: int, hidden: int, *, layers: int = 1) -> None:
         super().__init__()
@@ -151,14 +151,14 @@ class BiLSTM(Recurrent):
         self.state_size = 2 * hidden
 
     def read(self, states: Tensor, mask: Tensor) -> Tensor:
-        places = torch.arange(mask.shape[1], device=mask.device)
+        positions = torch.arange(mask.shape[1], device=mask.device)
         last = mask.sum(dim=1, keepdim=True) - 1
-        # Each text turned round within its own length, so that its padding still comes last.
-        turned = torch.where(mask, last - places, places).unsqueeze(2)
-        backwards = _at(self.backwards.read(_at(states, turned), mask), turned)
+        # Reverses each text within its own length, so that its padding stays at the end.
+        reverse = torch.where(mask, last - positions, positions).unsqueeze(2)
+        backwards = _reorder(self.backwards.read(_reorder(states, reverse), mask), reverse)
         return torch.cat([self.forwards.read(states, mask), backwards], dim=2)
 
 
-def _at(states: Tensor, places: Tensor) -> Tensor:
-    """(N, T, C) states in the order of the (N, T, 1) places."""
-    return states.gather(1, places.expand(-1, -1, states.shape[2]))
+def _reorder(states: Tensor, positions: Tensor) -> Tensor:
+    """(N, T, C) states in the order of the (N, T, 1) positions."""
+    return states.gather(1, positions.expand(-1, -1, states.shape[2]))

@@ -1,4 +1,4 @@
-"""TF-LSTM and global-local attention: all words of an answer have a say in each token's weight (Bachrach et al. 2017).
+"""TF-LSTM and global-local attention: a token's weight depends on all words of its answer (Bachrach et al. 2017).
 
     x_tf = the 0/1 vector of the words in text x                          (V,)    section III-A
     a_i, q_i = biLSTM(E_a), biLSTM(E_q)                                   (C,)    one per token
@@ -10,8 +10,8 @@
     â = Σ α_i a_i                                                                 section IV-C
     s(q, a) = cos(joint(q_tf, f(q)), joint(a_tf, â))                              section IV-D
 
-The halves of a joint vector have the lengths 0.5 and 1, so s = (0.25 cos(q_tf, a_tf) + cos(f(q), â)) / 1.25, and no
-vector as long as the vocabulary is made. Likewise W1 a_tf is a sum of columns of W1, one for each word of the answer.
+The halves of a joint vector have the lengths 0.5 and 1, so s = (0.25 cos(q_tf, a_tf) + cos(f(q), â)) / 1.25, without
+any vocabulary-sized vector. Likewise W1 a_tf is a sum of columns of W1, one for each word of the answer.
 
 TF-LSTM, the baseline of section V-B, has no attention: s(q, a) = cos(joint(tanh(W1 q_tf), f(q)), joint(tanh(W1 a_tf),
 f(a))).
@@ -35,7 +35,7 @@ GLOBAL = 0.5
 
 
 def joint(t: Tensor, r: Tensor) -> Tensor:
-    """Two vectors (..., F), (..., C) side by side, each with its share -> (..., F + C)."""
+    """Concatenate two vectors (..., F), (..., C), each scaled to its length -> (..., F + C)."""
     return torch.cat([GLOBAL * unit(t), unit(r)], dim=-1)
 
 
@@ -57,11 +57,11 @@ class TFLSTM(Siamese):
 
     embedding: WordEmbedding
 
-    def __init__(self, embedding: WordEmbedding, lstm: BiLSTM, global_view: GlobalView) -> None:
+    def __init__(self, inputs: Inputs, *, hidden: int, tf_size: int, dropout: float) -> None:
         super().__init__()
-        self.embedding = embedding
-        self.lstm = lstm
-        self.global_view = global_view
+        self.embedding = WordEmbedding(inputs, dropout)
+        self.lstm = BiLSTM(inputs.embedding_size, hidden)
+        self.global_view = GlobalView(len(inputs.words), tf_size)
 
     def represent(self, batch: TokenBatch) -> Tensor:
         f = mean_pool(self.lstm(self.embedding(batch), batch.mask), batch.mask)
@@ -69,21 +69,21 @@ class TFLSTM(Siamese):
 
 
 class GlobalLocal(CosineModel):
-    """The question weighs each token of the answer by its local state and by the words of the whole answer."""
+    """The question attends to each token of the answer by its local state and by the words of the whole answer."""
 
     embedding: WordEmbedding
 
-    def __init__(self, embedding: WordEmbedding, lstm: BiLSTM, global_view: GlobalView, attention: int) -> None:
+    def __init__(self, inputs: Inputs, *, hidden: int, tf_size: int, attention: int, dropout: float) -> None:
         super().__init__()
-        self.embedding = embedding
-        self.lstm = lstm
-        self.global_view = global_view
-        self.W2 = nn.Linear(lstm.state_size, attention, bias=False)
-        self.W3 = nn.Linear(global_view.W1.embedding_dim + attention, attention, bias=False)
-        self.W4 = nn.Linear(lstm.state_size, attention, bias=False)
+        self.embedding = WordEmbedding(inputs, dropout)
+        self.lstm = BiLSTM(inputs.embedding_size, hidden)
+        self.global_view = GlobalView(len(inputs.words), tf_size)
+        self.W2 = nn.Linear(self.lstm.state_size, attention, bias=False)
+        self.W3 = nn.Linear(tf_size + attention, attention, bias=False)
+        self.W4 = nn.Linear(self.lstm.state_size, attention, bias=False)
 
     def encode(self, batch: TokenBatch) -> States:
-        """The answers' side: a_i, and W3 h_i over its length."""
+        """Answers: a_i, and W3 h_i over its length."""
         a = self.lstm(self.embedding(batch), batch.mask)
         b_tf = self.global_view(batch.ids).unsqueeze(1).expand(-1, a.shape[1], -1)
         h = joint(b_tf, self.W2(a))
@@ -91,7 +91,7 @@ class GlobalLocal(CosineModel):
         return States(batch.mask, {"states": a, "views": views, "ids": batch.ids})
 
     def encode_questions(self, batch: TokenBatch) -> States:
-        """f(q)."""
+        """Questions: f(q)."""
         f = mean_pool(self.lstm(self.embedding(batch), batch.mask), batch.mask)
         return States(batch.mask, {"ids": batch.ids}, {"vector": f})
 
@@ -112,19 +112,6 @@ class GlobalLocal(CosineModel):
         return (GLOBAL**2 * words + local) / (GLOBAL**2 + 1)
 
 
-def tf_lstm(inputs: Inputs, *, hidden: int, tf_size: int, dropout: float) -> TFLSTM:
-    """TF-LSTM concatenation."""
-    embedding = WordEmbedding(inputs, dropout)
-    return TFLSTM(embedding, BiLSTM(inputs.embedding_size, hidden), GlobalView(len(inputs.words), tf_size))
-
-
-def global_local(inputs: Inputs, *, hidden: int, tf_size: int, attention: int, dropout: float) -> GlobalLocal:
-    """Global-local attention."""
-    embedding = WordEmbedding(inputs, dropout)
-    lstm = BiLSTM(inputs.embedding_size, hidden)
-    return GlobalLocal(embedding, lstm, GlobalView(len(inputs.words), tf_size), attention)
-
-
 _PAPER = "Bachrach et al., An Attention Mechanism for Neural Answer Selection Using a Combined Global and Local View"
 _HIDDEN = Option(141, "units of the LSTM in each direction")
 _TF_SIZE = Option(50, "size of the global view b_tf, made of the words alone")
@@ -137,7 +124,7 @@ SPECS = [
         year=2017,
         family="global-local",
         cached="one vector",
-        build=tf_lstm,
+        build=TFLSTM,
         options={"hidden": _HIDDEN, "tf_size": _TF_SIZE, "dropout": DROPOUT},
         recipe=_RECIPE,
     ),
@@ -147,7 +134,7 @@ SPECS = [
         year=2017,
         family="global-local",
         cached="token states",
-        build=global_local,
+        build=GlobalLocal,
         attention_over="answer",
         options={
             "hidden": _HIDDEN,

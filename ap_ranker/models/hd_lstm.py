@@ -1,4 +1,4 @@
-"""HD-LSTM: question and answer read by two LSTMs, joined by circular correlation (Tay et al. 2017, section 3).
+"""HD-LSTM: two LSTMs read question and answer; circular correlation joins them (Tay et al. 2017, section 3).
 
     q = the last state of Q-LSTM, a = the last state of A-LSTM         two stacks of LSTM layers, one embedding
     [q ⋆ a]_k = Σ_i q_i a_{(k+i) mod C}                                circular correlation
@@ -29,29 +29,29 @@ from ap_ranker.text.batch import TokenBatch
 
 
 class HDLSTM(Classifier):
-    """One vector per text, from an LSTM of its own side; their correlation is classified."""
+    """One vector per text, from one LSTM per side; their correlation is classified."""
 
     embedding: WordEmbedding
     statistics: CorpusStatistics
 
-    def __init__(self, embedding: WordEmbedding, size: int, hidden: int, layers: int, head: int, classes: int) -> None:
+    def __init__(self, inputs: Inputs, *, hidden: int, layers: int, head: int, classes: int, dropout: float) -> None:
         super().__init__()
-        self.embedding = embedding
-        self.statistics = CorpusStatistics(embedding.vectors.num_embeddings)
-        self.q_lstm = LSTM(size, hidden, layers=layers)
-        self.a_lstm = LSTM(size, hidden, layers=layers)
+        self.embedding = WordEmbedding(inputs, dropout)
+        self.statistics = CorpusStatistics(inputs.words)
+        self.q_lstm = LSTM(inputs.embedding_size, hidden, layers=layers)
+        self.a_lstm = LSTM(inputs.embedding_size, hidden, layers=layers)
         self.M = nn.Linear(hidden, hidden, bias=False)
         self.head = hidden_layer(hidden + 3, head, classes, nn.Tanh)
 
     def encode(self, batch: TokenBatch) -> States:
-        """Of answers."""
+        """States of answers."""
         return self.read(batch, self.a_lstm)
 
     def encode_questions(self, batch: TokenBatch) -> States:
         return self.read(batch, self.q_lstm)
 
     def read(self, batch: TokenBatch, lstm: LSTM) -> States:
-        """`overlap` of a token is what it adds to |q ∩ a| and to its idf-weighted form: (1, idf), once per word."""
+        """A token's `overlap` is its contribution to |q ∩ a| and to the idf-weighted form: (1, idf), once per word."""
         idf, first = self.statistics.idf(batch.ids), first_occurrence(batch.ids)
         overlap = torch.stack([torch.ones_like(idf), idf], dim=2) * first.unsqueeze(2)
         vector = last_pool(lstm(self.embedding(batch), batch.mask), batch.mask)
@@ -77,12 +77,6 @@ def overlap(questions: States, answers: States) -> Tensor:
     return (questions.per_token["overlap"] * shared.unsqueeze(2)).sum(dim=1) / sizes.clamp(min=1)
 
 
-def hd_lstm(inputs: Inputs, *, hidden: int, layers: int, head: int, classes: int, dropout: float) -> HDLSTM:
-    """HD-LSTM."""
-    embedding = WordEmbedding(inputs, dropout)
-    return HDLSTM(embedding, inputs.embedding_size, hidden, layers, head, classes)
-
-
 # Sizes and recipe: ours.
 SPECS = [
     ModelSpec(
@@ -91,7 +85,7 @@ SPECS = [
         year=2017,
         family="survey",
         cached="one vector",
-        build=hd_lstm,
+        build=HDLSTM,
         options={
             "hidden": Option(200, "units of each LSTM layer, so also the size of a text's vector (a GPU may have 640)"),
             "layers": Option(2, "LSTM layers on each side", bounds=Bounds(above=0, most=16)),

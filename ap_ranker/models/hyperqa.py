@@ -1,12 +1,12 @@
 """HyperQA: a text is a point in hyperbolic space, without LSTM, convolution or attention (Tay et al. 2018).
 
 x_i = relu(W e_i + b)                                      one projection for all words
-z = Σ x_i,  shortened where needed to lie in the open unit ball
+z = Σ x_i,  shortened if needed to lie in the open unit ball
 d(q, a) = arcosh(1 + 2 |q-a|² / ((1-|q|²) (1-|a|²)))       hyperbolic distance
 s(q, a) = w_f d(q, a) + b_f
 
 Since cosh(2x) = 1 + 2 sinh²(x), d = 2 arsinh(|q-a| / sqrt((1-|q|²) (1-|a|²))). Unlike arcosh near 1, arsinh has no
-infinite slope at distance 0 and loses no digits there. Near the ball's edge the `MARGIN` keeps all slopes finite.
+infinite slope at distance 0 and no loss of precision there. `MARGIN` keeps all slopes finite near the ball's edge.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from ap_ranker.models.spec import DROPOUT, Inputs, ModelSpec, Option, Recipe
 from ap_ranker.text.batch import TokenBatch
 
 MARGIN = 5e-4
-"""How near points may come to the edge of the ball. For two points there, (1-|q|²) (1-|a|²) is about 1e-6, which the
-authors' program adds to the product instead; nearer ones would leave float32 too few digits of 1-|q|²."""
+"""Minimum distance of a point from the edge of the ball. For two points there, (1-|q|²) (1-|a|²) is about 1e-6, which
+the authors' program adds to the product instead; nearer points would leave float32 too few digits of 1-|q|²."""
 
 
 def into_ball(vectors: Tensor) -> Tensor:
-    """Vectors (N, C) as they are, or shortened to length 1 - MARGIN."""
+    """Shorten vectors (N, C) to a length of at most 1 - MARGIN."""
     edge = 1 - MARGIN
     length = vectors.norm(dim=1, keepdim=True)
     return vectors * (edge / length.clamp(min=edge))
@@ -39,17 +39,17 @@ def hyperbolic_distance(questions: Tensor, answers: Tensor) -> Tensor:
 
 
 class HyperQA(AnswerModel):
-    """The nearer two texts lie in the hyperbolic ball, the better they fit."""
+    """The nearer two texts lie in the hyperbolic ball, the higher their score."""
 
     embedding: WordEmbedding
     supports_quantization = False  # near the ball's edge the last digits decide
 
-    def __init__(self, embedding: WordEmbedding, projection: int) -> None:
+    def __init__(self, inputs: Inputs, *, projection: int, dropout: float) -> None:
         super().__init__()
-        self.embedding = embedding
-        self.projection = nn.Linear(embedding.vectors.embedding_dim, projection)
-        # Texts of more than a word or two lie at the edge. There a distance of one as the crow flies scores 0 at first,
-        # so that scores fall on both sides of it.
+        self.embedding = WordEmbedding(inputs, dropout)
+        self.projection = nn.Linear(inputs.embedding_size, projection)
+        # Texts of more than a word or two lie at the edge. Two points there at a Euclidean distance of 1 have an
+        # initial score of 0, so initial scores have both signs.
         self.w_f = nn.Parameter(torch.tensor(-1.0))
         self.b_f = nn.Parameter(2 * torch.asinh(torch.tensor(0.5 / MARGIN)))
 
@@ -64,11 +64,6 @@ class HyperQA(AnswerModel):
         return torch.sigmoid(scores)
 
 
-def hyperqa(inputs: Inputs, *, projection: int, dropout: float) -> HyperQA:
-    """HyperQA."""
-    return HyperQA(WordEmbedding(inputs, dropout), projection)
-
-
 SPECS = [
     ModelSpec(
         name="hyperqa",
@@ -76,7 +71,7 @@ SPECS = [
         year=2018,
         family="survey",
         cached="one vector",
-        build=hyperqa,
+        build=HyperQA,
         options={
             "projection": Option(300, "size of a text's vector; with 300-d word vectors the paper's 90K parameters"),
             "dropout": DROPOUT,

@@ -1,4 +1,4 @@
-"""IWAN: what each word finds no counterpart for, weighted by how much the word matters (Shen et al. 2017, section 3).
+"""IWAN: how far each word differs from its counterpart, weighted by its importance (Shen et al. 2017, section 3).
 
     s_i = [→h_i ; ←h_i], t_j likewise                   biLSTM states of the two texts S (M words) and T (L words)
     M_ij = s_i · t_j                                    word-level similarity matrix
@@ -13,8 +13,8 @@
     v_s = Σ_i softmax_i(w₄ · tanh(W₃ s_i)) s_i          self-attention over one text alone
     softmax(W₆ relu(W₅ [s^r ; t^r ; v_s ⊙ v_t ; |v_s - v_t|] + b₅) + b₆)     orthogonal: s^p, s^o for s^r, and so for T
 
-The paper's two inter-weighted layers are two models, IWAN-att and IWAN-skip: the option `weights`. All parameters are
-shared by S and T. W₁ [s_i ; t_avg] is a sum of two parts that each see one text only, so `encode` makes both.
+The option `weights` selects one of the paper's two inter-weighted layers, IWAN-att or IWAN-skip. S and T share all
+parameters. W₁ [s_i ; t_avg] is a sum of two parts that each depend on one text only, so `encode` computes both.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ from ap_ranker.text.batch import TokenBatch
 
 
 class IWAN(Classifier):
-    """Sums up, word by word, how far each text is aligned with the other."""
+    """Sums up, word by word, how well each text is aligned with the other."""
 
     embedding: WordEmbedding
 
     def __init__(
-        self, embedding: WordEmbedding, encoder: BiLSTM, hidden: int, alignment: str, weights: str, classes: int
+        self, inputs: Inputs, *, hidden: int, alignment: str, weights: str, classes: int, dropout: float
     ) -> None:
         super().__init__()
-        self.embedding = embedding
-        self.encoder = encoder
+        self.embedding = WordEmbedding(inputs, dropout)
+        self.encoder = BiLSTM(inputs.embedding_size, hidden)
         self.alignment = alignment
         self.weights = weights
-        size = encoder.state_size
-        self.W_own = nn.Linear(size, hidden)  # W₁, the half that reads the word
-        self.W_other = nn.Linear(size, hidden, bias=False)  # W₁, the half that reads the other text
+        size = self.encoder.state_size
+        self.W_own = nn.Linear(size, hidden)  # the half of W₁ for the word
+        self.W_other = nn.Linear(size, hidden, bias=False)  # the half of W₁ for the other text
         self.w_inter = nn.Linear(hidden, 1, bias=False)
         self.W_self = nn.Linear(size, hidden)
         self.w_self = nn.Linear(hidden, 1, bias=False)
@@ -56,7 +56,7 @@ class IWAN(Classifier):
         self.head = hidden_layer(features * size, hidden, classes)
 
     def encode(self, batch: TokenBatch) -> States:
-        """The words' states and W₁'s share of each; v, and W₁'s share of the mean state for the other text."""
+        """The words' states and their products with W₁; v, and the mean state's product with W₁ for the other text."""
         states = self.encoder(self.embedding(batch), batch.mask)
         important = states - skipped(states) if self.weights == "skip" else states
         self_attention = self.w_self(torch.tanh(self.W_self(states)))
@@ -78,7 +78,7 @@ class IWAN(Classifier):
         return masked_softmax(scores.squeeze(2), own.mask)
 
     def pair_attention_weights(self, questions: States, answers: States) -> tuple[Tensor, Tensor]:
-        """The inter-weights w. (The self-attention of v counts the words once more, beside them.)"""
+        """The inter-weights w. The additional self-attention weights of v are not included."""
         return self.inter_weights(questions, answers), self.inter_weights(answers, questions)
 
     def summarise(self, scores: Tensor, own: States, other: States) -> list[Tensor]:
@@ -88,14 +88,14 @@ class IWAN(Classifier):
         weights = self.inter_weights(own, other)
         if self.alignment == "direct":
             return [weighted_sum(weights, (states - counterparts).abs())]
-        # |ŝ|² is zero for words without any state; they have no parallel part.
+        # |ŝ|² is zero if all aligned states are zero: then there is no parallel part.
         squares = counterparts.square().sum(dim=2, keepdim=True).clamp(min=1e-12)
         parallel = (states * counterparts).sum(dim=2, keepdim=True) / squares * counterparts
         return [weighted_sum(weights, part) for part in (parallel, states - parallel)]
 
 
 def skipped(states: Tensor) -> Tensor:
-    """(N, T, C) -> (N, T, C): s^skip, what a biLSTM knows before and after each word."""
+    """(N, T, C) -> (N, T, C): s^skip, the biLSTM's states just before and just after each word."""
     forward, backward = states.chunk(2, dim=2)
     before = nn.functional.pad(forward[:, :-1], (0, 0, 1, 0))
     after = nn.functional.pad(backward[:, 1:], (0, 0, 0, 1))
@@ -107,12 +107,6 @@ def weighted_sum(weights: Tensor, states: Tensor) -> Tensor:
     return (weights.unsqueeze(2) * states).sum(dim=1)
 
 
-def iwan(inputs: Inputs, *, hidden: int, alignment: str, weights: str, classes: int, dropout: float) -> IWAN:
-    """IWAN-att or IWAN-skip."""
-    embedding = WordEmbedding(inputs, dropout)
-    return IWAN(embedding, BiLSTM(inputs.embedding_size, hidden), hidden, alignment, weights, classes)
-
-
 # Sizes and recipe: ours.
 SPECS = [
     ModelSpec(
@@ -121,7 +115,7 @@ SPECS = [
         year=2017,
         family="survey",
         cached="token states",
-        build=iwan,
+        build=IWAN,
         attention_over="both",
         options={
             "hidden": Option(150, "units of the LSTM in each direction, of the attention layers and of the last one"),
@@ -129,7 +123,7 @@ SPECS = [
                 "orthogonal", "how a word differs from its counterpart in the other text", ("direct", "orthogonal")
             ),
             "weights": Option(
-                "attention", "what tells how much a word counts: IWAN-att or -skip", ("attention", "skip")
+                "attention", "what determines a word's weight: IWAN-att or IWAN-skip", ("attention", "skip")
             ),
             "classes": CLASSES,
             "dropout": replace(DROPOUT, default=0.1),

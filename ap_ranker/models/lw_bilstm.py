@@ -1,12 +1,12 @@
-"""LW-biLSTM: a second biLSTM decides, from the text alone, which tokens count (Rücklé & Gurevych 2017).
+"""LW-biLSTM: a second biLSTM weights a text's tokens without seeing the other text (Rücklé & Gurevych 2017).
 
 H = biLSTM(E)                      (T, C)
-H' = biLSTM'(H)                    (T, C')   it reads the states of the first
+H' = biLSTM'(H)                    (T, C')   reads the states of the first
 α = softmax over t of w^T h'(t)
 r = Σ α(t) h(t)                    (C,)
 s(q, a) = cos(r_q, r_a)
 
-Unlike other attention it needs no partner, so an answer's vector is computed once for all questions.
+Unlike other attention it needs only one text, so an answer's vector is computed once for all questions.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ class LWBiLSTM(Siamese):
 
     embedding: WordEmbedding
 
-    def __init__(self, embedding: WordEmbedding, hidden: int, importance: int, similarity: str) -> None:
+    def __init__(self, inputs: Inputs, *, hidden: int, importance: int, similarity: str, dropout: float) -> None:
         super().__init__(similarity)
-        self.embedding = embedding
-        self.encoder = BiLSTM(embedding.vectors.embedding_dim, hidden)
+        self.embedding = WordEmbedding(inputs, dropout)
+        self.encoder = BiLSTM(inputs.embedding_size, hidden)
         self.importance = BiLSTM(self.encoder.state_size, importance)
         self.w = nn.Linear(self.importance.state_size, 1, bias=False)
 
@@ -44,17 +44,11 @@ class LWBiLSTM(Siamese):
         return (alpha.unsqueeze(1) @ H).squeeze(1)
 
     def attention_weights(self, questions: TokenBatch, answers: TokenBatch) -> Attention:
-        """α of either text, which is the same whatever the other text."""
+        """α of either text, which does not depend on the other text."""
         (_, alpha_q), (_, alpha_a) = self.read(questions), self.read(answers)
         return Attention(
             alpha_q.unsqueeze(1).expand(-1, len(alpha_a), -1), alpha_a.unsqueeze(0).expand(len(alpha_q), -1, -1)
         )
-
-
-def lw_bilstm(inputs: Inputs, *, hidden: int, importance: int, similarity: str, dropout: float) -> LWBiLSTM:
-    """LW-biLSTM."""
-    embedding = WordEmbedding(inputs, dropout)
-    return LWBiLSTM(embedding, hidden, importance, similarity)
 
 
 # Sizes and recipe: the authors' configuration for InsuranceQA v2, where questions and answers share all weights.
@@ -65,11 +59,11 @@ SPECS = [
         year=2017,
         family="survey",
         cached="one vector",
-        build=lw_bilstm,
+        build=LWBiLSTM,
         attention_over="both",
         options={
             "hidden": Option(141, "units of the LSTM in each direction"),
-            "importance": Option(141, "units, in each direction, of the LSTM that finds the tokens' importance"),
+            "importance": Option(141, "units, in each direction, of the LSTM that weights the tokens"),
             "similarity": SIMILARITY,
             "dropout": DROPOUT,
         },

@@ -1,8 +1,8 @@
-"""MCAN: attention as twelve numbers beside each word's vector, not as pooling (Tay et al. 2018, section 3).
+"""MCAN: attention adds twelve features to each word's vector instead of pooling (Tay et al. 2018, section 3).
 
     x = T(e) ⊙ H(e) + (1 - T(e)) ⊙ e                    highway layer over a word vector; H relu, T sigmoid
     S_ij = F(q_i) · F(d_j), F one relu layer            affinity of the words of question q and answer d
-    four attentions give each word x of a text its x̄; for a question word q_i:
+    four attentions compute an x̄ for each word x of a text; for a question word q_i:
         max          q̄ = Σ_i softmax_i(max_j S_ij) q_i      the same for all words
         mean         q̄ = Σ_i softmax_i(mean_j S_ij) q_i     the same for all words
         alignment    q̄_i = Σ_j softmax_j(S_ij) d_j
@@ -16,7 +16,7 @@
     h = LSTM([x ; z]), z the word's 4 x 3 scalars       r = [mean(h) ; max(h)]
     softmax(W H₂(H₁([r_q ; r_d ; r_q ⊙ r_d ; r_q - r_d])) + b), H₁ and H₂ highway layers
 
-All is shared by the two texts; each scalar has its own C. Intra-attention sees one text only, so `encode` does it.
+The two texts share all parameters; each scalar has its own C. Intra-attention needs one text, so `encode` computes it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from ap_ranker.text.batch import TokenBatch
 
 
 class Highway(nn.Module):
-    """A relu layer that a gate mixes with its own input."""
+    """A relu layer whose output a gate mixes with its input."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
@@ -84,26 +84,27 @@ class Cast(nn.Module):
 
 
 def compress(kind: str, size: int, factors: int) -> nn.Module:
-    """The compression function C of that name."""
+    """Build the compression function C of this name."""
     if kind == "sum":
         return Sum()
     if kind == "nn":
         linear = nn.Linear(size, 1)
-        nn.init.ones_(linear.bias)  # one relu unit, once dead for all words, would never learn
+        nn.init.ones_(linear.bias)  # a single relu unit that is 0 for all words would never learn
         return nn.Sequential(linear, nn.ReLU())
     return FactorizationMachine(size, factors)
 
 
 class MCAN(Classifier):
-    """An LSTM reads each text with hints of what the other text has to do with it."""
+    """An LSTM reads each text together with attention features that relate it to the other text."""
 
     embedding: WordEmbedding
 
     def __init__(
-        self, embedding: WordEmbedding, size: int, hidden: int, compression: str, factors: int, classes: int
+        self, inputs: Inputs, *, hidden: int, compression: str, factors: int, classes: int, dropout: float
     ) -> None:
         super().__init__()
-        self.embedding = embedding
+        size = inputs.embedding_size
+        self.embedding = WordEmbedding(inputs, dropout)
         self.highway = Highway(size)
         self.F = nn.Sequential(nn.Linear(size, size), nn.ReLU())
         self.F_intra = nn.Sequential(nn.Linear(size, size), nn.ReLU())
@@ -115,7 +116,7 @@ class MCAN(Classifier):
         self.head = nn.Sequential(Highway(joined), Highway(joined), nn.Linear(joined, classes))
 
     def encode(self, batch: TokenBatch) -> States:
-        """x, intra-attention's three scalars, and F(x)."""
+        """x, the three scalars of the intra-attention, and F(x)."""
         mask = batch.mask.unsqueeze(2)
         x = self.highway(self.embedding(batch)) * mask
         projected = self.F_intra(x)
@@ -127,7 +128,7 @@ class MCAN(Classifier):
         return dot_products(questions.per_token["F"], answers.per_token["F"])
 
     def pair_attention_weights(self, questions: States, answers: States) -> tuple[Tensor, Tensor]:
-        """The mean of the max and the mean attention, the two that pool a text; its words are compared with the pools.
+        """The mean of the weights of the max and of the mean attention, the two that pool a text.
 
         The alignment and the intra-attention give a token no weight of its own.
         """
@@ -142,13 +143,13 @@ class MCAN(Classifier):
         return logits
 
     def poolings(self, S: Tensor, own: States, other: States) -> list[Tensor]:  # noqa: N803
-        """(P, own tokens) each: the weights of the max and of the mean attention; S as in `read`."""
+        """The weights of the max and of the mean attention, (P, own tokens) each; S as in `read`."""
         largest = S.masked_fill(~other.mask.unsqueeze(1), float("-inf")).amax(dim=2)
         mean = S.sum(dim=2) / other.mask.sum(dim=1, keepdim=True)
         return [masked_softmax(scores, own.mask) for scores in (largest, mean)]
 
     def read(self, S: Tensor, own: States, other: States) -> Tensor:  # noqa: N803
-        """(P, 2C) of one text; S is (P, own tokens, other tokens), zero on padding."""
+        """(P, 2C) vector of one text; S is (P, own tokens, other tokens), zero on padding."""
         x, others = own.per_token["x"], other.per_token["x"]
         pooled = [(weights.unsqueeze(1) @ x).expand_as(x) for weights in self.poolings(S, own, other)]
         z = [
@@ -161,12 +162,6 @@ class MCAN(Classifier):
         return torch.cat([mean_pool(h, own.mask), max_pool(h, own.mask)], dim=1)
 
 
-def mcan(inputs: Inputs, *, hidden: int, compression: str, factors: int, classes: int, dropout: float) -> MCAN:
-    """MCAN with one of its three compression functions."""
-    embedding = WordEmbedding(inputs, dropout)
-    return MCAN(embedding, inputs.embedding_size, hidden, compression, factors, classes)
-
-
 # Sizes and recipe: ours.
 SPECS = [
     ModelSpec(
@@ -175,7 +170,7 @@ SPECS = [
         year=2018,
         family="survey",
         cached="token states",
-        build=mcan,
+        build=MCAN,
         attention_over="both",
         options={
             "hidden": Option(100, "units of the LSTM; the last layers have eight times as many"),

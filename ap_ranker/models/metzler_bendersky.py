@@ -1,26 +1,27 @@
 """Weighted sequential dependence: words, neighbours, words near each other (Bendersky, Metzler & Croft 2010).
 
-The concepts of a question q_1 ... q_M are its words (T) and its pairs of neighbours, found in the answer side by side
-(O, ordered) or at most 7 words apart in either order (U, within a window of 8). Each scores the answer by a language
-model with Dirichlet smoothing, and weighs what its features g say of its importance:
+The concepts of a question q_1 ... q_M are its words (T) and its pairs of neighbours. In the answer, a pair may occur
+side by side (O, ordered) or at most 7 words apart in either order (U, within a window of 8). Each concept scores the
+answer by a language model with Dirichlet smoothing; its weight depends on its features g:
 
     s(q, a) = Σ over c in T, O, U of  Σ_i λ_c(concept i) · f_c(concept i, a)
     f(concept, a) = log((tf + μ P) / (|a| + μ))        P: the concept's probability in all answers
     λ_c(concept) = Σ_j w_cj · g_j(concept)             w: the weights, fitted to the training MAP by coordinate ascent
 
 Sums over i first give the features of a pair, F = Σ_i g_j f_c, and s = F · w. With g_1 = 1 alone this is the sequential
-dependence model of Metzler & Croft 2005, whose usual weights (0.85, 0.10, 0.05) are where we start.
+dependence model of Metzler & Croft 2005, whose usual weights (0.85, 0.10, 0.05) are the initial ones here.
 
-What is ours, because only words have been counted, and no Google n-grams, Wikipedia titles or query logs are at hand:
-- g = (1, idf) in place of the paper's many features; each of T, O, U has its own weights.
-- P(w) = (cf + 1) / (|C| + 1), so that words without any count have one, too. Pairs by independence: P(x) P(y) side by
-  side, and 2 · 7 times that within a window, as there are so many places around x; likewise idf(xy) = idf(x) + idf(y).
-- A window's tf is the number of y's around each x, summed over the x's.
+The paper also uses Google n-grams, Wikipedia titles and query logs. Here only words are counted, so we differ:
+- g = (1, idf) instead of the paper's many features; each of T, O, U has its own weights.
+- P(w) = (cf + 1) / (|C| + 1), so that words without any count have a probability, too. Pairs are taken as independent:
+  P(x) P(y) side by side, and 2 · 7 times that within a window, which has that many positions around x; likewise
+  idf(xy) = idf(x) + idf(y).
+- The tf of a window is the number of y's around each x, summed over all x.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import torch
 from torch import Tensor, nn
@@ -28,32 +29,30 @@ from torch import Tensor, nn
 from ap_ranker.models.base import AnswerModel, JudgedCandidates, States
 from ap_ranker.models.coordinate_ascent import coordinate_ascent
 from ap_ranker.models.spec import Bounds, Inputs, ModelSpec, Option, Recipe
-from ap_ranker.models.statistics import CorpusStatistics, punctuation
-from ap_ranker.text.batch import PAD, UNKNOWN, TokenBatch
+from ap_ranker.models.statistics import CorpusStatistics
+from ap_ranker.text.batch import UNKNOWN, TokenBatch
 
 
 class MetzlerBendersky(AnswerModel):
-    """A linear ranker; `features` is what its weights are fitted on.
+    """A linear ranker over `features`.
 
     Attributes:
-        weights: (6,) for words, ordered pairs and unordered pairs: of each concept, and of its idf.
+        weights: (6,) for words, ordered pairs and unordered pairs: the weight of each concept, and that of its idf.
     """
 
     statistics: CorpusStatistics
-    punctuation: Tensor
 
-    def __init__(self, words: Sequence[str], mu: float, window: int) -> None:
+    def __init__(self, inputs: Inputs, *, mu: float, window: int) -> None:
         super().__init__()
-        self.statistics = CorpusStatistics(len(words))
-        self.register_buffer("punctuation", punctuation(words), persistent=False)
+        self.statistics = CorpusStatistics(inputs.words)
         self.mu, self.window = mu, window
         self.weights = nn.Parameter(torch.tensor([0.85, 0.0, 0.10, 0.0, 0.05, 0.0]))
 
     def encode(self, batch: TokenBatch) -> States:
-        return States(batch.mask, {"ids": batch.ids.masked_fill(self.punctuation[batch.ids], PAD)})
+        return States(batch.mask, {"ids": self.statistics.without_punctuation(batch.ids)})
 
     def features(self, questions: States, answers: States) -> Tensor:
-        """(B, N, 6) what `weights` weigh, for every question with every answer."""
+        """(B, N, 6) the features that `weights` combine, for every question with every answer."""
         q, a = questions.per_token["ids"], answers.per_token["ids"]
         idf = self.statistics.idf(q)  # (B, M)
         known = q > UNKNOWN
@@ -70,7 +69,7 @@ class MetzlerBendersky(AnswerModel):
         pair_idf = idf[:, :-1] + idf[:, 1:]
         both_known = known[:, :-1] & known[:, 1:]
 
-        def weighed(tf: Tensor, probability: Tensor, importance: Tensor, exists: Tensor) -> Tensor:
+        def feature_sums(tf: Tensor, probability: Tensor, importance: Tensor, exists: Tensor) -> Tensor:
             """Σ_i g f of one kind of concept: (B, N, I), and (B, I) thrice -> (B, N, 2)."""
             f = torch.log((tf + self.mu * probability[:, None]) / (length + self.mu))
             g = torch.stack([torch.ones_like(importance), importance], dim=2) * exists.unsqueeze(2)
@@ -78,16 +77,16 @@ class MetzlerBendersky(AnswerModel):
 
         return torch.cat(
             [
-                weighed(same.sum(dim=3), probability, idf, known),
-                weighed((x[..., :-1] * y[..., 1:]).sum(dim=3), pair, pair_idf, both_known),
-                weighed((x @ near * y).sum(dim=3), 2 * (self.window - 1) * pair, pair_idf, both_known),
+                feature_sums(same.sum(dim=3), probability, idf, known),
+                feature_sums((x[..., :-1] * y[..., 1:]).sum(dim=3), pair, pair_idf, both_known),
+                feature_sums((x @ near * y).sum(dim=3), 2 * (self.window - 1) * pair, pair_idf, both_known),
             ],
             dim=2,
         )
 
     @torch.inference_mode()
     def fit(self, questions: Iterable[JudgedCandidates]) -> None:
-        """Take the weights that rank the questions best, by their mean average precision."""
+        """Set the weights that rank the questions with the highest mean average precision."""
         features, relevant = [], []
         for question, candidates, answers_it in questions:
             features.append(self.features(question, candidates)[0].cpu().numpy())
@@ -103,11 +102,6 @@ class MetzlerBendersky(AnswerModel):
         return (1 + nn.functional.softsign(scores)) / 2
 
 
-def metzler_bendersky(inputs: Inputs, *, mu: float, window: int) -> MetzlerBendersky:
-    """Weighted sequential dependence model."""
-    return MetzlerBendersky(inputs.words, mu, window)
-
-
 SPECS = [
     ModelSpec(
         name="metzler-bendersky",
@@ -115,7 +109,7 @@ SPECS = [
         year=2010,
         family="baseline",
         cached="token ids",
-        build=metzler_bendersky,
+        build=MetzlerBendersky,
         options={
             "mu": Option(
                 2500.0,

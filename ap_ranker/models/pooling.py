@@ -1,4 +1,4 @@
-"""From one state per token to one per text, and softmax over tokens; padding never counts."""
+"""Pooling of token states into one vector per text, and softmax over tokens; both ignore padding."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from torch import Tensor
 
 
 def masked_softmax(scores: Tensor, mask: Tensor, dim: int = -1) -> Tensor:
-    """Softmax over a dimension that gives masked-out positions no weight; `mask` broadcasts."""
+    """Softmax over a dimension that gives masked positions no weight; `mask` broadcasts."""
     return torch.softmax(scores.masked_fill(~mask, float("-inf")), dim=dim)
 
 
-class _Greatest(torch.autograd.Function):
-    """The largest values along two dimensions, with one gradient where autograd would make two and add them."""
+class _RowAndColumnMax(torch.autograd.Function):
+    """The largest values along two dimensions, with one gradient where autograd would add two."""
 
     @staticmethod
     def forward(ctx: Any, scores: Tensor, first: int, second: int) -> tuple[Tensor, Tensor]:
@@ -26,13 +26,13 @@ class _Greatest(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
         gradient = gradients[0].new_zeros(ctx.shape)
-        for dim, places, values in zip(ctx.dims, ctx.saved_tensors, gradients, strict=True):
-            gradient.scatter_add_(dim, places.unsqueeze(dim), values.unsqueeze(dim))
+        for dim, indices, values in zip(ctx.dims, ctx.saved_tensors, gradients, strict=True):
+            gradient.scatter_add_(dim, indices.unsqueeze(dim), values.unsqueeze(dim))
         return gradient, None, None
 
 
 def row_and_column_max(scores: Tensor, first: int, second: int) -> tuple[Tensor, Tensor]:
-    """The largest values of a matrix's rows and of its columns, the gradient of each going to one place.
+    """The largest values along two dimensions; the gradient of each goes to one element.
 
     Autograd's `amax` spreads it over ties instead, and costs several times as much.
 
@@ -43,14 +43,14 @@ def row_and_column_max(scores: Tensor, first: int, second: int) -> tuple[Tensor,
     """
     if not scores.requires_grad:
         return scores.amax(dim=first), scores.amax(dim=second)
-    largest: tuple[Tensor, Tensor] = _Greatest.apply(scores, first, second)
+    largest: tuple[Tensor, Tensor] = _RowAndColumnMax.apply(scores, first, second)
     return largest
 
 
 def max_pool(states: Tensor, mask: Tensor) -> Tensor:
     """(N, T, C) -> (N, C): the largest value of each dimension over the text's tokens."""
     real = states.masked_fill(~mask.unsqueeze(2), float("-inf"))
-    # `amax` has a slow gradient, `max` must find the place.
+    # `amax` has a slow gradient; `max` also computes indices.
     return real.max(dim=1).values if real.requires_grad else real.amax(dim=1)
 
 
@@ -66,6 +66,6 @@ def last_pool(states: Tensor, mask: Tensor) -> Tensor:
 
 
 def ends_pool(states: Tensor, mask: Tensor) -> Tensor:
-    """(N, T, C) -> (N, C): where each direction of a biLSTM ends, forward at the last token, backward at the first."""
+    """(N, T, C) -> (N, C): the final states of a biLSTM, forward at the last token, backward at the first."""
     forward, backward = states.chunk(2, dim=2)
     return torch.cat([last_pool(forward, mask), backward[:, 0]], dim=1)

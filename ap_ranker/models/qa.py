@@ -1,4 +1,4 @@
-"""QA-CNN and QA-biLSTM: each text becomes one vector on its own (dos Santos et al. 2016, section 2).
+"""QA-CNN and QA-biLSTM: each text is encoded into one vector on its own (dos Santos et al. 2016, section 2).
 
 Q = encoder(E)            (M, C)   convolution or biLSTM over the word embeddings
 r = tanh(max over tokens) (C,)     eq. 1
@@ -18,7 +18,7 @@ from ap_ranker.text.batch import TokenBatch
 
 
 class MaxPooled(Siamese):
-    """A text's vector is the strongest response of each filter or unit."""
+    """A text's vector is the maximum of each filter or unit over its tokens."""
 
     embedding: WordEmbedding
 

@@ -11,11 +11,13 @@
     α = softmax over t of w^T m(t)
     s(q, a) = cos(f(q), f(α(1) h_a(1), α(2) h_a(2), ...))
 
-With attention and `cnn`, f is that of 3.2, for the weighted answer too; Tan et al. (3.4) let the attention itself read
+With attention and `cnn`, f is that of 3.2, also for the weighted answer; in Tan et al. (3.4) the attention itself uses
 the question's mean instead of f(q).
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -28,19 +30,11 @@ from ap_ranker.models.similarity import gesd, unit
 from ap_ranker.models.spec import DROPOUT, WINDOW, Inputs, ModelSpec, Option, Recipe
 from ap_ranker.text.batch import TokenBatch
 
-POOLINGS = {"last": ends_pool, "mean": mean_pool, "max": max_pool}
+Pooling = Callable[[Tensor, Tensor], Tensor]
+"""f: (N, T, C) states and (N, T) mask -> (N, ·)."""
 
-
-class Pooling(nn.Module):
-    """f of QA-LSTM."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__()
-        self.pool = POOLINGS[name]
-
-    def forward(self, states: Tensor, mask: Tensor) -> Tensor:
-        """(N, T, C) -> (N, C)."""
-        return self.pool(states, mask)
+POOLINGS: dict[str, Pooling] = {"last": ends_pool, "mean": mean_pool, "max": max_pool}
+"""f of QA-LSTM."""
 
 
 class ConvolvedPooling(nn.Module):
@@ -52,7 +46,7 @@ class ConvolvedPooling(nn.Module):
 
     def forward(self, states: Tensor, mask: Tensor) -> Tensor:
         """(N, T, C) -> (N, filters)."""
-        return torch.tanh(max_pool(self.convolution(states, mask), mask))  # tanh is monotonic: fewer of them
+        return torch.tanh(max_pool(self.convolution(states, mask), mask))  # tanh is monotonic, so it may come last
 
 
 class QALSTM(Siamese):
@@ -60,42 +54,51 @@ class QALSTM(Siamese):
 
     embedding: WordEmbedding
 
-    def __init__(self, embedding: WordEmbedding, lstm: BiLSTM, f: Pooling | ConvolvedPooling, similarity: str) -> None:
+    def __init__(self, embedding: WordEmbedding, lstm: BiLSTM, f: Pooling, similarity: str) -> None:
         super().__init__(similarity)
         self.embedding = embedding
         self.lstm = lstm
         self.f = f
 
     def represent(self, batch: TokenBatch) -> Tensor:
-        vector: Tensor = self.f(self.lstm(self.embedding(batch), batch.mask), batch.mask)
-        return vector
+        return self.f(self.lstm(self.embedding(batch), batch.mask), batch.mask)
 
 
 class AttentionLSTM(PairModel):
-    """The question's vector decides how much each state of the answer counts before f pools them."""
+    """The question's vector weights each state of the answer before f pools them."""
 
     embedding: WordEmbedding
     temperature = Siamese.temperature
 
-    def __init__(self, embedding: WordEmbedding, lstm: BiLSTM, f: Pooling | ConvolvedPooling, similarity: str) -> None:
+    def __init__(
+        self,
+        inputs: Inputs,
+        *,
+        hidden: int,
+        pooling: str,
+        cnn: bool,
+        filters: int,
+        window: int,
+        similarity: str,
+        dropout: float,
+    ) -> None:
         super().__init__()
-        self.embedding = embedding
-        self.lstm = lstm
-        self.f = f
+        self.embedding = WordEmbedding(inputs, dropout)
+        self.lstm = BiLSTM(inputs.embedding_size, hidden)
+        size = self.lstm.state_size  # of the attention layer as well: the paper does not specify it
+        self.f: Pooling = ConvolvedPooling(size, filters, window) if cnn else POOLINGS[pooling]
         self.similarity = similarity
-        size = lstm.state_size  # of the attention layer as well: the paper gives none
-        question_size = f.convolution.linear.out_features if isinstance(f, ConvolvedPooling) else size
         self.W_a = nn.Linear(size, size, bias=False)
-        self.W_q = nn.Linear(question_size, size, bias=False)
+        self.W_q = nn.Linear(filters if cnn else size, size, bias=False)
         self.w = nn.Linear(size, 1, bias=False)
 
     def encode(self, batch: TokenBatch) -> States:
-        """The answers' side: h_a and W_a h_a."""
+        """Answers: h_a and W_a h_a."""
         H = self.lstm(self.embedding(batch), batch.mask)  # noqa: N806 - the paper's name
         return States(batch.mask, {"states": H, "projected": self.W_a(H)})
 
     def encode_questions(self, batch: TokenBatch) -> States:
-        """f(q)."""
+        """Questions: f(q)."""
         f_q = self.f(self.lstm(self.embedding(batch), batch.mask), batch.mask)
         return States(batch.mask, per_text={"vector": f_q})
 
@@ -121,7 +124,7 @@ class AttentionLSTM(PairModel):
 def qa_lstm(inputs: Inputs, *, hidden: int, pooling: str, similarity: str, dropout: float) -> QALSTM:
     """QA-LSTM."""
     embedding = WordEmbedding(inputs, dropout)
-    return QALSTM(embedding, BiLSTM(inputs.embedding_size, hidden), Pooling(pooling), similarity)
+    return QALSTM(embedding, BiLSTM(inputs.embedding_size, hidden), POOLINGS[pooling], similarity)
 
 
 def qa_lstm_cnn(inputs: Inputs, *, hidden: int, filters: int, window: int, similarity: str, dropout: float) -> QALSTM:
@@ -131,27 +134,9 @@ def qa_lstm_cnn(inputs: Inputs, *, hidden: int, filters: int, window: int, simil
     return QALSTM(embedding, lstm, ConvolvedPooling(lstm.state_size, filters, window), similarity)
 
 
-def attention_lstm(
-    inputs: Inputs,
-    *,
-    hidden: int,
-    pooling: str,
-    cnn: bool,
-    filters: int,
-    window: int,
-    similarity: str,
-    dropout: float,
-) -> AttentionLSTM:
-    """QA-LSTM with attention; with `cnn` QA-LSTM/CNN with attention."""
-    embedding = WordEmbedding(inputs, dropout)
-    lstm = BiLSTM(inputs.embedding_size, hidden)
-    f = ConvolvedPooling(lstm.state_size, filters, window) if cnn else Pooling(pooling)
-    return AttentionLSTM(embedding, lstm, f, similarity)
-
-
 _PAPER = "Tan, dos Santos, Xiang & Zhou, LSTM-based Deep Learning Models for Non-factoid Answer Selection"
 _HIDDEN = Option(141, "units of the LSTM in each direction")
-_FILTERS = Option(1000, "filters over the LSTM's states; the paper has up to 4000, which a CPU trains slowly")
+_FILTERS = Option(1000, "filters over the LSTM's states; the paper uses up to 4000, which is slow on a CPU")
 _WINDOW = Option(2, "states that a filter sees at once", bounds=WINDOW)
 _RECIPE = Recipe("hinge", "sgd", 1.1, batch_size=20, margin=0.2)
 
@@ -194,12 +179,12 @@ SPECS = [
         year=2015,
         family="global-local",
         cached="token states",
-        build=attention_lstm,
+        build=AttentionLSTM,
         attention_over="answer",
         options={
             "hidden": _HIDDEN,
             "pooling": Option("max", "how the states become one vector, without `cnn`", ("mean", "max")),
-            "cnn": Option(False, "a convolution over the states takes the place of `pooling`"),
+            "cnn": Option(False, "a convolution over the states replaces `pooling`"),
             "filters": _FILTERS,
             "window": _WINDOW,
             "similarity": SIMILARITY,

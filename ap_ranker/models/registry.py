@@ -1,4 +1,4 @@
-"""Every model by its name; a new model is one file with its `SPECS`, named here."""
+"""All models by name. A new model is one file with its `SPECS`, listed here."""
 
 from __future__ import annotations
 
@@ -52,20 +52,25 @@ MODELS: dict[str, ModelSpec] = {
 
 
 LARGEST = 10**6
-"""The largest number that an option or another size may be: a hundred times what any paper takes."""
+"""Maximum of options and other sizes: a hundred times the largest value of any paper."""
 
 
 def model_spec(name: str) -> ModelSpec:
-    """Look a model up; an unknown name is an `InputError` that lists the known ones."""
+    """Look up a model.
+
+    Raises:
+        InputError: the name is unknown; the message lists the known ones.
+    """
     if name not in MODELS:
         raise InputError(f"Unknown model {one_line(repr(name))}: expected one of {', '.join(sorted(MODELS))}.")
     return MODELS[name]
 
 
 def complete_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The model's options, the given ones in place of its defaults; an unknown or ill-typed one is an `InputError`.
+    """Merge the given options into the model's defaults.
 
-    Numbers are finite and not negative, whole ones above 0 unless 0 is the default.
+    Raises:
+        InputError: an option is unknown, or its value has the wrong type or is out of bounds.
     """
     known = model_spec(name).options
     for key, value in options.items():
@@ -82,17 +87,17 @@ def complete_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_number(value: object) -> TypeGuard[float]:
-    """Python counts true and false among the numbers."""
+    """Whether the value is an int or a float; a bool, an int to Python, is not."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _fits(option: Option, value: Any) -> bool:
     if option.choices:
         return value in option.choices
-    wanted = type(option.default)
-    if isinstance(value, bool) or wanted is bool:
-        return isinstance(value, bool) and wanted is bool
-    return isinstance(value, (int, float) if wanted is float else wanted)
+    expected = type(option.default)
+    if isinstance(value, bool) or expected is bool:
+        return isinstance(value, bool) and expected is bool
+    return isinstance(value, (int, float) if expected is float else expected)
 
 
 def build_model(name: str, inputs: Inputs, options: Mapping[str, Any]) -> AnswerModel:
@@ -101,6 +106,6 @@ def build_model(name: str, inputs: Inputs, options: Mapping[str, Any]) -> Answer
 
 
 def count_parameters(model: AnswerModel) -> int:
-    """Learnt numbers without the word vectors, whose number depends on the data."""
+    """Number of learnt parameters without the word vectors, whose number depends on the data."""
     vectors = set() if model.embedding is None else {id(model.embedding.vectors.weight)}
     return sum(parameter.numel() for parameter in model.parameters() if id(parameter) not in vectors)

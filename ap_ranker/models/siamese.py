@@ -1,4 +1,4 @@
-"""Models that make one vector of each text on its own; the pair's similarity is all that is left to do."""
+"""Models that encode each text into one vector; the score of a pair is the similarity of its vectors."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ SIMILARITY = Option("cosine", "how two vectors are compared: cosine, or GESD of 
 
 
 class Siamese(AnswerModel):
-    """s(q, a) = cos(r_q, r_a), or GESD(r_q, r_a); everything but this is done before the question is known."""
+    """s(q, a) = cos(r_q, r_a), or GESD(r_q, r_a); all else is computed before the question is known."""
 
-    temperature = 0.05  # both similarities lie close together
+    temperature = 0.05  # the values of both similarities lie close together
 
     def __init__(self, similarity: str = "cosine") -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""How near two vectors, or two bags of words, are. Shapes: B questions, N answers."""
+"""Similarities of two vectors or two bags of words. Shapes: B questions, N answers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def term_frequency(question_ids: Tensor, answer_ids: Tensor) -> Tensor:
 
 
 def first_occurrence(ids: Tensor) -> Tensor:
-    """(N, T) True on the first token of each known word of a text, so that a word counts once."""
+    """(N, T) True on the first token of each known word of a text."""
     earlier = torch.ones(ids.shape[1], ids.shape[1], dtype=torch.bool, device=ids.device).tril(-1)
     repeated = ((ids[:, :, None] == ids[:, None, :]) & earlier).any(dim=2)
     return ~repeated & (ids > UNKNOWN)

@@ -1,4 +1,4 @@
-"""A model as data: its paper, its options, how its paper trained it."""
+"""The description of a model as data: its paper, its options, its paper's training recipe."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 Optimizer = Literal["adam", "sgd", "adadelta"]
 Schedule = Literal["linear", "constant", "inverse"]
-"""The learning rate falls linearly to zero, stays, or is lr / t in epoch t = 1, 2, ..."""
+"""The learning rate falls linearly to zero, stays constant, or is lr / t in epoch t = 1, 2, ..."""
 
 Family = Literal["attentive-pooling", "global-local", "abcnn", "survey", "baseline"]
 
@@ -20,13 +20,13 @@ AttentionOver = Literal["", "question", "answer", "both"]
 
 @dataclass(frozen=True)
 class Inputs:
-    """What a model is built for.
+    """The inputs that a model is built for.
 
     Attributes:
         words: the vocabulary; a word's position is its token id.
-        embedding_size: D, dimensions of the word vectors; 0 where an encoder brings its own.
-        max_tokens: no text is longer.
-        encoder: the architecture of a pretrained encoder, for models that read with one.
+        embedding_size: D, dimensions of the word vectors; 0 for a model with a pretrained encoder.
+        max_tokens: maximum number of tokens per text.
+        encoder: the architecture of the pretrained encoder, for models that use one.
     """
 
     words: Sequence[str]
@@ -37,13 +37,13 @@ class Inputs:
 
 @dataclass(frozen=True)
 class Bounds:
-    """Which numbers a setting may be; NaN is none of them.
+    """The range of a setting. NaN is never in it.
 
     Attributes:
-        least: the smallest.
-        most: the largest.
-        above: it must be larger than this.
-        below: it must be smaller than this.
+        least: inclusive minimum.
+        most: inclusive maximum.
+        above: exclusive minimum.
+        below: exclusive maximum.
     """
 
     least: float | None = None
@@ -52,7 +52,7 @@ class Bounds:
     below: float | None = None
 
     def violated(self, value: float) -> str:
-        """What the number should be and is not, such as `above 0`; empty if it may be what it is."""
+        """The bound that the value violates, such as `above 0`; empty if it is within bounds."""
         if self.above is not None and not value > self.above:
             return f"above {self.above:,}"
         if self.least is not None and not value >= self.least:
@@ -66,10 +66,10 @@ class Bounds:
 
 SHARE = Bounds(least=0, below=1)
 SIZE = Bounds(above=0, most=4_096)
-"""Of options without bounds of their own: the papers' largest are 4,000 filters."""
+"""Bounds of options without their own: the largest value of the papers is 4,000 filters."""
 
 WINDOW = Bounds(above=0, most=100)
-"""Words that a filter sees at once: its weights grow with them, and answers have about as many."""
+"""Words that a filter sees at once: its weights grow with them, and answers have about 100."""
 
 
 @dataclass(frozen=True)
@@ -77,10 +77,10 @@ class Option:
     """One hyper-parameter of a model.
 
     Attributes:
-        default: the paper's value, if the paper gives one.
-        meaning: a line for the reader of `ap-ranker models NAME`.
-        choices: all values that it can take, where they are words.
-        bounds: which numbers it can be, where it is one.
+        default: the paper's value, if it gives one.
+        meaning: one line of help, shown by `ap-ranker models NAME`.
+        choices: all possible values, if they are words.
+        bounds: the range, if the value is a number.
     """
 
     default: Any
@@ -91,7 +91,7 @@ class Option:
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a paper trained its model; `ap-ranker train --recipe paper` follows it.
+    """A paper's training settings, used by `ap-ranker train --recipe paper`.
 
     `objective` is the name of an objective of `training`.
     """
@@ -107,21 +107,21 @@ class Recipe:
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """What is known of a model before it is built.
+    """The description of a model.
 
     Attributes:
-        name: what a user types.
+        name: the name a user types.
         paper: authors and title of the source.
-        year: of the source.
-        family: decides which component loads its checkpoints.
+        year: year of the source.
+        family: determines which component loads its checkpoints.
         cached: what is computed once per answer, before any question is known.
-        build: makes the model from `Inputs` and its options.
+        build: builds the model from `Inputs` and its options.
         options: hyper-parameters by name.
-        recipe: how the paper trained it.
-        objective: what `ap-ranker train` uses unless told otherwise.
-        attention_over: whose tokens its attention gives weights (`AnswerModel.attention_weights`); empty for a model
-            without any.
-        pretrained: reads subwords with a pretrained encoder, which its option `encoder` names; its recipe is ours.
+        recipe: the paper's training settings.
+        objective: the default objective of `ap-ranker train`.
+        attention_over: the texts whose tokens have attention weights (`AnswerModel.attention_weights`); empty for a
+            model without attention.
+        pretrained: whether a pretrained encoder, named by the option `encoder`, reads the texts; its recipe is ours.
     """
 
     name: str
@@ -137,4 +137,4 @@ class ModelSpec:
     pretrained: bool = False
 
 
-DROPOUT = Option(0.3, "share of the words hidden while training (ours: see Defaults in the README)", bounds=SHARE)
+DROPOUT = Option(0.3, "share of the words dropped in training (ours: see Defaults in the README)", bounds=SHARE)

@@ -1,4 +1,4 @@
-"""What the untrained models, and some features, know of a corpus: how often its words occur."""
+"""Word counts of a corpus, for the untrained models and for some features."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 import torch
 from torch import Tensor, nn
 
-from ap_ranker.text.batch import UNKNOWN
+from ap_ranker.text.batch import PAD, UNKNOWN
 
 
 class CorpusStatistics(nn.Module):
@@ -16,39 +16,42 @@ class CorpusStatistics(nn.Module):
 
     Attributes:
         documents: () N, the number of texts.
-        document_frequency: (V,) how many texts hold each word.
-        collection_frequency: (V,) how often each word occurs.
+        document_frequency: (V,) the number of texts that contain each word.
+        collection_frequency: (V,) the number of occurrences of each word.
+        punctuation: (V,) True for tokens without any letter or digit. It follows from the vocabulary and is not saved.
     """
 
     documents: Tensor
     document_frequency: Tensor
     collection_frequency: Tensor
+    punctuation: Tensor
 
-    def __init__(self, vocabulary_size: int) -> None:
+    def __init__(self, words: Sequence[str]) -> None:
         super().__init__()
         self.register_buffer("documents", torch.zeros(()))
-        self.register_buffer("document_frequency", torch.zeros(vocabulary_size))
-        self.register_buffer("collection_frequency", torch.zeros(vocabulary_size))
+        self.register_buffer("document_frequency", torch.zeros(len(words)))
+        self.register_buffer("collection_frequency", torch.zeros(len(words)))
+        punctuation = torch.tensor([not any(map(str.isalnum, word)) for word in words])
+        self.register_buffer("punctuation", punctuation, persistent=False)
 
     def count(self, texts: Iterable[Sequence[int]]) -> None:
-        """Count the token ids of the texts, in place of what was counted before."""
-        documents, occurrences, holders = 0, Counter[int](), Counter[int]()
+        """Count the token ids of the texts; replaces earlier counts."""
+        documents, occurrences, containing_texts = 0, Counter[int](), Counter[int]()
         for ids in texts:
             documents += 1
             occurrences.update(ids)
-            holders.update(set(ids))
+            containing_texts.update(set(ids))
         self.documents.fill_(documents)
-        for table, counts in ((self.document_frequency, holders), (self.collection_frequency, occurrences)):
+        for table, counts in ((self.document_frequency, containing_texts), (self.collection_frequency, occurrences)):
             table.zero_()
             table[list(counts)] = torch.tensor(list(counts.values()), dtype=table.dtype, device=table.device)
 
     def idf(self, ids: Tensor) -> Tensor:
-        """ln(1 + (N - df + 0.5) / (df + 0.5)) of each token, as Lucene has it; 0 on padding and unknown words."""
+        """ln(1 + (N - df + 0.5) / (df + 0.5)) of each token, as in Lucene; 0 on padding and unknown words."""
         frequency = self.document_frequency[ids]
         idf = torch.log1p((self.documents - frequency + 0.5) / (frequency + 0.5))
         return idf.masked_fill(ids <= UNKNOWN, 0.0)
 
-
-def punctuation(words: Sequence[str]) -> Tensor:
-    """(V,) True on the tokens of a vocabulary without any letter or digit."""
-    return torch.tensor([not any(map(str.isalnum, word)) for word in words])
+    def without_punctuation(self, ids: Tensor) -> Tensor:
+        """The token ids with padding in place of punctuation marks."""
+        return ids.masked_fill(self.punctuation[ids], PAD)

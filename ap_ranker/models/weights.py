@@ -1,4 +1,4 @@
-"""Weights in safetensors: what a file holds before any of it is read, and whether its numbers are numbers."""
+"""Checks of safetensors files: tensor shapes before loading, and finite numbers after it."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ from ap_ranker.errors import InputError, one_line
 Shapes = Mapping[str, tuple[int, ...]]
 
 CALLS_PER_TENSOR, CALLS = 200, 10_000
-"""Calls of torch that building a model takes at most: for each of its tensors, and beside. BERT takes 60 a tensor."""
+"""Maximum number of torch calls for building a model: per tensor, plus a constant. BERT takes 60 per tensor."""
 
 
 def read_shapes(path: Path) -> dict[str, tuple[int, ...]]:
-    """The shape of each tensor of a file, from its header alone.
+    """The shape of each tensor of a file, read from its header only.
 
     Raises:
-        SafetensorError, OSError: it is damaged, or cannot be read.
+        SafetensorError, OSError: the file is damaged or cannot be read.
     """
     with safe_open(path, "pt") as file:
         return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118 (not a mapping)
 
 
-def difference(expected: Shapes, found: Shapes) -> str:
-    """In what the shapes that a model has differ from those of a file; empty if in nothing."""
-    names = [name for name in {**expected, **found} if expected.get(name) != found.get(name)]
+def difference(expected: Shapes, stored: Shapes) -> str:
+    """Describe how a file's shapes differ from those of the model; empty if they do not."""
+    names = [name for name in {**expected, **stored} if expected.get(name) != stored.get(name)]
     if not names:
         return ""
-    here, there = (list(shapes[names[0]]) if names[0] in shapes else "none" for shapes in (expected, found))
-    return f"{one_line(names[0])}: expected {here}, found {there}; {len(names)} tensors differ"
+    own, other = (list(shapes[names[0]]) if names[0] in shapes else "none" for shapes in (expected, stored))
+    return f"{one_line(names[0])}: expected {own}, found {other}; {len(names)} tensors differ"
 
 
 def check_finite(path: Path, weights: Mapping[str, Tensor]) -> None:
-    """Refuse weights that are no numbers.
+    """Check that all weights are finite.
 
     Raises:
-        InputError: one is NaN or infinite.
+        InputError: a weight is NaN or infinite.
     """
     for name, value in weights.items():
         if not value.isfinite().all():
@@ -54,23 +54,23 @@ def check_finite(path: Path, weights: Mapping[str, Tensor]) -> None:
 
 
 class _Counted(TorchFunctionMode):
-    def __init__(self, most: int) -> None:
+    def __init__(self, limit: int) -> None:
         super().__init__()
-        self.left = most
+        self.remaining = limit
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.left -= 1
-        if self.left < 0:
+        self.remaining -= 1
+        if self.remaining < 0:
             raise InputError("expected a model of no more layers than its weights have, found more")
         return func(*args, **(kwargs or {}))
 
 
 @contextmanager
 def planned(tensors: int) -> Iterator[None]:
-    """Within, this thread builds models without memory for their weights, and none of many more tensors than these.
+    """A context in which this thread builds models without memory for weights, limited by a number of tensors.
 
     Raises:
-        InputError: one of more was about to be built.
+        InputError: a model would have many more tensors.
     """
     with torch.device("meta"), _Counted(CALLS + CALLS_PER_TENSOR * tensors):
         yield

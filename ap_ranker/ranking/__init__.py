@@ -1,1 +1,1 @@
-"""A trained model at work: load a checkpoint, encode answers, rank them. No Haystack here."""
+"""Use of a trained model: load a checkpoint, encode answers, rank them. Independent of Haystack."""

@@ -1,4 +1,4 @@
-"""Answers encoded once: the states of the texts used last, up to a number of bytes."""
+"""An LRU cache of encoded texts, limited by a number of bytes."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from ap_ranker.models.base import States
 from ap_ranker.ranking.quantization import QuantizedStates, StateDtype
 
 PAGE = 8
-"""Tokens that are kept together. As an operating system pages its memory, a text of any length takes whole pages that
-lie anywhere: nothing is ever moved to make room, and one gather makes a padded batch of any texts."""
+"""Tokens per page. As in the virtual memory of an operating system, a text occupies whole pages that need not be
+adjacent: nothing is ever moved to make room, and one gather makes a padded batch of any texts."""
 
 OVERHEAD = 256
-"""Bytes that an entry costs beside its states and its text."""
+"""Bytes of an entry in addition to its states and its text."""
 
 
 @dataclass(frozen=True)
 class CacheInfo:
-    """How a cache has fared.
+    """Statistics of a cache.
 
     Attributes:
-        hits: texts that were found.
-        misses: texts that had to be encoded.
-        entries: texts that it holds.
-        bytes: what they take.
+        hits: number of texts that were in the cache.
+        misses: number of texts that had to be encoded.
+        entries: number of cached texts.
+        bytes: their size.
     """
 
     hits: int
@@ -42,13 +42,13 @@ class CacheInfo:
 
     @property
     def hit_rate(self) -> float:
-        """The share of texts that were found; 0 before the first."""
+        """The share of requested texts that were in the cache; 0 before the first request."""
         return self.hits / max(self.hits + self.misses, 1)
 
 
 @dataclass(frozen=True)
 class _Entry:
-    """Where a text's states are: one row of what it has per text, some pages of what it has per token."""
+    """The location of a text's states: one row of the states per text, and some pages of the states per token."""
 
     row: int
     pages: np.ndarray
@@ -57,14 +57,14 @@ class _Entry:
 
 
 class EncodingCache:
-    """States by text, of one checkpoint, on its device; the text not used for longest goes first.
+    """States of one checkpoint by text, on its device; the least recently used text is evicted first.
 
-    Safe under threads: what is read is copied before another text may take its place, and a text is here only when its
-    states are written.
+    The cache is thread-safe: states are copied when they are read, and a text has an entry only once its states are
+    written.
 
     Attributes:
-        max_bytes: what states, texts and entries may take together.
-        dtype: of the states that it keeps, whatever it is given; a model that bears no other makes it float32.
+        max_bytes: maximum size of states, texts and entries together.
+        dtype: data type to which all states are converted; float32 for a model that does not support quantization.
     """
 
     def __init__(self, max_bytes: int, dtype: StateDtype = StateDtype.float32) -> None:
@@ -75,16 +75,16 @@ class EncodingCache:
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
         self._rows, self._pages = _Table(), _Table()
         self._bytes = self._hits = self._misses = 0
-        self._claims: dict[str, threading.Event] = {}  # texts that a thread is encoding -> set when it has
+        self._claims: dict[str, threading.Event] = {}  # texts that a thread is encoding -> set when it is done
         self._lock = threading.Lock()
 
     def count(self, texts: Sequence[str]) -> int:
-        """How many of the texts are here; unlike `lengths`, asking does not count as a use."""
+        """The number of texts that are in the cache; unlike `lengths`, this does not count as a use."""
         with self._lock:
             return sum(text in self._entries for text in texts)
 
     def lengths(self, texts: Sequence[str]) -> list[int]:
-        """The number of tokens of each text, 0 where it is not here."""
+        """The number of tokens of each text; 0 if it is not in the cache."""
         lengths = []
         with self._lock:
             for text in texts:
@@ -100,7 +100,7 @@ class EncodingCache:
         return lengths
 
     def states(self, texts: Sequence[str]) -> QuantizedStates | None:
-        """The states of the texts; `None` if one of them is not here, or no longer."""
+        """The states of the texts; `None` if one of them is not, or no longer, in the cache."""
         with self._lock:
             entries = [self._entries.get(text) for text in texts]
             known = [entry for entry in entries if entry is not None]
@@ -108,88 +108,87 @@ class EncodingCache:
                 return None
             per_text = self._rows.read(np.array([entry.row for entry in known]))
             counts = np.array([len(entry.pages) for entry in known])
-            places = np.zeros((len(known), counts.max()), np.int64)  # page 0 is empty: padding
-            places[np.arange(places.shape[1]) < counts[:, None]] = np.concatenate([entry.pages for entry in known])
-            pages = self._pages.read(places.reshape(-1))
-        per_token = {name: value.view(len(known), -1, *value.shape[2:]) for name, value in pages.items()}
+            pages = np.zeros((len(known), counts.max()), np.int64)  # page 0 is empty: padding
+            pages[np.arange(pages.shape[1]) < counts[:, None]] = np.concatenate([entry.pages for entry in known])
+            tokens = self._pages.read(pages.reshape(-1))
+        per_token = {name: value.view(len(known), -1, *value.shape[2:]) for name, value in tokens.items()}
         return QuantizedStates(torch.tensor([entry.length for entry in known]), per_token, per_text)
 
-    @torch.inference_mode()  # the tables are written to in place, from inside that mode and from outside
+    @torch.inference_mode()  # the tables are modified in place, by callers inside and outside of this mode
     def put(self, texts: Sequence[str], states: QuantizedStates) -> None:
-        """Keep the states of these texts, and forget others if there is no room."""
+        """Add the states of these texts, and evict others if there is no room."""
         states = states.converted(self.dtype, next(iter(states.tensors().values())).device)
         per_text, paged = states.per_text, {name: _paged(value) for name, value in states.per_token.items()}
         row_bytes = sum(value[0].nbytes for value in per_text.values())
         page_bytes = sum(value[0, 0].nbytes for value in paged.values())
         with self._lock:
-            self._rows.make(per_text, self.max_bytes // (OVERHEAD + row_bytes + page_bytes))
+            self._rows.allocate(per_text, self.max_bytes // (OVERHEAD + row_bytes + page_bytes))
             if paged:
-                self._pages.make({name: value[0] for name, value in paged.items()}, self.max_bytes // page_bytes)
+                self._pages.allocate({name: value[0] for name, value in paged.items()}, self.max_bytes // page_bytes)
             new: OrderedDict[str, _Entry] = OrderedDict()
-            places: dict[str, int] = {}
+            indices: dict[str, int] = {}
             try:
-                for row, (text, length) in enumerate(zip(texts, states.lengths.tolist(), strict=True)):
+                for index, (text, length) in enumerate(zip(texts, states.lengths.tolist(), strict=True)):
                     n_pages = -(-length // PAGE) if paged else 0
                     size = n_pages * page_bytes + row_bytes + sys.getsizeof(text) + OVERHEAD
                     if text in self._entries or text in new or size > self.max_bytes:
                         continue
                     while self._bytes + size > self.max_bytes:
-                        # One of the first may already have to make room for one of the last.
-                        self._forget_oldest(self._entries or new)
+                        # The last of the new texts may have to evict the first of them.
+                        self._evict_oldest(self._entries or new)
                     pages = np.array(self._pages.take(n_pages), np.int64)
                     new[text] = _Entry(self._rows.take(1)[0], pages, length, size)
-                    places[text] = row
+                    indices[text] = index
                     self._bytes += size
                 if new:
-                    self._write(list(new.values()), torch.tensor([places[text] for text in new]), per_text, paged)
+                    self._write(list(new.values()), torch.tensor([indices[text] for text in new]), per_text, paged)
             except BaseException:
                 while new:
-                    self._forget_oldest(new)
+                    self._evict_oldest(new)
                 raise
             self._entries.update(new)
 
     def encoded_once(
         self, texts: Sequence[str], encode: Callable[[list[int]], States]
     ) -> Iterator[tuple[list[int], QuantizedStates]]:
-        """The states of different texts, in parts with the places of their texts; those that are not here are encoded.
+        """Yield the states of distinct texts in parts, each with the indices of its texts; encode those not cached.
 
-        A text that several threads want is encoded by one of them, and the others wait for it. A thread first encodes
-        what falls to it and only then waits, so no two wait for each other. The texts of one that fails fall to those
-        that waited.
+        If several threads need a text, one of them encodes it and the others wait. A thread encodes the texts that it
+        has claimed before it waits, so there is no deadlock. If a thread fails, those that waited encode its texts.
 
         Args:
-            texts: each once.
-            encode: makes the states of the texts at these places.
+            texts: distinct texts.
+            encode: computes the states of the texts with these indices.
         """
-        left = list(range(len(texts)))
-        while left:
+        remaining = list(range(len(texts)))
+        while remaining:
             done = threading.Event()
             try:
-                mine, awaited = self._claim({texts[place]: place for place in left}, done)
-                if mine:
-                    made = QuantizedStates.quantize(encode(mine), self.dtype)
-                    self.put([texts[place] for place in mine], made)
+                claimed, awaited = self._claim({texts[index]: index for index in remaining}, done)
+                if claimed:
+                    encoded = QuantizedStates.quantize(encode(claimed), self.dtype)
+                    self.put([texts[index] for index in claimed], encoded)
             finally:
                 self._release(texts, done)
-            if mine:
-                yield mine, made
+            if claimed:
+                yield claimed, encoded
             for other in awaited:
                 other.wait()
-            left = sorted({*left}.difference(mine))
+            remaining = sorted({*remaining}.difference(claimed))
             with self._lock:
-                here = [place for place in left if texts[place] in self._entries]
-            states = self.states([texts[place] for place in here]) if here else None
+                cached = [index for index in remaining if texts[index] in self._entries]
+            states = self.states([texts[index] for index in cached]) if cached else None
             if states is not None:
-                yield here, states
-                left = sorted({*left}.difference(here))
+                yield cached, states
+                remaining = sorted({*remaining}.difference(cached))
 
-    def _claim(self, places: Mapping[str, int], done: threading.Event) -> tuple[list[int], set[threading.Event]]:
-        """The places of the texts that fall to this thread until it sets `done`, and what to wait for of the others."""
+    def _claim(self, indices: Mapping[str, int], done: threading.Event) -> tuple[list[int], set[threading.Event]]:
+        """Claim the texts that no other thread encodes; return their indices, and the events of the other threads."""
         with self._lock:
-            awaited = {self._claims[text] for text in places if text in self._claims}
-            free = [text for text in places if text not in self._entries and text not in self._claims]
+            awaited = {self._claims[text] for text in indices if text in self._claims}
+            free = [text for text in indices if text not in self._entries and text not in self._claims]
             self._claims.update(dict.fromkeys(free, done))
-        return [places[text] for text in free], awaited
+        return [indices[text] for text in free], awaited
 
     def _release(self, texts: Sequence[str], done: threading.Event) -> None:
         with self._lock:
@@ -204,21 +203,21 @@ class EncodingCache:
             return CacheInfo(self._hits, self._misses, len(self._entries), self._bytes)
 
     def _write(
-        self, entries: Sequence[_Entry], places: Tensor, per_text: Mapping[str, Tensor], paged: Mapping[str, Tensor]
+        self, entries: Sequence[_Entry], indices: Tensor, per_text: Mapping[str, Tensor], paged: Mapping[str, Tensor]
     ) -> None:
-        """Fill the rows and pages of these entries from the states at these places."""
+        """Fill the rows and pages of these entries with the states at these indices."""
         rows = np.array([entry.row for entry in entries])
-        self._rows.write(rows, {name: value[places.to(value.device)] for name, value in per_text.items()})
+        self._rows.write(rows, {name: value[indices.to(value.device)] for name, value in per_text.items()})
         pages = np.concatenate([entry.pages for entry in entries])
         counts = torch.tensor([len(entry.pages) for entry in entries])
         for name, value in paged.items():
-            full = torch.arange(value.shape[1]) < counts.unsqueeze(1)
-            self._pages.write(pages, {name: value[places.to(value.device)][full.to(value.device)]})
+            used = torch.arange(value.shape[1]) < counts.unsqueeze(1)
+            self._pages.write(pages, {name: value[indices.to(value.device)][used.to(value.device)]})
 
-    def _forget_oldest(self, entries: OrderedDict[str, _Entry]) -> None:
+    def _evict_oldest(self, entries: OrderedDict[str, _Entry]) -> None:
         _, entry = entries.popitem(last=False)
-        self._rows.give_back([entry.row])
-        self._pages.give_back(entry.pages.tolist())
+        self._rows.free([entry.row])
+        self._pages.free(entry.pages.tolist())
         self._bytes -= entry.bytes
 
 
@@ -230,10 +229,10 @@ def _paged(value: Tensor) -> Tensor:
 
 
 class _Table:
-    """Tensors with the same rows; a row that is given back is used again. Row 0 stays zero.
+    """Tensors with the same rows, which can be taken and freed. Row 0 is always zero.
 
-    All rows are there from the start: a CPU's system hands out memory when it is first written to, and growing would
-    copy everything again and again.
+    All rows are allocated at once: a CPU's system provides memory only when it is first written to, and growing would
+    copy everything repeatedly.
     """
 
     def __init__(self) -> None:
@@ -241,11 +240,11 @@ class _Table:
         self._free: list[int] = []
         self._next = 1
 
-    def make(self, examples: Mapping[str, Tensor], rows: int) -> None:
-        """Make room for `rows` rows like those of the examples (rows, ...), unless that has been done.
+    def allocate(self, examples: Mapping[str, Tensor], rows: int) -> None:
+        """Allocate `rows` rows shaped like those of the examples (rows, ...), unless this is done already.
 
         Raises:
-            InputError: there is not so much memory.
+            InputError: there is not enough memory.
         """
         for name, value in examples.items():
             if name not in self._tensors:
@@ -260,13 +259,13 @@ class _Table:
                 self._tensors[name] = table
 
     def take(self, n: int) -> list[int]:
-        """Rows to write to."""
-        again = [self._free.pop() for _ in range(min(n, len(self._free)))]
-        new = range(self._next, self._next + n - len(again))
+        """The numbers of n unused rows."""
+        freed = [self._free.pop() for _ in range(min(n, len(self._free)))]
+        new = range(self._next, self._next + n - len(freed))
         self._next += len(new)
-        return [*again, *new]
+        return [*freed, *new]
 
-    def give_back(self, rows: list[int]) -> None:
+    def free(self, rows: list[int]) -> None:
         self._free += rows
 
     def write(self, rows: np.ndarray, tensors: Mapping[str, Tensor]) -> None:

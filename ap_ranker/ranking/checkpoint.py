@@ -17,7 +17,7 @@ from ap_ranker.errors import InputError, one_line
 from ap_ranker.files import atomic_directory, restore, write_text_atomically
 from ap_ranker.models.base import AnswerModel
 from ap_ranker.models.pretrained import refuse_code
-from ap_ranker.models.registry import LARGEST, MODELS, build_model
+from ap_ranker.models.registry import LARGEST, MODELS, build_model, is_number
 from ap_ranker.models.spec import Inputs
 from ap_ranker.models.weights import Shapes, check_finite, difference, planned, read_shapes
 from ap_ranker.ranking.calibration import FUSED, MODEL, Calibration
@@ -31,20 +31,20 @@ CONFIG, WEIGHTS, TOKENIZER, CARD = "config.json", "model.safetensors", "tokenize
 
 @dataclass(frozen=True)
 class CheckpointConfig:
-    """What `config.json` holds.
+    """The contents of `config.json`.
 
     Attributes:
         model: the model's registry name.
-        options: its hyper-parameters, all of them.
-        embedding_size: dimensions of the word vectors; 0 where an encoder brings its own.
-        max_tokens: longer texts are cut after this many tokens.
-        training: the data and the settings that made the weights, for the reader; only its `match` is used again.
-        segmenter: what splits Chinese into words before the tokenizer does the rest: the tokenizer's.
-        bm25_weight: what BM25's score counts beside the model's, as fitted on the dev questions; 0: it does not help.
-        encoder: the architecture of the pretrained encoder that the model reads with, as transformers describes it.
-        calibration: what the scores say about an answer's being right, for the model's (`model`) and, with a weight of
-            BM25, for the fused ones (`fused`); empty before `ap-ranker calibrate`.
-        format_version: of this folder's layout.
+        options: all of its hyper-parameters.
+        embedding_size: dimensions of the word vectors; 0 for a model with a pretrained encoder.
+        max_tokens: maximum number of tokens per text; longer texts are cut.
+        training: the data and the settings of the training, for information; only `match` is used.
+        segmenter: the tokenizer's segmenter, which splits Chinese into words.
+        bm25_weight: the weight of BM25's score beside the model's, fitted on the dev questions; 0: it does not help.
+        encoder: the configuration of the pretrained encoder, in the format of transformers.
+        calibration: the calibrations of the model's scores (`model`) and, with a weight of BM25, of the fused scores
+            (`fused`); empty before `ap-ranker calibrate`.
+        format_version: the version of this folder's layout.
     """
 
     model: str
@@ -62,25 +62,22 @@ class CheckpointConfig:
 def save_checkpoint(
     folder: Path, config: CheckpointConfig, model: AnswerModel, tokenizer: AnyTokenizer, card: str
 ) -> None:
-    """Write a checkpoint folder, replacing an earlier checkpoint at that place only when the new one is complete."""
+    """Write a checkpoint folder; it replaces an older checkpoint only when it is complete."""
     with atomic_directory(folder) as draft:
         write_checkpoint_config(draft, config)
         weights = draft / WEIGHTS
-        weights.touch()
-        mode = weights.stat().st_mode  # as the umask has it for every other file; save_file makes private ones
         save_file({name: value.contiguous() for name, value in model.state_dict().items()}, weights)
-        weights.chmod(mode)
         tokenizer.save(draft / TOKENIZER)
         (draft / CARD).write_text(card, encoding="utf-8")
 
 
 def write_checkpoint_config(folder: Path, config: CheckpointConfig) -> None:
-    """Write a checkpoint's `config.json` alone, whole or not at all."""
+    """Write only a checkpoint's `config.json`, atomically."""
     write_text_atomically(folder / CONFIG, json.dumps(asdict(config), indent=2, ensure_ascii=False) + "\n")
 
 
 def is_checkpoint(folder: Path) -> bool:
-    """Whether the folder holds a checkpoint's files."""
+    """Whether the folder contains a checkpoint's files."""
     return all((folder / name).is_file() for name in (CONFIG, WEIGHTS, TOKENIZER))
 
 
@@ -104,42 +101,42 @@ def find_checkpoint(source: str | Path, token: str | None = None) -> Path:
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
     try:
-        found = Path(snapshot_download(str(source), allow_patterns=[CONFIG, WEIGHTS, TOKENIZER, CARD], token=token))
+        folder = Path(snapshot_download(str(source), allow_patterns=[CONFIG, WEIGHTS, TOKENIZER, CARD], token=token))
     except HFValidationError:
         raise InputError(f"No checkpoint folder at {str(source)!r}. {hint}") from None
     except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
         raise InputError(
-            f"No checkpoint folder at {str(source)!r}, and no such model could be fetched from the hub "
+            f"No checkpoint folder at {str(source)!r}, and no such model could be downloaded from the hub "
             f"({type(error).__name__}). {hint}"
         ) from error
-    if not is_checkpoint(found):
+    if not is_checkpoint(folder):
         raise InputError(
             f"The hub's {str(source)!r} is not an ap-ranker checkpoint: it lacks {CONFIG}, {WEIGHTS} or {TOKENIZER}."
         )
-    return found
+    return folder
 
 
 def read_checkpoint_config(folder: Path) -> CheckpointConfig:
-    """Read a checkpoint's `config.json` alone.
+    """Read only a checkpoint's `config.json`.
 
     Raises:
-        InputError: it is damaged or of a later format, or its encoder comes with code to be run.
+        InputError: the file is damaged or has a later format, or its encoder needs custom code.
     """
     path = folder / CONFIG
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        _check_fields(found, path)
-        found["calibration"] = {kind: Calibration(**fit) for kind, fit in found.get("calibration", {}).items()}
-        return CheckpointConfig(**found)
+        config = json.loads(path.read_text(encoding="utf-8"))
+        _check_fields(config, path)
+        config["calibration"] = {kind: Calibration(**fit) for kind, fit in config.get("calibration", {}).items()}
+        return CheckpointConfig(**config)
     except InputError:
         raise
-    # Of bad UTF-8, bad JSON and numbers too large as well.
+    # Bad UTF-8, bad JSON and too large numbers raise these, too.
     except (OSError, ValueError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
         raise InputError(f"{path}: not the configuration of an ap-ranker checkpoint ({one_line(error)}).") from error
 
 
-def _is_whole(least: int) -> Callable[[Any], bool]:
-    return lambda value: isinstance(value, int) and not isinstance(value, bool) and least <= value <= LARGEST
+def _is_whole(minimum: int) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, int) and not isinstance(value, bool) and minimum <= value <= LARGEST
 
 
 def _is_object(value: Any) -> bool:
@@ -154,53 +151,51 @@ _FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "training": (_is_object, "an object"),
     "segmenter": (lambda value: value in (None, *SEGMENTERS), f"null or one of {', '.join(SEGMENTERS)}"),
     "bm25_weight": (
-        lambda value: (
-            isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) and value >= 0
-        ),
+        lambda value: is_number(value) and math.isfinite(value) and value >= 0,
         "a finite number from 0 on",
     ),
     "encoder": (lambda value: value is None or _is_object(value), "an object or null"),
     "calibration": (lambda value: _is_object(value) and value.keys() <= {MODEL, FUSED}, f"fits of {MODEL} and {FUSED}"),
-    "format_version": (lambda value: True, ""),  # has been asked before
+    "format_version": (lambda value: True, ""),  # checked before the other fields
 }
-"""What each field must be, and how to say so."""
+"""A check of each field, and a description of the values that pass it."""
 
 
-def _check_fields(found: Any, path: Path) -> None:
-    """Refuse what `CheckpointConfig` cannot hold.
+def _check_fields(config: Any, path: Path) -> None:
+    """Check the fields of `CheckpointConfig`.
 
     Raises:
-        InputError: of another format, or with code to be run.
-        ValueError: else.
+        InputError: the format is another one, or the encoder needs custom code.
+        ValueError: a field is missing, unknown or has a wrong value.
     """
-    if not isinstance(found, dict):
-        raise ValueError(f"expected an object, found {one_line(repr(found), 80)}")
-    version = found.get("format_version")
+    if not isinstance(config, dict):
+        raise ValueError(f"expected an object, found {one_line(repr(config), 80)}")
+    version = config.get("format_version")
     if version != FORMAT_VERSION:
         raise InputError(
             f"{path}: expected format version {FORMAT_VERSION}, found {one_line(repr(version), 80)}. Update ap-ranker."
         )
-    missing = [f.name for f in fields(CheckpointConfig) if f.default is f.default_factory is MISSING]
-    missing = [name for name in missing if name not in found]
-    if missing:
-        raise ValueError(f"expected a field {missing[0]!r}, found none")
-    for name, value in found.items():
+    required = [field.name for field in fields(CheckpointConfig) if field.default is field.default_factory is MISSING]
+    for name in required:
+        if name not in config:
+            raise ValueError(f"expected a field {name!r}, found none")
+    for name, value in config.items():
         if name not in _FIELDS:
             raise ValueError(f"expected no field but {', '.join(_FIELDS)}, found {one_line(repr(name), 80)}")
-        fits, expected = _FIELDS[name]
-        if not fits(value):
+        is_valid, expected = _FIELDS[name]
+        if not is_valid(value):
             raise ValueError(f"expected {name} as {expected}, found {one_line(repr(value), 80)}")
-    match = found["training"].get("match", Match.both)
+    match = config["training"].get("match", Match.both)
     if match not in list(Match):
         raise ValueError(f"expected training.match as one of {', '.join(Match)}, found {one_line(repr(match), 80)}")
-    refuse_code(found.get("encoder"), path)
+    refuse_code(config.get("encoder"), path)
 
 
 def load_checkpoint(folder: Path) -> tuple[CheckpointConfig, AnswerModel, AnyTokenizer]:
     """Read a checkpoint folder; the model is on the CPU and in evaluation mode.
 
     Raises:
-        InputError: a file is damaged or of a later format, or they do not fit each other.
+        InputError: a file is damaged or has a later format, or the files do not belong together.
     """
     config = read_checkpoint_config(folder)
     tokenizer: AnyTokenizer
@@ -223,51 +218,53 @@ def load_checkpoint(folder: Path) -> tuple[CheckpointConfig, AnswerModel, AnyTok
 
 
 def _check_sizes(config: CheckpointConfig, inputs: Inputs, largest_id: int, shapes: Shapes, folder: Path) -> None:
-    """Refuse a configuration whose model is not that of the weights, before there is memory for it.
+    """Check that the weights fit the configured model, before memory is allocated for it.
 
     Raises:
-        InputError: it is so, or there can be no such model.
+        InputError: they do not fit, or the model cannot be built.
     """
     path = folder / CONFIG
     if (config.encoder is not None) != MODELS[config.model].pretrained:
-        raise InputError(f"{path}: expected an encoder for the models that read with one alone, found otherwise.")
+        found = "none" if config.encoder is None else "one"
+        expected = "an encoder" if config.encoder is None else "no encoder"
+        raise InputError(f"{path}: expected {expected} for the model {config.model}, found {found}.")
     limit = max(LARGEST, sum(map(math.prod, shapes.values())))
-    for name, number in _whole_numbers("encoder", config.encoder):
-        if not -limit <= number <= limit:
+    for name, value in _whole_numbers("encoder", config.encoder):
+        if not -limit <= value <= limit:
             raise InputError(
-                f"{path}: expected {one_line(name)} up to {limit:,}, as many numbers as its weights have, found "
-                f"{one_line(number, 40)}."
+                f"{path}: expected {one_line(name)} up to {limit:,}, its number of weights, found "
+                f"{one_line(value, 40)}."
             )
     encoder = config.encoder or {}
     for name, needed, what in (
         ("max_position_embeddings", config.max_tokens, "max_tokens"),
         ("vocab_size", largest_id + 1, "token ids"),
     ):
-        room = encoder.get(name)
-        if isinstance(room, int) and needed > room:
+        maximum = encoder.get(name)
+        if isinstance(maximum, int) and needed > maximum:
             raise InputError(
-                f"{path}: expected {what} up to the encoder's {name}, {one_line(room, 40)}, found {needed}."
+                f"{path}: expected {what} up to the encoder's {name}, {one_line(maximum, 40)}, found {needed}."
             )
     try:
         with planned(len(shapes)):
             model = build_model(config.model, inputs, config.options)
-    except Exception as error:  # whatever impossible sizes lead to
+    except Exception as error:  # impossible sizes can raise anything
         raise InputError(f"{path}: expected a model that can be built, found: {one_line(error)}.") from error
     unequal = difference({name: tuple(value.shape) for name, value in model.state_dict().items()}, shapes)
     if unequal:
         raise InputError(
-            f"{folder / WEIGHTS}: its weights do not fit {config.model} as {CONFIG} has it ({unequal}). Take both "
-            "from the same checkpoint."
+            f"{folder / WEIGHTS}: its weights do not fit {config.model} as {CONFIG} describes it ({unequal}). Take "
+            "both files from the same checkpoint."
         )
 
 
 def _whole_numbers(name: str, value: Any) -> Iterator[tuple[str, int]]:
-    """Each whole number in JSON, under its name."""
+    """The names and values of all whole numbers in a JSON value."""
     if isinstance(value, Mapping):
-        for key, each in value.items():
-            yield from _whole_numbers(f"{name}.{key}", each)
+        for key, item in value.items():
+            yield from _whole_numbers(f"{name}.{key}", item)
     elif isinstance(value, list):
-        for each in value:
-            yield from _whole_numbers(name, each)
+        for item in value:
+            yield from _whole_numbers(name, item)
     elif isinstance(value, int):
         yield name, value

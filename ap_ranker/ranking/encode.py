@@ -1,4 +1,4 @@
-"""Encode a corpus once, for all rankers that will use it."""
+"""Encoding of a corpus, once for all rankers that use it."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from ap_ranker.ranking.quantization import StateDtype
 from ap_ranker.ranking.ranker import Ranker
 
 SHARD = 2048
-"""Texts per shard, at least: what an interrupted run may lose, and what it holds in memory."""
+"""Minimum number of texts per shard: an interrupted run may lose as many, and keeps as many in memory."""
 
 MOST_SHARDS = 4096
-"""Of one run: each is some open files."""
+"""Maximum number of shards per run, because each needs some open files."""
 
 
 def encode_corpus(
@@ -37,26 +37,26 @@ def encode_corpus(
     shard: int | None = None,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> int:
-    """Write the states of all texts that `output` does not hold yet.
+    """Write the states of all texts that `output` does not contain yet.
 
-    So an interrupted run goes on where it was, a changed corpus costs its changes, and a shard that was deleted is
-    written anew. Under `torchrun` each process encodes its share; processes with other texts may add theirs meanwhile.
+    So an interrupted run can be continued, only the changes of a corpus are encoded, and a deleted shard is written
+    again. Under `torchrun` each process encodes its share; processes with other texts may add theirs at the same time.
 
     Args:
         source: a checkpoint folder or a hub name.
         texts: the answers, exactly as they will be ranked.
-        output: a folder of encodings, new or of this checkpoint and dtype.
-        dtype: how numbers are kept.
+        output: a folder of encodings: a new one, or one of this checkpoint and dtype.
+        dtype: data type of the states on disk.
         device: as in `Ranker.from_pretrained`.
-        shard: texts per shard; `SHARD`, or more for a corpus of millions, if not given.
-        on_progress: told how many texts of how many are done.
+        shard: texts per shard; by default `SHARD`, or more for a corpus of millions.
+        on_progress: called with the number of encoded texts and their total number.
 
     Returns:
-        How many texts were encoded.
+        The number of texts that were encoded.
 
     Raises:
-        InputError: no such checkpoint; `output` is of another checkpoint or dtype, or something else, or cannot be
-            written.
+        InputError: the checkpoint does not exist; `output` has another checkpoint or dtype, contains something else, or
+            cannot be written.
     """
     folder = find_checkpoint(source)
     ranker = Ranker.from_pretrained(folder, device)
@@ -70,24 +70,24 @@ def encode_corpus(
 
     process, processes = process_number(), process_count()
     keys = [text_key(text) for text in texts]
-    # By place among all texts: what is missing changes while other processes write.
-    missing = [place for place in encodings.missing(keys) if place % processes == process]
+    # Shares are determined by position among all texts, because `missing` changes while other processes write.
+    missing = [index for index in encodings.missing(keys) if index % processes == process]
     shard = shard or max(SHARD, -(-len(missing) // MOST_SHARDS))
     for start in range(0, len(missing), shard):
         on_progress(start, len(missing))
-        places = missing[start : start + shard]
+        indices = missing[start : start + shard]
         order, batches = [], []
         with torch.inference_mode():
-            for rows, states in ranker.answer_states([texts[place] for place in places]):
-                order += [places[row] for row in rows]
-                batches.append(ranker.reduced(states, dtype))
+            for rows, states in ranker.answer_states([texts[index] for index in indices]):
+                order += [indices[row] for row in rows]
+                batches.append(ranker.quantize(states, dtype))
                 if not batches[-1].is_finite():
                     raise InputError(
-                        f"{folder}: expected states that {dtype} can hold, found some that it cannot: take "
-                        "--dtype float32, or train the checkpoint again."
+                        f"{folder}: expected states that {dtype} can represent, found others: use --dtype float32, or "
+                        "train the checkpoint again."
                     )
         try:
-            write_shard(output, [keys[place] for place in order], batches)
+            write_shard(output, [keys[index] for index in order], batches)
         except OSError as error:
             raise InputError(
                 f"{output}: could not be written ({one_line(error.strerror or error)}). {start} of {len(missing)} "

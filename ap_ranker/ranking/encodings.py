@@ -1,11 +1,11 @@
-"""The states of a whole corpus on disk: memory-mapped, so that it may be larger than memory and a restart is warm.
+"""The states of a whole corpus on disk, memory-mapped: a corpus may be larger than memory, and a restart is fast.
 
-A folder of shards beside `encodings.json`. A shard holds some thousand texts without padding: `keys.npy` (n, 16), what
-each text is known by; `offsets.npy` (n + 1,), where its tokens begin; and the tensors of `States`: `token.NAME.npy`,
-(tokens of all texts, C), and `text.NAME.npy`, (n, C). An int8 one has its scales beside it, as `token.NAME.scale.npy`.
+A folder contains `encodings.json` and shards. A shard contains some thousand texts without padding: `keys.npy` (n, 16),
+the hash of each text; `offsets.npy` (n + 1,), the start of its tokens; and the tensors of `States`: `token.NAME.npy`,
+(tokens of all texts, C), and `text.NAME.npy`, (n, C). An int8 tensor has its scales in `token.NAME.scale.npy`.
 
-Several processes may add to a folder at once: each shard has a name of its own and is never replaced, and a text that
-two of them wrote is read from one shard.
+Several processes may write to a folder at once: each shard has a unique name and is never replaced, and a text that two
+of them wrote is read from one shard.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ _KEY = np.dtype(f"V{KEY_BYTES}")
 
 
 def text_key(text: str) -> bytes:
-    """What a text is known by: the same text has the same states, an edited one has not."""
+    """The hash by which the states of a text are stored."""
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=KEY_BYTES).digest()
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """What `encodings.json` holds.
+    """The contents of `encodings.json`.
 
     Attributes:
-        model: the checkpoint's model, for the reader.
-        fingerprint: of the checkpoint; states of any other would be meaningless.
-        dtype: how numbers are kept.
-        format_version: of the folder's layout.
+        model: the checkpoint's model, for information.
+        fingerprint: that of the checkpoint, because states of another one would be meaningless.
+        dtype: data type of the states.
+        format_version: version of the folder's layout.
     """
 
     model: str
@@ -58,10 +58,10 @@ class Manifest:
 
 
 def fingerprint(checkpoint: Path) -> str:
-    """A checkpoint's weights, vocabulary and sizes as 64 hexadecimal digits."""
+    """A hash of a checkpoint's weights, vocabulary and sizes: 64 hexadecimal digits."""
     digest = hashlib.sha256()
     config = json.loads((checkpoint / CONFIG).read_text(encoding="utf-8"))
-    for name in ("training", "calibration"):  # how weights came about, and what scores mean, changes no encoding
+    for name in ("training", "calibration"):  # neither affects the encodings
         config.pop(name, None)
     digest.update(json.dumps(config, sort_keys=True).encode())
     for name in (WEIGHTS, TOKENIZER):
@@ -71,11 +71,11 @@ def fingerprint(checkpoint: Path) -> str:
 
 
 class Encodings:
-    """The encoded texts of a folder, for reading and for adding to.
+    """The encoded texts of a folder.
 
     Attributes:
-        folder: where they are.
-        manifest: of which checkpoint, how precise.
+        folder: the folder.
+        manifest: its checkpoint and dtype.
     """
 
     def __init__(self, folder: Path, manifest: Manifest) -> None:
@@ -89,37 +89,38 @@ class Encodings:
         order = np.argsort(all_keys, kind="stable")
         first = np.ones(len(order), dtype=bool)
         first[1:] = all_keys[order][1:] != all_keys[order][:-1]
-        order = order[first]  # of a text that stands there twice, one
+        order = order[first]  # of duplicate texts, one
+        sizes = [len(shard_keys) for shard_keys in keys]
         self._keys = all_keys[order]
-        self._shard = np.repeat(np.arange(len(keys)), [len(each) for each in keys])[order]
-        self._row = np.concatenate([np.arange(len(each)) for each in keys] or [np.zeros(0, int)])[order]
+        self._shard = np.repeat(np.arange(len(keys)), sizes)[order]
+        self._row = np.concatenate([np.arange(size) for size in sizes] or [np.zeros(0, int)])[order]
 
     @classmethod
     def open(cls, folder: str | Path, checkpoint_fingerprint: str) -> Encodings:
         """Open what `ap-ranker encode` wrote.
 
         Raises:
-            InputError: no such folder, a damaged one, or the states of another checkpoint.
+            InputError: the folder does not exist, is damaged, or contains the states of another checkpoint.
         """
         folder = Path(folder)
         manifest = read_manifest(folder)
         _check_fingerprint(folder, manifest, checkpoint_fingerprint)
         try:
             return cls(folder, manifest)
-        except Exception as error:  # numpy raises all kinds
+        except Exception as error:  # numpy raises different errors
             raise InputError(
                 f"{folder}: a damaged shard ({one_line(error)}). Write new ones: ap-ranker encode."
             ) from error
 
     def check(self, example: QuantizedStates, words: int) -> None:
-        """Refuse shards that do not hold what the checkpoint's model makes of a text.
+        """Check that all shards have the arrays of the checkpoint's states.
 
         Args:
             example: the states of any texts, in the manifest's dtype.
-            words: how many the checkpoint knows; token ids are looked at as they are read.
+            words: size of the checkpoint's vocabulary; token ids are checked when they are read.
 
         Raises:
-            InputError: there is such a shard.
+            InputError: a shard has other arrays.
         """
         expected = {
             name: (str(value.dtype).removeprefix("torch."), tuple(value.shape[2 if _is_per_token(name) else 1 :]))
@@ -138,24 +139,24 @@ class Encodings:
 
     @property
     def size(self) -> int:
-        """Bytes on disk."""
+        """Size on disk in bytes."""
         return sum(file.stat().st_size for file in self.folder.rglob("*") if file.is_file())
 
     def missing(self, keys: Sequence[bytes]) -> list[int]:
-        """The places of the texts that are not here; of equal texts the first."""
+        """The indices of the texts that are not in the folder; of equal texts, the first."""
         known = set(self._keys.tolist())
-        first = {key: place for place, key in reversed(list(enumerate(keys))) if key not in known}
+        first = {key: index for index, key in reversed(list(enumerate(keys))) if key not in known}
         return sorted(first.values())
 
     def lengths(self, texts: Sequence[str]) -> list[int]:
-        """The number of tokens of each text, 0 where it is not here."""
+        """The number of tokens of each text; 0 if it is not in the folder."""
         return [0 if shard is None else shard.length(row) for shard, row in self._find(texts)]
 
     def states(self, texts: Sequence[str]) -> QuantizedStates | None:
-        """The states of the texts; `None` if one of them is not here.
+        """The states of the texts; `None` if one of them is not in the folder.
 
         Raises:
-            InputError: they are ids of words that the checkpoint does not know.
+            InputError: they contain token ids beyond the checkpoint's vocabulary.
         """
         read = [shard.read(row) for shard, row in self._find(texts) if shard is not None]
         if len(read) < len(texts):
@@ -175,21 +176,21 @@ class Encodings:
         return states
 
     def _find(self, texts: Sequence[str]) -> list[tuple[_Shard | None, int]]:
-        wanted = np.frombuffer(b"".join(map(text_key, texts)), _KEY)
-        places = np.searchsorted(self._keys, wanted)
-        found = places < len(self)
-        found[found] = self._keys[places[found]] == wanted[found]
+        keys = np.frombuffer(b"".join(map(text_key, texts)), _KEY)
+        positions = np.searchsorted(self._keys, keys)
+        exists = positions < len(self)
+        exists[exists] = self._keys[positions[exists]] == keys[exists]
         return [
-            (self._shards[self._shard[place]], int(self._row[place])) if here else (None, 0)
-            for place, here in zip(places.tolist(), found.tolist(), strict=True)
+            (self._shards[self._shard[position]], int(self._row[position])) if is_stored else (None, 0)
+            for position, is_stored in zip(positions.tolist(), exists.tolist(), strict=True)
         ]
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """What is in the folder.
+    """Read the manifest of a folder.
 
     Raises:
-        InputError: nothing, or something else.
+        InputError: it does not exist, is damaged or has another format.
     """
     try:
         fields = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
@@ -219,30 +220,32 @@ def _check_fingerprint(folder: Path, manifest: Manifest, expected: str) -> None:
 
 
 def begin_encodings(folder: Path, manifest: Manifest) -> None:
-    """Begin a folder, or go on with one: of several processes that begin it at once, one describes it.
+    """Create a folder of encodings, or check an existing one; several processes may do so at once.
 
     Raises:
-        InputError: it holds something else, or encodings of another checkpoint or dtype.
+        InputError: the folder contains something else, or encodings of another checkpoint or dtype.
     """
     if folder.is_dir():
-        others = any(not file.name.startswith(".") for file in folder.iterdir())
-        if others and not (folder / MANIFEST).exists():  # asked in this order: the description comes first
+        has_files = any(not file.name.startswith(".") for file in folder.iterdir())
+        if has_files and not (folder / MANIFEST).exists():  # in this order, because the manifest is written first
             raise InputError(
                 f"{folder}: expected a new folder, or one of encodings; found other files without {MANIFEST}."
             )
-    elif folder.exists():
+    elif folder.is_file():  # not `exists`: another process may create the folder at this moment
         raise InputError(f"{folder}: expected a new folder, or one of encodings; found a file.")
     make_folder(folder)
     if not (folder / MANIFEST).exists():
         write_first(folder / MANIFEST, json.dumps(asdict(manifest), indent=2) + "\n")
-    found = read_manifest(folder)
-    _check_fingerprint(folder, found, manifest.fingerprint)
-    if found.dtype != manifest.dtype:
-        raise InputError(f"{folder}: expected encodings in {manifest.dtype}, found {found.dtype}: name another folder.")
+    existing = read_manifest(folder)
+    _check_fingerprint(folder, existing, manifest.fingerprint)
+    if existing.dtype != manifest.dtype:
+        raise InputError(
+            f"{folder}: expected encodings in {manifest.dtype}, found {existing.dtype}: name another folder."
+        )
 
 
 def write_shard(folder: Path, keys: Sequence[bytes], batches: Sequence[QuantizedStates]) -> None:
-    """Add the states of some texts, in batches: a whole shard or none, under a name that no other has."""
+    """Write the states of some texts, given in batches, as a new shard, atomically."""
     lengths = torch.cat([batch.lengths.cpu() for batch in batches])
     with atomic_directory(folder / f"{process_number():03}-{uuid.uuid4().hex}") as draft:
         np.save(draft / "keys.npy", np.frombuffer(b"".join(keys), np.uint8).reshape(-1, KEY_BYTES))
@@ -256,8 +259,8 @@ def _ragged(states: QuantizedStates, name: str) -> Tensor:
     value = states.tensors()[name]
     if not _is_per_token(name):
         return value
-    places = torch.arange(value.shape[1], device=value.device)
-    return value[places < states.lengths.to(value.device).unsqueeze(1)]
+    positions = torch.arange(value.shape[1], device=value.device)
+    return value[positions < states.lengths.to(value.device).unsqueeze(1)]
 
 
 def _is_per_token(name: str) -> bool:
@@ -265,25 +268,24 @@ def _is_per_token(name: str) -> bool:
 
 
 Layout = dict[str, tuple[str, tuple[int, ...]]]
-"""The kind of number of each array, and the shape of one state; of a token's, where there is a state per token."""
+"""The dtype of each array, and the shape of one state (of a token or of a text)."""
 
 
 def _listed(layout: Layout) -> str:
-    return one_line(
-        ", ".join(f"{name} {kind}{list(shape)}" for name, (kind, shape) in sorted(layout.items())) or "none"
-    )
+    arrays = [f"{name} {dtype}{list(shape)}" for name, (dtype, shape) in sorted(layout.items())]
+    return one_line(", ".join(arrays) or "none")
 
 
 class _Shard:
     """The arrays of one shard, mapped into memory.
 
     Raises:
-        ValueError, OSError: some are missing, damaged, or do not fit each other. Or another of numpy's errors.
+        ValueError, OSError: arrays are missing, damaged, or inconsistent; numpy may also raise other errors.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        # Mapped first: a header that promises more than the file holds must not be believed.
+        # Mapping checks that the file is as large as its header says.
         keys, offsets = (
             np.load(path / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in ("keys", "offsets")
         )
@@ -294,7 +296,7 @@ class _Shard:
         self.keys = np.ascontiguousarray(keys).view(_KEY)[:, 0]
         self._offsets = np.array(offsets)
         if self._offsets[0] != 0 or (np.diff(self._offsets) < 1).any():
-            raise ValueError(f"{path.name}/offsets.npy: does not rise from 0")
+            raise ValueError(f"{path.name}/offsets.npy: does not increase from 0")
         self._arrays = {
             file.stem: np.load(file, mmap_mode="r", allow_pickle=False)
             for file in sorted(path.glob("*.npy"))
@@ -313,11 +315,11 @@ class _Shard:
         return int(self._offsets[row + 1] - self._offsets[row])
 
     def read(self, row: int) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-        """What a text has per token, and what it has once."""
+        """The tensors per token and per text of one text."""
         tokens = slice(self._offsets[row], self._offsets[row + 1])
         per_token: dict[str, Tensor] = {}
         per_text: dict[str, Tensor] = {}
         for name, values in self._arrays.items():
-            own = torch.from_numpy(np.array(values[tokens] if _is_per_token(name) else values[row]))
-            (per_token if _is_per_token(name) else per_text)[name.partition(".")[2]] = own
+            tensor = torch.from_numpy(np.array(values[tokens] if _is_per_token(name) else values[row]))
+            (per_token if _is_per_token(name) else per_text)[name.partition(".")[2]] = tensor
         return per_token, per_text

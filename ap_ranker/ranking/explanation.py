@@ -1,4 +1,4 @@
-"""Why an answer was chosen: how much each word of the question and of the answer counted."""
+"""Explanations of a score: the attention weight of each word of the question and of the answer."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class Token:
     Attributes:
         text: the text's characters from `start` to `end`, not lower-cased; empty for a special token of an encoder and
             for the unknown word that stands for an empty text.
-        start: its first character.
-        end: the one after its last.
-        weight: its share in the score; `None` where the model does not weigh this side.
+        start: offset of its first character.
+        end: offset after its last character.
+        weight: its attention weight; `None` if the model has none for this side.
     """
 
     text: str
@@ -37,7 +37,7 @@ class Explanation:
 
     Attributes:
         score: the model's score of the answer; higher is better.
-        question: its tokens in order; a text that is too long for the model ends where it was cut.
+        question: tokens of the question in order, without those that the model cut off.
         answer: likewise.
     """
 
@@ -46,39 +46,36 @@ class Explanation:
     answer: list[Token]
 
     def to_dict(self) -> dict[str, Any]:
-        """The same as basic types."""
+        """The explanation as basic types."""
         return asdict(self)
 
 
 def tokens_of(text: str, spans: Sequence[Span], weights: Tensor | None) -> list[Token]:
     """The tokens of a text with their (1, 1, T) weights, if it has any."""
-    shares = [None] * len(spans) if weights is None else weights.flatten().tolist()
-    return [Token(text[start:end], start, end, share) for (start, end), share in zip(spans, shares, strict=True)]
+    values = [None] * len(spans) if weights is None else weights.flatten().tolist()
+    return [Token(text[start:end], start, end, weight) for (start, end), weight in zip(spans, values, strict=True)]
 
 
 def pieces(tokens: Sequence[Token]) -> Iterator[tuple[int, int, float]]:
-    """Each stretch of a text that has tokens, and its heat: its weight beside the largest, 0 to 1.
+    """The (start, end, heat) of each piece of a text; heat is its weight divided by the largest, 0 to 1.
 
-    Tokens that share characters, as the bytes of an emoji do, are one stretch and add their weights; those that stand
-    for no character are left out.
+    Tokens that share characters, such as the bytes of an emoji, become one piece with the sum of their weights. Tokens
+    without characters are left out.
     """
-    found: list[tuple[int, int, float]] = []
+    merged: list[tuple[int, int, float]] = []
     for token in tokens:
         start, end, weight = token.start, token.end, token.weight or 0.0
         if start == end:
             continue
-        if found and start < found[-1][1]:
-            before = found.pop()
-            start, end, weight = before[0], max(end, before[1]), weight + before[2]
-        found.append((start, end, weight))
-    largest = max((weight for _, _, weight in found), default=0.0) or 1.0
-    return ((start, end, weight / largest) for start, end, weight in found)
+        if merged and start < merged[-1][1]:
+            previous_start, previous_end, previous_weight = merged.pop()
+            start, end, weight = previous_start, max(end, previous_end), weight + previous_weight
+        merged.append((start, end, weight))
+    largest = max((weight for _, _, weight in merged), default=0.0) or 1.0
+    return ((start, end, weight / largest) for start, end, weight in merged)
 
 
-def no_attention(found: str) -> InputError:
-    """What to tell of a model whose scores come from no weights of words."""
-    able = ", ".join(spec.name for spec in MODELS.values() if spec.attention_over)
-    return InputError(
-        f"Expected a model that weighs the words of a text, of which it can be shown how much each counted ({able}), "
-        f"found {found}, which has no such weights."
-    )
+def no_attention(model: str) -> InputError:
+    """The error for a model without attention weights."""
+    attentive = ", ".join(spec.name for spec in MODELS.values() if spec.attention_over)
+    return InputError(f"Expected a model with attention weights ({attentive}), found {model}, which has none.")

@@ -1,4 +1,4 @@
-"""The answer policy: from the scores of one question's candidates to the answers that are given, or none."""
+"""The answer policy: it selects the answers to return, or none, from the scores of one question's candidates."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from ap_ranker.ranking.calibration import FUSED, MODEL, Calibration, key
 
 @dataclass(frozen=True)
 class AnswerPolicy:
-    """Adds BM25's scores to the model's, turns scores into probabilities, and leaves out what is not good enough.
+    """Adds BM25's scores to the model's, converts scores to probabilities, and drops answers below a threshold.
 
     Attributes:
         source: the checkpoint's name, for messages.
-        bm25_weight: what BM25's score counts beside the model's; 0: it is not added.
-        calibrations: of the model's scores (`model`) and of the fused ones (`fused`), where there are any.
-        scale: maps the model's scores to 0..1 where there is no calibration.
+        bm25_weight: the weight of BM25's score beside the model's; 0: it is not added.
+        calibrations: those of the model's scores (`model`) and of the fused ones (`fused`), if any.
+        scale: maps the model's scores to 0..1 if there is no calibration.
     """
 
     source: str
@@ -39,15 +39,15 @@ class AnswerPolicy:
         score_threshold: float | None = None,
         precision: float | None = None,
     ) -> list[tuple[int, float]]:
-        """The candidates that are given as answers, best first; equal scores keep the given order.
+        """The candidates to return as answers, best first; ties keep the given order.
 
         Args:
-            scores: (N,) of the model.
-            bm25: N scores of BM25, to be added; `None` where they are not known, and then nothing is added.
-            top_k: how many answers at most; `None` for any number.
+            scores: (N,) scores of the model.
+            bm25: N scores of BM25 to add; `None` if they are unknown: then nothing is added.
+            top_k: maximum number of answers; `None` for no limit.
             scale_score: return scores from 0 to 1: probabilities, if there is a calibration.
             score_threshold: leave out lower scores, after scaling.
-            precision: leave out probabilities below the threshold that was calibrated for this share of right answers.
+            precision: target precision: leave out probabilities below the threshold that was calibrated for it.
 
         Returns:
             (position, score) pairs.
@@ -63,26 +63,28 @@ class AnswerPolicy:
             scores = scores + self.bm25_weight * added
         calibration = self._calibration(fused=fused)
         probabilities = calibration.probabilities(scores.numpy()).tolist() if calibration else None
-        raw = shown = scores.tolist()
-        if scale_score:
-            shown = probabilities or self._scaled(scores, fused=fused).tolist()
-        compared, least = shown, score_threshold
+        raw = returned = scores.tolist()
+        if scale_score and probabilities:
+            returned = probabilities
+        elif scale_score:  # without a calibration, any map to 0..1 that keeps the order
+            returned = (0.5 + scores.atan() / math.pi if fused else self.scale(scores)).tolist()
+        compared, threshold = returned, score_threshold
         if precision is not None:
-            least = self.threshold(precision, fused=fused)
-            compared = probabilities or []  # there are some, or there were no threshold
-        order = sorted(range(len(raw)), key=lambda row: -raw[row])  # scaling may make scores equal
-        given = [row for row in order if least is None or compared[row] >= least]
-        return [(row, shown[row]) for row in given[:top_k]]
+            threshold = self.threshold(precision, fused=fused)
+            compared = probabilities or []  # never empty here: without a calibration there is no threshold
+        order = sorted(range(len(raw)), key=lambda row: -raw[row])  # by raw scores: scaling may make scores equal
+        selected = [row for row in order if threshold is None or compared[row] >= threshold]
+        return [(row, returned[row]) for row in selected[:top_k]]
 
     def threshold(self, precision: float, *, fused: bool) -> float:
-        """The least probability of an answer that is given.
+        """The minimum probability of a returned answer.
 
         Args:
-            precision: the share of given answers that is to be right.
-            fused: of the model's scores with BM25's added, rather than of the model's alone.
+            precision: the target share of right answers.
+            fused: whether BM25's scores are added to the model's.
 
         Raises:
-            InputError: these scores were not calibrated for it.
+            InputError: these scores were not calibrated for this precision.
         """
         calibration = self._calibration(fused=fused)
         threshold = calibration.threshold(precision) if calibration else None
@@ -97,16 +99,12 @@ class AnswerPolicy:
     def _calibration(self, *, fused: bool) -> Calibration | None:
         return self.calibrations.get(FUSED if fused else MODEL)
 
-    def _scaled(self, scores: Tensor, *, fused: bool) -> Tensor:
-        """What stands for probabilities without a calibration."""
-        return 0.5 + scores.atan() / math.pi if fused else self.scale(scores)
-
 
 def _checked(bm25: Sequence[float], count: int) -> Tensor:
     """(N,) scores of BM25.
 
     Raises:
-        ValueError: there are more or fewer of them, or one is not a finite number.
+        ValueError: their number is not `count`, or one of them is not finite.
     """
     scores = torch.tensor(bm25, dtype=torch.float32)
     if scores.shape != (count,) or not scores.isfinite().all():
@@ -115,7 +113,7 @@ def _checked(bm25: Sequence[float], count: int) -> Tensor:
 
 
 def check_limits(score_threshold: float | None, precision: float | None) -> None:
-    """Both say which answers to leave out.
+    """Check that at most one threshold is given.
 
     Raises:
         ValueError: both are given.

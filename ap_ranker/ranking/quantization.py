@@ -1,4 +1,4 @@
-"""States in smaller types: half precision or 8-bit integers."""
+"""Quantization of states: half precision or 8-bit integers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ap_ranker.models.base import States
 
 
 class StateDtype(StrEnum):
-    """How the numbers of a state are kept."""
+    """The data type of stored states."""
 
     float32 = "float32"
     float16 = "float16"
@@ -22,10 +22,10 @@ class StateDtype(StrEnum):
 
 
 def parse_dtype(name: str) -> StateDtype:
-    """The dtype of that name.
+    """Look up a dtype by name.
 
     Raises:
-        InputError: there is none.
+        InputError: the name is unknown.
     """
     if name not in list(StateDtype):
         raise InputError(f"Expected --dtype to be one of {', '.join(StateDtype)}, found {name!r}.")
@@ -43,9 +43,9 @@ class QuantizedStates:
     """The `States` of N texts in fewer bits. An int8 tensor `x` has its scales beside it as `x.scale`, one per state.
 
     Attributes:
-        lengths: (N,) tokens of each text.
-        per_token: (N, T, C) numbers or (N, T) integers by their name, zero on padding.
-        per_text: (N, C) numbers by their name.
+        lengths: (N,) number of tokens of each text.
+        per_token: (N, T, C) numbers or (N, T) integers by name, zero on padding.
+        per_text: (N, C) numbers by name.
     """
 
     lengths: Tensor
@@ -54,7 +54,7 @@ class QuantizedStates:
 
     @classmethod
     def quantize(cls, states: States, dtype: StateDtype) -> QuantizedStates:
-        """Reduce states; with int8, a state's numbers are rounded to 127ths of its largest."""
+        """Quantize states; with int8, a state's numbers are rounded to 127ths of its largest absolute value."""
         return cls(states.mask.sum(dim=1), _quantized(states.per_token, dtype), _quantized(states.per_text, dtype))
 
     @property
@@ -65,19 +65,19 @@ class QuantizedStates:
         return per_token + sum(value.nbytes for value in self.per_text.values())
 
     def tensors(self) -> dict[str, Tensor]:
-        """All of them, as `token.NAME` and `text.NAME`."""
+        """All tensors, as `token.NAME` and `text.NAME`."""
         kinds = (("token", self.per_token), ("text", self.per_text))
         return {f"{kind}.{name}": value for kind, tensors in kinds for name, value in tensors.items()}
 
     def converted(self, dtype: StateDtype, device: torch.device) -> QuantizedStates:
-        """The same states in this dtype, on this device; as they are if they are so already."""
+        """The same states in this dtype and on this device, copied only if necessary."""
         dtypes = {value.dtype for name, value in self.tensors().items() if not name.endswith(_SCALE)}
         if dtypes <= {_DTYPES[dtype], torch.int32}:  # ids are whole numbers in any dtype
             return QuantizedStates(self.lengths, _moved(self.per_token, device), _moved(self.per_text, device))
         return QuantizedStates.quantize(self.dequantize(device), dtype)
 
     def is_finite(self) -> bool:
-        """Whether all numbers are; those too large for a dtype become infinite."""
+        """Whether all numbers are finite; those too large for a dtype become infinite."""
         return all(bool(value.isfinite().all()) for value in self.tensors().values())
 
     def dequantize(self, device: torch.device) -> States:
@@ -115,7 +115,7 @@ def _moved(tensors: Mapping[str, Tensor], device: torch.device) -> dict[str, Ten
 
 
 def _rounded(value: Tensor) -> tuple[Tensor, Tensor]:
-    # Half precision cannot hold very small scales; a state of such numbers is zero for every purpose.
+    # Half precision cannot represent very small scales; a state of such small numbers is practically zero.
     scale = (value.float().abs().amax(dim=-1, keepdim=True) / _LARGEST).half()
     rounded = (value.float() / scale.float().clamp(min=1e-7)).round().clamp(-_LARGEST, _LARGEST)
     return rounded.to(torch.int8), scale

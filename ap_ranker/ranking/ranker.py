@@ -1,4 +1,4 @@
-"""Question -> candidates -> encode -> match -> ranked answers."""
+"""`Ranker`: question and candidates -> encode -> match -> ranked answers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ap_ranker.text.subwords import AnyTokenizer
 logger = logging.getLogger(__name__)
 
 BATCH_SIZE = 64
-"""Answers encoded at once: beyond this a CPU gains no speed, only memory."""
+"""Answers encoded at once: larger batches need more memory and are not faster on a CPU."""
 
 
 @dataclass(frozen=True)
@@ -34,9 +34,9 @@ class RankedAnswer:
     """One answer in a ranking.
 
     Attributes:
-        index: its position among the candidates given.
+        index: its position among the candidates.
         text: the candidate.
-        score: higher is better: the model's score, unless fusion or scaling was asked for.
+        score: the model's score, unless fusion or scaling was requested; higher is better.
     """
 
     index: int
@@ -45,7 +45,7 @@ class RankedAnswer:
 
 
 class Ranker:
-    """A model with its tokenizer, on a device. Any number of threads may use it at once.
+    """A model with its tokenizer, on a device. Several threads may use it at once.
 
     Example:
         >>> ranker = Ranker.from_pretrained("checkpoints/faq")
@@ -53,9 +53,9 @@ class Ranker:
         [RankedAnswer(index=1, text='Open the tracking link.', score=0.71)]
 
     Attributes:
-        config: what the checkpoint says of the model; `None` for a model that is still being trained.
-        cache: states of answers that were ranked before; `None` for none.
-        encodings: states of a corpus, encoded beforehand; `None` for none.
+        config: the checkpoint's configuration; `None` for a model that is still being trained.
+        cache: states of answers that were ranked before; `None` for no cache.
+        encodings: precomputed states of a corpus; `None` for none.
         source: the checkpoint's name, for messages.
     """
 
@@ -79,7 +79,7 @@ class Ranker:
         self.encodings = encodings
         if cache is not None and not model.supports_quantization:
             cache.dtype = StateDtype.float32
-        self._warned_of_cuts = False
+        self._has_warned_of_cuts = False
         self._lock = threading.Lock()
 
     @classmethod
@@ -96,22 +96,23 @@ class Ranker:
 
         Args:
             source: a checkpoint folder, or the name of a hub repository.
-            device: `None` takes the GPU if there is one.
-            token: for private repositories.
+            device: `None` selects the GPU if there is one.
+            token: access token for private repositories.
             cache: keeps the states of answers for the next question; none by default.
             encodings: a folder that `ap-ranker encode` wrote with this checkpoint; none by default.
 
         Raises:
-            InputError: no such checkpoint, a damaged one, encodings of another one, no such device.
+            InputError: the checkpoint does not exist or is damaged, the encodings belong to another checkpoint, or the
+                device does not exist.
         """
-        chosen = resolve_device(device)
+        resolved_device = resolve_device(device)
         folder = find_checkpoint(source, token)
         config, model, tokenizer = load_checkpoint(folder)
-        ranker = cls(model, tokenizer, chosen, config, cache=cache)
+        ranker = cls(model, tokenizer, resolved_device, config, cache=cache)
         ranker.source = str(source)
         try:
-            ranker._try()
-        except Exception as error:  # whatever files lead to that are whole but do not belong together
+            ranker._encode_empty_text()
+        except Exception as error:  # intact files that do not belong together can raise anything
             raise InputError(
                 f"{folder}: expected a checkpoint that can encode a text, found one that cannot "
                 f"({one_line(repr(error))})."
@@ -121,19 +122,19 @@ class Ranker:
         return ranker
 
     @torch.inference_mode()
-    def _try(self) -> States:
-        """The states of a text without words."""
+    def _encode_empty_text(self) -> States:
         return self.encode_answers(self.tokenize([""]))
 
     def open_encodings(self, folder: str | Path, checkpoint_fingerprint: str) -> Encodings:
         """Open what `ap-ranker encode` wrote with this checkpoint.
 
         Raises:
-            InputError: no such folder, a damaged one, or the states of another checkpoint.
+            InputError: the folder does not exist, is damaged, or contains the states of another checkpoint.
         """
-        opened = Encodings.open(folder, checkpoint_fingerprint)
-        opened.check(self.reduced(self._try(), opened.manifest.dtype), len(self.tokenizer.words))
-        return opened
+        encodings = Encodings.open(folder, checkpoint_fingerprint)
+        example = self.quantize(self._encode_empty_text(), encodings.manifest.dtype)
+        encodings.check(example, len(self.tokenizer.words))
+        return encodings
 
     def rank(
         self,
@@ -146,21 +147,21 @@ class Ranker:
         score_threshold: float | None = None,
         scale_score: bool = False,
     ) -> list[RankedAnswer]:
-        """The answers from best to worst, without those that are not good enough; equal scores keep the given order.
+        """The answers from best to worst, without those below a threshold; ties keep the given order.
 
         Args:
-            question: what the user asked.
+            question: the question of the user.
             answers: N candidates; an empty text counts as one unknown word.
-            top_k: how many to return; all by default.
-            bm25_scores: N scores of BM25, added to the model's with the weight that training found best (0 where it
-                does not help); by default nothing is added.
-            precision: the share of first answers that are to be right, such as 0.9: leave out answers that are not good
-                enough for it. The checkpoint must be calibrated for this value.
-            score_threshold: leave out answers with a lower score, after scaling, if any.
+            top_k: maximum number of answers to return; all by default.
+            bm25_scores: N scores of BM25, added to the model's with the weight that training found best (0 if it does
+                not help); by default nothing is added.
+            precision: target share of right first answers, such as 0.9: answers below the calibrated threshold are left
+                out. The checkpoint must be calibrated for this value.
+            score_threshold: minimum score of an answer, after scaling, if any.
             scale_score: return scores from 0 to 1, in the same order: probabilities if the checkpoint is calibrated.
 
         Returns:
-            An empty list where no answer is good enough.
+            The answers; an empty list if all are below the threshold.
 
         Raises:
             ValueError: `top_k` is not positive, `bm25_scores` are not N finite numbers, or both `precision` and
@@ -169,7 +170,7 @@ class Ranker:
         """
         if top_k is not None and top_k <= 0:
             raise ValueError(f"top_k must be > 0, but got {top_k}")
-        given = self.answer_policy().answers(
+        selected = self.answer_policy().answers(
             self.score(question, answers),
             bm25_scores,
             top_k=top_k,
@@ -177,13 +178,13 @@ class Ranker:
             score_threshold=score_threshold,
             precision=precision,
         )
-        return [RankedAnswer(row, answers[row], score) for row, score in given]
+        return [RankedAnswer(row, answers[row], score) for row, score in selected]
 
     def answer_policy(self, *, fuse_scores: bool = True) -> AnswerPolicy:
-        """What the checkpoint says of fusion and calibration; without one, scores are only sorted.
+        """The checkpoint's fusion and calibration; without a checkpoint, scores are only sorted.
 
         Args:
-            fuse_scores: whether BM25's scores are added, where they are known and where training found that it helps.
+            fuse_scores: whether to add BM25's scores, if they are known and training found that it helps.
         """
         weight = self.config.bm25_weight if self.config and fuse_scores else 0.0
         return AnswerPolicy(self.source, weight, self.config.calibration if self.config else {}, self.model.scale)
@@ -206,24 +207,24 @@ class Ranker:
         if not finite.all():
             raise InputError(
                 f"{self._name}: expected finite scores, found {int((~finite).sum())} of {len(answers)} that are not: "
-                "its weights or its encodings hold numbers too large to count with. Train it or encode again."
+                "its weights or its encodings contain too large numbers. Train it or encode again."
             )
         return scores
 
     def explain(self, question: str, answer: str) -> Explanation:
-        """The answer's score, and how much each word of the question and of the answer counted for it.
+        """The answer's score, and the attention weight of each word of the question and of the answer.
 
         Raises:
-            InputError: the model weighs no words.
+            InputError: the model has no attention weights.
         """
         return Explanation(self.score(question, [answer]).item(), *self.attention_weights(question, answer))
 
     @torch.inference_mode()
     def attention_weights(self, question: str, answer: str) -> tuple[list[Token], list[Token]]:
-        """The tokens of both texts, as `explain` has them, without the score.
+        """The tokens of both texts with their weights, as in `explain`, without the score.
 
         Raises:
-            InputError: the model weighs no words.
+            InputError: the model has no attention weights.
         """
         self._stop_training()
         batches = [TokenBatch.from_lists(self.tokenize([text]), self.device) for text in (question, answer)]
@@ -238,8 +239,8 @@ class Ranker:
     def answer_states(self, answers: Sequence[str], batch_size: int = BATCH_SIZE) -> Iterator[tuple[list[int], States]]:
         """The states of N answers in batches, each with the positions of its answers.
 
-        Answers of similar length share a batch, so little time goes into padding. States are taken from the cache and
-        the encodings, where there are any, and made otherwise; with a cache, each text by one thread only.
+        Answers of similar length share a batch, which keeps padding short. States come from the cache or the encodings
+        if possible and are computed otherwise; with a cache, only one thread computes those of a text.
 
         Raises:
             InputError: `batch_size` is not positive.
@@ -249,55 +250,54 @@ class Ranker:
         return self._answer_states(answers, batch_size)
 
     def _answer_states(self, answers: Sequence[str], batch_size: int) -> Iterator[tuple[list[int], States]]:
-        left = list(range(len(answers)))
+        remaining = list(range(len(answers)))
         for source in (self.cache, self.encodings):
-            if source is None or not left:
+            if source is None or not remaining:
                 continue
-            lengths = dict(zip(left, source.lengths([answers[row] for row in left]), strict=True))
-            left = [row for row, length in lengths.items() if not length]
+            lengths = dict(zip(remaining, source.lengths([answers[row] for row in remaining]), strict=True))
+            remaining = [row for row, length in lengths.items() if not length]
             for rows in _by_length({row: length for row, length in lengths.items() if length}, batch_size):
                 texts = [answers[row] for row in rows]
                 states = source.states(texts)
-                if states is None:  # another thread's texts have taken the place of one of them
-                    left += rows
+                if states is None:  # another thread has evicted one of them meanwhile
+                    remaining += rows
                     continue
                 if source is self.encodings and self.cache is not None:
                     states = states.converted(self.cache.dtype, self.device)
                     self.cache.put(texts, states)
                 yield rows, states.dequantize(self.device)
         rows_of: dict[str, list[int]] = {}
-        for row in left:
+        for row in remaining:
             rows_of.setdefault(answers[row], []).append(row)
-        tokens = self.tokenize(list(rows_of)) if left else []
-        same_text = list(rows_of.items())
-        for places in _by_length(dict(enumerate(map(len, tokens))), batch_size):
-            texts = [same_text[place][0] for place in places]
-            for chosen, made in self._encoded(texts, [tokens[place] for place in places]):
-                rows_of_each = [rows_of[texts[number]] for number in chosen]
-                numbers = [number for number, rows in enumerate(rows_of_each) for _ in rows]
-                rows = [row for rows in rows_of_each for row in rows]
-                yield rows, made if len(numbers) == len(chosen) else made[numbers]
+        texts = list(rows_of)
+        tokens = self.tokenize(texts) if texts else []
+        for batch in _by_length(dict(enumerate(map(len, tokens))), batch_size):
+            for indices, encoded in self._encode_batch([texts[i] for i in batch], [tokens[i] for i in batch]):
+                row_lists = [rows_of[texts[batch[index]]] for index in indices]
+                rows = [row for equal_texts in row_lists for row in equal_texts]
+                repeated = [i for i, equal_texts in enumerate(row_lists) for _ in equal_texts]
+                yield rows, encoded if len(rows) == len(indices) else encoded[repeated]
 
-    def _encoded(self, texts: Sequence[str], tokens: Sequence[list[int]]) -> Iterator[tuple[list[int], States]]:
-        """The states of tokenised texts, in parts with the places of their texts, and into the cache if there is one.
+    def _encode_batch(self, texts: Sequence[str], tokens: Sequence[list[int]]) -> Iterator[tuple[list[int], States]]:
+        """The states of tokenized texts, in parts with the indices of their texts; they are also cached.
 
-        They are the same now as when they come from the cache.
+        With a cache they are quantized, so that they are the same as when they come from the cache.
         """
         if self.cache is None:
             yield list(range(len(texts))), self.encode_answers(tokens)
             return
-        made = self.cache.encoded_once(texts, lambda places: self.encode_answers([tokens[place] for place in places]))
-        for places, states in made:
-            yield places, states.dequantize(self.device)
+        parts = self.cache.encoded_once(texts, lambda indices: self.encode_answers([tokens[i] for i in indices]))
+        for indices, states in parts:
+            yield indices, states.dequantize(self.device)
 
-    def reduced(self, states: States, dtype: StateDtype) -> QuantizedStates:
-        """The states in this dtype; in float32 whatever is asked if the model needs it."""
+    def quantize(self, states: States, dtype: StateDtype) -> QuantizedStates:
+        """The states in this dtype, or in float32 if the model supports no other."""
         return QuantizedStates.quantize(states, dtype if self.model.supports_quantization else StateDtype.float32)
 
     def tokenize(self, texts: Sequence[str]) -> list[list[int]]:
-        """Token ids; the first time a text is too long for the model, a warning says so."""
+        """Token ids of texts. The first time that a text is too long for the model, a warning is logged."""
         ids, cut = self.tokenizer.encode(texts)
-        if cut and self._first_cut():
+        if cut and self._is_first_cut():
             logger.warning(
                 "%d of %d texts are longer than %d tokens and were cut there. Later cuts are not reported.",
                 cut,
@@ -312,7 +312,7 @@ class Ranker:
         return self.model.encode_questions(TokenBatch.from_lists(self.tokenize(texts), self.device))
 
     def encode_answers(self, tokens: Sequence[Sequence[int]]) -> States:
-        """States of N tokenised answers."""
+        """States of N tokenized answers."""
         self._stop_training()
         return self.model.encode_answers(TokenBatch.from_lists(tokens, self.device))
 
@@ -320,14 +320,14 @@ class Ranker:
     def _name(self) -> str:
         return self.config.model if self.config else type(self.model).__name__
 
-    def _first_cut(self) -> bool:
+    def _is_first_cut(self) -> bool:
         with self._lock:
-            first, self._warned_of_cuts = not self._warned_of_cuts, True
-        return first
+            is_first, self._has_warned_of_cuts = not self._has_warned_of_cuts, True
+        return is_first
 
     def _stop_training(self) -> None:
-        with self._lock:  # while one thread tells its modules, the model itself says already that it does not train
-            if self.model.training:  # else for nothing: half a millisecond for the modules of a transformer
+        with self._lock:  # `eval` sets the model's own flag before those of its modules
+            if self.model.training:  # `eval` takes half a millisecond for the modules of a transformer
                 self.model.eval()
 
 
@@ -339,17 +339,17 @@ def _by_length(lengths: Mapping[int, int], batch_size: int) -> Iterator[list[int
 
 
 def resolve_device(device: torch.device | str | None) -> torch.device:
-    """A usable device: the given one, or, for `None` and `auto`, the GPU if there is one.
+    """The given device; for `None` and `auto` the GPU if there is one, else the CPU.
 
     Raises:
-        InputError: it does not exist here.
+        InputError: the device does not exist.
     """
     if device is None or str(device) == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
-        chosen = torch.device(device)
-        torch.empty(0, device=chosen)
+        resolved = torch.device(device)
+        torch.empty(0, device=resolved)
     except (RuntimeError, AssertionError) as error:
         reason = str(error).split("\n")[0]
         raise InputError(f"Expected a device such as auto, cpu or cuda:0, found {str(device)!r} ({reason}).") from error
-    return chosen
+    return resolved

@@ -12,10 +12,10 @@ PAD = 0
 """The id of the padding token in every vocabulary; its vector is zero."""
 
 UNKNOWN = 1
-"""The id of `[UNK]` in every vocabulary: a word that was not known when it was built."""
+"""The id of `[UNK]` in every vocabulary: a word that is not in it."""
 
 Span = tuple[int, int]
-"""Where a token stands in a text: its first character, and the one after its last."""
+"""The character offsets of a token in a text: its start and its end (exclusive)."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class TokenBatch:
 
     Attributes:
         ids: (N, T) int64; `PAD` after the end of a text.
-        mask: (N, T) bool; True on real tokens. Every text has at least one.
+        mask: (N, T) bool; True on real tokens. Every text has at least one token.
     """
 
     ids: Tensor
@@ -32,7 +32,7 @@ class TokenBatch:
 
     @classmethod
     def from_lists(cls, texts: Sequence[Sequence[int]], device: torch.device | str | None = None) -> TokenBatch:
-        """Pad lists of token ids; none of them may be empty."""
+        """Pad lists of token ids, none of which may be empty."""
         width = max(map(len, texts))
         ids = torch.full((len(texts), width), PAD)
         mask = torch.zeros(len(texts), width, dtype=torch.bool)

@@ -1,11 +1,11 @@
-"""Frequent bigrams and trigrams become one token, as word2phrase does (Mikolov et al. 2013, section 4).
+"""Joins frequent bigrams and trigrams into one token, as word2phrase does (Mikolov et al. 2013, section 4).
 
-Neighbours x y are joined to x_y if (count(xy) - δ) · V / (count(x) · count(y)) is above a threshold (eq. 6; V tokens
-are known). A second pass over the joined texts finds phrases of three and four words.
+Neighbours x y are joined to x_y if (count(xy) - δ) · V / (count(x) · count(y)) is above a threshold (eq. 6; V is the
+size of the vocabulary). A second pass over the joined texts finds phrases of three and four words.
 
-gensim learns the phrases; after that they live in the vocabulary alone. There "_" can only join a phrase, since in a
-text it is a punctuation mark, a token of its own. The phrases of the first pass stand before all words, those of the
-second behind them, so that any text can be joined in the same two passes.
+gensim learns the phrases; the vocabulary stores them. In it, "_" can only mark a phrase, because in texts it is a
+punctuation mark, a token of its own. The phrases of the first pass precede all words, those of the second follow them,
+so that any text can be joined in the same two passes.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from ap_ranker.errors import InputError
 from ap_ranker.text.batch import PAD
 
 MIN_COUNT, THRESHOLD = 5, 10.0
-"""δ and the threshold: gensim's defaults; the original tool's threshold, 100, is meant for billions of words."""
+"""δ and the threshold: gensim's defaults; the threshold of word2phrase, 100, is meant for billions of words."""
 
 Pairs = dict[tuple[int, int], int]
-"""Two neighbouring token ids -> the id of the phrase that they make."""
+"""Two neighbouring token ids -> the id of their phrase."""
 
 
 def phrase_words(token: str) -> list[str]:
-    """The words that a phrase joins; none for any other token."""
+    """The words of a phrase; an empty list for other tokens."""
     words = token.split("_")
     return words if len(words) > 1 and all(words) else []
 
 
 def learn_phrases(texts: Iterable[Sequence[str]]) -> tuple[list[str], list[str]]:
-    """The phrases of the first pass and of the second over texts that are split into words.
+    """Learn the phrases of the first and of the second pass from texts that are split into words.
 
     Raises:
         InputError: gensim is not installed.
@@ -39,20 +39,20 @@ def learn_phrases(texts: Iterable[Sequence[str]]) -> tuple[list[str], list[str]]
         from gensim.models.phrases import Phrases as Pass
     except ImportError as error:
         raise InputError('Phrases need an extra: pip install "ap-ranker[phrases]"') from error
-    # A phrase never reaches over a punctuation mark.
+    # A phrase never contains a punctuation mark.
     runs = [list(run) for words in texts for is_word, run in groupby(words, _is_word) if is_word]
-    found: list[list[str]] = []
+    phrases: list[list[str]] = []
     for _ in range(2):
         model = Pass(runs, min_count=MIN_COUNT, threshold=THRESHOLD, delimiter="_")
-        # All neighbours are asked, not only those joined: in these texts x_y may always be part of a longer phrase.
+        # All neighbours, not only those joined: in these texts x_y may always be part of a longer phrase.
         neighbours = dict.fromkeys(pair for run in runs for pair in pairwise(run))
-        found.append([p for x, y in neighbours if (p := model.score_candidate(x, y, [])[0]) is not None])
+        phrases.append([p for x, y in neighbours if (p := model.score_candidate(x, y, [])[0]) is not None])
         runs = [model[run] for run in runs]
-    return found[0], found[1]
+    return phrases[0], phrases[1]
 
 
 class Phrases:
-    """The phrases of a vocabulary, to be joined in texts of token ids."""
+    """Joins the phrases of a vocabulary in texts of token ids."""
 
     def __init__(self, vocabulary: Sequence[str]) -> None:
         row_of = {word: row for row, word in enumerate(vocabulary)}
@@ -67,7 +67,7 @@ class Phrases:
             if row < min(ids):
                 self._first[ids[0], ids[1]] = row
         for row, ids in phrases:
-            # What the first pass makes of the phrase's words is what the second pass finds.
+            # The second pass sees the phrase's words as the first pass has joined them.
             if row > min(ids) and len(parts := _joined(ids, self._first)) == 2:
                 self._second[parts[0], parts[1]] = row
 
@@ -80,7 +80,7 @@ def _joined(ids: Sequence[int], pairs: Pairs) -> list[int]:
     if not pairs:
         return list(ids)
     result: list[int] = []
-    previous = PAD  # what the next token may be joined to; a phrase grows no further in the same pass
+    previous = PAD  # the token that the next one may be joined to; PAD after a phrase, which is final in this pass
     for token in ids:
         phrase = pairs.get((previous, token))
         if phrase is None:

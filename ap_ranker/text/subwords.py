@@ -1,4 +1,4 @@
-"""Subword tokenisation, as a pretrained encoder learnt it."""
+"""Subword tokenization of a pretrained encoder."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from ap_ranker.text.batch import UNKNOWN, Span
 from ap_ranker.text.tokenizer import Vocabulary, WordTokenizer, read_tokenizer, well_formed
 
 TRIAL = ["", "qzx 9 ŵ 龘 \U0001fabf"]
-"""Texts that no tokenizer knows: a damaged one has nothing to put in their place."""
+"""Texts of unknown characters, for which a damaged tokenizer may have no `[UNK]`."""
 
 
 class SubwordTokenizer(Vocabulary):
-    """Turns texts into lists of token ids, with the vocabulary and the special tokens of a pretrained encoder."""
+    """Converts texts to token ids, with the vocabulary and the special tokens of a pretrained encoder."""
 
     segmenter: str | None = None
 
     def __init__(self, tokenizer: Tokenizer, max_tokens: int) -> None:
-        """Take over a tokenizer; texts are cut after `max_tokens` tokens, special ones included.
+        """Wrap a tokenizer; texts are cut after `max_tokens` tokens, including special ones.
 
         Raises:
-            InputError: the special ones alone are as many.
+            InputError: `max_tokens` leaves no room beside the special tokens.
         """
         special = tokenizer.num_special_tokens_to_add(False)
         if max_tokens <= special:
@@ -37,16 +37,16 @@ class SubwordTokenizer(Vocabulary):
         self.max_tokens = max_tokens
 
     def encode(self, texts: Sequence[str]) -> tuple[list[list[int]], int]:
-        """Token ids of each text, and how many texts were longer than `max_tokens` and have been cut."""
+        """Token ids of each text, and the number of texts that were cut after `max_tokens` tokens."""
         encoded = self._tokenizer.encode_batch_fast([well_formed(text) for text in texts])
         cut = sum(bool(encoding.overflowing) for encoding in encoded)
         return [encoding.ids or [UNKNOWN] for encoding in encoded], cut
 
     def spans(self, text: str) -> list[Span]:
-        """Where in the text, as it was given, each of the tokens stands that `encode` makes of it.
+        """The spans, in the original text, of the tokens that `encode` returns.
 
-        The encoder's special tokens stand for no character: their spans are empty. Subwords of one character, such as
-        the bytes of an emoji, share its span.
+        The spans of the encoder's special tokens are empty. Subwords of one character, such as the bytes of an emoji,
+        share its span.
         """
         encoding = self._tokenizer.encode(well_formed(text))
         spans, last = [], 0
@@ -57,10 +57,10 @@ class SubwordTokenizer(Vocabulary):
 
     @classmethod
     def load(cls, path: Path, max_tokens: int) -> SubwordTokenizer:
-        """Read a `tokenizer.json`, be it ours or the pretrained encoder's.
+        """Read a `tokenizer.json`, either ours or the pretrained encoder's.
 
         Raises:
-            InputError: it is not there, or damaged; or see above.
+            InputError: the file does not exist or is damaged, or `max_tokens` is too small.
         """
         if not path.is_file():
             raise InputError(f"{path}: expected the encoder's tokenizer; encoders without this file are not supported.")
@@ -68,7 +68,7 @@ class SubwordTokenizer(Vocabulary):
         try:
             tokenizer.encode(TRIAL)
         except Exception as error:  # the tokenizers library raises bare Exception
-            raise InputError(f"{path}: expected a tokenizer of any text, found {one_line(error)}.") from error
+            raise InputError(f"{path}: expected a tokenizer for any text, found {one_line(error)}.") from error
         return tokenizer
 
 

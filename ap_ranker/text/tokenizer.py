@@ -1,4 +1,4 @@
-"""Word-level tokenisation through the `tokenizers` library."""
+"""Word-level tokenization with the `tokenizers` library."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ UNKNOWN_TOKEN = "[UNK]"
 
 @cache
 def _normalizer(characters: bool) -> normalizers.Normalizer:
-    """Lower case, because the vectors and the papers are; accents stay: they tell words apart in most languages.
+    """Lower-cases, as the word vectors and the papers do; keeps accents, which distinguish words in most languages.
 
-    With `characters`, every CJK character becomes a token, because no space separates their words.
+    With `characters`, every CJK character becomes a token, because there are no spaces between CJK words.
     """
     return normalizers.BertNormalizer(
         clean_text=True, handle_chinese_chars=characters, strip_accents=False, lowercase=True
@@ -33,14 +33,14 @@ _pre_tokenizer = pre_tokenizers.BertPreTokenizer()
 
 
 def well_formed(text: str) -> str:
-    """The text with "?" for each lone half of a surrogate pair, which JSON can hold and no tokenizer."""
+    """Replace lone surrogates, which JSON may contain and tokenizers reject, by "?"."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
 def split_words(text: str, *, characters: bool = True) -> list[str]:
-    """Lower-cased words, punctuation marks and single CJK characters of a text, in order.
+    """Split a text into lower-cased words, punctuation marks and single CJK characters.
 
-    Without `characters`, CJK characters stay together up to the next space, for texts that a segmenter has split.
+    Without `characters`, CJK characters are split only at spaces, for texts that a segmenter has split.
     """
     return [
         word for word, _ in _pre_tokenizer.pre_tokenize_str(_normalizer(characters).normalize_str(well_formed(text)))
@@ -48,13 +48,13 @@ def split_words(text: str, *, characters: bool = True) -> list[str]:
 
 
 class Vocabulary:
-    """What a tokenizer of words and one of subwords have in common."""
+    """The common base of the tokenizers of words and of subwords."""
 
     _tokenizer: Tokenizer
 
     @property
     def words(self) -> list[str]:
-        """The vocabulary; a word's (or subword's) position is its token id."""
+        """The vocabulary; the position of a word or subword is its token id."""
         vocabulary = self._tokenizer.get_vocab()
         return sorted(vocabulary, key=vocabulary.__getitem__)
 
@@ -72,10 +72,10 @@ class Vocabulary:
 
 
 class WordTokenizer(Vocabulary):
-    """Turns texts into lists of token ids, with a vocabulary that is fixed when it is built.
+    """Converts texts to token ids with a fixed vocabulary.
 
-    It is saved as `tokenizer.json` beside the weights and never rebuilt: a vocabulary that changes between training and
-    use silently ruins a model.
+    The vocabulary is saved as `tokenizer.json` with the weights and never rebuilt: a change between training and use
+    would silently ruin a model.
     """
 
     def __init__(self, tokenizer: Tokenizer, max_tokens: int, segmenter: str | None = None) -> None:
@@ -100,15 +100,15 @@ class WordTokenizer(Vocabulary):
 
         Args:
             texts: the training data's questions and answers.
-            max_tokens: longer texts are cut after this many tokens; `encode` says how many were.
-            min_count: words rarer than this become `[UNK]`, unless they are in `extra_words`.
-            extra_words: words to know although the training data may not hold them (they have pre-trained vectors);
-                phrases among them are left out, since phrases are learnt from the training texts or not at all.
+            max_tokens: maximum number of tokens per text; longer texts are cut.
+            min_count: rarer words become `[UNK]`, unless they are in `extra_words`.
+            extra_words: words to include even if the training data lacks them (they have pre-trained vectors). Phrases
+                among them are left out, because phrases are learnt only from the training texts.
             phrases: join frequent bigrams and trigrams into one token, "new_york"; needs the extra `phrases`.
             segmenter: splits Chinese into words, `jieba` (needs the extra `chinese`); `None`: into characters.
 
         Raises:
-            InputError: no such segmenter, or an extra is missing.
+            InputError: the segmenter does not exist, or an extra is missing.
         """
         segment = find_segmenter(segmenter)
         characters = segment is None
@@ -118,17 +118,17 @@ class WordTokenizer(Vocabulary):
         counter.train_from_iterator(
             texts, trainers.WordLevelTrainer(vocab_size=2**31, min_frequency=min_count, special_tokens=special)
         )
-        found = counter.get_vocab()
-        words = [*sorted(found, key=found.__getitem__), *(word for word in extra_words if not phrase_words(word))]
+        counted = counter.get_vocab()
+        words = [*sorted(counted, key=counted.__getitem__), *(word for word in extra_words if not phrase_words(word))]
         split = (split_words(text, characters=characters) for text in texts)
         first, second = learn_phrases(split) if phrases else ([], [])
         parts = [word for phrase in (*first, *second) for word in phrase_words(phrase)]
         vocabulary = dict.fromkeys([*special, *first, *words, *parts, *second])
-        ready = _word_level({word: row for row, word in enumerate(vocabulary)}, characters)
-        return cls(ready, max_tokens, segmenter)
+        tokenizer = _word_level({word: row for row, word in enumerate(vocabulary)}, characters)
+        return cls(tokenizer, max_tokens, segmenter)
 
     def encode(self, texts: Sequence[str]) -> tuple[list[list[int]], int]:
-        """Token ids of each text, and how many texts were longer than `max_tokens` and have been cut.
+        """Token ids of each text, and the number of texts that were cut after `max_tokens` tokens.
 
         A text without any token (empty, or only white space) becomes one `[UNK]`, so that every text has a state.
         """
@@ -138,10 +138,10 @@ class WordTokenizer(Vocabulary):
         return [ids[: self.max_tokens] or [UNKNOWN] for ids in encoded], cut
 
     def spans(self, text: str) -> list[Span]:
-        """Where in the text, as it was given, each of the tokens stands that `encode` makes of it.
+        """The spans, in the original text, of the tokens that `encode` returns.
 
         Spans do not overlap. A phrase's span reaches from its first word to its last. A text without any token has the
-        span (0, 0), of no character.
+        empty span (0, 0).
         """
         text = well_formed(text)
         segmented = self._segment(text) if self._segment else text
@@ -156,10 +156,10 @@ class WordTokenizer(Vocabulary):
 
     @classmethod
     def load(cls, path: Path, max_tokens: int, segmenter: str | None = None) -> WordTokenizer:
-        """Read `tokenizer.json` as `save` wrote it; `segmenter` is not in it and must be the one it was built with.
+        """Read a `tokenizer.json` that `save` wrote; it lacks the segmenter, which must be that of `build`.
 
         Raises:
-            InputError: it is damaged, or not one of words.
+            InputError: the file is damaged, or is another kind of tokenizer.
         """
         tokenizer = read_tokenizer(path)
         vocabulary = tokenizer.get_vocab()
@@ -180,7 +180,7 @@ def read_tokenizer(path: Path) -> Tokenizer:
     """Read any `tokenizer.json`.
 
     Raises:
-        InputError: it is damaged.
+        InputError: the file is damaged.
     """
     try:
         return Tokenizer.from_file(str(path))

@@ -1,4 +1,4 @@
-"""Pre-trained word vectors: GloVe, word2vec and fastText files, or a package that brings them."""
+"""Pre-trained word vectors: GloVe, word2vec and fastText files, or a package that contains them."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from ap_ranker.reading import check_whole, open_file, what_is_at
 from ap_ranker.text.phrases import phrase_words
 
 MAX_DIMENSIONS = 10_000
-"""No published word vectors have as many; a damaged header may claim any number."""
+"""More than any published word vectors have; a damaged header may contain any number."""
 
 MAX_NUMBER = 1e6
-"""Those of word vectors are about 1: from larger ones, training would compute infinities."""
+"""The numbers of word vectors are about 1; much larger ones would become infinite in training."""
 
 MAX_WORD = 1_000
-"""Bytes of a word in a binary file, which has no lines that end."""
+"""Maximum number of bytes of a word in a binary file, which has no line ends."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class WordVectors:
         matrix: (V, D) float32.
 
     Raises:
-        InputError: another number of words than of vectors, or a vector with NaN, an infinity or a huge number.
+        InputError: the numbers of words and of vectors differ, or a vector has a NaN, an infinity or a huge number.
     """
 
     words: Sequence[str]
@@ -44,13 +44,12 @@ class WordVectors:
             raise InputError(
                 f"expected a vector for each of {len(self.words):,} words, found numbers of shape {self.matrix.shape}."
             )
-        bad = np.flatnonzero(~(np.abs(self.matrix) <= MAX_NUMBER).all(axis=1))  # NaN is not smaller than anything
+        bad = np.argwhere(~(np.abs(self.matrix) <= MAX_NUMBER))  # NaN fails every comparison
         if len(bad):
-            vector = self.matrix[bad[0]]
-            found = vector[~(np.abs(vector) <= MAX_NUMBER)][0]
+            row, column = bad[0]
             raise InputError(
-                f"word {bad[0] + 1:,} ({self.words[bad[0]]!r}): expected numbers from {-MAX_NUMBER:,.0f} to "
-                f"{MAX_NUMBER:,.0f}, found {found:g}."
+                f"word {row + 1:,} ({self.words[row]!r}): expected numbers from {-MAX_NUMBER:,.0f} to "
+                f"{MAX_NUMBER:,.0f}, found {self.matrix[row, column]:g}."
             )
 
     @property
@@ -59,9 +58,9 @@ class WordVectors:
         return int(self.matrix.shape[1])
 
     def table(self, vocabulary: Sequence[str], rng: np.random.Generator) -> np.ndarray:
-        """(len(vocabulary), D) float32: each word's own vector; for the others, normal noise of the same spread.
+        """(len(vocabulary), D) float32: the vector of each known word; normal noise of the same spread for others.
 
-        A phrase without a vector of its own gets the mean of its words'. The first row, padding, stays zero.
+        A phrase without its own vector gets the mean of its words' vectors. The first row, padding, is zero.
         """
         row_of: dict[str, int] = {}
         for row, word in enumerate(self.words):
@@ -86,7 +85,7 @@ def read_vectors(source: str | Path) -> WordVectors:
             optionally gzipped (`.gz`); or `glove-50d`, which comes with the extra `glove`.
 
     Raises:
-        InputError: the file is missing or is not of these formats; names the line.
+        InputError: the file is missing or has another format; the message names the line.
     """
     if str(source) in PACKAGED:
         return PACKAGED[str(source)]()
@@ -117,22 +116,24 @@ def _checked(words: Sequence[str], matrix: np.ndarray, where: object) -> WordVec
 
 def _read_text(file: BinaryIO, path: Path) -> Iterator[tuple[str, np.ndarray]]:
     dimensions = 0
-    for number, line in enumerate(file, start=1):
+    for line_number, line in enumerate(file, start=1):
         word, *values = line.rstrip().split(b" ")
-        if number == 1 and len(values) == 1 and word.isdigit() and values[0].isdigit():
+        if line_number == 1 and len(values) == 1 and word.isdigit() and values[0].isdigit():
             dimensions = _dimensions(values[0], path)  # word2vec and fastText begin with "<words> <dimensions>"
             continue
         dimensions = dimensions or len(values)
         try:
             # Some GloVe words contain spaces ("at name@domain.com"): the numbers are the last fields.
-            with np.errstate(over="ignore"):  # a huge number becomes infinite, and is refused
+            with np.errstate(over="ignore"):  # a huge number becomes infinite and is rejected later
                 vector = np.array(values[-dimensions:], dtype=np.float32)
             name = b" ".join([word, *values[:-dimensions]]).decode("utf-8")
         except ValueError as error:
-            raise InputError(f"{path}, line {number}: expected a word and {dimensions} numbers ({error}).") from error
+            raise InputError(
+                f"{path}, line {line_number}: expected a word and {dimensions} numbers ({error})."
+            ) from error
         if len(vector) != dimensions or not dimensions:
             raise InputError(
-                f"{path}, line {number}: expected a word and {dimensions} numbers, found {len(values)} numbers."
+                f"{path}, line {line_number}: expected a word and {dimensions} numbers, found {len(values)} numbers."
             )
         yield name, vector
 
@@ -149,16 +150,18 @@ def _read_binary(file: BinaryIO, path: Path) -> Iterator[tuple[str, np.ndarray]]
     if len(header) != 2 or not all(field.isdigit() for field in header):
         raise InputError(f"{path}: expected binary word2vec, whose first line is '<words> <dimensions>'.")
     count, dimensions = int(header[0]), _dimensions(header[1], path)
-    for number in range(1, count + 1):
+    for word_number in range(1, count + 1):
         word = bytearray()
         while (byte := file.read(1)) not in (b" ", b""):
             if byte != b"\n":  # the original tool ends each vector with a line feed, others do not
                 word += byte
             if len(word) > MAX_WORD:
-                raise InputError(f"{path}: expected a word of at most {MAX_WORD:,} bytes, found word {number} longer.")
+                raise InputError(
+                    f"{path}: expected a word of at most {MAX_WORD:,} bytes, found word {word_number} longer."
+                )
         values = file.read(4 * dimensions)
         if len(values) < 4 * dimensions:
-            raise InputError(f"{path}: expected {count} words, the file ends within word {number}.")
+            raise InputError(f"{path}: expected {count} words, but the file ends within word {word_number}.")
         yield word.decode("utf-8", errors="replace"), np.frombuffer(values, dtype="<f4").astype(np.float32)
 
 
@@ -180,4 +183,4 @@ def _glove_50d() -> WordVectors:
 
 
 PACKAGED: dict[str, Callable[[], WordVectors]] = {"glove-50d": _glove_50d}
-"""Vectors that a package brings, by the name a user types."""
+"""Vectors from packages, by name."""

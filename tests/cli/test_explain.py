@@ -112,7 +112,7 @@ def test_a_side_without_weights_says_so(tmp_path: Path) -> None:
     folder = write_checkpoint("global-local", tmp_path / "ranker")
     run(folder, tmp_path / "page.html")
     found = Page((tmp_path / "page.html").read_text(encoding="utf-8"))
-    note = "The model does not weigh these words."
+    note = "The model has no attention weights for these words."
     assert found.paragraphs[1:] == [QUESTION, note, ANSWER]
     assert {heat for _, heat in found.marks} > {0.0, 1.0}
 

@@ -545,7 +545,7 @@ def test_fusion_needs_bm25s_score_of_every_document(weighted: Path, caplog: pyte
     for _ in range(2):
         assert ranker.run(query=QUERY, documents=documents) == alone.run(query=QUERY, documents=documents)
     assert [record.getMessage().split(":")[0] for record in caplog.records] == [
-        "fuse_scores is on, but 2 of 3 documents came without meta['bm25_score']"
+        "fuse_scores is on, but 2 of 3 documents have no meta['bm25_score']"
     ]
 
 

@@ -96,7 +96,9 @@ def test_a_read_only_disk(disk: Path) -> None:
     (disk / "file").write_text("old")
     with read_only(disk):
         for name in ("file", "new", "folder/new"):
-            with pytest.raises(InputError, match=r"cannot be written \(Read-only file system\). Name a place that you"):
+            with pytest.raises(
+                InputError, match=r"cannot be written \(Read-only file system\). Choose a path that you"
+            ):
                 write_text_atomically(disk / name, "new")
             with pytest.raises(InputError, match="cannot be written"), atomic_directory(disk / name):
                 raise AssertionError
@@ -118,7 +120,7 @@ def test_a_folder_of_somebody_else(tmp_path: Path) -> None:
     with tempfile.TemporaryDirectory() as name:  # pytest's own folders are closed to others
         Path(name).chmod(0o755)
         done = child(code, Path(name) / "file")
-        assert "cannot be written (Permission denied). Name a place that you may write to" in done.stdout, done.stderr
+        assert "cannot be written (Permission denied). Choose a path that you may write to" in done.stdout, done.stderr
         assert list(Path(name).iterdir()) == []
 
 

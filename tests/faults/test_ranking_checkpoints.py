@@ -198,7 +198,7 @@ def test_limits_name_themselves(folder: Path, reading: Path) -> None:
     change(folder, "embedding_size", 10**12)
     assert "expected embedding_size as a whole number from 0 to 1,000,000, found 1000000000000" in refusal(folder)
     change(folder, "embedding_size", 700_000)
-    assert "its weights do not fit ap-cnn as config.json has it" in refusal(folder)
+    assert "its weights do not fit ap-cnn as config.json describes it" in refusal(folder)
     change(reading, "encoder.num_hidden_layers", 10**9)
     assert "expected encoder.num_hidden_layers up to 1,000,000" in refusal(reading)
     change(reading, "encoder.num_hidden_layers", 10**6)
@@ -258,7 +258,7 @@ def loads(folder: Path) -> bool:
         ("bm25_weight", float("nan"), "expected bm25_weight as a finite number from 0 on, found nan"),
         ("bm25_weight", -1, "expected bm25_weight as a finite number from 0 on, found -1"),
         ("encoder", "bert", "expected encoder as an object or null, found 'bert'"),
-        ("encoder", TINY, "expected an encoder for the models that read with one alone"),
+        ("encoder", TINY, "expected no encoder for the model ap-cnn, found one"),
         ("calibration", {"bogus": {}}, "expected calibration as fits of model and fused"),
         (
             "calibration",

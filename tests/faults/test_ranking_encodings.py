@@ -148,7 +148,7 @@ def test_states_that_a_dtype_cannot_hold_are_not_written(tmp_path: Path, monkeyp
         return States(states.mask, per_text={"vector": states.per_text["vector"] + 1e6})
 
     monkeypatch.setattr(Ranker, "encode_answers", large)
-    with pytest.raises(InputError, match=r"expected states that float16 can hold.*--dtype float32"):
+    with pytest.raises(InputError, match=r"expected states that float16 can represent.*--dtype float32"):
         encode_corpus(folder, TEXTS, tmp_path / "e", device="cpu")
     assert encode_corpus(folder, TEXTS, tmp_path / "f", dtype=StateDtype.float32, device="cpu") == len(TEXTS)
 

@@ -89,7 +89,7 @@ def test_a_model_without_attention_says_so(tmp_path: Path) -> None:
     with pytest.raises(InputError) as error:
         ranker.explain(QUESTION, ANSWER)
     message = str(error.value)
-    assert "found qa-cnn, which has no such weights" in message
+    assert "found qa-cnn, which has none" in message
     assert all(f"{name}," in message or f"{name})" in message for name in WEIGHING)
     unnamed = Ranker(ranker.model, ranker.tokenizer)
     with pytest.raises(InputError, match="found MaxPooled, which"):

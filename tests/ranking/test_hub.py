@@ -131,14 +131,14 @@ def test_the_four_files_and_nothing_else(hub: Hub, folder: Path, tmp_path: Path,
 @pytest.mark.parametrize(
     ("at", "status", "message"),
     [
-        ("/repos/create", 401, "set HF_TOKEN to a token that may write, or: hf auth login"),
-        ("/commit/", 403, "The token has no right to write 'acme/faq'"),
+        ("/repos/create", 401, "set HF_TOKEN to a write token, or: hf auth login"),
+        ("/commit/", 403, "The token has no permission to write 'acme/faq'"),
         ("/commit/", 404, "The hub has no 'acme/faq' that this token may write"),
-        ("/preupload/", 413, "refused 'acme/faq' with status 413: too bad"),
+        ("/preupload/", 413, "rejected 'acme/faq' with status 413: too bad"),
         (
             "/validate-yaml",
             400,
-            "README.md: expected metadata that the hub takes, found Invalid metadata in README.md. - too bad",
+            "README.md: expected metadata that the hub accepts, found Invalid metadata in README.md. - too bad",
         ),
     ],
 )

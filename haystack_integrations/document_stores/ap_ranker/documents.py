@@ -1,8 +1,8 @@
-"""Where a store's documents are: in memory, or in a folder that holds them and their index between runs.
+"""Storage of a store's documents: in memory, or in a folder that keeps them and their index between runs.
 
-A folder has one SQLite database, `documents.sqlite`, whose transactions make a write whole or leave no trace of it, and
-at most one index for each setting of BM25 that is in use, `index-REVISION-K1-B`. An index is made from the documents,
-so it may be deleted at any time; its name says which state of the documents it belongs to.
+A folder contains one SQLite database, `documents.sqlite`, whose transactions make writes atomic, and at most one index,
+`index-REVISION-K1-B`, for each BM25 setting in use. An index is built from the documents, so it may be deleted at any
+time; its name contains the revision of the documents that it belongs to.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from haystack import Document
@@ -31,10 +31,10 @@ logger = logging.getLogger(__name__)
 
 DATABASE, ROWS = "documents.sqlite", "rows.npy"
 FORMAT_VERSION = 1
-"""Of the database, and of how texts are split into words: a saved index must not outlive a change of either."""
+"""Version of the database and of the tokenization: a saved index must not outlive a change of either."""
 
 _REVISION = re.compile("new|[0-9a-f]{16}")
-_APPLICATION = 0x61705F72  # "ap_r": SQLite's own place for "whose file is this?"
+_APPLICATION = 0x61705F72  # "ap_r": SQLite's header field for the application that owns a file
 _WAIT = 60.0  # seconds that a write waits for another process, which may be building an index
 
 _REMEDIES = {
@@ -42,75 +42,30 @@ _REMEDIES = {
     "SQLITE_READONLY": "Write from where its folder may be written, or name another path.",
     "SQLITE_FULL": "Make room there; the documents are as they were before.",
 }
-"""How SQLite's names of errors begin."""
-
-
-def _name(error: sqlite3.Error) -> str:
-    """SQLite's name of an error; none where Python itself raised it, as for text that is not UTF-8."""
-    return getattr(error, "sqlite_errorname", "")
+"""Prefixes of SQLite's error names, and what the user can do."""
 
 
 @dataclass(frozen=True)
 class Index:
-    """BM25 over the N documents that have content, and (N,) the rows to `fetch` them by."""
+    """BM25 over the N documents that have content, and the (N,) rows by which to `fetch` them."""
 
     bm25: BM25
     rows: Sequence[str] | np.ndarray
 
 
-class Documents(Protocol):
-    """Documents by id, in the order of writing. Every use but `close` stands in a `transaction`."""
-
-    def transaction(self, *, write: bool = False) -> AbstractContextManager[None]:
-        """Nobody else's write is seen while it lasts; the own ones are kept if it ends without an error."""
-        ...
-
-    def revision(self) -> str:
-        """Another text after every change."""
-        ...
-
-    def __len__(self) -> int: ...
-
-    def __contains__(self, document_id: object) -> bool: ...
-
-    def __iter__(self) -> Iterator[Document]: ...
-
-    def put(self, document: Document) -> None:
-        """Write at the end; an older document of the same id goes."""
-        ...
-
-    def remove(self, document_id: str) -> None:
-        """Forget the document of this id, if there is one."""
-        ...
-
-    def clear(self) -> None:
-        """Forget all documents."""
-        ...
-
-    def index(self, k1: float, b: float) -> Index:
-        """The index of the present revision."""
-        ...
-
-    def fetch(self, rows: Iterable[Any]) -> list[Document]:
-        """The documents of some of the index's rows."""
-        ...
-
-    def close(self) -> None:
-        """Let go of files until the next use."""
-        ...
-
-
 class MemoryDocuments:
-    """`Documents` that end with the process."""
+    """Documents by id, in the order of writing, in memory. Every call but `close` needs a `transaction`."""
 
     def __init__(self) -> None:
         self._documents: dict[str, Document] = {}
         self._changes = 0
 
     def transaction(self, *, write: bool = False) -> AbstractContextManager[None]:
+        """A context without writes by others; its own writes are kept if it ends without an error."""
         return nullcontext()  # the store checks everything before its first change, and no change here can fail
 
     def revision(self) -> str:
+        """A text that differs after every change."""
         return str(self._changes)
 
     def __len__(self) -> int:
@@ -123,35 +78,40 @@ class MemoryDocuments:
         return iter(self._documents.values())
 
     def put(self, document: Document) -> None:
+        """Write a document at the end, in place of an older one with the same id."""
         self.remove(document.id)
         self._documents[document.id] = document
         self._changes += 1
 
     def remove(self, document_id: str) -> None:
+        """Delete the document with this id, if it exists."""
         if self._documents.pop(document_id, None) is not None:
             self._changes += 1
 
     def clear(self) -> None:
+        """Delete all documents."""
         self._documents.clear()
         self._changes += 1
 
     def index(self, k1: float, b: float) -> Index:
+        """The index of the current revision."""
         texts = {document.id: document.content for document in self if document.content is not None}
         return Index(BM25(texts.values(), k1=k1, b=b), list(texts))
 
     def fetch(self, rows: Iterable[Any]) -> list[Document]:
+        """The documents of some of the index's rows."""
         return [self._documents[row] for row in rows]
 
     def close(self) -> None:
-        pass
+        """Close files until the next use."""
 
 
 class FolderDocuments:
-    """`Documents` in a folder, read from there one by one as they are needed.
+    """The same as `MemoryDocuments` for documents in a folder, which are read one by one on demand.
 
     Several processes may use a folder; a write waits until no other process is in a transaction.
 
-    :raises InputError: (all methods) the folder holds something else, or is damaged.
+    :raises InputError: (all methods) The folder contains something else, or is damaged.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -168,14 +128,15 @@ class FolderDocuments:
                 if connection.total_changes != before:
                     connection.execute("UPDATE state SET revision = ?", (secrets.token_hex(8),))
         except sqlite3.Error as error:
-            remedy = next((" " + text for name, text in _REMEDIES.items() if _name(error).startswith(name)), "")
+            name = getattr(error, "sqlite_errorname", "")  # absent if Python raised it, as for text that is not UTF-8
+            remedy = next((" " + text for prefix, text in _REMEDIES.items() if name.startswith(prefix)), "")
             raise InputError(
                 f"{self.folder / DATABASE}: the documents cannot be read or written ({error}).{remedy}"
             ) from error
 
     def revision(self) -> str:
         revision = str(self._one("SELECT revision FROM state")[0])
-        if not _REVISION.fullmatch(revision):  # it becomes part of a folder's name
+        if not _REVISION.fullmatch(revision):  # it becomes part of a folder name
             raise InputError(f"{self.folder / DATABASE}: damaged: {one_line(repr(revision), 50)} is no revision.")
         return revision
 
@@ -190,9 +151,9 @@ class FolderDocuments:
 
     def put(self, document: Document) -> None:
         fields = document.to_dict(flatten=False)
-        head = (fields.pop("id"), fields.pop("content"))
+        document_id, content = fields.pop("id"), fields.pop("content")
         try:
-            values = (*head, json.dumps(fields, ensure_ascii=False))
+            values = (document_id, content, json.dumps(fields, ensure_ascii=False))
             self._open().execute("INSERT OR REPLACE INTO documents (id, content, rest) VALUES (?, ?, ?)", values)
         except (TypeError, ValueError) as error:
             raise InputError(
@@ -227,7 +188,7 @@ class FolderDocuments:
         return self._load(folder)
 
     def fetch(self, rows: Iterable[Any]) -> list[Document]:
-        query = "SELECT id, content, rest FROM documents WHERE row = ? AND content IS NOT NULL"  # as the index was made
+        query = "SELECT id, content, rest FROM documents WHERE row = ? AND content IS NOT NULL"  # as in `index`
         return [self._document(self._one(query, int(row))) for row in rows]
 
     def close(self) -> None:
@@ -236,10 +197,10 @@ class FolderDocuments:
             self._connection = None
 
     def _open(self) -> sqlite3.Connection:
-        """The connection; the first time, the database is made, or found to be ours."""
+        """The connection. The first call creates the database, or checks that it is ours."""
         if self._connection is None:
             self._check_folder()
-            # One connection for all threads: the store lets only one in at a time.
+            # One connection for all threads: the store's lock admits one at a time.
             self._connection = sqlite3.connect(
                 self.folder / DATABASE, timeout=_WAIT, isolation_level=None, check_same_thread=False
             )
@@ -310,7 +271,7 @@ class FolderDocuments:
             ) from error
 
     def _text(self, content: object) -> str | None:
-        """SQLite keeps whatever another program writes, of any type."""
+        """Check the type of the content: SQLite stores any type that another program writes."""
         if content is None or isinstance(content, str):
             return content
         raise InputError(
@@ -318,7 +279,7 @@ class FolderDocuments:
         )
 
     def _save(self, index: Index, folder: Path) -> bool:
-        """Save an index, if its folder may be written and the disk has room: it can also be used from memory."""
+        """Save an index and return whether that succeeded; without permission or space, it is used from memory."""
         try:
             with atomic_directory(folder) as draft:
                 index.bm25.save(draft)
@@ -331,7 +292,7 @@ class FolderDocuments:
         return True
 
     def _remove_indexes_but_of(self, revision: str) -> None:
-        """Also what killed processes left aside; drafts of this revision may be another process's work."""
+        """Remove other indexes and the drafts of killed processes; another process may be writing this revision's."""
         for path in list(self.folder.iterdir()):
             if path.name.lstrip(".").startswith("index-") and f"index-{revision}-" not in path.name:
                 shutil.rmtree(path, ignore_errors=True)
@@ -342,9 +303,12 @@ class FolderDocuments:
             rows = np.load(folder / ROWS, mmap_mode="r", allow_pickle=False)
             if rows.dtype.kind != "i" or rows.shape != (len(bm25),) or (np.diff(rows) <= 0).any():
                 raise ValueError(f"{rows.dtype} of shape {rows.shape} for {len(bm25)} texts, or not ascending")
-        except Exception as error:  # numpy's own parsing of a damaged header raises almost anything
+        except Exception as error:  # numpy raises almost anything for a damaged header
             raise InputError(
                 f"{folder / ROWS}: expected the rows of an index, found damaged ones ({one_line(error, 200)}). "
                 f"Delete the folder {folder}; the next query builds the index again."
             ) from error
         return Index(bm25, rows)
+
+
+Documents = MemoryDocuments | FolderDocuments

@@ -1,4 +1,4 @@
-"""The entries of a FAQ as documents."""
+"""Conversion of FAQ entries into documents."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from ap_ranker.data.faq import Entry, Match
 
 
 def to_document(entry: Entry, match: Match) -> Document:
-    """A document whose content is compared with a question, with the whole entry in its meta.
+    """Convert an entry into a document.
 
     :param entry: The entry of a FAQ file.
-    :param match: Which text of the entry becomes the content.
-    :returns: The document; its meta has the file's other columns beside `question` and `answer`.
+    :param match: The text of the entry that becomes the content, which is compared with a question.
+    :returns: The document; its meta contains `question`, `answer` and the file's other columns.
     """
     return Document(content=entry.text(match), meta={**entry.other, "question": entry.question, "answer": entry.answer})

@@ -1,11 +1,11 @@
-"""The Haystack components; they are defined here because a stock Haystack loads YAML from `haystack_integrations` only.
+"""Haystack rankers. They are defined here because Haystack loads YAML only from `haystack_integrations`.
 
-`AnswerRanker` does the work for any checkpoint; the others are the same, each for the checkpoints of one family.
+`AnswerRanker` loads any checkpoint; its subclasses load only the checkpoints of one family of models.
 """
 
 from __future__ import annotations
 
-import asyncio
+import inspect
 import logging
 import math
 import threading
@@ -26,30 +26,31 @@ from ap_ranker.ranking.explanation import Explanation, no_attention
 from ap_ranker.ranking.policy import check_limits
 from ap_ranker.ranking.quantization import StateDtype
 from ap_ranker.ranking.ranker import BATCH_SIZE, Ranker
+from ap_ranker.threads import in_thread
 
 logger = logging.getLogger(__name__)
 
-CROSS_ENCODERS_OWN = {
+CROSS_ENCODER_DEFAULTS = {
     "trust_remote_code": False,
     "model_kwargs": None,
     "tokenizer_kwargs": None,
     "config_kwargs": None,
     "backend": "torch",
 }
-"""Parameters of `SentenceTransformersSimilarityRanker` that mean nothing here, and the values that ask for nothing."""
+"""Parameters of `SentenceTransformersSimilarityRanker` that do not apply here, with the defaults that are accepted."""
 
 
 @component
 class AnswerRanker:
     """Ranks documents with a trained answer-selection model: how well does each answer the query?
 
-    A drop-in for `SentenceTransformersSimilarityRanker`: same arguments, same behaviour, a checkpoint of `ap-ranker
-    train`, whichever its model, instead of a cross-encoder. Loading is lazy: the first `run`, or `warm_up`, reads the
-    checkpoint.
+    A drop-in replacement for `SentenceTransformersSimilarityRanker`: same arguments, same behaviour, but a checkpoint
+    of `ap-ranker train`, with any model, instead of a cross-encoder. Loading is lazy: the first `run`, or `warm_up`,
+    reads the checkpoint.
 
-    With Haystack's tracing on, a run's span has the tags `ap_ranker.model`, `ap_ranker.architecture` (`ap-cnn`, ...),
-    `ap_ranker.candidates` (how many different documents), `ap_ranker.cache_hits` (how many of them the cache has) and,
-    where content may be traced, `ap_ranker.question` (as the model reads it).
+    If Haystack's tracing is on, a run's span has the tags `ap_ranker.model`, `ap_ranker.architecture` (`ap-cnn`, ...),
+    `ap_ranker.candidates` (number of different documents), `ap_ranker.cache_hits` (number of them in the cache) and, if
+    content may be traced, `ap_ranker.question` (as the model reads it).
 
     ```python
     from haystack import Document
@@ -89,11 +90,11 @@ class AnswerRanker:
         precision: float | None = None,
         explain: bool = False,
     ) -> None:
-        """Create the component; nothing is loaded yet.
+        """Create the component without loading the checkpoint.
 
         :param model: The path of a checkpoint folder, or the name of a repository of the Hugging Face hub.
-        :param device: The device on which the model runs. `None` takes the GPU if there is one.
-        :param token: The token with which private models are downloaded from the hub.
+        :param device: The device on which the model runs. `None` selects the GPU if there is one.
+        :param token: The token for downloading private models from the hub.
         :param top_k: The maximum number of documents to return.
         :param query_prefix: The text to put before the query.
         :param query_suffix: The text to put after the query.
@@ -103,29 +104,29 @@ class AnswerRanker:
         :param embedding_separator: The text to put between these values and the content.
         :param scale_score: Whether to map the scores to the interval from 0 to 1, which keeps their order: to the
             probability that the document is a right answer, if `ap-ranker calibrate` has calibrated the checkpoint;
-            otherwise to numbers that are no probabilities (cosine: (1 + s) / 2).
-        :param score_threshold: The lowest score of a document that is returned, after scaling, if any. Not to be
-            combined with `precision`.
+            otherwise to numbers that are not probabilities (cosine: (1 + s) / 2).
+        :param score_threshold: The minimum score of a returned document, after scaling, if any. Cannot be combined with
+            `precision`.
         :param batch_size: The number of documents to encode at once; more need more memory.
-        :param cache_megabytes: The megabytes of the device's memory that encoded documents may take; those not ranked
-            for longest go first. A document is encoded again only when its text has changed. 0: no cache.
+        :param cache_megabytes: The device memory, in megabytes, that encoded documents may take; the least recently
+            used are dropped first. A document is encoded again only if its text has changed. 0: no cache.
         :param cache_dtype: The dtype of the cached states: `float32`, `float16` (half the memory) or `int8` (a
             quarter).
         :param encodings: A folder that `ap-ranker encode` wrote with this checkpoint: documents in it need no encoding.
-        :param fuse_scores: Whether to add BM25's score to the model's, with the weight that training found best (0
-            where it does not help). It is read from `meta["bm25_score"]`, where `BM25SRetriever` and, behind
-            Elasticsearch, `LuceneScores` put it. If a document comes without one, nothing is added to any, and a
-            warning says so once. Without a calibration, scaled fused scores are 1/2 + arctan(s) / pi.
-        :param precision: The share of first answers that are to be right, such as 0.9: documents that are not good
-            enough for it are left out. It must be one of the precisions given to `ap-ranker calibrate`. It takes the
-            place of `score_threshold`.
-        :param explain: Whether to give each returned document `meta["explanation"]`, how much each word counted:
-            `{"question": [{"text", "start", "end", "weight"}, ...], "answer": [...]}`. The weights of a side sum to 1,
-            or are `None` where the model does not weigh it. `start` and `end` are characters of what was matched. Of
-            the question: the query with `query_prefix` and `query_suffix`. Of the answer: the content, which is what
-            `match` chose where `ap-ranker` made the documents (`both`: the stored question, a line break, the answer),
-            behind `document_prefix` and the values of `meta_fields_to_embed`, if any. Each returned document is encoded
-            once more for it.
+        :param fuse_scores: Whether to add BM25's score to the model's, with the weight that training found best (0 if
+            it does not help). It is read from `meta["bm25_score"]`, which `BM25SRetriever` and, for Elasticsearch,
+            `LuceneScores` set. If any document lacks it, it is not added to any document, and a warning is logged once.
+            Without a calibration, scaled fused scores are 1/2 + arctan(s) / pi.
+        :param precision: The target share of right first answers, such as 0.9: documents below the calibrated threshold
+            are left out. It must be one of the precisions given to `ap-ranker calibrate`, and replaces
+            `score_threshold`.
+        :param explain: Whether to add `meta["explanation"]`, the attention weight of each word, to each returned
+            document: `{"question": [{"text", "start", "end", "weight"}, ...], "answer": [...]}`. The weights of a side
+            sum to 1, or are `None` if the model has none for it. `start` and `end` are character offsets in the texts
+            as the model reads them. Question: the query with `query_prefix` and `query_suffix`. Answer: the content
+            after `document_prefix` and the values of `meta_fields_to_embed`, if any; in documents made by `ap-ranker`,
+            `match` determines the content (`both`: the stored question, a line break, the answer). Each returned
+            document is encoded once more for this.
         :raises ValueError: `top_k` or `batch_size` is not positive, `cache_megabytes` is negative, `cache_dtype` is
             unknown, or both `score_threshold` and `precision` are given.
         """
@@ -133,9 +134,9 @@ class AnswerRanker:
         check_limits(score_threshold, precision)
         if cache_dtype not in list(StateDtype):
             raise ValueError(f"cache_dtype must be one of {', '.join(StateDtype)}, but got {cache_dtype}")
-        for name, value, least in (("batch_size", batch_size, 1), ("cache_megabytes", cache_megabytes, 0)):
-            if not isinstance(value, int) or value < least:
-                raise ValueError(f"{name} must be a whole number from {least} on, but got {value!r}")
+        for name, value, minimum in (("batch_size", batch_size, 1), ("cache_megabytes", cache_megabytes, 0)):
+            if not isinstance(value, int) or value < minimum:
+                raise ValueError(f"{name} must be a whole number >= {minimum}, but got {value!r}")
         self.model = str(model)
         self.device = ComponentDevice.resolve_device(device)
         self.token = token
@@ -155,32 +156,32 @@ class AnswerRanker:
         self.fuse_scores = fuse_scores
         self.precision = precision
         self.explain = explain
-        self._forget()
+        self._reset()
 
-    def _forget(self) -> None:
+    def _reset(self) -> None:
         self._ranker: Ranker | None = None
         self._loading = threading.Lock()
         self._has_warned = False
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without what is loaded: a copy loads its own checkpoint when it is first used."""
+        """The state without the loaded checkpoint: a copy loads its own on first use."""
         return {name: value for name, value in vars(self).items() if name not in ("_ranker", "_loading")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self._forget()
+        self._reset()
         vars(self).update(state)
 
     def warm_up(self) -> None:
-        """Load the checkpoint, if that has not been done; threads that come meanwhile wait for it.
+        """Load the checkpoint unless it is loaded already; other threads wait for it.
 
-        :raises InputError: There is none at `model`, it is damaged, its model is of another family or, with `explain`,
-            without attention, `encodings` are not its own, or it was not calibrated for `precision`.
+        :raises InputError: There is no checkpoint at `model`, it is damaged, its model belongs to another family or,
+            with `explain`, has no attention, `encodings` belong to another checkpoint, or it was not calibrated for
+            `precision`.
         """
         self._loaded()
 
-    async def warm_up_async(self) -> None:
-        """As `warm_up`, in a thread, so that the event loop stays free."""
-        await asyncio.to_thread(self.warm_up)
+    warm_up_async = in_thread(warm_up)
+    """As `warm_up`, in a thread, so that the event loop stays free."""
 
     def _loaded(self) -> Ranker:
         with self._loading:
@@ -209,7 +210,7 @@ class AnswerRanker:
 
     @property
     def cache_info(self) -> CacheInfo | None:
-        """Hits, misses, entries and bytes of the cache; `None` without one, or before the checkpoint is loaded."""
+        """Hits, misses, entries and bytes of the cache; `None` without a cache or before the checkpoint is loaded."""
         return self._ranker.cache.info() if self._ranker and self._ranker.cache else None
 
     def close(self) -> None:
@@ -218,42 +219,21 @@ class AnswerRanker:
 
     def to_dict(self) -> dict[str, Any]:
         """The component as basic types."""
-        return default_to_dict(
-            self,
-            model=self.model,
-            device=self.device,
-            token=self.token,
-            top_k=self.top_k,
-            query_prefix=self.query_prefix,
-            query_suffix=self.query_suffix,
-            document_prefix=self.document_prefix,
-            document_suffix=self.document_suffix,
-            meta_fields_to_embed=self.meta_fields_to_embed,
-            embedding_separator=self.embedding_separator,
-            scale_score=self.scale_score,
-            score_threshold=self.score_threshold,
-            batch_size=self.batch_size,
-            cache_megabytes=self.cache_megabytes,
-            cache_dtype=self.cache_dtype,
-            encodings=self.encodings,
-            fuse_scores=self.fuse_scores,
-            precision=self.precision,
-            explain=self.explain,
-        )
+        return default_to_dict(self, **init_parameters(self))
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
-        """The component of a dictionary that `to_dict` made, or that YAML holds.
+        """Create the component from a dictionary, as made by `to_dict` or read from YAML.
 
-        A dictionary of `SentenceTransformersSimilarityRanker` will do, once it names this class and a checkpoint.
+        A dictionary of `SentenceTransformersSimilarityRanker` works once it names this class and a checkpoint.
 
-        :raises InputError: It sets what only a cross-encoder has, such as `model_kwargs`.
+        :raises InputError: It sets a parameter that only a cross-encoder has, such as `model_kwargs`.
         """
         parameters = dict(data.get("init_parameters", {}))
         if "cache_precision" in parameters:
             raise InputError(f"{cls.__name__}: cache_precision is now called cache_dtype. Rename it.")
-        foreign = {name: parameters.pop(name) for name in CROSS_ENCODERS_OWN if name in parameters}
-        if wrong := {name: value for name, value in foreign.items() if value and value != CROSS_ENCODERS_OWN[name]}:
+        foreign = {name: parameters.pop(name) for name in CROSS_ENCODER_DEFAULTS if name in parameters}
+        if wrong := {name: value for name, value in foreign.items() if value and value != CROSS_ENCODER_DEFAULTS[name]}:
             raise InputError(
                 f"{cls.__name__}: expected the parameters of an ap-ranker component, found some that only a "
                 f"cross-encoder has: {', '.join(f'{name}: {value}' for name, value in wrong.items())}. Delete them."
@@ -271,19 +251,19 @@ class AnswerRanker:
         score_threshold: float | None = None,
         precision: float | None = None,
     ) -> dict[str, list[Document]]:
-        """Rank documents; of several with the same id, the one with the highest score is kept.
+        """Rank documents; of several with the same id, only the one with the highest score is ranked.
 
         :param query: The question of the user.
-        :param documents: The candidates. The content of each is matched with the query; an absent content counts as
+        :param documents: The candidates. The content of each is matched with the query; missing content counts as
             empty.
         :param top_k: The maximum number of documents to return. By default, the component's `top_k`.
         :param scale_score: Whether to map the scores to the interval from 0 to 1, where higher is better. By default,
             the component's `scale_score`.
-        :param score_threshold: The lowest score of a document that is returned, after scaling, if any. By default, the
-            component's. Not to be combined with `precision`.
-        :param precision: The share of first answers that are to be right, such as 0.9: documents that are not good
-            enough for it are left out. The checkpoint must be calibrated for this value. By default, the component's.
-        :returns: `documents`: copies with their new scores, best first; equal scores keep the given order.
+        :param score_threshold: The minimum score of a returned document, after scaling, if any. By default, the
+            component's. Cannot be combined with `precision`.
+        :param precision: The target share of right first answers, such as 0.9: documents below the calibrated threshold
+            are left out. The checkpoint must be calibrated for this value. By default, the component's.
+        :returns: `documents`: copies with their new scores, best first; ties keep the given order.
         :raises ValueError: `top_k` is not positive, or both `score_threshold` and `precision` are given.
         :raises InputError: The checkpoint cannot be loaded, or was not calibrated for `precision`.
         """
@@ -309,53 +289,34 @@ class AnswerRanker:
             precision=precision,
         )
         best = [replace(candidates[row], score=score) for row, score in answers]
-        return {"documents": [self._explained(ranker, query, one) for one in best] if self.explain else best}
+        return {"documents": [self._explained(ranker, query, document) for document in best] if self.explain else best}
 
-    @component.output_types(documents=list[Document])
-    async def run_async(
-        self,
-        *,
-        query: str,
-        documents: list[Document],
-        top_k: int | None = None,
-        scale_score: bool | None = None,
-        score_threshold: float | None = None,
-        precision: float | None = None,
-    ) -> dict[str, list[Document]]:
-        """As `run`, in a thread, so that the event loop stays free."""
-        return await asyncio.to_thread(
-            self.run,
-            query=query,
-            documents=documents,
-            top_k=top_k,
-            scale_score=scale_score,
-            score_threshold=score_threshold,
-            precision=precision,
-        )
+    run_async = in_thread(run)
+    """As `run`, in a thread, so that the event loop stays free."""
 
     def _bm25_scores(self, documents: list[Document], candidates: list[Document]) -> list[float] | None:
-        """BM25's scores of the candidates; `None` if it did not fetch all of them, and a warning the first time.
+        """BM25's scores of the candidates. If any is missing, `None` and, the first time, a warning.
 
-        A joiner may keep the copy that another retriever fetched, so the score is looked for in every copy.
+        All copies of a document are searched for its score: a joiner may keep the copy of another retriever.
         """
-        scores = {one.id: _bm25_score(one) for one in documents if one.meta.get(BM25_SCORE) is not None}
-        unknown = sum(one.id not in scores for one in candidates)
-        if not unknown:
-            return [scores[one.id] for one in candidates]
+        scores = {copy.id: _bm25_score(copy) for copy in documents if copy.meta.get(BM25_SCORE) is not None}
+        missing = sum(candidate.id not in scores for candidate in candidates)
+        if not missing:
+            return [scores[candidate.id] for candidate in candidates]
         if not self._has_warned:
             self._has_warned = True
             logger.warning(
-                "fuse_scores is on, but %d of %d documents came without meta[%r]: BM25's score is not added, and "
+                "fuse_scores is on, but %d of %d documents have no meta[%r]: BM25's score is not added, and "
                 "probabilities and thresholds are those of the model alone. Retrieve with BM25SRetriever, put "
-                "LuceneScores behind Elasticsearch, or set fuse_scores to false. This is said once.",
-                unknown,
+                "LuceneScores behind Elasticsearch, or set fuse_scores to false. This warning is not repeated.",
+                missing,
                 len(candidates),
                 BM25_SCORE,
             )
         return None
 
     def _trace(self, ranker: Ranker, question: str, texts: list[str]) -> None:
-        """Tell the span of this run, if Haystack traces, what is ranked; texts only where content may be traced."""
+        """Add tags to the span of this run if Haystack traces; the question only if content may be traced."""
         if not tracing.is_tracing_enabled() or (span := tracing.tracer.current_span()) is None:
             return
         assert ranker.config is not None
@@ -378,22 +339,19 @@ class AnswerRanker:
         )
 
     def explanation(self, query: str, document: Document) -> tuple[str, str, Explanation]:
-        """How much each word counted when this document was ranked for this query.
+        """The attention weight of each word when this document is ranked for this query.
 
-        :returns: The question and the answer as the model read them, which is what the tokens' `start` and `end` point
-            into, and the explanation; its score is the model's own, neither fused nor scaled.
-        :raises InputError: The checkpoint cannot be loaded, or its model weighs no words.
+        :returns: The question and the answer as the model reads them, to which the tokens' `start` and `end` refer, and
+            the explanation; its score is the model's own, neither fused nor scaled.
+        :raises InputError: The checkpoint cannot be loaded, or its model has no attention weights.
         """
         question, answer = self._question(query), self._text(document)
         return question, answer, self._loaded().explain(question, answer)
 
     def _explained(self, ranker: Ranker, query: str, document: Document) -> Document:
-        sides = ranker.attention_weights(self._question(query), self._text(document))  # its score is known already
-        reasons = {
-            side: [asdict(token) for token in tokens]
-            for side, tokens in zip(("question", "answer"), sides, strict=True)
-        }
-        return replace(document, meta={**document.meta, "explanation": reasons})
+        question, answer = ranker.attention_weights(self._question(query), self._text(document))
+        explanation = {"question": [asdict(token) for token in question], "answer": [asdict(token) for token in answer]}
+        return replace(document, meta={**document.meta, "explanation": explanation})
 
     def _question(self, query: str) -> str:
         return self.query_prefix + query + self.query_suffix
@@ -408,8 +366,8 @@ class AnswerRanker:
 class APRanker(AnswerRanker):
     """Ranks documents with a model of the attentive-pooling family (dos Santos, Tan, Xiang & Zhou 2016).
 
-    The question and the answer decide together which words of either count. Otherwise an `AnswerRanker`, except that a
-    checkpoint of another family is refused.
+    The question and the answer together determine the weights of the words of both. Like `AnswerRanker`, except that a
+    checkpoint of another family is an error.
 
     ```python
     APRanker(model="checkpoints/faq", top_k=3).run(query="Where is my parcel?", documents=documents)
@@ -423,8 +381,8 @@ class APRanker(AnswerRanker):
 class GlobalLocalRanker(AnswerRanker):
     """Ranks documents with a model of the global-local family (Tan et al. 2016, Bachrach et al. 2017).
 
-    The question decides which words of the answer count, in the full model with a view of the answer as a whole.
-    Otherwise an `AnswerRanker`, except that a checkpoint of another family is refused.
+    The question determines the weights of the answer's words; the full model also uses all words of the answer. Like
+    `AnswerRanker`, except that a checkpoint of another family is an error.
 
     ```python
     GlobalLocalRanker(model="checkpoints/faq", top_k=3).run(query="Where is my parcel?", documents=documents)
@@ -438,8 +396,8 @@ class GlobalLocalRanker(AnswerRanker):
 class ABCNNRanker(AnswerRanker):
     """Ranks documents with a model of the ABCNN family (Yin, Schütze, Xiang & Zhou 2016).
 
-    Convolutions over both texts that see how near each word of one is to each of the other. Otherwise an
-    `AnswerRanker`, except that a checkpoint of another family is refused.
+    Convolutions over both texts use the similarity of each word of one to each word of the other. Like `AnswerRanker`,
+    except that a checkpoint of another family is an error.
 
     ```python
     ABCNNRanker(model="checkpoints/faq", top_k=3).run(query="Where is my parcel?", documents=documents)
@@ -449,12 +407,21 @@ class ABCNNRanker(AnswerRanker):
     family = "abcnn"
 
 
+def init_parameters(instance: object) -> dict[str, Any]:
+    """The constructor's arguments of a component that keeps each of them as an attribute of the same name."""
+    return {
+        name: getattr(instance, name)
+        for name in inspect.signature(type(instance).__init__).parameters
+        if name != "self"
+    }
+
+
 def _bm25_score(document: Document) -> float:
     score = document.meta[BM25_SCORE]
     if isinstance(score, (int, float)) and math.isfinite(score):
         return float(score)
     raise InputError(
-        f"Document {document.id!r}: expected meta[{BM25_SCORE!r}] to be the number that a BM25 retriever wrote, found "
+        f"Document {document.id!r}: expected meta[{BM25_SCORE!r}] to be a number, written by a BM25 retriever, found "
         f"{score!r}. Rename that field of the documents, or set fuse_scores to false."
     )
 

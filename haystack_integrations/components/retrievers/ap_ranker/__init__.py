@@ -1,4 +1,4 @@
-"""Haystack retrievers of ap-ranker, what brings another retriever's scores to the same scale, and a whole search."""
+"""Haystack components of ap-ranker: a retriever, a converter of Elasticsearch's scores, and a complete FAQ search."""
 
 from .bm25s import BM25SRetriever
 from .faq_search import FAQSearch

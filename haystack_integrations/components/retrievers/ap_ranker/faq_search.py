@@ -1,4 +1,4 @@
-"""A whole FAQ search as one component; it is defined here because a stock Haystack loads YAML from here only."""
+"""A complete FAQ search as one component. It is defined here because Haystack loads YAML only from this namespace."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from haystack.utils import ComponentDevice
 
 from ap_ranker.data.faq import DEFAULT_MATCH, Match, read_faq
 from ap_ranker.errors import InputError
-from haystack_integrations.components.rankers.ap_ranker.ranker import AnswerRanker
+from ap_ranker.threads import in_thread
+from haystack_integrations.components.rankers.ap_ranker.ranker import AnswerRanker, init_parameters
 from haystack_integrations.components.retrievers.ap_ranker.bm25s import BM25SRetriever
 from haystack_integrations.document_stores.ap_ranker.bm25s import BM25SDocumentStore
 from haystack_integrations.document_stores.ap_ranker.entries import to_document
 
 _READING = threading.Lock()
-"""Of the FAQ files: threads that ask at once wait for the one that reads; not the component's own, as it is copied."""
+"""Held while a FAQ file is read, so that only one thread reads it. Global because components are copied."""
 
 
 @super_component
 class FAQSearch:
     """Finds the answers to a question: BM25 fetches candidates, a trained model ranks them.
 
-    It does what `pipelines/faq_search.yaml` does, `BM25SRetriever` and then `AnswerRanker` with BM25's score added, for
-    those who do not need to see the parts.
+    It combines `BM25SRetriever` and `AnswerRanker`, with BM25's score added, as in `pipelines/faq_search.yaml`.
 
     ```python
     from haystack_integrations.components.retrievers.ap_ranker import FAQSearch
@@ -50,21 +50,21 @@ class FAQSearch:
         precision: float | None = None,
         device: ComponentDevice | None = None,
     ) -> None:
-        """Create the component; nothing is loaded yet.
+        """Create the component without loading anything.
 
         :param model: The path of a checkpoint folder, or the name of a repository of the Hugging Face hub.
-        :param documents: A FAQ file with columns question and answer, which is kept in memory. A document that is found
-            has both in its meta, `question` and `answer`, beside the file's other columns.
-        :param document_store: The store to search instead of a file, for a FAQ that is written elsewhere, or is to
-            last.
-        :param match: Which text of the file's entries is compared with the query: `both`, `answer` or `question`.
+        :param documents: A FAQ file with columns question and answer, which is kept in memory. The meta of a returned
+            document contains `question`, `answer` and the file's other columns.
+        :param document_store: The store to search instead of a file, for a FAQ that is written elsewhere or kept on
+            disk.
+        :param match: The text of the file's entries to compare with the query: `both`, `answer` or `question`.
         :param candidates: The number of documents that BM25 fetches for the model to rank.
         :param top_k: The maximum number of documents to return.
-        :param score_threshold: The lowest score, from 0 to 1, of a document that is returned. Not to be combined with
+        :param score_threshold: The minimum score, from 0 to 1, of a returned document. Cannot be combined with
             `precision`.
-        :param precision: The share of first answers that are to be right, such as 0.9: documents below the threshold
-            that `ap-ranker calibrate` found for it are left out.
-        :param device: The device on which the model runs. `None` takes the GPU if there is one.
+        :param precision: The target share of right first answers, such as 0.9: documents below the threshold that
+            `ap-ranker calibrate` found for it are left out.
+        :param device: The device on which the model runs. `None` selects the GPU if there is one.
         :raises InputError: Neither `documents` nor `document_store` is given, or both are.
         :raises TypeError: `document_store` is another kind of store.
         :raises ValueError: `candidates` or `top_k` is not positive, `match` is unknown, or both `score_threshold` and
@@ -79,8 +79,8 @@ class FAQSearch:
         elif documents is None and document_store is not None:
             retriever = BM25SRetriever(document_store, top_k=candidates)
         else:
-            given = "neither" if documents is None else "both"
-            raise InputError(f"FAQSearch: expected documents (a FAQ file) or document_store, found {given}.")
+            found = "neither" if documents is None else "both"
+            raise InputError(f"FAQSearch: expected documents (a FAQ file) or document_store, found {found}.")
         ranker = AnswerRanker(
             model=model,
             device=device,
@@ -113,25 +113,14 @@ class FAQSearch:
 
     def to_dict(self) -> dict[str, Any]:
         """The component as basic types, without the documents of its store."""
-        return default_to_dict(
-            self,
-            model=self.model,
-            documents=self.documents,
-            document_store=self.document_store,
-            match=self.match,
-            candidates=self.candidates,
-            top_k=self.top_k,
-            score_threshold=self.score_threshold,
-            precision=self.precision,
-            device=self.device,
-        )
+        return default_to_dict(self, **init_parameters(self))
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
-        """The component of a dictionary that `to_dict` made, or that YAML holds."""
+        """Create the component from a dictionary, as made by `to_dict` or read from YAML."""
         return default_from_dict(cls, data)
 
-    if TYPE_CHECKING:  # what `super_component` adds, as Haystack's own super components tell readers and type checkers
+    if TYPE_CHECKING:  # the methods that `super_component` adds, declared as in Haystack's own super components
 
         def run(
             self,
@@ -147,40 +136,29 @@ class FAQSearch:
             :param query: The question of the user. Must not be empty.
             :param filters: Haystack filters on the documents' meta; only documents that match are searched.
             :param top_k: The maximum number of documents to return. By default, the component's `top_k`.
-            :param score_threshold: The lowest score, from 0 to 1, of a document that is returned. By default, the
-                component's. Not to be combined with `precision`.
-            :param precision: The share of first answers that are to be right, such as 0.9: documents that are not good
-                enough for it are left out. The checkpoint must be calibrated for this value. By default, the
-                component's.
+            :param score_threshold: The minimum score, from 0 to 1, of a returned document. By default, the
+                component's. Cannot be combined with `precision`.
+            :param precision: The target share of right first answers, such as 0.9: documents below the calibrated
+                threshold are left out. The checkpoint must be calibrated for this value. By default, the component's.
             :returns: `documents`: copies with their scores, best first; none if no document shares a word with the
                 query, or none is good enough.
             :raises InputError: The checkpoint or the FAQ file cannot be read.
-            :raises PipelineRuntimeError: The query is empty, or the retriever or the ranker refuses a parameter.
+            :raises PipelineRuntimeError: The query is empty, or the retriever or the ranker rejects a parameter.
             """
             ...
 
-        async def run_async(
-            self,
-            *,
-            query: str,
-            filters: dict[str, Any] | None = None,
-            top_k: int | None = None,
-            score_threshold: float | None = None,
-            precision: float | None = None,
-        ) -> dict[str, list[Document]]:
-            """As `run`, with the event loop free while BM25 and the model work."""
-            ...
-
         def warm_up(self) -> None:
-            """Load the checkpoint and the FAQ file, if that has not been done.
+            """Load the checkpoint and the FAQ file unless this is done already.
 
             :raises InputError: One of them cannot be read.
             """
             ...
 
-        async def warm_up_async(self) -> None:
-            """As `warm_up`, with the event loop free meanwhile."""
-            ...
+        run_async = in_thread(run)
+        """As `run`, with the event loop free while BM25 and the model work."""
+
+        warm_up_async = in_thread(warm_up)
+        """As `warm_up`, with the event loop free meanwhile."""
 
         def close(self) -> None:
             """Free the model; a later `run` loads it again."""
@@ -192,13 +170,13 @@ class _FAQFileRetriever(BM25SRetriever):
     """Reads a FAQ file into its store before the first question."""
 
     def __init__(self, path: Path, match: Match, top_k: int) -> None:
-        BM25SRetriever.__init__(self, BM25SDocumentStore(), top_k=top_k)  # no super(): @component makes the class anew
+        BM25SRetriever.__init__(self, BM25SDocumentStore(), top_k=top_k)  # no super(): @component recreates the class
         self._path = path
         self._match = match
         self._is_read = False
 
     def warm_up(self) -> None:
-        """Read the file and index it, if that has not been done.
+        """Read and index the file unless this is done already.
 
         :raises InputError: It cannot be read.
         """

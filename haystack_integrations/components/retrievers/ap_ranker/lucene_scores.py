@@ -1,4 +1,4 @@
-"""Elasticsearch's scores on the scale of Lucene's BM25, which is the scale that training fits `fuse_scores` to."""
+"""Conversion of Elasticsearch's scores to the scale of Lucene's BM25, to which training fits `fuse_scores`."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from ap_ranker.ranking.bm25 import BM25_RANK, BM25_SCORE, K1
 
 @component
 class LuceneScores:
-    """Stands between `ElasticsearchBM25Retriever` and a ranker with `fuse_scores: true`.
+    """Converts scores between `ElasticsearchBM25Retriever` and a ranker with `fuse_scores: true`.
 
     Elasticsearch 8 multiplies each word's share of the score by k1 + 1, as Lucene did before its version 8
-    (`LegacyBM25Similarity`). The order is the same, but a score that is added to another one weighs 2.2 times as much.
+    (`LegacyBM25Similarity`). The order is the same, but in a sum of scores BM25 would count 2.2 times as much.
     """
 
     def __init__(self, k1: float = K1) -> None:
         """Create the component.
 
-        :param k1: The k1 of the index's BM25 similarity: 1.2 unless its settings say otherwise.
+        :param k1: The k1 of the index's BM25 similarity: 1.2 unless its settings differ.
         :raises InputError: `k1` is out of range.
         """
         if not 0 <= k1 < float("inf"):
@@ -32,18 +32,17 @@ class LuceneScores:
     def run(self, documents: list[Document]) -> dict[str, list[Document]]:
         """Divide the documents' scores by k1 + 1.
 
-        :param documents: What `ElasticsearchBM25Retriever` found, best first.
-        :returns: `documents`: copies in the same order; each has its score in `meta["bm25_score"]`, too, where a ranker
-            with `fuse_scores` reads it, and its place, from 1, in `meta["bm25_rank"]`. A document without a score stays
-            as it is.
+        :param documents: The results of `ElasticsearchBM25Retriever`, best first.
+        :returns: `documents`: copies in the same order. `meta["bm25_score"]` of each is its score, which a ranker with
+            `fuse_scores` reads, and `meta["bm25_rank"]` its rank, from 1. A document without a score is unchanged.
         """
         return {
             "documents": [
-                one if one.score is None else self._on_lucenes_scale(one, one.score, rank)
-                for rank, one in enumerate(documents, start=1)
+                document if document.score is None else self._converted(document, document.score, rank)
+                for rank, document in enumerate(documents, start=1)
             ]
         }
 
-    def _on_lucenes_scale(self, document: Document, score: float, rank: int) -> Document:
+    def _converted(self, document: Document, score: float, rank: int) -> Document:
         score /= self.k1 + 1
         return replace(document, score=score, meta={**document.meta, BM25_SCORE: score, BM25_RANK: rank})

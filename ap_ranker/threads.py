@@ -1,0 +1,30 @@
+"""Async versions of blocking methods."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Callable, Coroutine
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+Owner = TypeVar("Owner")
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+
+
+def in_thread(
+    method: Callable[Concatenate[Owner, Parameters], Result],
+) -> Callable[Concatenate[Owner, Parameters], Coroutine[Any, Any, Result]]:
+    """The async version of a method: it calls the method in a thread, so that the event loop stays free.
+
+    Its name is `METHOD_async`, its signature and documentation are those of the method. It calls a subclass's override.
+    """
+
+    @functools.wraps(method)
+    async def call_in_thread(self: Owner, /, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
+        result: Result = await asyncio.to_thread(getattr(self, method.__name__), *args, **kwargs)
+        return result
+
+    call_in_thread.__name__ += "_async"
+    call_in_thread.__qualname__ += "_async"
+    return call_in_thread
