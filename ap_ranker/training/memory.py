@@ -1,4 +1,4 @@
-"""Keeps freed memory for the next training step."""
+"""Makes the C library keep freed memory for the next training step."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # as defined in glibc's malloc.h
 
 
 def keep_freed_memory() -> None:
-    """Let the process keep freed memory, where the C library can.
+    """Keep freed memory in the process, if the C library can.
 
-    Training steps allocate and free large tensors of the same sizes. By default the largest go back to the system,
-    which clears every page when the next step allocates it: a sixth of an epoch of AP-CNN on InsuranceQA.
+    Training steps allocate and free large tensors of the same sizes. By default the largest are returned to the system,
+    which clears every page at the next allocation: a sixth of the time of an epoch of AP-CNN on InsuranceQA.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -21,13 +22,17 @@ from ap_ranker.evaluation.evaluate import EvaluationReport, evaluate
 from ap_ranker.evaluation.significance import randomisation_test
 from ap_ranker.ranking.checkpoint import read_checkpoint_config
 from ap_ranker.ranking.ranker import Ranker
-from ap_ranker.training.card import HUB_METRICS, About, Speed
+from ap_ranker.training.card import HUB_METRICS, About, model_card
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.train import train
 
 WORDS = ["parcel", "refund", "battery", "helmet", "invoice", "account", "brake", "lease", "light", "wheel"]
 PATTERNS = {"train": ["where is my {}", "the {} is gone", "help with a {}"], "dev": ["my {} where", "is a {} gone"]}
 TIME = 0.01234
+
+
+def timed_card(config: TrainingConfig, settings: Any, report: EvaluationReport, *rest: Any) -> str:
+    return model_card(config, settings, replace(report, seconds_per_question=TIME), *rest)
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +52,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     command += ["--license", "cc-by-4.0", "--device", "cpu"]
     with (
         patch.object(sys, "argv", ["/somewhere/bin/ap-ranker", *command]),
-        patch("ap_ranker.training.train.Speed", lambda _, timed, machine: Speed(TIME, timed, machine)),
+        patch("ap_ranker.training.train.model_card", timed_card),
     ):
         result = CliRunner().invoke(app, command, catch_exceptions=False)
     assert result.exit_code == 0, result.output

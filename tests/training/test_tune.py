@@ -307,9 +307,9 @@ def test_the_same_data_elsewhere_is_the_same_search(found: tuple[Search, Path, A
     ("file", "text", "message"),
     [
         ("notes.txt", "mine", "expected a new folder or one of an earlier search, found something else"),
-        ("search.json", "{", "search.json: expected what an earlier search noted there"),
-        ("search.json", "[1]", "search.json: expected what an earlier search noted there"),
-        ("search.json", '{"space": 3}', "search.json: expected what an earlier search noted there"),
+        ("search.json", "{", "search.json: expected the definition of an earlier search"),
+        ("search.json", "[1]", "search.json: expected the definition of an earlier search"),
+        ("search.json", '{"space": 3}', "search.json: expected the definition of an earlier search"),
     ],
 )
 def test_a_folder_that_holds_something_else(file: str, text: str, message: str, tmp_path: Path) -> None:

@@ -84,7 +84,9 @@ def test_other_models_must_learn(name: str) -> None:
     if MODELS[name].pretrained:
         assert TrainingConfig(name, epochs=0).epochs == 0
     else:
-        with pytest.raises(InputError, match=f"Expected epochs above 0 for {name}, found 0. 0, to train nothing"):
+        with pytest.raises(
+            InputError, match=f"Expected epochs above 0 for {name}, found 0. Only models with a pretrained"
+        ):
             TrainingConfig(name, epochs=0)
 
 
