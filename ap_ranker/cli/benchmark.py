@@ -17,7 +17,7 @@ from ap_ranker.files import write_text_atomically
 from ap_ranker.training.data import read_training_data
 
 if TYPE_CHECKING:
-    from ap_ranker.benchmark.report import Benchmark, TextTable
+    from ap_ranker.benchmark.report import TextTable
     from ap_ranker.data.dataset import Dataset
     from ap_ranker.training.compare import Contender
 
@@ -92,7 +92,9 @@ def benchmark(
     if table_file:
         write_text_atomically(table_file, markdown(result))
     if plot:
-        _plot(result, plot)
+        from ap_ranker.benchmark.plot import plot_benchmark
+
+        plot_benchmark(result, plot)
 
 
 def _learners(names: str | None, contenders: Sequence[Contender]) -> list[Contender]:
@@ -139,9 +141,3 @@ def _print(text: TextTable) -> None:
         table.add_section()
     wide = console.options.update(max_width=1000)
     Console(width=max(console.width, console.measure(table, options=wide).maximum)).print(table)
-
-
-def _plot(result: Benchmark, path: Path) -> None:
-    from ap_ranker.benchmark.plot import plot_benchmark
-
-    plot_benchmark(result, path)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.markup import escape
@@ -34,18 +34,12 @@ def models(
         return
     table = Table(title=f"{len(MODELS)} models")
     for column in ("name", "paper", "cached", "parameters", "objective"):
-        right, fixed = column == "parameters", column in ("name", "parameters")
-        table.add_column(column, justify="right" if right else "left", no_wrap=fixed)
-    families = list(dict.fromkeys(spec.family for spec in MODELS.values()))
-    for family in families:
+        justify: Literal["left", "right"] = "right" if column == "parameters" else "left"
+        table.add_column(column, justify=justify, no_wrap=column in ("name", "parameters"))
+    for family in dict.fromkeys(spec.family for spec in MODELS.values()):
         for spec in sorted((spec for spec in MODELS.values() if spec.family == family), key=lambda spec: spec.name):
-            table.add_row(
-                spec.name,
-                escape(f"{_authors(spec)} {spec.year}"),
-                spec.cached,
-                f"{_parameters(spec):,}",
-                spec.objective,
-            )
+            paper = escape(f"{_authors(spec)} {spec.year}")
+            table.add_row(spec.name, paper, spec.cached, f"{_parameters(spec):,}", spec.objective)
         table.add_section()
     console.print(table)
     console.print(

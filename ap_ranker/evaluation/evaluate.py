@@ -158,7 +158,7 @@ class EvaluationSet:
         candidates: how the candidates were chosen, in words.
 
     Raises:
-        InputError: no question has a right answer.
+        InputError: no question has a right answer; by all methods that take or compute scores: a score is not finite.
     """
 
     def __init__(self, dataset: Dataset, *, unanswerable: bool = False) -> None:
@@ -197,11 +197,7 @@ class EvaluationSet:
     def timed_scores(
         self, ranker: Ranker, on_progress: Callable[[int, int], None] = lambda done, total: None
     ) -> CandidateScores:
-        """The model's scores of each question's candidates, with the time taken.
-
-        Raises:
-            InputError: the scores are not finite numbers.
-        """
+        """The model's scores of each question's candidates, with the time taken."""
         scores = score_candidates(ranker, self.dataset, self.questions, self.pools, on_progress)
         _check_finite(scores.by_question)
         return scores
@@ -219,11 +215,7 @@ class EvaluationSet:
         return self.measures_each(fuse(scores, self.bm25_scores, weight)) if weight else None
 
     def measures(self, scores: Sequence[Sequence[float] | np.ndarray]) -> dict[str, float]:
-        """The mean measures of each question's scores.
-
-        Raises:
-            InputError: the scores are not finite numbers.
-        """
+        """The mean measures of each question's scores."""
         return means(self.measures_each(scores))
 
     def first(self, question: int, scores: Sequence[float] | np.ndarray) -> Answer:
@@ -232,11 +224,7 @@ class EvaluationSet:
         return max(zip(scores, answers, strict=True), key=lambda pair: (pair[0], pair[1].id))[1]
 
     def report(self, ranker: Ranker) -> EvaluationReport:
-        """The model, BM25 and their fusion side by side.
-
-        Raises:
-            InputError: the model's scores are not finite numbers.
-        """
+        """The model, BM25 and their fusion side by side."""
         scores = score_candidates(ranker, self.dataset, self.questions, self.pools)
         if ranker.config is None:
             return self.report_of(scores, 0.0)
@@ -248,9 +236,6 @@ class EvaluationSet:
         Args:
             scores: scores of this set's candidates.
             weight: the weight of BM25 in the fusion.
-
-        Raises:
-            InputError: the scores are not finite numbers.
         """
         model = self.measures_each(scores.by_question)
         fused = self.fused_each(scores.by_question, weight)

@@ -160,15 +160,13 @@ class Connection(Base):
 
     def _watch(self) -> None:
         """Close the connection if its time is over, or check again when it will be."""
-        left = self.since + self._seconds() - self.loop.time()
+        # One second more than the middleware's limits, which answer with a reason.
+        seconds = 1 + ARRIVAL_SECONDS + (0 if self.waits else ANSWER_SECONDS)
+        left = self.since + seconds - self.loop.time()
         if left <= 0:
             self.end("slow")
         else:
             self._timer = self.loop.call_later(left, self._watch)
-
-    def _seconds(self) -> float:
-        """Seconds allowed in the current state: one more than the middleware's limits, which answer with a reason."""
-        return 1 + (ARRIVAL_SECONDS if self.waits else ARRIVAL_SECONDS + ANSWER_SECONDS)
 
 
 class Server(uvicorn.Server):
@@ -187,7 +185,7 @@ class Server(uvicorn.Server):
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
         """Run until a signal; SIGTERM is no failure, so the exit code is 0."""
-        previous = signal.signal(signal.SIGTERM, _exit)  # uvicorn raises the signal again at the end
+        previous = signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # uvicorn raises the signal again at the end
         try:
             super().run(sockets=sockets)
         finally:
@@ -218,7 +216,3 @@ class Server(uvicorn.Server):
                 return
             accepted.setblocking(False)
             await loop.connect_accepted_socket(make, accepted)
-
-
-def _exit(*_: object) -> None:
-    sys.exit(0)

@@ -105,9 +105,7 @@ class _State(Collector):
     """Metrics that other objects keep, read at each scrape."""
 
     def __init__(self, search: DeclaredPipeline, threads: CountingThreads, connections: Connections | None) -> None:
-        self._search = search
-        self._threads = threads
-        self._connections = connections
+        self._search, self._threads, self._connections = search, threads, connections
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics."""

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ap_ranker.errors import InputError, one_line
@@ -142,16 +141,9 @@ def _explanation(error: BaseException | None) -> str | None:
     if isinstance(error, DocumentStoreError):
         return f"expected the store to accept all documents, but it refused some. {safe_line(error)}"
     client = sys.modules.get("elasticsearch")  # not loaded: the error has another source
-    explanations = {} if client is None else _elasticsearch(client)
-    for kind, explanation in explanations.items():
-        if isinstance(error, kind):
-            return explanation.format(safe_line(error))
-    return None
-
-
-def _elasticsearch(client: ModuleType) -> dict[type[Exception], str]:
-    """The client's errors and their messages, subclasses before their base classes."""
-    return {
+    if client is None or error is None:
+        return None
+    explanations = {  # subclasses before their base classes
         client.AuthenticationException: "Elasticsearch rejected the credentials (401). Set ELASTIC_API_KEY to a valid "
         "key, and ELASTIC_API_KEY_ID if the key has a separate id.",
         client.AuthorizationException: "Elasticsearch refused permission to read or write (403). {}",
@@ -162,6 +154,8 @@ def _elasticsearch(client: ModuleType) -> dict[type[Exception], str]:
         client.ApiError: "the Elasticsearch request failed: {}",
         client.TransportError: "the Elasticsearch request failed: {}",
     }
+    matching = (text for kind, text in explanations.items() if isinstance(error, kind))
+    return next((text.format(safe_line(error)) for text in matching), None)
 
 
 def safe_line(error: BaseException | str) -> str:

@@ -84,10 +84,6 @@ class SplitReport:
     hidden_share: float | None
     scores: Mapping[str, ScoreReport]
 
-    def as_json(self) -> dict[str, Any]:
-        """Kind of score -> its report as basic types."""
-        return {kind: score.as_json() for kind, score in self.scores.items()}
-
 
 @dataclass(frozen=True)
 class CalibrationReport:
@@ -113,7 +109,10 @@ class CalibrationReport:
 
     def as_json(self) -> dict[str, Any]:
         """Split -> kind of score -> its report as basic types."""
-        return {split: report.as_json() for split, report in self.splits.items()}
+        return {
+            split: {kind: score.as_json() for kind, score in report.scores.items()}
+            for split, report in self.splits.items()
+        }
 
 
 def calibrate(
@@ -209,10 +208,11 @@ def _measure(calibration: Calibration, rankings: Rankings, precisions: Sequence[
 
 def _write(folder: Path, fits: Mapping[str, Calibration], report: CalibrationReport) -> CalibrationReport:
     """Write the calibration to the checkpoint; returns the report with the files written."""
-    title = report.title(list(report.splits)[-1])
+    split = list(report.splits)[-1]
+    title = report.title(split)
     if report.measured.hidden_share is not None:
         title += "; each is counted again with its right answers hidden"
-    card = card_with_calibration(folder, calibration_text(title, SCORES, report.measured.as_json()))
+    card = card_with_calibration(folder, calibration_text(title, SCORES, report.as_json()[split]))
     write_checkpoint_config(folder, replace(read_checkpoint_config(folder), calibration=fits))
     if card is None:
         return report

@@ -23,9 +23,8 @@ from ap_ranker.training.config import TrainingConfig
 HUB_METRICS = {"P@1": "precision", "MRR": "mrr", "MAP": "map", "nDCG@10": "ndcg"}
 """Measure -> its name in the hub's metadata."""
 
-
 BEGIN, END = "<!-- calibration -->", "<!-- end of calibration -->"
-"""HTML comments around the section."""
+"""HTML comments around the calibration section."""
 
 UNCALIBRATED = (
     "None: scores order the answers to one question, but are not probabilities. `ap-ranker calibrate` fits these."

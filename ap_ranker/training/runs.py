@@ -37,13 +37,9 @@ def train_or_load(
     Raises:
         InputError: `folder` holds a run with other settings or on other data.
     """
-    if is_checkpoint(folder):
-        return _finished(folder, config, data, device)
-    vectors = None if model_spec(config.model).pretrained else vectors
-    return train(data, dev, folder, config, vectors=vectors, device=device, callbacks=callbacks, about=about).ranker
-
-
-def _finished(folder: Path, config: TrainingConfig, data: Dataset, device: str | None) -> Ranker:
+    if not is_checkpoint(folder):
+        vectors = None if model_spec(config.model).pretrained else vectors
+        return train(data, dev, folder, config, vectors=vectors, device=device, callbacks=callbacks, about=about).ranker
     ranker = Ranker.from_pretrained(folder, resolve_device(device))
     assert ranker.config is not None
     settings = json.loads(json.dumps(asdict(config) | {"data": data.name}))

@@ -117,12 +117,12 @@ def test_what_else_it_says(card: str, folder: Path) -> None:
     assert "0 errors, 1 warnings (html 1), " in card
     assert "Licence: cc-by-4.0." in card
     # "all about the w" and row times "we know": more than 12 words from the fifth answer on.
-    assert "Texts are cut after 12 tokens: 5 of the 11 answers were." in card
+    assert "Texts are truncated to 12 tokens: 5 of the 11 answers were." in card
     expected = f"ap-ranker train '{folder}' --config '{folder}/c.yaml' --output '{folder}/ranker' --license cc-by-4.0"
     assert f"```bash\n{expected} --device cpu\n```" in card
     assert "## Calibration\n\nNone: scores order" in card
     settings = read_checkpoint_config(folder / "ranker").training
-    assert f"number {settings['best_epoch']}." in card
+    assert f"epoch {settings['best_epoch']} was the best" in card
 
 
 def test_the_examples_run(card: str, folder: Path) -> None:
@@ -143,7 +143,7 @@ def test_from_python(tmp_path: Path, folder: Path) -> None:
     data = read_dataset(folder, "dev")
     train(data, data, tmp_path / "c", TrainingConfig("bm25"), device="cpu")
     card = (tmp_path / "c" / "README.md").read_text()
-    assert "Trained from Python, not by a command." in card
+    assert "Trained from Python." in card
     assert "Licence: not stated." in card
     assert "not checked for faults" in card
     assert "license" not in ModelCard(card).data.to_dict()
