@@ -142,14 +142,14 @@ class DeclaredPipeline:
         ranker, started = self.ranker(), time.monotonic()
         if ranker is None:
             return
-        # A ranker that adds BM25's score expects one.
-        scored = [replace(document, meta={**document.meta, BM25_SCORE: 0.0}) for document in documents]
-        for start in range(0, len(scored), BATCH):
+        for start in range(0, len(documents), BATCH):
             if time.monotonic() - started > ENCODING_SECONDS:
                 break
+            batch = documents[start : start + BATCH]
             ranker.run(
                 query=question,
-                documents=scored[start : start + BATCH],
+                # A ranker that adds BM25's score expects one.
+                documents=[replace(document, meta={**document.meta, BM25_SCORE: 0.0}) for document in batch],
                 precision=limits.get("precision"),
                 score_threshold=limits.get("score_threshold"),
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import logging
 import time
 from collections.abc import Callable, Iterator
@@ -28,12 +29,13 @@ from ap_ranker.training.card import About, model_card
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.distributed import is_first_process, wait_for_all
 from ap_ranker.training.initialize import initialize_model
-from ap_ranker.training.memory import keep_freed_memory
 from ap_ranker.training.negatives import HardNegatives, MineEachEpoch
 from ap_ranker.training.objectives.registry import objective_spec
 from ap_ranker.training.sentences import with_answer_sentences
 from ap_ranker.training.states import States, seconds_so_far
 from ap_ranker.training.trainer import AnswerTrainer
+
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # as defined in glibc's malloc.h
 
 Progress = Callable[[str, int, int], None]
 """Callback that takes the task in words, the number of texts done and their total."""
@@ -195,7 +197,7 @@ def _learn(trainer: AnswerTrainer, last: Path | None, on_progress: Progress) -> 
         The best epoch, 0 if the untrained model is better; and its scores of the dev questions, `None` if they are
         unknown because the epoch was before an interruption.
     """
-    keep_freed_memory()
+    _keep_freed_memory()
     model, state = trainer.ranker.model, str(last) if last else None
     with _quiet():
         if not model_spec(trainer.config.model).pretrained:
@@ -210,6 +212,20 @@ def _learn(trainer: AnswerTrainer, last: Path | None, on_progress: Progress) -> 
                 return 0, scores
     best = trainer.state.best_global_step or trainer.state.global_step
     return round(best / trainer.steps_per_epoch), trainer.scores.get(best)
+
+
+def _keep_freed_memory() -> None:
+    """Keep freed memory in the process, if the C library can.
+
+    Training steps allocate and free large tensors of the same sizes. By default the largest are returned to the system,
+    which clears every page at the next allocation: a sixth of the time of an epoch of AP-CNN on InsuranceQA.
+    """
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError, TypeError):  # not Linux with glibc
+        return
+    mallopt(_MMAP_THRESHOLD, 2**30)
+    mallopt(_TRIM_THRESHOLD, 2**31 - 1)
 
 
 @contextlib.contextmanager
