@@ -92,7 +92,7 @@ def test_the_train_command_names_what_the_search_was_given(place: Path, monkeypa
         (["--embeddings", "no.txt"], "No word vectors at 'no.txt'"),
         (["--dev", "no.csv"], "No file at 'no.csv'"),
         (["--device", "cuda:99"], "Expected a device such as auto, cpu or cuda:0"),
-        (["--output", "."], "expected a new folder or one of an earlier search, found something else"),
+        (["--output", "."], "expected a new folder or that of an earlier search, found something else"),
     ],
 )
 def test_mistakes(place: Path, arguments: list[str], message: str) -> None:
