@@ -62,7 +62,7 @@ def atomic_file(path: Path) -> Iterator[Path]:
             yield folder / target.name
             _finish(folder)
             (folder / target.name).replace(target)
-            _sync(target.parent)
+            sync(target.parent)
 
 
 def write_text_atomically(path: Path, text: str) -> None:
@@ -90,7 +90,7 @@ def write_first(path: Path, text: str) -> None:
             return
         except OSError:  # a file system without links: here the last process wins
             (folder / target.name).replace(target)
-        _sync(target.parent)
+        sync(target.parent)
 
 
 def make_folder(folder: Path) -> None:
@@ -149,7 +149,7 @@ def publish(draft: Path, folder: Path) -> None:
         folder.rename(old)
         draft.rename(folder)
         shutil.rmtree(old, ignore_errors=True)
-    _sync(folder.parent)
+    sync(folder.parent)
 
 
 @contextmanager
@@ -179,8 +179,8 @@ def _finish(draft: Path) -> None:
     mode = draft.stat().st_mode & 0o777  # it follows the umask; some libraries create private files
     for path in draft.rglob("*"):
         path.chmod(mode if path.is_dir() else mode & 0o666)
-        _sync(path)
-    _sync(draft)
+        sync(path)
+    sync(draft)
 
 
 def _exchange(first: Path, second: Path) -> bool:
@@ -206,7 +206,7 @@ def _remove_leftovers(folder: Path) -> None:
                     shutil.rmtree(path)
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
     """Sync a file, or a folder's list of files, to disk."""
     try:
         descriptor = os.open(path, os.O_RDONLY)

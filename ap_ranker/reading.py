@@ -1,4 +1,4 @@
-"""Files that a user names, read within bounds: a small file cannot fill the memory, and a device cannot hold it up."""
+"""Reads files that a user names within bounds: a small file cannot fill the memory, and a device cannot block."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ import yaml
 from ap_ranker.errors import InputError, one_line
 
 MAX_RATIO = 50
-"""A compressed file may grow this much. Texts of the public benchmarks grow to the threefold up to the fivefold, word
-vectors and pools of ids less; what grows to the fiftyfold repeats one line, and would fill the memory."""
+"""Maximum growth of a compressed file. The texts of the public benchmarks grow three- to fivefold, word vectors and
+pools of ids less; a file that grows fiftyfold repeats one line and would fill the memory."""
 
 ALWAYS_READ = 2**20
-"""Bytes that a compressed file may hold in any case: a few lines that repeat are no harm."""
+"""Bytes that a compressed file may hold in any case: a few repeated lines do no harm."""
 
-MAX_YAML = 2**16
-"""Bytes of a YAML file of settings, thirty times the longest of the examples."""
+MAX_YAML = 2**17
+"""Maximum size of a YAML file in bytes, sixty times the longest of the examples; parsing that many takes a second."""
 
-MAX_NODES = 10_000
-"""Values of a YAML file with each alias written out: ten lines of aliases of aliases stand for a billion values."""
+MAX_NODES = 20_000
+"""Maximum number of YAML values, each alias expanded: ten lines of aliases of aliases stand for a billion values."""
 
 _KINDS = {
     stat.S_ISDIR: "a folder",
@@ -40,7 +40,7 @@ def what_is_at(path: Path) -> str:
     """`a file`, `a folder`, `a pipe`, `a device`, `a socket`, or `nothing`.
 
     Raises:
-        InputError: the system does not say: a link to itself, a name that is too long, a folder without permission.
+        InputError: the system cannot tell: a link to itself, a name that is too long, a folder without permission.
     """
     try:
         mode = path.stat().st_mode
@@ -53,35 +53,33 @@ def what_is_at(path: Path) -> str:
 
 
 def require_file(path: Path) -> None:
-    """Refuse what is not a regular file: a pipe or a device may never end.
+    """Refuse anything but a regular file: a pipe or a device may never end.
 
     Raises:
-        InputError: there is none, or something else.
+        InputError: there is no file, or something else.
     """
-    found = what_is_at(path)
-    if found == "nothing":
+    kind = what_is_at(path)
+    if kind == "nothing":
         raise InputError(f"No file at {str(path)!r}.")
-    if found != "a file":
-        raise InputError(f"{path}: expected a file, found {found}.")
+    if kind != "a file":
+        raise InputError(f"{path}: expected a file, found {kind}.")
 
 
 def open_file(path: Path) -> BinaryIO:
-    """The bytes of a file; of one whose name ends in `.gz`, what it holds.
+    """Open a file for reading bytes; a file whose name ends in `.gz` is decompressed.
 
     Raises:
-        InputError: no regular file; later, while it is read: a damaged gzip file, or one that holds implausibly much.
+        InputError: not a regular file; later, while reading: a gzip file that is damaged or grows implausibly.
     """
     require_file(path)
-    return io.BufferedReader(_Unzipped(path), 2**20) if path.suffix == ".gz" else path.open("rb")
+    return io.BufferedReader(_GzipReader(path), 2**20) if path.suffix == ".gz" else path.open("rb")
 
 
 def check_whole(path: Path) -> None:
-    """Refuse a gzip file that is damaged or holds implausibly much before anything is made of what it holds.
-
-    Unpacking takes a fraction of the time that parsing takes, so what would be refused in the end is refused at once.
+    """Read a gzip file to its end; decompressing is much faster than parsing, so a bad file is refused early.
 
     Raises:
-        InputError: it is.
+        InputError: the file is damaged or grows implausibly.
     """
     if path.suffix == ".gz":
         with open_file(path) as file:
@@ -94,21 +92,21 @@ def check_growth(path: Path, read: int) -> None:
 
     Args:
         path: the file.
-        read: bytes of what it holds, so far.
+        read: number of decompressed bytes so far.
 
     Raises:
-        InputError: they are more than `MAX_RATIO` times the file's own, and more than `ALWAYS_READ`.
+        InputError: they are more than `MAX_RATIO` times the file's size, and more than `ALWAYS_READ`.
     """
     size = path.stat().st_size
     if read > max(MAX_RATIO * size, ALWAYS_READ):
         raise InputError(
             f"{path}: expected a compressed file of {size:,} bytes to hold at most {MAX_RATIO} times as much, found "
-            "more: it would fill the memory. If it is what it should be, decompress it and name that file."
+            "more: it would fill the memory. If the file is correct, decompress it and name that file."
         )
 
 
-class _Unzipped(io.RawIOBase):
-    """What a gzip file holds, as long as it is plausible."""
+class _GzipReader(io.RawIOBase):
+    """Decompresses a gzip file as long as its growth is plausible."""
 
     def __init__(self, path: Path) -> None:
         self._path, self._file, self._read = path, gzip.GzipFile(path), 0
@@ -131,42 +129,43 @@ class _Unzipped(io.RawIOBase):
 
 
 def decode(content: bytes, path: Path) -> str:
-    """The text of a file.
+    """Decode a file's content as UTF-8.
 
     Raises:
-        InputError: not UTF-8, or with NUL characters, as UTF-16 has; names the line.
+        InputError: it is not UTF-8, or has NUL characters, as UTF-16 does; names the line.
     """
     try:
         text = content.decode("utf-8-sig")  # spreadsheets write a byte order mark
     except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        found = f"the byte 0x{content[error.start : error.start + 1].hex()}"
+        position = error.start
+        found = f"the byte 0x{content[position]:02x}"
     else:
-        place = content.find(b"\0")
-        if place < 0:
+        position = content.find(b"\0")
+        if position < 0:
             return text
-        line, found = content.count(b"\n", 0, place) + 1, "a NUL character"
+        found = "a NUL character"
+    line = content.count(b"\n", 0, position) + 1
     raise InputError(f"{path}, line {line}: expected UTF-8 text, found {found}. Save the file as UTF-8 and try again.")
 
 
-def read_yaml(path: Path) -> Any:
-    """What a YAML file of settings holds.
+def read_yaml_text(path: Path) -> str:
+    """Read the text of a YAML file.
 
     Raises:
-        InputError: no regular file, too large, not UTF-8, not YAML, a name given twice, too many aliases.
+        InputError: not a regular file, too large, or not UTF-8.
     """
     with open_file(path) as file:
         content = file.read(MAX_YAML + 1)
     if len(content) > MAX_YAML:
-        raise InputError(f"{path}: expected a file of settings of at most {MAX_YAML:,} bytes, found more.")
-    return parse_yaml(decode(content, path), path)
+        raise InputError(f"{path}: expected a YAML file of at most {MAX_YAML:,} bytes, found a longer one.")
+    return decode(content, path)
 
 
 def parse_yaml(text: str, where: object) -> Any:
-    """What a YAML text says.
+    """Parse a YAML text.
 
     Raises:
-        InputError: not YAML, a name given twice, too many aliases; the message begins with `where`.
+        InputError: not YAML, a repeated name, or too many aliases; the message begins with `where`.
     """
     loader = None
     try:
@@ -174,14 +173,14 @@ def parse_yaml(text: str, where: object) -> Any:
         node = loader.get_single_node()
         if node is None:
             return None
-        if _expanded(node, {}) > MAX_NODES:
-            raise InputError(f"{where}: expected at most {MAX_NODES:,} values with aliases written out, found more.")
+        if _expanded_size(node, {}) > MAX_NODES:
+            raise InputError(f"{where}: expected at most {MAX_NODES:,} values with aliases expanded, found more.")
         return loader.construct_document(node)
     except InputError as error:
         raise InputError(f"{where}: {str(error).removeprefix(f'{where}: ')}") from error
     except RecursionError as error:
         raise InputError(f"{where}: expected settings in YAML, found them nested too deeply.") from error
-    # PyYAML raises these of a number, a date or a tag that it cannot make a value of.
+    # PyYAML raises these for a number, a date or a tag that it cannot convert.
     except (yaml.YAMLError, ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
         raise InputError(f"{where}: expected settings in YAML ({error}).") from error
     finally:
@@ -189,19 +188,20 @@ def parse_yaml(text: str, where: object) -> Any:
             loader.dispose()
 
 
-def _expanded(node: yaml.Node, sizes: dict[int, int]) -> int:
-    """How many values a node stands for, aliases written out; each node is looked at once."""
+def _expanded_size(node: yaml.Node, sizes: dict[int, int]) -> int:
+    """Number of values that a node stands for with aliases expanded; visits each node once."""
     if id(node) in sizes:
         if not sizes[id(node)]:
-            raise InputError("expected aliases of what stands before, found one of a value that contains it.")
+            raise InputError("expected aliases of earlier values, found one of a value that contains it.")
         return sizes[id(node)]
-    sizes[id(node)] = 0  # under way
+    sizes[id(node)] = 0  # in progress
+    children: list[yaml.Node] = []
     if isinstance(node, yaml.MappingNode):
         _check_names(node)
-        inside = [part for pair in node.value for part in pair]
-    else:
-        inside = node.value if isinstance(node, yaml.SequenceNode) else []
-    sizes[id(node)] = 1 + sum(_expanded(part, sizes) for part in inside)
+        children = [child for pair in node.value for child in pair]
+    elif isinstance(node, yaml.SequenceNode):
+        children = node.value
+    sizes[id(node)] = 1 + sum(_expanded_size(child, sizes) for child in children)
     return sizes[id(node)]
 
 

@@ -1,1 +1,1 @@
-"""The `ap-ranker` command; thin."""
+"""The `ap-ranker` command: options in, one library call, output."""

@@ -1,4 +1,4 @@
-"""`ap-ranker benchmark`: how long our models, and what a user would take otherwise, need for a question."""
+"""`ap-ranker benchmark`: times our models and the alternatives that a user has."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from rich.markup import escape
 from rich.table import Table
 
 from ap_ranker.cli.console import Console
-from ap_ranker.cli.data import read_training_data
 from ap_ranker.cli.options import Device, whole_numbers
 from ap_ranker.errors import InputError
 from ap_ranker.files import write_text_atomically
+from ap_ranker.training.data import read_training_data
 
 if TYPE_CHECKING:
-    from ap_ranker.benchmark.report import Benchmark, TextTable
+    from ap_ranker.benchmark.report import TextTable
     from ap_ranker.data.dataset import Dataset
     from ap_ranker.training.compare import Contender
 
@@ -27,25 +27,27 @@ console = Console(soft_wrap=True)
 def benchmark(
     data: Annotated[Path, typer.Argument(help="A folder with answers and test questions, as for evaluate; or a file.")],
     models: Annotated[
-        str, typer.Option(help="Names separated by commas, each with options if need be: ap-cnn:filters=200.")
+        str, typer.Option(help="Model names, comma-separated, optionally with options: ap-cnn:filters=200.")
     ] = "ap-cnn,ap-bilstm,qa-bilstm,global-local,bimpm",
-    candidates: Annotated[str, typer.Option(help="Candidates per question, comma-separated.")] = "10,100,1000",
+    candidates: Annotated[
+        str, typer.Option(help="Numbers of candidates per question, comma-separated.")
+    ] = "10,100,1000",
     questions: Annotated[int, typer.Option(min=1, help="Number of questions to time.")] = 20,
     epochs_of: Annotated[
         str | None,
         typer.Option(help="Models to train for one epoch, or none; the first two of --models by default."),
     ] = None,
-    no_peers: Annotated[bool, typer.Option("--no-peers", help="Leave out the rankers of other libraries.")] = False,
+    no_peers: Annotated[bool, typer.Option("--no-peers", help="Do not time the rankers of other libraries.")] = False,
     device: Device = "auto",
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the numbers to this JSON file.")] = None,
     table_file: Annotated[Path | None, typer.Option("--table", help="Write the tables to this Markdown file.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Plot the times to this PNG file.")] = None,
 ) -> None:
-    """Measure how fast the models are on your answers, beside BM25, a cross-encoder and others."""
+    """Time the models on your answers, beside BM25, a cross-encoder and other rankers."""
     from ap_ranker.data.reader import read_dataset
     from ap_ranker.training.compare import Contender
 
-    numbers = sorted(whole_numbers("--candidates", candidates))
+    sizes = sorted(whole_numbers("--candidates", candidates))
     contenders = Contender.parse_all(models)
     learners = _learners(epochs_of, contenders)
     for path in (json_file, table_file, plot):
@@ -59,21 +61,21 @@ def benchmark(
         from ap_ranker.benchmark.peers import check_peers
 
         check_peers()
-    judged = read_dataset(data, "test")
+    test = read_dataset(data, "test")
     training = _training_data(data) if learners else None
 
-    # Heavy imports only now, when the input is known to be good.
+    # Import heavy modules only after validating the input.
     from transformers.utils.logging import disable_progress_bar
 
     from ap_ranker.benchmark.report import markdown, tables
     from ap_ranker.benchmark.run import benchmark as run
 
-    disable_progress_bar()  # of loading and saving weights
+    disable_progress_bar()  # for loading and saving weights
     with console.status("Loading") as status:
         result = run(
             contenders,
-            judged,
-            candidates=numbers,
+            test,
+            candidates=sizes,
             questions=questions,
             peers=not no_peers,
             epochs_of=learners,
@@ -90,11 +92,13 @@ def benchmark(
     if table_file:
         write_text_atomically(table_file, markdown(result))
     if plot:
-        _plot(result, plot)
+        from ap_ranker.benchmark.plot import plot_benchmark
+
+        plot_benchmark(result, plot)
 
 
 def _learners(names: str | None, contenders: Sequence[Contender]) -> list[Contender]:
-    """The models to train: those named, or the first two that learn by gradient at all."""
+    """The models to train: the named ones, or the first two that are trained by gradient."""
     from ap_ranker.models.registry import model_spec
     from ap_ranker.training.compare import Contender
     from ap_ranker.training.objectives.registry import objective_spec
@@ -108,7 +112,7 @@ def _learners(names: str | None, contenders: Sequence[Contender]) -> list[Conten
     if untrained := [contender.label for contender in named if not learns(contender)]:
         raise InputError(
             f"Expected --epochs-of to name models that are trained in epochs, found {untrained[0]}, which only counts "
-            "words or weighs a few features."
+            "words or fits a few feature weights."
         )
     return named
 
@@ -125,7 +129,7 @@ def _training_data(data: Path) -> tuple[Dataset, Dataset]:
 
 
 def _print(text: TextTable) -> None:
-    """At its full width even on a narrow terminal: a table of dots would say nothing."""
+    """Print a table at its full width even on a narrow terminal, which would truncate it to dots."""
     table = Table(title=text.title, title_justify="left")
     for column, title in enumerate(text.header):
         table.add_column(
@@ -137,9 +141,3 @@ def _print(text: TextTable) -> None:
         table.add_section()
     wide = console.options.update(max_width=1000)
     Console(width=max(console.width, console.measure(table, options=wide).maximum)).print(table)
-
-
-def _plot(result: Benchmark, path: Path) -> None:
-    from ap_ranker.benchmark.plot import plot_benchmark
-
-    plot_benchmark(result, path)

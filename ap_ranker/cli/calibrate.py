@@ -1,4 +1,4 @@
-"""`ap-ranker calibrate`: from scores to probabilities, and when to give no answer."""
+"""`ap-ranker calibrate`: fits probabilities and thresholds to return no answer."""
 
 from __future__ import annotations
 
@@ -17,30 +17,32 @@ from ap_ranker.explain.plots import check_plotting, plot_reliability
 from ap_ranker.files import write_text_atomically
 
 if TYPE_CHECKING:
-    from ap_ranker.training.calibrate import CalibrationReport, SplitReport
+    from ap_ranker.training.calibrate import SplitReport
 
 console = Console(soft_wrap=True)
 
 
 def calibrate(
-    checkpoint: Annotated[Path, typer.Argument(help="A checkpoint folder; its config.json keeps the calibration.")],
-    dev: Annotated[Path, typer.Argument(help="Questions, best some without an answer: a file, or a folder with dev.*")],
+    checkpoint: Annotated[Path, typer.Argument(help="A checkpoint folder; the calibration is written to it.")],
+    dev: Annotated[Path, typer.Argument(help="Questions, ideally some unanswerable: a file, or a folder with dev.*")],
     test: Annotated[
-        Path | None, typer.Option(help="Measure on other questions: a file, or a folder with test.*")
+        Path | None, typer.Option(help="Other questions to measure on: a file, or a folder with test.*")
     ] = None,
     precision: Annotated[
-        str, typer.Option(help="Target precisions, shares of the given answers that are to be right; comma-separated.")
+        str,
+        typer.Option(help="Target precisions (shares of the returned answers that should be right), comma-separated."),
     ] = "0.8,0.9,0.95",
     share: Annotated[
         float | None,
-        typer.Option(help="Share of questions without an answer, where the data has none; 0.1 by default."),
+        typer.Option(help="Assumed share of unanswerable questions if the data has none; 0.1 by default."),
     ] = None,
     answers: Answers = None,
     plot: Annotated[Path | None, typer.Option(help="Write a reliability diagram (PNG) to this file.")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the numbers to this JSON file.")] = None,
     device: Device = "auto",
 ) -> None:
-    """Fit the probability that an answer is right, and thresholds below which it is better to give none."""
+    """Fit the probability that an answer is right, and thresholds below which no answer is returned."""
+    from ap_ranker.training.calibrate import SCORES
     from ap_ranker.training.calibrate import calibrate as run
 
     if plot:
@@ -53,7 +55,11 @@ def calibrate(
     for name, split in report.splits.items():
         _print(report.title(name), split)
     if plot:
-        _plot(report, plot)
+        curves = {
+            f"{SCORES[kind]}, ECE {score.calibration_error:.3f}": score.bins
+            for kind, score in report.measured.scores.items()
+        }
+        plot_reliability(curves, report.title(list(report.splits)[-1]), plot)
     if json_file:
         write_text_atomically(json_file, json.dumps(report.as_json(), indent=2) + "\n")
     console.print(
@@ -77,40 +83,29 @@ def _print_unanswerable(split: SplitReport) -> None:
         console.print(f"{split.unanswerable:,} of {questions} have no right answer.", highlight=False)
     else:
         console.print(
-            f"All {questions} have a right answer. Each counts once more with its right answers hidden, all of these "
-            f"as {split.hidden_share:.0%} of the questions.",
+            f"All {questions} have a right answer. Each is counted again with its right answers hidden; these copies "
+            f"count as {split.hidden_share:.0%} of the questions.",
             highlight=False,
         )
 
 
 def _print(title: str, split: SplitReport) -> None:
-    """What the thresholds do to these questions."""
+    """Print the thresholds and their effects."""
     from ap_ranker.training.calibrate import SCORES
 
-    table = Table(title=escape(title))
-    for column in ("ranked by", "target precision", "threshold", "precision", "answered", "unanswerable rejected"):
-        table.add_column(column, justify="left" if column == "ranked by" else "right")
+    table = Table("ranked by", title=escape(title))
+    for column in ("target precision", "threshold", "precision", "answered", "unanswerable rejected"):
+        table.add_column(column, justify="right")
     for kind, score in split.scores.items():
         name = SCORES[kind]
-        for precision, threshold in score.thresholds.items():
+        for target, effect in score.thresholds.items():
             cells = ["not reached"]
-            if threshold is not None:
-                outcome = threshold.outcome
-                shares = (outcome.precision, outcome.answered, outcome.rejected)
-                cells = [f"{threshold.probability:.3f}", *("-" if part is None else f"{part:.1%}" for part in shares)]
-            table.add_row(name, precision, *cells)
+            if effect is not None:
+                shares = (effect.precision, effect.answered, effect.rejected)
+                cells = [f"{effect.threshold:.3f}", *("-" if part is None else f"{part:.1%}" for part in shares)]
+            table.add_row(name, target, *cells)
             name = ""
         table.add_section()
     console.print(table)
     errors = ", ".join(f"{SCORES[kind]} {score.calibration_error:.3f}" for kind, score in split.scores.items())
     console.print(f"Calibration error (ECE): {errors}.", highlight=False)
-
-
-def _plot(report: CalibrationReport, path: Path) -> None:
-    from ap_ranker.training.calibrate import SCORES
-
-    curves = {
-        f"{SCORES[kind]}, ECE {score.calibration_error:.3f}": score.bins
-        for kind, score in report.measured.scores.items()
-    }
-    plot_reliability(curves, report.title(list(report.splits)[-1]), path)

@@ -1,4 +1,4 @@
-"""`ap-ranker check`: what is wrong with the data, before anything is trained on it."""
+"""`ap-ranker check`: checks data for faults before training."""
 
 from __future__ import annotations
 
@@ -22,18 +22,20 @@ STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 
 
 def check(
-    data: Annotated[Path, typer.Argument(help="A file or folder, as for train.")],
+    data: Annotated[Path, typer.Argument(help="A file or folder of data, as for train.")],
     dev: Annotated[Path | None, typer.Option(help="Dev questions, instead of the folder's.")] = None,
     test: Annotated[Path | None, typer.Option(help="Test questions, instead of the folder's.")] = None,
     answers: Answers = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the findings to this JSON file.")] = None,
     fix_file: Annotated[
-        Path | None, typer.Option("--fix", help="Write a repaired copy of DATA here (pairs or judged candidates).")
+        Path | None,
+        typer.Option("--fix", help="Write a repaired copy of DATA to this file (pairs or judged candidates)."),
     ] = None,
 ) -> None:
-    """Look for faults in the data. Exit code 1 if there are errors, 0 if only warnings or notes."""
+    """Check data for faults. The exit code is 1 if there are errors, 0 otherwise."""
     from ap_ranker.data.audit import audit
     from ap_ranker.data.audit.fix import fix
+    from ap_ranker.data.audit.report import Severity
     from ap_ranker.training.config import TrainingConfig
 
     report = audit(data, dev=dev, test=test, answers=answers, max_tokens=TrainingConfig.max_tokens)
@@ -44,46 +46,41 @@ def check(
         write_text_atomically(json_file, json.dumps(report.as_json(), indent=2, ensure_ascii=False) + "\n")
     if fix_file:
         repaired, log = fix(data, fix_file)
-        what = ", ".join(f"{kind} {count:,}" for kind, count in repaired.items()) or "nothing had to be changed"
-        console.print(f"Wrote {fix_file} (repaired: {what}) and {log}.", markup=False, highlight=False)
-    if _of(report, "error"):
+        repairs = ", ".join(f"{kind} {count:,}" for kind, count in repaired.items()) or "nothing"
+        console.print(f"Wrote {fix_file} (repaired: {repairs}) and {log}.", markup=False, highlight=False)
+    if report.counts(Severity.error):
         raise typer.Exit(1)
 
 
 def warn_of_faults(
     shown: Console, data: Path, dev: Path | None, answers: Path | None, max_tokens: int
 ) -> AuditReport | None:
-    """At most three lines before training; none where the data has neither errors nor warnings.
+    """Print errors and warnings about training data in at most three lines.
 
     Returns:
-        What was found; `None` if the data cannot be checked.
+        The audit's report; `None` if the data cannot be checked.
     """
     from ap_ranker.data.audit import audit
+    from ap_ranker.data.audit.report import Severity
 
     try:
         report = audit(data, dev=dev, answers=answers, max_tokens=max_tokens, near_answers=False)
     except InputError as error:  # in a file that training does not need, such as test questions
         shown.print(f"[yellow]Warning:[/] the data cannot be checked. {escape(str(error))}", highlight=False)
         return None
-    leaks = {kind: finding for kind, finding in report.findings.items() if kind.endswith("leaked-question")}
+    faults = report.counts(Severity.error) | report.counts(Severity.warning)
+    leaks = sum(count for kind, count in faults.items() if kind.endswith("leaked-question"))
     if leaks:
-        count = sum(finding.count for finding in leaks.values())
         shown.print(
-            f"[yellow]Warning:[/] {count:,} questions stand, or nearly, in an earlier split, too: measures flatter."
+            f"[yellow]Warning:[/] {leaks:,} questions are also, exactly or nearly, in an earlier split: measures will "
+            "be too high."
         )
-    faults = {**_of(report, "error"), **_of(report, "warning")}
-    others = [f"{kind} {count:,}" for kind, count in faults.items() if kind not in leaks]
+    others = [f"{kind} {count:,}" for kind, count in faults.items() if not kind.endswith("leaked-question")]
     if others:
         shown.print(f"[yellow]Warning:[/] faults in the data: {', '.join(others)}.", highlight=False)
     if faults:
-        shown.print(f"  More: ap-ranker check {escape(str(data))}", highlight=False)
+        shown.print(f"  Details: ap-ranker check {escape(str(data))}", highlight=False)
     return report
-
-
-def _of(report: AuditReport, severity: str) -> dict[str, int]:
-    from ap_ranker.data.audit.report import Severity
-
-    return {kind: finding.count for kind, finding in report.of(Severity(severity)).items()}
 
 
 def _print(report: AuditReport) -> None:
@@ -102,7 +99,7 @@ def _print(report: AuditReport) -> None:
             )
             for fault in finding.examples:
                 console.print(f"         {fault.place}: {fault.found}", markup=False, highlight=False)
-            advice = KINDS[name].advice + ("; --fix does it for pairs and judged data" if KINDS[name].fixed else "")
+            advice = KINDS[name].advice + ("; --fix does so for pairs and judged data" if KINDS[name].fixed else "")
             console.print(f"         → {escape(advice)}", highlight=False)
-    counts = [sum(_of(report, severity).values()) for severity in Severity]
-    console.print(f"{counts[0]:,} errors, {counts[1]:,} warnings, {counts[2]:,} notes", highlight=False)
+    totals = [f"{sum(report.counts(severity).values()):,} {severity}s" for severity in Severity]
+    console.print(", ".join(totals), highlight=False)

@@ -10,11 +10,12 @@ from rich.markup import escape
 from rich.table import Table
 
 from ap_ranker.cli.console import Console
-from ap_ranker.cli.data import describe, read_training_data
+from ap_ranker.cli.data import describe
 from ap_ranker.cli.options import Answers, Device, MatchText, command_line
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.markdown import markdown_table, spread
 from ap_ranker.files import write_text_atomically
+from ap_ranker.training.data import read_training_data
 
 if TYPE_CHECKING:
     from ap_ranker.evaluation.evaluate import EvaluationReport

@@ -1,4 +1,4 @@
-"""Where commands print: whatever the texts of a FAQ hold, a terminal shows it and does not obey it."""
+"""A console that shows control characters in the texts of a FAQ instead of sending them to the terminal."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from rich import console as rich
 from rich.segment import Segment
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-"""All of C0 but tabs and line ends, DEL, C1, what changes the direction of the text around it, and lone surrogates."""
+"""C0 except tabs and line ends, DEL, C1, bidirectional formatting characters and lone surrogates."""
 
 
 def visible(text: str) -> str:
-    """The text with control characters written out, such as `\\x1b` for escape."""
+    """Escape control characters, such as ESC as `\\x1b`."""
     return _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), text)
 
 
 def to_json(value: Any) -> str:
-    """JSON to print: the same value, without a character that a terminal would obey."""
+    """Format a value as JSON with escaped control characters."""
     text = json.dumps(value, ensure_ascii=False, indent=2)
     return _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 class Console(rich.Console):
-    """Rich's console, which lets control characters of what it prints through."""
+    """Rich's console, with control characters escaped."""
 
     def render(
         self, renderable: rich.RenderableType, options: rich.ConsoleOptions | None = None

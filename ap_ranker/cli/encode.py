@@ -1,14 +1,15 @@
-"""`ap-ranker encode`: the states of a whole corpus, written once."""
+"""`ap-ranker encode`: encodes a corpus and stores the states."""
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from ap_ranker.cli.bars import ProgressBars
 from ap_ranker.cli.console import Console
 from ap_ranker.cli.options import Device, MatchText
 
@@ -17,33 +18,26 @@ console = Console(soft_wrap=True)
 
 def encode(
     checkpoint: Annotated[str, typer.Argument(help="A checkpoint folder or a hub name.")],
-    documents: Annotated[Path, typer.Argument(help="A file with a column answer and, if there is one, question.")],
-    output: Annotated[Path, typer.Option(help="The folder to write, or to complete.")],
+    documents: Annotated[Path, typer.Argument(help="The FAQ: a file with a column answer and, optionally, question.")],
+    output: Annotated[Path, typer.Option(help="The folder to write; encodings in it are kept, missing ones added.")],
     dtype: Annotated[str, typer.Option(help="Dtype of the stored states: float32, float16 or int8.")] = "float16",
     match: MatchText = None,
     device: Device = "auto",
 ) -> None:
-    """Encode a corpus beforehand, for rankers with `encodings: DIR`."""
+    """Encode a corpus in advance, for rankers with `encodings: DIR`."""
     from ap_ranker.data.faq import Match, read_faq
     from ap_ranker.ranking.checkpoint import find_checkpoint, read_checkpoint_config
     from ap_ranker.ranking.encode import encode_corpus
     from ap_ranker.ranking.encodings import Encodings, fingerprint
     from ap_ranker.ranking.quantization import parse_dtype
 
-    chosen_dtype = parse_dtype(dtype)
+    states_dtype = parse_dtype(dtype)
     folder = find_checkpoint(checkpoint)
-    chosen = match or Match(read_checkpoint_config(folder).training.get("match", Match.both))
-    texts = [entry.text(chosen) for entry in read_faq(documents)]
-    columns = (TextColumn("encoding"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True)) as progress:
-        bar = progress.add_task("", total=None)
+    match = match or Match(read_checkpoint_config(folder).training.get("match", Match.both))
+    texts = [entry.text(match) for entry in read_faq(documents)]
+    with ProgressBars() as bars:
         written = encode_corpus(
-            folder,
-            texts,
-            output,
-            dtype=chosen_dtype,
-            device=device,
-            on_progress=lambda done, total: progress.update(bar, completed=done, total=total),
+            folder, texts, output, dtype=states_dtype, device=device, on_progress=partial(bars.update, "encoding")
         )
     encodings = Encodings.open(output, fingerprint(folder))
     console.print(

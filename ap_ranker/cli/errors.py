@@ -1,6 +1,6 @@
-"""One way to end a program whose input, machine or own code is at fault: one message, and an exit code that says which.
+"""Reports errors: one message, and an exit code.
 
-2: what the user gave or the machine lacks; 1: a fault of ours; 130: Ctrl+C.
+2: caused by user input or the machine; 1: a bug in ap-ranker; 130: Ctrl+C.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from rich.markup import escape
 from ap_ranker.cli.console import Console
 from ap_ranker.errors import InputError
 
-USER, FAULT, STOPPED = 2, 1, 130
+USER, BUG, STOPPED = 2, 1, 130
 """Exit codes."""
 
 TRACEBACK = "AP_RANKER_TRACEBACK"
-"""If this variable of the environment is set, the traceback stands before the message."""
+"""Environment variable; if it is set, the traceback is printed before the message."""
 
 MAX_LINES, MAX_LENGTH = 3, 1_000
-"""Of a message; of a longer one its middle is left out, as the end says what to do."""
+"""Limits of a message; the middle of a longer one is left out, as its end says what to do."""
 
 _ADVICE = {
     errno.ENOSPC: "the disk is full: make room, or name another place",
@@ -45,29 +45,28 @@ _ADVICE = {
     errno.ENFILE: "too many files are open on this machine: close other programs",
     errno.EIO: "the disk does not answer: see whether it is damaged",
 }
-"""What to do about an error of the operating system."""
+"""Error number of the operating system -> what to do."""
 
-_SAID = {
-    ("No space left on device", "StorageFull"): f"What was to be written: {_ADVICE[errno.ENOSPC]}.",
+_LIBRARY_ERRORS = {
+    ("No space left on device", "StorageFull"): f"A file cannot be written: {_ADVICE[errno.ENOSPC]}.",
     ("can't allocate memory", "out of memory"): (
-        "The memory does not suffice. Give less at once: a smaller batch_size or max_tokens, fewer texts, a smaller "
-        "model."
+        "Out of memory. Use a smaller batch_size, max_tokens or model, or fewer texts."
     ),
 }
-"""What libraries say that raise neither `OSError` nor `MemoryError`, as they are not written in Python."""
+"""Words in errors of libraries that raise neither `OSError` nor `MemoryError` -> the message."""
 
 
 @contextmanager
 def report_user_errors() -> Iterator[None]:
-    """Within, whatever goes wrong ends the program with one message on standard error instead of a traceback."""
+    """Context in which any error ends the program with one message on standard error."""
     try:
         yield
         sys.stdout.flush()
     except KeyboardInterrupt:
         _end("Stopped.", STOPPED)
-    except BrokenPipeError:  # who read the output has seen enough, as `head` does
-        _forget_output()
-        sys.exit(FAULT)
+    except BrokenPipeError:  # the reader, such as `head`, has closed the output
+        _discard_output()
+        sys.exit(BUG)
     except Exception as error:
         if os.environ.get(TRACEBACK):
             traceback.print_exc()
@@ -76,51 +75,49 @@ def report_user_errors() -> Iterator[None]:
 
 
 def explained(error: Exception) -> tuple[str, int]:
-    """What to say of an exception, and the exit code."""
-    if message := _for_the_user(error):
+    """The message for an exception, and the exit code."""
+    if message := _user_message(error):
         return message, USER
     return (
-        f"This is a fault of ap-ranker's, not yours: {type(error).__name__} in {_place(error)}: {error}\n"
-        f"Please report it with its traceback, which {TRACEBACK}=1 before the command shows."
-    ), FAULT
+        f"This is a bug in ap-ranker: {type(error).__name__} in {_location(error)}: {error}\n"
+        f"Please report it with its traceback; to print that, set {TRACEBACK}=1."
+    ), BUG
 
 
-def _for_the_user(error: Exception) -> str:
-    """What the user can mend; empty if it is nothing that a user could."""
+def _user_message(error: Exception) -> str:
+    """The message for an error that the user can fix; empty for a bug."""
     if isinstance(error, InputError):
         return str(error)
     if hasattr(error, "format_message") and hasattr(error, "exit_code"):  # Click's: the command line itself
         message = error.format_message().strip()
         return f"{message.removesuffix('.')}. See ap-ranker COMMAND --help." if message else "See above."
     if isinstance(error, OSError):
-        return _of_the_system(error)
+        return _system_message(error)
     if isinstance(error, UnicodeError):
-        return _of_text(error)
+        return _encoding_message(error)
     if isinstance(error, RecursionError):
-        return "Expected input that is nested less deeply: a file holds lists within lists without end."
-    said = "out of memory" if isinstance(error, MemoryError) else str(error)
-    return next((message for words, message in _SAID.items() if any(word in said for word in words)), "")
+        return "The input is nested too deeply: a file has too many lists within lists."
+    text = "out of memory" if isinstance(error, MemoryError) else str(error)
+    return next((message for words, message in _LIBRARY_ERRORS.items() if any(word in text for word in words)), "")
 
 
-def _of_text(error: UnicodeError) -> str:
+def _encoding_message(error: UnicodeError) -> str:
     if isinstance(error, UnicodeDecodeError):
         return f"Expected UTF-8 text, found the byte 0x{error.object[error.start]:02x}. Save the file as UTF-8."
     if isinstance(error, UnicodeEncodeError):
-        found = ascii(error.object[error.start : error.end])
-        return f"Expected text that can be written as {error.encoding}, found {found}. Change it, or set PYTHONUTF8=1."
+        characters = ascii(error.object[error.start : error.end])
+        return f"{characters} cannot be written as {error.encoding}. Change the text, or set PYTHONUTF8=1."
     return f"Expected text in a usable encoding ({error})."
 
 
-def _of_the_system(error: OSError) -> str:
+def _system_message(error: OSError) -> str:
     files = [os.fsdecode(name) for name in (error.filename, error.filename2) if isinstance(name, str | bytes)]
-    what = " and ".join(dict.fromkeys(files)) or "A file"
-    return (
-        f"{what} cannot be used: {_ADVICE.get(error.errno or 0, error.strerror or str(error) or 'it is unknown why')}."
-    )
+    names = " and ".join(dict.fromkeys(files)) or "A file"
+    return f"{names} cannot be used: {_ADVICE.get(error.errno or 0, error.strerror or str(error) or 'unknown error')}."
 
 
-def _place(error: Exception) -> str:
-    """Where it happened, as near to our own code as the traceback knows."""
+def _location(error: Exception) -> str:
+    """The innermost frame of our own code in the traceback."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
     ours = [frame for frame in frames if {"ap_ranker", "haystack_integrations"} & set(Path(frame.filename).parts)]
     frame = (ours or frames)[-1]
@@ -128,7 +125,7 @@ def _place(error: Exception) -> str:
 
 
 def shortened(message: str) -> str:
-    """At most `MAX_LINES` lines and `MAX_LENGTH` characters: the beginning and the end."""
+    """Shorten a message to `MAX_LINES` lines and `MAX_LENGTH` characters: its beginning and its end."""
     lines = [line.strip() for line in message.splitlines() if line.strip()]
     text = "\n".join(lines) if len(lines) <= MAX_LINES else " ".join(lines)
     if len(text) <= MAX_LENGTH:
@@ -141,6 +138,6 @@ def _end(message: str, code: int) -> None:
     sys.exit(code)
 
 
-def _forget_output() -> None:
-    """Python flushes standard output at its end, and would complain once more."""
+def _discard_output() -> None:
+    """Redirect standard output, which Python would otherwise flush at exit and fail again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

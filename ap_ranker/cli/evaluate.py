@@ -1,4 +1,4 @@
-"""`ap-ranker evaluate`: a checkpoint and BM25 on the same candidates."""
+"""`ap-ranker evaluate`: evaluates a checkpoint and BM25 on the same candidates."""
 
 from __future__ import annotations
 
@@ -10,18 +10,21 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
-from ap_ranker.cli.changes import changes_as_json, print_changes
 from ap_ranker.cli.console import Console
 from ap_ranker.cli.options import Answers, Device, MatchText
-from ap_ranker.errors import InputError
 from ap_ranker.explain.plots import check_plotting, plot_lengths
 from ap_ranker.files import write_text_atomically
 
 if TYPE_CHECKING:
+    from ap_ranker.evaluation.changes import Change, Comparison
     from ap_ranker.evaluation.evaluate import EvaluationReport
 
 console = Console(soft_wrap=True)
+
+WIDTH = 100
+"""Maximum number of columns to show of a text; the JSON file has all of it."""
 
 
 def evaluate(
@@ -31,7 +34,7 @@ def evaluate(
     pools: Annotated[Path | None, typer.Option(help="Candidate pools (qid, candidate_ids).")] = None,
     no_pools: Annotated[
         bool,
-        typer.Option("--no-pools", help="Ignore the data's candidate pools; BM25 retrieves from all answers."),
+        typer.Option("--no-pools", help="Ignore the data's candidate pools: all answers are candidates."),
     ] = False,
     clean: Annotated[
         bool,
@@ -46,68 +49,38 @@ def evaluate(
     plot: Annotated[Path | None, typer.Option(help="Plot P@1 against answer length to this PNG file.")] = None,
     device: Device = "auto",
 ) -> None:
-    """Measure a checkpoint and BM25 on the same questions and candidates."""
-    from ap_ranker.data.faq import Match
-    from ap_ranker.data.reader import read_dataset
-    from ap_ranker.evaluation.changes import changes
-    from ap_ranker.evaluation.evaluate import EvaluationSet
+    """Evaluate a checkpoint and BM25 on the same questions and candidates."""
+    from ap_ranker.evaluation.evaluate import evaluate as run
     from ap_ranker.evaluation.lengths import by_length
-    from ap_ranker.ranking.cache import EncodingCache
-    from ap_ranker.ranking.quantization import parse_dtype
-    from ap_ranker.ranking.ranker import Ranker
 
     if plot:
         check_plotting()
-    if pools and no_pools:
-        raise InputError("Expected either --pools, which names the candidates, or --no-pools, found both.")
-    rounding = EncodingCache(0, parse_dtype(dtype))  # keeps nothing, but rounds what goes through it
-    ranker = Ranker.from_pretrained(checkpoint, device, cache=rounding)
-    other = Ranker.from_pretrained(compare, device, cache=rounding) if compare is not None else None
-    assert ranker.config is not None
-    trained_match = Match(ranker.config.training.get("match", Match.both))
-    dataset = read_dataset(data, "test", answers=answers, pools=pools, match=match or trained_match)
-    if no_pools:
-        dataset = dataset.without_pools()
-    if clean:
-        dataset = dataset.clean()
-    evaluation_set = EvaluationSet(dataset)
-    report = evaluation_set.report(ranker)
-    _print(report, f"{ranker.config.model} ({checkpoint})", dataset.name)
-    for reason, count in dataset.notes.items():
+    report = run(
+        checkpoint,
+        data,
+        compare=compare,
+        answers=answers,
+        pools=pools,
+        no_pools=no_pools,
+        clean=clean,
+        match=match,
+        dtype=dtype,
+        device=device,
+    )
+    _print(report, f"{report.model_name} ({checkpoint})")
+    for reason, count in report.dataset.notes.items():
         console.print(f"  {count:,} {reason}")
-    compared = {}
-    if compare is not None and other is not None:
-        earlier = evaluation_set.report(other)
-        difference = changes(evaluation_set, earlier, report)
-        print_changes(console, compare, earlier, difference)
-        other_match = other.config.training.get("match", Match.both) if other.config else trained_match
-        if match is None and other_match != trained_match:
-            console.print(
-                f"[yellow]Note:[/] {escape(compare)} was trained with --match {other_match}; both ranked the texts "
-                f"of --match {trained_match}, as {escape(checkpoint)} was.",
-                highlight=False,
-            )
-        compared = {"compare": changes_as_json(compare, earlier, difference)}
+    if report.comparison:
+        _print_comparison(report.comparison)
     if plot:
-        plot_lengths(by_length(dataset, report), ranker.config.model, plot)
+        plot_lengths(by_length(report), report.model_name, plot)
     if json_file:
-        numbers = {
-            "n_questions": report.n_questions,
-            "model": report.model,
-            "bm25": report.bm25,
-            "fusion": report.fusion,
-        }
-        costs = {
-            "encode_seconds": report.encode_seconds,
-            "seconds_per_question": report.seconds_per_question,
-            "peak_bytes": peak_bytes(),
-        }
-        everything = numbers | costs | {"candidates": report.candidates} | compared
-        write_text_atomically(json_file, json.dumps(everything, indent=2, ensure_ascii=False) + "\n")
+        numbers = report.as_json() | {"peak_bytes": peak_bytes()}
+        write_text_atomically(json_file, json.dumps(numbers, indent=2, ensure_ascii=False) + "\n")
 
 
 def peak_bytes() -> int | None:
-    """The most memory that this process has had; `None` where the system does not tell."""
+    """Peak memory of this process; `None` if unknown."""
     try:
         import resource
     except ImportError:  # Windows
@@ -116,15 +89,14 @@ def peak_bytes() -> int | None:
     return peak if sys.platform == "darwin" else peak * 1024
 
 
-def _print(report: EvaluationReport, name: str, data: str) -> None:
-    table = Table(title=f"{report.n_questions:,} questions of {escape(data)}")
-    table.add_column("")
+def _print(report: EvaluationReport, name: str) -> None:
+    table = Table("", title=f"{report.n_questions:,} questions of {escape(report.dataset.name)}")
     for measure in report.model:
         table.add_column(measure, justify="right")
-    table.add_row("BM25", *(f"{value:.3f}" for value in report.bm25.values()))
-    table.add_row(escape(name), *(f"{value:.3f}" for value in report.model.values()))
-    if report.fusion:
-        table.add_row("both scores added", *(f"{value:.3f}" for value in report.fusion.values()))
+    rows = {"BM25": report.bm25, escape(name): report.model, "both scores added": report.fusion or {}}
+    for title, measures in rows.items():
+        if measures:
+            table.add_row(title, *(f"{value:.3f}" for value in measures.values()))
     gains = (report.model[measure] - value for measure, value in report.bm25.items())
     table.add_row("difference", *(f"{gain:+.3f}" for gain in gains), end_section=True)
     console.print(table)
@@ -135,6 +107,46 @@ def _print(report: EvaluationReport, name: str, data: str) -> None:
         highlight=False,
     )
     if peak := peak_bytes():
-        console.print(f"Memory: {peak / 1e6:,.0f} MB at most, libraries included.", highlight=False)
+        console.print(f"Peak memory: {peak / 1e6:,.0f} MB, libraries included.", highlight=False)
     if report.unanswerable:
-        console.print(f"Set aside: {report.unanswerable:,} questions without a right answer.", highlight=False)
+        console.print(f"Left out: {report.unanswerable:,} questions without a right answer.", highlight=False)
+
+
+def _print_comparison(comparison: Comparison) -> None:
+    """Print the earlier checkpoint's measures, the differences, and the questions that changed most."""
+    before, changes, name = comparison.before, comparison.changes, escape(comparison.checkpoint)
+    table = Table("", title=f"Compared with {name}")
+    for measure in before.model:
+        table.add_column(measure, justify="right")
+    rows = {name: (before.model, changes.model)}
+    if changes.fusion:
+        rows["both scores added"] = (before.fused, changes.fusion)
+    for title, (values, gain) in rows.items():
+        table.add_row(title, *(f"{value:.3f}" for value in values.values()))
+        table.add_row("difference", *(f"{value:+.3f}" for value in gain.difference.values()))
+        table.add_row("p-value", *(f"{value:.4f}" for value in gain.p_value.values()), end_section=True)
+    console.print(table)
+    console.print(
+        f"The first right answer ranks higher for {changes.better:,} questions, lower for {changes.worse:,} "
+        f"of {before.n_questions:,}.",
+        highlight=False,
+    )
+    for title, listed in (("Higher", changes.improved), ("Lower", changes.worsened)):
+        for change in listed:
+            _print_change(title, change)
+    if comparison.trained_match != comparison.match:
+        console.print(
+            f"[yellow]Note:[/] {name} was trained with --match {comparison.trained_match}; both ranked the texts of "
+            f"--match {comparison.match}.",
+            highlight=False,
+        )
+
+
+def _print_change(title: str, change: Change) -> None:
+    lines = {f"{title}, {change.rank_before} → {change.rank_after}": change.question}
+    if change.first_before != change.first_after:
+        lines |= {"  first before": change.first_before, "  first now": change.first_after}
+    for name, text in lines.items():
+        line = Text(" ".join(text.split()))
+        line.truncate(WIDTH, overflow="ellipsis")
+        console.print(Text(f"{name}: ").append_text(line))

@@ -1,4 +1,4 @@
-"""`ap-ranker explain`: why an answer was chosen, as a page or a picture."""
+"""`ap-ranker explain`: shows the attention between a question and an answer as a page or a picture."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ console = Console(soft_wrap=True)
 
 def explain(
     checkpoint: Annotated[str, typer.Argument(help="A checkpoint folder or a hub name, of a model with attention.")],
-    question: Annotated[str, typer.Option(help="What a user asks.")],
+    question: Annotated[str, typer.Option(help="The user's question.")],
     answer: Annotated[str, typer.Option(help="The text that the question is matched with.")],
-    output: Annotated[Path, typer.Option(help="A page to write (.html), or a picture (.png; needs the extra plot).")],
+    output: Annotated[
+        Path, typer.Option(help="The file to write: a page (.html) or a picture (.png; needs the extra plot).")
+    ],
     device: Device = "auto",
 ) -> None:
-    """Show how much each word of a question and of an answer counted for the answer's score."""
+    """Show how much each word of a question and an answer contributes to the score."""
     from ap_ranker.explain.page import write_explanation
 
     model, explanation = write_explanation(checkpoint, question, answer, output, device)

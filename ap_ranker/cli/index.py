@@ -1,14 +1,15 @@
-"""`ap-ranker index`: a FAQ file into a document store that lasts, as often as the file changes."""
+"""`ap-ranker index`: writes a FAQ file to a persistent document store, again whenever the file changes."""
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from ap_ranker.cli.bars import ProgressBars
 from ap_ranker.cli.console import Console
 from ap_ranker.cli.options import MatchEntry
 from ap_ranker.data.faq import DEFAULT_MATCH
@@ -21,25 +22,18 @@ def index(
     pipeline: Annotated[Path, typer.Option(help="A Haystack pipeline with a document store.")],
     match: MatchEntry = DEFAULT_MATCH,
 ) -> None:
-    """Make a document store hold a FAQ: entries are added, changed and removed as the file says.
+    """Synchronize a document store with a FAQ file: add, change and remove entries.
 
-    Documents that others wrote into the store are left alone. An interrupted run goes on when the command runs again.
+    Documents from other sources are not touched. To continue an interrupted run, run the command again.
     """
     from ap_ranker.serving.mirror import index_faq
 
-    columns = (TextColumn("indexing"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        bar = progress.add_task("", total=None)
-        report = index_faq(
-            documents,
-            pipeline,
-            match,
-            on_progress=lambda done, total: progress.update(bar, completed=done, total=total),
-        )
-    changes, duplicates = report.changes, report.duplicates
+    with ProgressBars() as bars:
+        changes = index_faq(documents, pipeline, match, on_progress=partial(bars.update, "indexing"))
     console.print(
-        f"{escape(report.place)} now holds the {changes.total:,} entries of {escape(str(documents))}: "
+        f"{escape(changes.place)} now holds the {changes.total:,} entries of {escape(str(documents))}: "
         f"{changes.added:,} added, {changes.changed:,} changed, {changes.removed:,} removed, "
-        f"{changes.unchanged:,} unchanged." + (f" {duplicates:,} equal to another left out." if duplicates else ""),
+        f"{changes.unchanged:,} unchanged."
+        + (f" {changes.duplicates:,} duplicates left out." if changes.duplicates else ""),
         highlight=False,
     )

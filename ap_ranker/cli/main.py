@@ -1,4 +1,4 @@
-"""`ap-ranker`: a file per command, heavy imports made when one runs, and one way to report a mistake."""
+"""`ap-ranker`: one file per command, which imports heavy modules only when it runs."""
 
 from __future__ import annotations
 
@@ -52,21 +52,20 @@ app.command("explain")(explain.explain)
 
 
 def main() -> None:
-    """Run the command line; whatever goes wrong ends with one message on standard error, see `report_user_errors`."""
-    # A command-line tool neither reports usage nor shows the libraries' own progress bars for loading a file.
+    """Run the command line; all errors are reported by `report_user_errors`."""
     os.environ.setdefault("HAYSTACK_TELEMETRY_ENABLED", "false")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a terminal that cannot show a character shows its number
+            stream.reconfigure(errors="backslashreplace")  # for terminals that cannot show a character
     logging.basicConfig(
         level=logging.WARNING,
         format="%(message)s",
         handlers=[RichHandler(console=Console(stderr=True), show_time=False, show_path=False)],
     )
-    logging.getLogger("ap_ranker").setLevel(logging.INFO)  # what training left out, for one
+    logging.getLogger("ap_ranker").setLevel(logging.INFO)  # such as what training left out
     with report_user_errors():
         code = app(standalone_mode=False)
-        if code == STOPPED:  # as Typer has turned Ctrl+C into
+        if code == STOPPED:  # Typer's result of Ctrl+C
             raise KeyboardInterrupt
     sys.exit(code if isinstance(code, int) else 0)
 

@@ -1,8 +1,8 @@
-"""`ap-ranker models`: what there is to train, and what each model can be told."""
+"""`ap-ranker models`: lists the models and their options."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.markup import escape
@@ -15,16 +15,18 @@ if TYPE_CHECKING:
 
 console = Console(soft_wrap=True)
 
-WEIGHED = {
-    "": "none that weighs words",
-    "question": "weighs the question's words",
-    "answer": "weighs the answer's words",
-    "both": "weighs the words of question and answer",
+ATTENTION = {
+    "": "none",
+    "question": "over the question's words",
+    "answer": "over the answer's words",
+    "both": "over the words of question and answer",
 }
 
 
-def models(name: Annotated[str | None, typer.Argument(help="One model; without, a table of all.")] = None) -> None:
-    """List the models, or the options of one."""
+def models(
+    name: Annotated[str | None, typer.Argument(help="A model's name; by default, list all models.")] = None,
+) -> None:
+    """List the models, or the options of one model."""
     from ap_ranker.models.registry import MODELS, model_spec
 
     if name is not None:
@@ -32,24 +34,18 @@ def models(name: Annotated[str | None, typer.Argument(help="One model; without, 
         return
     table = Table(title=f"{len(MODELS)} models")
     for column in ("name", "paper", "cached", "parameters", "objective"):
-        right, fixed = column == "parameters", column in ("name", "parameters")
-        table.add_column(column, justify="right" if right else "left", no_wrap=fixed)
-    families = list(dict.fromkeys(spec.family for spec in MODELS.values()))
-    for family in families:
+        justify: Literal["left", "right"] = "right" if column == "parameters" else "left"
+        table.add_column(column, justify=justify, no_wrap=column in ("name", "parameters"))
+    for family in dict.fromkeys(spec.family for spec in MODELS.values()):
         for spec in sorted((spec for spec in MODELS.values() if spec.family == family), key=lambda spec: spec.name):
-            table.add_row(
-                spec.name,
-                escape(f"{_authors(spec)} {spec.year}"),
-                spec.cached,
-                f"{_parameters(spec):,}",
-                spec.objective,
-            )
+            paper = escape(f"{_authors(spec)} {spec.year}")
+            table.add_row(spec.name, paper, spec.cached, f"{_parameters(spec):,}", spec.objective)
         table.add_section()
     console.print(table)
     console.print(
-        "Cached: what is computed once per answer. Parameters: at default size, beside the word vectors.\n"
-        "Objective: what `ap-ranker train` uses unless told otherwise.\n"
-        "A model's options and its paper's recipe: ap-ranker models NAME",
+        "Cached: what is computed once per answer. Parameters: at default size, without the word vectors.\n"
+        "Objective: the default of `ap-ranker train`.\n"
+        "To see a model's options and its paper's recipe: ap-ranker models NAME",
         highlight=False,
     )
 
@@ -62,8 +58,8 @@ def _print_one(spec: ModelSpec) -> None:
         "paper": f"{spec.paper} ({spec.year})",
         "family": spec.family,
         "cached per answer": spec.cached,
-        "attention": WEIGHED[spec.attention_over],
-        "parameters": f"{_parameters(spec):,} at default size, beside the word vectors",
+        "attention": ATTENTION[spec.attention_over],
+        "parameters": f"{_parameters(spec):,} at default size, without the word vectors",
         "objective": spec.objective,
     }
     if not objective.needs_gradient:
@@ -85,13 +81,13 @@ def _print_one(spec: ModelSpec) -> None:
         values = ", ".join(option.choices) or type(option.default).__name__
         table.add_row(name, str(option.default), values, escape(option.meaning))
     console.print(table)
-    console.print("Give them in the file of --config:", highlight=False)
+    console.print("Set them in the file of --config:", highlight=False)
     first = next(iter(spec.options))
     console.print(f"  model: {spec.name}\n  options: {{{first}: {spec.options[first].default}}}", highlight=False)
 
 
 def _authors(spec: ModelSpec) -> str:
-    """The first author, and that there are others."""
+    """The authors, shortened to `et al.` if there are more than two."""
     names = spec.paper.split(", ")
     first = names[0].split(" & ")[0]
     return f"{first} et al." if len(names) > 2 else " & ".join(names[0].split(" & "))
@@ -101,5 +97,5 @@ def _parameters(spec: ModelSpec) -> int:
     from ap_ranker.models.registry import build_model, count_parameters
     from ap_ranker.models.spec import Inputs
 
-    vocabulary = ["[PAD]", "[UNK]", *(f"word{number}" for number in range(9_998))]
+    vocabulary = ["[PAD]", "[UNK]", *(f"word{i}" for i in range(9_998))]
     return count_parameters(build_model(spec.name, Inputs(vocabulary, 100, 200), {}))

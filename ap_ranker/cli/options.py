@@ -14,15 +14,15 @@ from ap_ranker.errors import InputError
 
 Documents = Annotated[
     Path | None,
-    typer.Option(help="The FAQ: a file with columns question and answer; without it, what the store holds."),
+    typer.Option(help="The FAQ: a file with columns question and answer; by default, the content of the store."),
 ]
-SearchPipeline = Annotated[Path, typer.Option(help="A Haystack pipeline.")]
+SearchPipeline = Annotated[Path, typer.Option(help="A YAML file with a Haystack pipeline.")]
 SEARCH_PIPELINE = Path("pipelines/faq_search.yaml")
-MatchEntry = Annotated[Match, typer.Option(help="Which text of an entry is compared with the question.")]
+MatchEntry = Annotated[Match, typer.Option(help="The text of an entry that is matched with the question.")]
 Precision = Annotated[
     float | None,
     typer.Option(
-        help="Target precision, the share of given answers that is to be right; needs a calibrated checkpoint."
+        help="Target precision: the share of returned answers that should be right; needs a calibrated checkpoint."
     ),
 ]
 Answers = Annotated[
@@ -31,18 +31,18 @@ Answers = Annotated[
 Device = Annotated[str, typer.Option(help="Device: auto, cpu, cuda:0 ...; auto takes the GPU if there is one.")]
 MatchText = Annotated[
     Match | None,
-    typer.Option(help="Which text of a stored question and its answer is compared with the user's question."),
+    typer.Option(help="The text to match with the question, for answers with a stored question."),
 ]
 
 
 def whole_numbers(option: str, text: str) -> list[int]:
-    """What an option names as `3,1,2`, in that order, each once.
+    """Parse distinct numbers such as `3,1,2`, in order.
 
     Raises:
-        InputError: something else, or a number below 1.
+        InputError: not such a list, or a number below 1.
     """
     try:
-        numbers = list(dict.fromkeys(int(number) for number in text.split(",")))
+        numbers = list(dict.fromkeys(map(int, text.split(","))))
     except ValueError:
         numbers = [0]
     if min(numbers) < 1:
@@ -53,8 +53,5 @@ def whole_numbers(option: str, text: str) -> list[int]:
 
 
 def command_line() -> str:
-    """The command as the user gave it, for a shell.
-
-    One that `torchrun` started trains what this one process would, so `torchrun` is left out.
-    """
+    """The command line, for a shell; `torchrun` is left out, as it does not change the result."""
     return shlex.join(["ap-ranker", *sys.argv[1:]])

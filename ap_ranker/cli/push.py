@@ -1,4 +1,4 @@
-"""`ap-ranker push`: a checkpoint goes to the Hugging Face hub."""
+"""`ap-ranker push`: uploads a checkpoint to the Hugging Face hub."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ console = Console(soft_wrap=True)
 def push(
     checkpoint: Annotated[Path, typer.Argument(help="A checkpoint folder.")],
     repo: Annotated[str, typer.Argument(help="NAMESPACE/NAME on the hub; created if it does not exist.")],
-    private: Annotated[bool, typer.Option("--private", help="Create the repository as a private one.")] = False,
+    private: Annotated[bool, typer.Option("--private", help="Create a private repository.")] = False,
 ) -> None:
-    """Upload a checkpoint to the Hugging Face hub. The token is HF_TOKEN of the environment, or `hf auth login`'s."""
+    """Upload a checkpoint to the Hugging Face hub, with the token of HF_TOKEN or `hf auth login`."""
     from ap_ranker.ranking.hub import FILES
     from ap_ranker.ranking.hub import push as run
 

@@ -1,4 +1,4 @@
-"""`ap-ranker serve`: a search page in the browser, and the pipeline's REST interface."""
+"""`ap-ranker serve`: serves a search page and the pipeline's REST interface."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ap_ranker.cli.options import SEARCH_PIPELINE, Documents, MatchEntry, Precis
 from ap_ranker.data.faq import DEFAULT_MATCH, read_faq
 from ap_ranker.errors import InputError
 from ap_ranker.serving.search import DeclaredPipeline
-from ap_ranker.serving.stores import one_clear_message
+from ap_ranker.serving.stores import report_store_errors
 
 console = Console(soft_wrap=True)
 
@@ -28,22 +28,24 @@ def serve(
     precision: Precision = None,
     score_threshold: Annotated[
         float | None,
-        typer.Option(help="Lowest score of an answer that is shown; the pipeline's own setting by default."),
+        typer.Option(help="Minimum score of an answer; by default, the pipeline's own setting."),
     ] = None,
-    feedback: Annotated[Path, typer.Option(help="File for users' feedback, which `ap-ranker train` reads.")] = Path(
+    feedback: Annotated[Path, typer.Option(help="File for users' feedback, for `ap-ranker train --feedback`.")] = Path(
         "feedback.jsonl"
     ),
-    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 for all of this machine's.")] = ("127.0.0.1"),
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes any free one.")] = 8000,
+    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 for all addresses of this machine.")] = (
+        "127.0.0.1"
+    ),
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 for any free one.")] = 8000,
     allowed_host: Annotated[
         list[str] | None,
         typer.Option(
-            help="Host name to accept in requests, such as that of a web server in front; may be repeated. IP "
-            "addresses, localhost and --host are always accepted."
+            help="Host name to accept in requests, such as that of a reverse proxy; may be repeated. IP addresses, "
+            "localhost and --host are always accepted."
         ),
     ] = None,
     rate: Annotated[
-        float, typer.Option(min=0, help="Requests per second that one client may send; 0 for any number.")
+        float, typer.Option(min=0, help="Maximum number of requests per second and client; 0 for any number.")
     ] = 20.0,
     column: Annotated[
         list[str] | None,
@@ -54,24 +56,22 @@ def serve(
 ) -> None:
     """Serve a search page for a FAQ.
 
-    If the environment variable AP_RANKER_API_KEY is set, whatever the page itself does not need asks for that key, in
-    the header 'Authorization: Bearer KEY'.
+    If the environment variable AP_RANKER_API_KEY is set, all routes that the page does not use require this key in the
+    header 'Authorization: Bearer KEY'.
     """
     if any(importlib.util.find_spec(name) is None for name in ("hayhooks", "prometheus_client")):
         raise InputError('The server needs an extra: pip install "ap-ranker[serve]"')
-    os.environ.setdefault("HAYHOOKS_LOG_LEVEL", "WARNING")  # else it logs every question
+    os.environ.setdefault("HAYHOOKS_LOG_LEVEL", "WARNING")  # its default logs every question
     from ap_ranker.serving.limits import is_loopback, read_key
 
     api_key = read_key(os.environ)
     entries = None if documents is None else read_faq(documents)
     search = DeclaredPipeline.load(pipeline)
     limits = {"precision": precision, "score_threshold": score_threshold}
-    with one_clear_message(pipeline, search.place):
+    with report_store_errors(pipeline, search.place):
         filled = search.fill(entries, match)
         with console.status("Reading the answers ..."):
-            search.warm_up(
-                filled, limits
-            )  # before it listens: what is wrong is said here, and the first user does not wait
+            search.warm_up(filled, limits)
 
     from ap_ranker.serving.app import build_app
     from ap_ranker.serving.connections import Connections, Server
@@ -98,8 +98,8 @@ def serve(
     )
     if not is_loopback(host):
         Console(stderr=True).print(
-            f"[bold yellow]Warning:[/] other machines can reach {escape(host)}, and whoever does can ask and give "
-            "feedback: there are no accounts and no encryption. Put a web server with both in front of it.",
+            f"[bold yellow]Warning:[/] other machines can reach {escape(host)} to search and give feedback: there are "
+            "no accounts and no encryption. Put a reverse proxy with both in front of it.",
             soft_wrap=True,
             highlight=False,
         )
@@ -110,9 +110,9 @@ def _listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=2048)
-    except (OSError, TypeError, UnicodeError) as error:  # the last two of a name that no host can have
+    except (OSError, TypeError, UnicodeError) as error:  # the last two for an invalid host name
         reason = str(error).split("] ")[-1].split(" (while")[0]
         raise InputError(
-            f"Expected an address of this machine and a free port, found that {host} port {port} cannot be used "
+            f"Expected an address of this machine and a free port, but {host} port {port} cannot be used "
             f"({reason}). Choose others with --host and --port."
         ) from error

@@ -1,4 +1,4 @@
-"""`ap-ranker tune`: which settings suit your data."""
+"""`ap-ranker tune`: searches for the best settings."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from ap_ranker.cli.console import Console
-from ap_ranker.cli.data import describe, read_training_data
+from ap_ranker.cli.data import describe
 from ap_ranker.cli.options import Answers, Device, MatchText, command_line
 from ap_ranker.errors import InputError
 from ap_ranker.processes import process_count
+from ap_ranker.training.data import read_training_data
 
 if TYPE_CHECKING:
     from ap_ranker.training.tune import Search, Trial
@@ -24,31 +25,31 @@ console = Console(soft_wrap=True)
 
 
 def tune(
-    data: Annotated[Path, typer.Argument(help="A file or folder, as for train.")],
-    space: Annotated[Path, typer.Option(help="A YAML file of what may be tried; examples/faq/space.yaml is one.")],
+    data: Annotated[Path, typer.Argument(help="A file or folder of data, as for train.")],
+    space: Annotated[Path, typer.Option(help="YAML file with the settings to try, such as examples/faq/space.yaml.")],
     output: Annotated[
-        Path, typer.Option(help="A folder for the search; the same command with the same folder goes on with it.")
+        Path, typer.Option(help="Folder for the search; to continue an interrupted search, run the same command again.")
     ],
-    config: Annotated[Path | None, typer.Option(help="A YAML file with settings of all trials.")] = None,
-    trials: Annotated[int, typer.Option(min=1, help="Total number of trials, finished ones included.")] = 20,
+    config: Annotated[Path | None, typer.Option(help="YAML file with settings of all trials.")] = None,
+    trials: Annotated[int, typer.Option(min=1, help="Total number of trials, including finished ones.")] = 20,
     dev: Annotated[
         Path | None,
-        typer.Option(help="Dev questions, which measure each trial; by default some are set aside."),
+        typer.Option(help="Dev questions to evaluate each trial on; by default some questions are set aside."),
     ] = None,
     answers: Answers = None,
     embeddings: Annotated[str | None, typer.Option(help="Word vectors, as for train.")] = None,
     match: MatchText = None,
     device: Device = "auto",
-    seed: Annotated[int | None, typer.Option(help="Random seed of the search and of each training run.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Random seed of the search and of all trials.")] = None,
 ) -> None:
-    """Search for the settings that suit your data."""
+    """Search for the settings with the best MRR on the dev questions."""
     from ap_ranker.training.config import read_training_config
     from ap_ranker.training.space import read_space
 
     if process_count() > 1:
         raise InputError(f"Expected one process, found {process_count()}: start ap-ranker tune without torchrun.")
     settings = read_training_config(config, {"match": match, "seed": seed})
-    wanted = read_space(space, settings)
+    search_space = read_space(space, settings)
 
     from ap_ranker.text.vectors import read_vectors
     from ap_ranker.training.card import About
@@ -61,7 +62,7 @@ def tune(
     result = run(
         training,
         development,
-        wanted,
+        search_space,
         output,
         settings,
         trials=trials,
@@ -72,19 +73,19 @@ def tune(
     )
     _print(result)
     files = {"--dev": dev, "--answers": answers, "--embeddings": embeddings}
-    given = [part for name, value in files.items() if value is not None for part in (name, str(value))]
-    ending = ["--config", str(output / BEST), "--output", str(output / "trained")]
-    command = shlex.join(["ap-ranker", "train", str(data), *given, *ending])
-    console.print(f"The best trial's checkpoint: {escape(str(output / CHECKPOINT))}. To train it anew:")
+    options = [part for name, value in files.items() if value is not None for part in (name, str(value))]
+    options += ["--config", str(output / BEST), "--output", str(output / "trained")]
+    command = shlex.join(["ap-ranker", "train", str(data), *options])
+    console.print(f"The best trial's checkpoint: {escape(str(output / CHECKPOINT))}. To train it again:")
     console.print(command, markup=False, highlight=False)
 
 
 def _report(trial: Trial, best: bool) -> None:
-    """One line on a finished trial."""
+    """Print one line for a finished trial."""
     parts = [f"trial {trial.number:3d}", "failed       " if trial.mrr is None else f"dev MRR {trial.mrr:.3f}"]
     parts += [_text(trial.values), f"{trial.seconds:.0f} s"]
     if trial.state == "pruned":
-        parts.append(f"ended after epoch {trial.epochs}, as it fell behind")
+        parts.append(f"pruned after epoch {trial.epochs}")
     elif trial.state == "failed":
         parts.append(f"failed: {trial.error}" if trial.mrr is not None else trial.error)
     elif best:
@@ -99,7 +100,7 @@ def _text(values: Mapping[str, Any]) -> str:
 
 
 def _print(search: Search) -> None:
-    """The five best trials with BM25 in its place, and what mattered."""
+    """Print the five best trials, with BM25 by its MRR among them, and the importance of the settings."""
     complete = [trial for trial in search.trials if trial.state == "complete"]
     rows = [
         (trial.mrr or 0.0, str(trial.number), _text(trial.values), f"{trial.seconds:.0f} s")
@@ -117,11 +118,11 @@ def _print(search: Search) -> None:
     console.print(table)
     states = [trial.state for trial in search.trials]
     console.print(
-        f"{len(states)} trials: {states.count('complete')} complete, {states.count('pruned')} ended early, "
-        f"{states.count('failed')} failed. These dev questions chose the settings, so they flatter them: measure on "
-        "others with ap-ranker evaluate.",
+        f"{len(states)} trials: {states.count('complete')} complete, {states.count('pruned')} pruned, "
+        f"{states.count('failed')} failed. The settings were chosen on these dev questions, so their MRR is too high: "
+        "evaluate on others with ap-ranker evaluate.",
         highlight=False,
     )
     if search.importance:
         shares = ", ".join(f"{name} {share:.0%}" for name, share in search.importance.items())
-        console.print(f"What mattered most, roughly: {shares}.", markup=False, highlight=False)
+        console.print(f"Approximate importance: {shares}.", markup=False, highlight=False)

@@ -1,4 +1,4 @@
-"""Questions, the answers they choose from, and which of them are right."""
+"""Questions, their candidate answers, and which of these are right."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ap_ranker.errors import InputError
 
 @dataclass(frozen=True)
 class Answer:
-    """A text that can be ranked.
+    """A text to rank.
 
     Attributes:
         id: its name in the data.
-        text: what is matched with a question.
+        text: the text that is matched with a question.
     """
 
     id: str
@@ -25,15 +25,15 @@ class Answer:
 
 @dataclass(frozen=True)
 class Question:
-    """A question and what is known of its answers; answers are positions in `Dataset.answers`.
+    """A question and its known answers; answers are positions in `Dataset.answers`.
 
     Attributes:
         id: its name in the data.
         text: as the user typed it.
-        positives: the right answers; none where the data says that there is none.
+        positives: the right answers; empty if the data says that there is none.
         candidates: the answers to rank (a pool or the judged answers); `None` means all answers of the data set.
-        labels: the class of each candidate, a position in `Dataset.classes`; empty where candidates were not judged.
-        stored: an answer's own question, which is learnt from, but which no user asked.
+        labels: the class of each candidate, a position in `Dataset.classes`; empty if candidates were not judged.
+        stored: whether it is an answer's stored question, which is learnt from but was not asked by a user.
     """
 
     id: str
@@ -58,10 +58,10 @@ class Dataset:
         name: where it was read from.
         answers: every answer that a question may be ranked against.
         questions: in the order of the data.
-        judged: candidates were judged one by one (their negatives are known to be wrong), not drawn into a pool.
-        classes: what candidates were judged to be, from worst to best; only the best counts as a right answer.
-        notes: what was left out or merged, and how often.
-        withheld: texts of questions that were set aside: nothing near to them may be learnt from as a question.
+        judged: whether candidates were judged one by one (so negatives are known to be wrong), not drawn into a pool.
+        classes: the labels of judged candidates, from worst to best; only the best counts as a right answer.
+        notes: reason -> number of rows left out or merged.
+        withheld: texts of questions that were set aside; no question near them may be learnt from.
     """
 
     name: str
@@ -79,43 +79,48 @@ class Dataset:
 
     @property
     def pairs(self) -> int:
-        """How many (question, right answer) pairs there are."""
+        """Number of (question, right answer) pairs."""
         return sum(len(question.positives) for question in self.questions)
 
     def clean(self) -> Dataset:
-        """Without the questions whose candidates are all right, which no order ranks wrongly.
+        """Leave out the questions whose candidates are all right, which every order ranks correctly.
 
-        Their `answerable` ones are the "clean" questions of TREC-QA (Rao, He & Lin 2016). The answers stay, so BM25
-        counts the same words; `notes` says how many questions went.
+        The answerable questions that remain are the "clean" ones of TREC-QA (Rao, He & Lin 2016). All answers stay, so
+        that BM25's statistics do not change; `notes` has the number of questions left out.
         """
-        everything = range(len(self.answers))
+        all_rows = range(len(self.answers))
         kept = [
             question
             for question in self.questions
             if not question.positives
-            or set(everything if question.candidates is None else question.candidates) - set(question.positives)
+            or set(all_rows if question.candidates is None else question.candidates) - set(question.positives)
         ]
         left_out = len(self.questions) - len(kept)
         notes = self.notes + Counter({"questions whose candidates are all right left out": left_out})
         return replace(self, questions=kept, notes=notes)
 
     def without_pools(self) -> Dataset:
-        """Every answer a candidate of every question, as in a search, though the data names pools.
+        """Ignore the data's pools: every answer is a candidate of every question, as in a search.
 
         Raises:
-            InputError: candidates were judged one by one, so that other answers are unknown rather than wrong.
+            InputError: candidates were judged one by one, so other answers are unknown, not wrong.
         """
         if self.judged:
             raise InputError(
                 f"{self.name}: expected questions with pools of shared answers, found candidates judged for each "
-                "question: nobody knows which other answers are right, so they cannot be ranked. Leave out --no-pools."
+                "question: the labels of other answers are unknown, so they cannot be ranked. Leave out --no-pools."
             )
         return replace(self, questions=[replace(question, candidates=None) for question in self.questions])
 
 
 def sample_questions(dataset: Dataset, size: int, seed: int) -> Dataset:
-    """At most `size` of the answerable questions, drawn at random."""
+    """Draw at most `size` of the answerable questions at random."""
     questions = dataset.answerable
     if len(questions) <= size:
         return replace(dataset, questions=questions)
     return replace(dataset, questions=random.Random(seed).sample(questions, size))
+
+
+def normalized(text: str) -> str:
+    """A form that is equal for texts that differ only in case and white space."""
+    return " ".join(text.casefold().split())

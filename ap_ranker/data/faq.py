@@ -1,4 +1,4 @@
-"""FAQ entries: a stored question and its answer, and which of the two a user's question is matched with."""
+"""FAQ entries: an answer, its stored question, and the text that a user's question is matched with."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ap_ranker.errors import InputError
 
 
 class Match(StrEnum):
-    """Which text of an entry is compared with the user's question."""
+    """The text of an entry that a user's question is matched with."""
 
     both = "both"
     answer = "answer"
@@ -24,7 +24,7 @@ DEFAULT_MATCH = Match.both
 
 @dataclass(frozen=True)
 class Entry:
-    """One FAQ entry; `question` is empty where the file has answers only; `other` holds the file's further columns."""
+    """One FAQ entry; `question` is empty if the file has answers only, `other` holds the file's other columns."""
 
     question: str
     answer: str
@@ -33,12 +33,12 @@ class Entry:
 
     @classmethod
     def of(cls, row: Row) -> Entry:
-        """The entry of a table's row, which must have an answer."""
+        """The entry of a row, which must have an answer."""
         other = {name: value for name, value in row.fields.items() if name not in ("question", "answer")}
         return cls(row.get("question"), row.need("answer"), other, row.place)
 
     def text(self, match: Match) -> str:
-        """The text that a question is matched with; the answer alone where the entry has no stored question."""
+        """The text to match a question with; the answer alone if the entry has no stored question."""
         parts = {
             Match.both: (self.question, self.answer),
             Match.answer: (self.answer,),

@@ -1,4 +1,4 @@
-"""Users' judgements of answers that a search showed them, as more questions to learn from."""
+"""Users' feedback on the answers of a search, as additional questions to learn from."""
 
 from __future__ import annotations
 
@@ -11,61 +11,60 @@ from ap_ranker.data.tables import Row, read_table
 from ap_ranker.errors import InputError, one_line
 
 COLUMNS = ("question", "answer", "label")
-"""A file of feedback is one of judged candidates, so it can be read as any other data, too."""
+"""The columns of a feedback file, which can also be read as judged candidates."""
 
 
 def add_feedback(training: Dataset, dev: Dataset, path: Path) -> Dataset:
-    """The training data, and each question that users said an answer of it had helped with.
+    """Add each question for which users said that one of the training data's answers helped.
 
-    An answer that did not help adds nothing: where another one did, all the others count as wrong already. If users
-    disagree, more of them must have said that it helped than that it did not.
+    An answer that did not help adds nothing: if another one helped, all others count as wrong anyway. If users
+    disagree, the majority decides, and a tie counts as not helped.
 
     Args:
-        training: its answers are shared by all its questions.
-        dev: its questions and near copies of them are not learnt from, whatever users said.
-        path: what `ap-ranker serve` wrote.
+        training: data whose answers are shared by all questions.
+        dev: its questions and near copies of them are left out.
+        path: the feedback file of `ap-ranker serve`.
 
     Raises:
         InputError: the file cannot be read, or the data's candidates were judged one by one.
     """
-    from ap_ranker.data.audit.near import near_any  # its libraries take a second to load, and a command only names us
+    from ap_ranker.data.audit.near import near_any  # takes a second to load
 
     table = read_table(path)
-    if missing := [column for column in COLUMNS if column not in table.columns]:
-        raise InputError(f"{path}: expected a column {missing[0]!r}, found {table.header}.")
+    table.require(*COLUMNS)
     if training.judged:
         raise InputError(
             f"{path}: feedback adds to data whose answers are shared by all questions, found candidates judged for "
             f"each question in {training.name}. It has the same columns: append its lines to that file instead."
         )
-    places = {answer.text: place for place, answer in enumerate(training.answers)}
-    asked = {row.need("question") for row in table.rows}
-    held = near_any(asked, {question.text for question in dev.questions})
+    row_of = {answer.text: i for i, answer in enumerate(training.answers)}
+    questions = {row.need("question") for row in table.rows}
+    held_out = near_any(questions, {question.text for question in dev.questions})
     votes: defaultdict[tuple[str, int], int] = defaultdict(int)
     notes: Counter[str] = Counter()
     for row in table.rows:
-        place = next((places[text] for text in _texts(row) if text in places), None)
-        if place is None:
+        answer = next((row_of[text] for text in _texts(row) if text in row_of), None)
+        if answer is None:
             notes["judgements of answers that the data does not have left out"] += 1
-        elif row.need("question") in held:
+        elif row.need("question") in held_out:
             notes["judgements for dev questions left out"] += 1
         else:
-            votes[row.need("question"), place] += 1 if _helped(row) else -1
+            votes[row.need("question"), answer] += 1 if _helped(row) else -1
     right: defaultdict[str, list[int]] = defaultdict(list)
-    for (text, place), balance in votes.items():
+    for (text, answer), balance in votes.items():
         if balance > 0:
-            right[text].append(place)
+            right[text].append(answer)
     notes["questions that users' feedback answers"] = len(right)
-    known = [
+    extended = [
         replace(question, positives=tuple(dict.fromkeys((*question.positives, *right.pop(question.text, [])))))
         for question in training.questions
     ]
-    new = [Question(f"feedback-{number}", text, tuple(rows)) for number, (text, rows) in enumerate(right.items())]
-    return replace(training, questions=[*known, *new], notes=training.notes + notes)
+    new = [Question(f"feedback-{i}", text, tuple(rows)) for i, (text, rows) in enumerate(right.items())]
+    return replace(training, questions=[*extended, *new], notes=training.notes + notes)
 
 
 def _texts(row: Row) -> tuple[str, str]:
-    """What was matched, and without the stored question, which data in the layout of pairs does not have."""
+    """The matched text, and the same without the stored question, which data in the layout of pairs lacks."""
     answer = row.need("answer")
     return answer, answer.removeprefix(f"{row.get('stored_question')}\n")
 
@@ -74,6 +73,6 @@ def _helped(row: Row) -> bool:
     label = row.need("label")
     if label not in ("0", "1"):
         raise InputError(
-            f"{row.place}: expected a label 1 (it helped) or 0 (it did not), found {one_line(repr(label))}."
+            f"{row.place}: expected a label 1 (helped) or 0 (did not help), found {one_line(repr(label))}."
         )
     return label == "1"

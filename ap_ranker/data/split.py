@@ -1,4 +1,4 @@
-"""Questions set aside to choose the epoch by: users' own, of which training sees neither the text nor a near copy."""
+"""Sets users' questions aside as dev questions, so that training sees neither them nor near copies of them."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ap_ranker.data.audit.near import near_groups
-from ap_ranker.data.dataset import Dataset
+from ap_ranker.data.dataset import Dataset, Question
 from ap_ranker.errors import InputError
 
 
 def split_questions(dataset: Dataset, share: float, seed: int) -> tuple[Dataset, Dataset]:
-    """Set a share of the users' questions aside, so that texts that are the same or nearly so stand on one side.
+    """Set a share of the users' questions aside; equal and near texts stay together.
 
-    A stored question that is near to one that was set aside goes, too: it would tell the answer.
+    Stored questions near one that was set aside are left out of both parts: they would reveal its answer.
 
     Args:
-        dataset: what was read for training.
-        share: of the different texts of the users' answerable questions, between 0 and 1. A group of near copies is
-            not parted, so it may be missed by as many.
+        dataset: training data.
+        share: of the distinct texts of the users' answerable questions, between 0 and 1. Groups of near copies are not
+            split, so the result may miss the share by the size of a group.
         seed: same seed, same split.
 
     Returns:
-        What remains, and what was set aside (both keep all the answers).
+        The remaining questions, and those set aside; both keep all answers.
 
     Raises:
         InputError: all of the users' answerable questions are near to each other, or there are none.
@@ -38,19 +38,21 @@ def split_questions(dataset: Dataset, share: float, seed: int) -> tuple[Dataset,
         raise InputError(
             f"{dataset.name}: expected at least two different questions of users, so that one can be set aside to "
             f"choose the epoch, found {len(texts)} (near copies count as one, stored questions do not count). Add "
-            "some, or name a file of other questions with --dev."
+            "some, or name a file of dev questions with --dev."
         )
-    group_of = {text: group for group, each in texts.items() for text in each}
+    group_of = {text: group for group, members in texts.items() for text in members}
     order = sorted(group_of)
     random.Random(seed).shuffle(order)
     aside = _fill([group_of[text] for text in order], share)
-    kept = [question for question, group in zip(dataset.questions, groups, strict=True) if group not in aside]
-    held = [question for question, group in zip(dataset.questions, groups, strict=True) if group in aside]
-    users = [question for question in held if not question.stored]
+    kept: list[Question] = []
+    held_out: list[Question] = []
+    for question, group in zip(dataset.questions, groups, strict=True):
+        (held_out if group in aside else kept).append(question)
+    users = [question for question in held_out if not question.stored]
     notes = Counter(dataset.notes)
-    if len(held) > len(users):
-        notes["stored questions that are, or nearly, a dev question left out"] = len(held) - len(users)
-    withheld = dataset.withheld | {question.text for question in held}
+    if len(held_out) > len(users):
+        notes["stored questions equal or near to a dev question left out"] = len(held_out) - len(users)
+    withheld = dataset.withheld | {question.text for question in held_out}
     return (
         replace(dataset, questions=kept, notes=notes, withheld=withheld),
         replace(dataset, questions=users, notes=Counter()),
@@ -58,7 +60,7 @@ def split_questions(dataset: Dataset, share: float, seed: int) -> tuple[Dataset,
 
 
 def _fill(order: Sequence[int], share: float) -> set[int]:
-    """The first groups of texts that fit into the share; the smallest group if none does."""
+    """The first groups that fit into the share; the smallest group if none fits."""
     sizes = Counter(order)
     left = min(max(1, round(share * len(order))), len(order) - 1)
     taken: set[int] = set()

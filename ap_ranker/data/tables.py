@@ -1,4 +1,4 @@
-"""Rows of a CSV, TSV, JSONL or Parquet file, each with the place it came from."""
+"""Reads the rows of CSV, TSV, JSONL and Parquet files, each with its place in the file."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ csv.field_size_limit(min(sys.maxsize, 2**31 - 1))  # the default refuses answers
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One record of a file: its fields as text, and where it stands, for messages."""
+    """One record of a file: its fields as text, and its file and line, for messages."""
 
     fields: dict[str, str]
     place: str
 
     def need(self, column: str) -> str:
-        """The field's text without surrounding white space; an empty or missing one is an `InputError`."""
+        """The field's text without surrounding white space; raises `InputError` if it is empty or missing."""
         value = self.get(column)
         if not value:
             raise InputError(f"{self.place}: expected text in column {column!r}, found nothing.")
         return value
 
     def get(self, column: str) -> str:
-        """The field's text without surrounding white space; empty if there is none."""
+        """The field's text without surrounding white space; empty if it is missing."""
         return self.fields.get(column, "").strip()
 
 
@@ -52,17 +52,22 @@ class Table:
 
     @property
     def header(self) -> str:
-        """Its columns, for messages."""
+        """The columns, for messages."""
         return one_line(", ".join(self.columns))
+
+    def require(self, *columns: str) -> None:
+        """Raise an `InputError` if one of these columns is missing."""
+        if missing := [column for column in columns if column not in self.columns]:
+            raise InputError(f"{self.path}: expected a column {missing[0]!r}, found {self.header}.")
 
 
 def file_format(path: Path) -> str:
-    """`.csv`, `.tsv`, `.jsonl` or `.parquet`, whether gzipped or not; the file's own ending if it is none of them."""
+    """The file's ending without `.gz`: `.csv`, `.tsv`, `.jsonl`, `.parquet`, or an unknown one."""
     return Path(path.name.removesuffix(".gz")).suffix.lower()
 
 
 def is_table(path: Path) -> bool:
-    """Whether the file's name says that `read_table` can read it."""
+    """Whether `read_table` can read the file, by its name."""
     return path.is_file() and file_format(path) in _READERS
 
 
@@ -70,8 +75,8 @@ def read_table(path: Path) -> Table:
     """Read a whole file.
 
     Raises:
-        InputError: no such file, an unknown format, not UTF-8, a broken record, a column without a name or with that of
-            another, a field that is no text, no rows; names the file and the row.
+        InputError: no such file, an unknown format, not UTF-8, a broken record, a column without a name or with the
+            name of another one, a field that is not text, no rows; names the file and the row.
     """
     require_file(path)
     reader = _READERS.get(file_format(path))
@@ -86,35 +91,30 @@ def read_table(path: Path) -> Table:
 
 
 def _check_columns(names: Sequence[str], place: object) -> None:
-    for number, name in enumerate(names, start=1):
+    for i, name in enumerate(names):
         if not name.strip():
             raise InputError(
-                f"{place}: expected a name for each column, found none for column {number}. Name it, or leave it out "
-                "(of a pandas table: to_csv(..., index=False))."
+                f"{place}: expected a name for each column, found none for column {i + 1}. Name it, or leave it out "
+                "(with pandas: to_csv(..., index=False))."
             )
-        if name in names[: number - 1]:
+        if name in names[:i]:
             raise InputError(
-                f"{place}: expected each column once, found {one_line(repr(name))} again as column {number}."
+                f"{place}: expected each column once, found {one_line(repr(name))} again as column {i + 1}."
             )
 
 
-def _read_csv(content: bytes, path: Path) -> Iterator[Row]:
-    yield from _delimited(csv.reader(io.StringIO(decode(content, path), newline=""), strict=True), path)
-
-
-def _read_tsv(content: bytes, path: Path) -> Iterator[Row]:
-    # In tab-separated benchmark files a quotation mark is an ordinary character.
+def _read_delimited(content: bytes, path: Path) -> Iterator[Row]:
     lines = io.StringIO(decode(content, path), newline="")
-    yield from _delimited(csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE), path)
-
-
-def _delimited(reader: csv._reader, path: Path) -> Iterator[Row]:  # type: ignore[name-defined]
+    if file_format(path) == ".tsv":  # in tab-separated benchmark files a quotation mark is an ordinary character
+        reader = csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
+    else:
+        reader = csv.reader(lines, strict=True)
     try:
         header = [name.strip() for name in next(reader, [])]
         _check_columns(header, f"{path}, line 1")
         for values in reader:
             if not any(values):
-                continue  # a blank line holds no record
+                continue  # a blank line
             place = f"{path}, line {reader.line_num}"
             if len(values) != len(header):
                 names = one_line(", ".join(header))
@@ -126,10 +126,10 @@ def _delimited(reader: csv._reader, path: Path) -> Iterator[Row]:  # type: ignor
 
 def _read_jsonl(content: bytes, path: Path) -> Iterator[Row]:
     columns: set[str] = set()
-    for number, line in enumerate(decode(content, path).split("\n"), start=1):
+    for i, line in enumerate(decode(content, path).split("\n"), start=1):
         if not line.strip():
             continue
-        place = f"{path}, line {number}"
+        place = f"{path}, line {i}"
         record = _json_object(line, place)
         columns = columns or set(record)
         if missing := columns - set(record):
@@ -139,7 +139,7 @@ def _read_jsonl(content: bytes, path: Path) -> Iterator[Row]:
 
 def _json_object(line: str, place: str) -> dict[str, Any]:
     try:
-        # A number is the text that stands there: an id of 5,000 digits would be none that Python reads.
+        # Numbers stay texts: Python does not parse an id of 5,000 digits.
         record = json.loads(
             line, parse_int=str, parse_float=str, parse_constant=_no_number, object_pairs_hook=_no_name_twice
         )
@@ -166,11 +166,10 @@ def _no_name_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 _AT_ONCE = 256
-"""Rows of a Parquet file that are made texts at once: few, as one value that all rows share may be long."""
+"""Number of Parquet rows converted at once: few, as one value that all rows share may be long."""
 
 _ROW = 64
-"""Bytes that a row counts for beside its texts, where it is asked whether a file grows plausibly: empty rows take
-memory, too."""
+"""Bytes that a row counts beside its texts when a file's growth is checked: empty rows take memory, too."""
 
 
 def _read_parquet(content: bytes, path: Path) -> Iterator[Row]:
@@ -180,7 +179,7 @@ def _read_parquet(content: bytes, path: Path) -> Iterator[Row]:
     except ImportError as error:
         raise InputError(f'{path}: Parquet files need an extra: pip install "ap-ranker[parquet]"') from error
 
-    number = read = 0
+    n_rows = read = 0
     try:
         file = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(content))
         _check_columns(file.schema_arrow.names, path)
@@ -189,8 +188,8 @@ def _read_parquet(content: bytes, path: Path) -> Iterator[Row]:
         for batch in file.iter_batches(_AT_ONCE):
             columns = {name: _values(batch[name], name, path) for name in batch.schema.names}
             for index in range(batch.num_rows):
-                number += 1
-                place = f"{path}, row {number}"
+                n_rows += 1
+                place = f"{path}, row {n_rows}"
                 fields = {name: _text(values[index], name, place) for name, values in columns.items()}
                 read += _ROW + sum(map(len, fields.values()))
                 yield Row(fields, place)
@@ -200,7 +199,7 @@ def _read_parquet(content: bytes, path: Path) -> Iterator[Row]:
 
 
 def _values(column: pyarrow.Array, name: str, path: Path) -> list[Any]:
-    """A column's values; texts as bytes, since a file may call something a text that is none."""
+    """A column's values; texts as bytes, since a file may declare bytes that are not UTF-8 as text."""
     import pyarrow
     from pyarrow import types
 
@@ -209,32 +208,26 @@ def _values(column: pyarrow.Array, name: str, path: Path) -> list[Any]:
     kind = column.type
     listed = types.is_list(kind) or types.is_large_list(kind)
     inner = kind.value_type if listed else kind
+    numbers = [types.is_boolean, types.is_integer, types.is_floating, types.is_decimal]
+    plain_kinds = [types.is_null, *numbers, types.is_binary, types.is_large_binary, types.is_fixed_size_binary]
     if types.is_date(inner) or types.is_timestamp(inner) or types.is_time(inner):
-        wanted = pyarrow.string()
+        target = pyarrow.string()
     elif types.is_string(inner) or types.is_large_string(inner):
-        wanted = pyarrow.large_binary()
-    elif any(is_kind(inner) for is_kind in _plain_kinds()):
-        wanted = inner
+        target = pyarrow.large_binary()
+    elif any(is_kind(inner) for is_kind in plain_kinds):
+        target = inner
     else:
         raise InputError(f"{path}: expected texts, numbers or lists of them in column {name!r}, found {inner}.")
-    values: list[Any] = column.cast(pyarrow.large_list(wanted) if listed else wanted).to_pylist()
+    values: list[Any] = column.cast(pyarrow.large_list(target) if listed else target).to_pylist()
     return values
 
 
-def _plain_kinds() -> list[Callable[[pyarrow.DataType], bool]]:
-    """Kinds of Parquet values that Python has, too."""
-    from pyarrow import types
-
-    numbers = [types.is_boolean, types.is_integer, types.is_floating, types.is_decimal]
-    return [types.is_null, *numbers, types.is_binary, types.is_large_binary, types.is_fixed_size_binary]
-
-
 _NO_TEXT = re.compile(r"[\0\ud800-\udfff]")
-"""What JSON and Parquet can hold, but UTF-8 text cannot, or should not."""
+"""Characters that JSON and Parquet can hold, but UTF-8 text cannot or should not."""
 
 
 def _text(value: object, column: str, place: str) -> str:
-    """A field of JSON or Parquet as a delimited file would hold it: lists of ids are separated by spaces."""
+    """A field of JSON or Parquet as a delimited file would hold it: lists become texts separated by spaces."""
     if value is None:
         return ""
     if isinstance(value, list):
@@ -253,14 +246,14 @@ def _text(value: object, column: str, place: str) -> str:
     if isinstance(value, float) and not math.isfinite(value):
         raise InputError(f"{place}: expected text or a number in column {column!r}, found {value}: leave it empty.")
     text = str(int(value)) if isinstance(value, bool) else str(value)
-    if found := _NO_TEXT.search(text):
-        raise InputError(f"{place}: expected Unicode text in column {column!r}, found the character {found[0]!r}.")
+    if match := _NO_TEXT.search(text):
+        raise InputError(f"{place}: expected Unicode text in column {column!r}, found the character {match[0]!r}.")
     return text
 
 
 _READERS: dict[str, Callable[[bytes, Path], Iterator[Row]]] = {
-    ".csv": _read_csv,
-    ".tsv": _read_tsv,
+    ".csv": _read_delimited,
+    ".tsv": _read_delimited,
     ".jsonl": _read_jsonl,
     ".parquet": _read_parquet,
 }
@@ -270,10 +263,10 @@ def write_table(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, 
     """Write a file that `read_table` reads; every field is text.
 
     Args:
-        path: where.
-        columns: of each row.
+        path: the file to write.
+        columns: the columns of each row.
         rows: the records.
-        ending: the name that the file will have, which says its format, since `path` may be a draft of it.
+        ending: the final name of the file, which decides the format; `path` may be a draft.
 
     Raises:
         InputError: the format cannot be written, or cannot hold a text: tab-separated fields have no tabs or line ends.

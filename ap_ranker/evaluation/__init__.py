@@ -1,1 +1,1 @@
-"""How good a ranking is: trec_eval's measures, BM25 beside the model, on the same candidates."""
+"""Measures rankings as trec_eval does, with BM25 beside the model on the same candidates."""

@@ -1,7 +1,7 @@
-"""The probability that the first answer is right, fitted on dev questions, some of which have no right answer.
+"""Fits the probability that the first answer is right on dev questions, some of which have no right answer.
 
-The logistic model is `ranking.calibration.Calibration`; here it is fitted and measured. A ranking counts as right if
-its first answer is, so a question without a right answer never does.
+The logistic model is `ranking.calibration.Calibration`. A ranking counts as right if its first answer is, so that of a
+question without a right answer never does.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ap_ranker.ranking.calibration import FUSED, MODEL, Calibration, key, margin
 from ap_ranker.ranking.ranker import Ranker
 
 HIDDEN_SHARE = 0.1
-"""Share of unanswerable questions, where the data has none and they are made by hiding the right answers."""
+"""Share of unanswerable questions if the data has none and they are made by hiding right answers."""
 
 MIN_QUESTIONS = 20
 """Minimum number of dev questions for a fit of three parameters, and of dev answers above a threshold."""
@@ -41,7 +41,7 @@ class Rankings:
 
     Attributes:
         scores: one array per question.
-        right: one array per question: which of its candidates are right.
+        right: one array per question: whether each candidate is right.
         answerable: (Q,) whether the data has a right answer, among the candidates or not.
         weights: (Q,) weight of each question.
     """
@@ -74,11 +74,13 @@ class Outcome:
     """The effect of a threshold.
 
     Attributes:
-        answered: the share of the questions whose first answer is given.
-        precision: the share of these answers that are right; `None` if none is given.
-        rejected: the share of the questions without a right answer that get none; `None` without such questions.
+        threshold: minimum probability of a first answer to be returned.
+        answered: share of the questions whose first answer is returned.
+        precision: share of the returned answers that are right; `None` if none is returned.
+        rejected: share of the unanswerable questions that get no answer; `None` if there are no such questions.
     """
 
+    threshold: float
     answered: float
     precision: float | None
     rejected: float | None
@@ -89,9 +91,9 @@ class Bin:
     """First answers of similar probability.
 
     Attributes:
-        share: of all first answers.
-        probability: their mean probability.
-        right: the share of them that is right.
+        share: the bin's share of all first answers.
+        probability: mean probability of its answers.
+        right: share of its answers that are right.
     """
 
     share: float
@@ -109,7 +111,7 @@ def rank(ranker: Ranker, dataset: Dataset) -> dict[str, Rankings]:
         InputError: no question has a right answer, or the model's scores are not finite numbers.
     """
     evaluation_set = EvaluationSet(dataset, unanswerable=True)
-    scores = {MODEL: evaluation_set.scores(ranker)}
+    scores = {MODEL: evaluation_set.timed_scores(ranker).by_question}
     if ranker.config and ranker.config.bm25_weight:
         scores[FUSED] = fuse(scores[MODEL], evaluation_set.bm25_scores, ranker.config.bm25_weight)
     right = [
@@ -121,19 +123,19 @@ def rank(ranker: Ranker, dataset: Dataset) -> dict[str, Rankings]:
 
 
 def with_hidden(rankings: Rankings, share: float) -> Rankings:
-    """Add a copy of each ranking without its right answers: what an unanswerable question looks like.
+    """Add a copy of each ranking without its right answers, to simulate unanswerable questions.
 
     Args:
-        rankings: of answerable questions.
-        share: of the copies in the total weight, between 0 and 1.
+        rankings: rankings of answerable questions.
+        share: the copies' share of the total weight, between 0 and 1.
 
     Raises:
-        InputError: the candidates are all right answers.
+        InputError: all candidates are right answers.
     """
     hidden = [values[~right] for values, right in zip(rankings.scores, rankings.right, strict=True)]
     hidden = [values for values in hidden if len(values)]
     if not hidden:
-        raise InputError("Expected questions with wrong answers among their candidates, found right ones only.")
+        raise InputError("Expected questions with wrong answers among their candidates, found only right ones.")
     weight = share / (1 - share) * rankings.weights.sum() / len(hidden)
     return Rankings(
         [*rankings.scores, *hidden],
@@ -150,8 +152,8 @@ def fit(rankings: Rankings, precisions: Sequence[float]) -> Calibration:
     that the weights stay finite where a few questions are perfectly separable.
 
     Args:
-        rankings: of at least `MIN_QUESTIONS` questions.
-        precisions: target precisions; one that these questions cannot reach gets no threshold.
+        rankings: rankings of at least `MIN_QUESTIONS` questions.
+        precisions: target precisions; those that these questions cannot reach get no threshold.
 
     Raises:
         InputError: too few questions.
@@ -159,7 +161,7 @@ def fit(rankings: Rankings, precisions: Sequence[float]) -> Calibration:
     if len(rankings.scores) < MIN_QUESTIONS:
         raise InputError(f"Expected at least {MIN_QUESTIONS} questions to calibrate on, found {len(rankings.scores)}.")
     features, right, weights = _best_answers(rankings)
-    positive, negative = (weights[right].sum(), weights[~right].sum())
+    positive, negative = weights[right].sum(), weights[~right].sum()
     targets = np.where(right, (positive + 1) / (positive + 2), 1 / (negative + 2))
     spread = features.std(axis=0)
     scaled = features / np.where(spread > 0, spread, 1)  # so that one step size suits both features
@@ -173,17 +175,17 @@ def fit(rankings: Rankings, precisions: Sequence[float]) -> Calibration:
     bounds = [(0, None), (0, None), (None, None)]
     fitted = minimize(loss, np.zeros(3), jac=True, method="L-BFGS-B", bounds=bounds).x
     score, margin = fitted[:2] / np.where(spread > 0, spread, 1)
-    without_thresholds = Calibration(float(score), float(margin), float(fitted[2]), {})
-    answers = top_answers(without_thresholds, rankings)
+    calibration = Calibration(float(score), float(margin), float(fitted[2]), {})
+    answers = top_answers(calibration, rankings)
     thresholds = {key(precision): threshold(answers, precision) for precision in precisions}
-    reached = {precision: least for precision, least in thresholds.items() if least is not None}
-    return replace(without_thresholds, thresholds=reached)
+    reached = {name: value for name, value in thresholds.items() if value is not None}
+    return replace(calibration, thresholds=reached)
 
 
 def _best_answers(
     rankings: Rankings,
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.float64]]:
-    """Score and margin (R, 2) of the `FITTED` best answers of each question, whether they are right, their weights."""
+    """(R, 2) scores and margins of the `FITTED` best answers of each question; whether each is right; its weight."""
     features, right, weights = [], [], []
     for values, relevant, weight in zip(rankings.scores, rankings.right, rankings.weights, strict=True):
         best = np.argsort(-values, kind="stable")[:FITTED]
@@ -194,7 +196,7 @@ def _best_answers(
 
 
 def top_answers(calibration: Calibration, rankings: Rankings) -> TopAnswers:
-    """The first answer of each ranking; of equal scores the first given."""
+    """The first answer of each ranking; ties keep the given order."""
     first = [int(values.argmax()) for values in rankings.scores]
     probabilities = [calibration.probabilities(values)[i] for values, i in zip(rankings.scores, first, strict=True)]
     right = [relevant[i] for relevant, i in zip(rankings.right, first, strict=True)]
@@ -202,23 +204,23 @@ def top_answers(calibration: Calibration, rankings: Rankings) -> TopAnswers:
 
 
 def threshold(answers: TopAnswers, precision: float) -> float | None:
-    """The lowest threshold above which the expected precision reaches the target.
+    """The lowest threshold at which the expected precision reaches the target.
 
     The expected precision is the mean probability of the answers above a threshold. Counting right answers instead
     overfits: in five-fold cross-validation on the example FAQ's dev questions it fell short of the target with each of
     three checkpoints, fused or not; the expected precision hardly ever did, and only by a little.
 
     Args:
-        answers: with their probabilities.
+        answers: first answers and their probabilities.
         precision: the target, between 0 and 1.
 
     Returns:
-        0 if all answers may be given; `None` if fewer than `MIN_QUESTIONS` may.
+        0 if all answers reach the target; `None` if fewer than `MIN_QUESTIONS` do.
     """
     order = np.argsort(-answers.probabilities, kind="stable")
     sorted_, weights = answers.probabilities[order], answers.weights[order]
     expected = np.cumsum(weights * sorted_) / np.cumsum(weights)
-    last = np.append(sorted_[1:] < sorted_[:-1], True)  # a threshold cannot part equal probabilities
+    last = np.append(sorted_[1:] < sorted_[:-1], True)  # a threshold cannot separate equal probabilities
     reached = np.flatnonzero((expected >= precision) & last)
     if not len(reached) or reached[-1] + 1 < MIN_QUESTIONS:
         return None
@@ -226,10 +228,11 @@ def threshold(answers: TopAnswers, precision: float) -> float | None:
 
 
 def outcome(answers: TopAnswers, least: float) -> Outcome:
-    """What happens if only first answers with a probability of at least `least` are given."""
+    """The effect of returning only first answers with a probability of at least `least`."""
     kept = answers.probabilities >= least
     answered, unanswerable = answers.weights[kept].sum(), answers.weights[~answers.answerable].sum()
     return Outcome(
+        threshold=least,
         answered=float(answered / answers.weights.sum()),
         precision=float(answers.weights[kept & answers.right].sum() / answered) if answered else None,
         rejected=float(answers.weights[~kept & ~answers.answerable].sum() / unanswerable) if unanswerable else None,
@@ -237,7 +240,7 @@ def outcome(answers: TopAnswers, least: float) -> Outcome:
 
 
 def reliability(answers: TopAnswers) -> list[Bin]:
-    """The first answers in `BINS` equally wide bins of probability; empty bins are left out."""
+    """Group the first answers into `BINS` equally wide bins of probability; empty bins are left out."""
     group_of = np.minimum((answers.probabilities * BINS).astype(int), BINS - 1)
     bins = []
     for group in np.unique(group_of):
@@ -250,4 +253,4 @@ def reliability(answers: TopAnswers) -> list[Bin]:
 
 def calibration_error(bins: Sequence[Bin]) -> float:
     """Expected calibration error (Guo et al., ICML 2017): mean |probability - share that is right| over the bins."""
-    return sum(each.share * abs(each.probability - each.right) for each in bins)
+    return sum(group.share * abs(group.probability - group.right) for group in bins)

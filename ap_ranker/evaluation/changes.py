@@ -1,24 +1,25 @@
-"""What changed from one model to another on the same questions and candidates."""
+"""Differences between two models on the same questions and candidates."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ap_ranker.evaluation.evaluate import EvaluationReport, EvaluationSet
+from ap_ranker.data.faq import Match
 from ap_ranker.evaluation.significance import randomisation_test
 
-SHOWN = 10
-"""Maximum number of improved questions listed, and of worsened ones."""
+if TYPE_CHECKING:
+    from ap_ranker.evaluation.evaluate import EvaluationReport, EvaluationSet
 
-Each = dict[str, np.ndarray]
-"""Measure -> (Q,) values of the single questions."""
+SHOWN = 10
+"""Maximum number of improved questions to list, and of worsened ones."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """A question whose first right answer moved.
+    """A question whose first right answer changed its rank.
 
     Attributes:
         question: its text.
@@ -37,7 +38,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Differences:
-    """After minus before, by measure; `p_value` is the paired randomisation test's, uncorrected."""
+    """Measure -> value after minus before, and uncorrected p-value of the paired randomisation test."""
 
     difference: dict[str, float]
     p_value: dict[str, float]
@@ -48,12 +49,12 @@ class RankingChanges:
     """The later model against the earlier one.
 
     Attributes:
-        model: by the models' own scores.
-        fusion: with BM25's score added by each checkpoint's weight, 0 where that did not help; `None` if both are 0.
-        better: how many questions have their first right answer higher up, by the models' own scores.
-        worse: how many have it further down.
-        improved: the biggest gains in reciprocal rank, the biggest first.
-        worsened: the biggest losses.
+        model: differences by the models' own scores.
+        fusion: differences with BM25's score added, with each checkpoint's weight; `None` if both weights are 0.
+        better: number of questions whose first right answer ranks higher, by the models' own scores.
+        worse: number of questions whose first right answer ranks lower.
+        improved: the largest gains in reciprocal rank, the largest first.
+        worsened: the largest losses.
     """
 
     model: Differences
@@ -64,13 +65,37 @@ class RankingChanges:
     worsened: list[Change]
 
 
+@dataclass(frozen=True)
+class Comparison:
+    """An earlier checkpoint on the same questions and candidates.
+
+    Attributes:
+        checkpoint: its folder or hub name.
+        before: its report.
+        changes: the differences to it.
+        match: the text of an entry that both checkpoints ranked.
+        trained_match: the text that the earlier checkpoint was trained with.
+    """
+
+    checkpoint: str
+    before: EvaluationReport
+    changes: RankingChanges
+    match: Match
+    trained_match: Match
+
+    def as_json(self) -> dict[str, Any]:
+        """The comparison as basic types."""
+        measures = {"model": self.before.model, "fusion": self.before.fusion}
+        return {"checkpoint": self.checkpoint, "measures": measures, **asdict(self.changes)}
+
+
 def changes(evaluation_set: EvaluationSet, before: EvaluationReport, after: EvaluationReport) -> RankingChanges:
     """Compare two reports of the same questions.
 
     Args:
-        evaluation_set: what both reports are about.
-        before: of the earlier model.
-        after: of the later one.
+        evaluation_set: the questions of both reports.
+        before: the report of the earlier model.
+        after: the report of the later one.
     """
     gains = after.model_each["MRR"] - before.model_each["MRR"]
     order = np.argsort(gains, kind="stable")
@@ -89,13 +114,13 @@ def changes(evaluation_set: EvaluationSet, before: EvaluationReport, after: Eval
     )
 
 
-def _differences(before: Each, after: Each) -> Differences:
+def _differences(before: dict[str, np.ndarray], after: dict[str, np.ndarray]) -> Differences:
     difference = {name: float(values.mean() - before[name].mean()) for name, values in after.items()}
     return Differences(difference, {name: randomisation_test(values, before[name]) for name, values in after.items()})
 
 
 def _change(evaluation_set: EvaluationSet, before: EvaluationReport, after: EvaluationReport, row: int) -> Change:
-    # A changed reciprocal rank is never 0: a right answer is among the candidates, which both have ranked.
+    # A changed reciprocal rank is never 0: a right answer is among the candidates, which both models ranked.
     ranks = (round(1 / report.model_each["MRR"][row]) for report in (before, after))
     top_answers = (evaluation_set.first(row, report.scores[row]).text for report in (before, after))
     return Change(evaluation_set.questions[row].text, *ranks, *top_answers)

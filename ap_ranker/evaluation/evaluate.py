@@ -1,27 +1,34 @@
-"""A model and BM25 on the same questions and the same candidates."""
+"""Evaluates a model beside BM25 on the same questions and candidates."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import islice
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from ap_ranker.data.dataset import Answer, Dataset, Question
+from ap_ranker.data.faq import Match
+from ap_ranker.data.reader import read_dataset
 from ap_ranker.errors import InputError
+from ap_ranker.evaluation.changes import Comparison, changes
 from ap_ranker.evaluation.fusion import fit_weight, fuse
+from ap_ranker.evaluation.gain import Gain, gain_over_bm25
 from ap_ranker.evaluation.metrics import means, measure_each
 from ap_ranker.evaluation.scoring import CandidateScores, score_candidates
 from ap_ranker.ranking.bm25 import BM25
+from ap_ranker.ranking.cache import EncodingCache
+from ap_ranker.ranking.quantization import parse_dtype
 from ap_ranker.ranking.ranker import Ranker
 
 CANDIDATES = 100
-"""Number of answers BM25 retrieves where the data names no candidates and has more answers than `RANK_ALL`."""
+"""Number of answers that BM25 retrieves if the data names no candidates and has more answers than `RANK_ALL`."""
 
 RANK_ALL = 1000
-"""Up to this many answers, all are candidates: no first stage is needed, so none should cost recall."""
+"""Maximum number of answers that are all candidates: so few need no first stage, which would cost recall."""
 
 DIVERGED = (
     "The model has diverged: expected scores that are finite numbers, found others. "
@@ -34,12 +41,13 @@ class EvaluationReport:
     """The result of an evaluation.
 
     Attributes:
+        dataset: the questions and answers.
         n_questions: Q, number of questions that the means are over.
         unanswerable: number of questions left out because the data has no right answer for them.
         candidates: what was ranked, in words.
         model: measure -> mean.
         bm25: the same for BM25.
-        fusion: the same for both scores added, with the checkpoint's weight of BM25; `None` where that is 0.
+        fusion: the same for both scores added, with the checkpoint's weight of BM25; `None` if that is 0.
         model_each: measure -> (Q,) values, one per question.
         bm25_each: the same for BM25.
         encode_seconds: time to encode all answers once.
@@ -47,8 +55,11 @@ class EvaluationReport:
         fusion_each: as `model_each`, for the fusion.
         scores: the model's scores of each question's candidates.
         bytes_per_answer: of the states kept of an answer; mean over the answers.
+        model_name: the model's registry name; empty if unknown.
+        comparison: an earlier checkpoint on the same questions, if one was named.
     """
 
+    dataset: Dataset = field(repr=False)
     n_questions: int
     unanswerable: int
     candidates: str
@@ -62,20 +73,78 @@ class EvaluationReport:
     fusion_each: dict[str, np.ndarray] | None = None
     scores: Sequence[np.ndarray] = ()
     bytes_per_answer: float = 0.0
+    model_name: str = ""
+    comparison: Comparison | None = None
 
     @property
     def fused(self) -> dict[str, float]:
-        """What the checkpoint's user gets: `fusion`, or the model's own measures where BM25 has no weight."""
+        """The measures that a user of the checkpoint gets: `fusion`, or `model` if BM25 has no weight."""
         return self.fusion or self.model
 
+    @cached_property
+    def gain(self) -> Gain:
+        """The difference to BM25, tested for significance."""
+        fusion = self.fusion_each["MRR"] if self.fusion_each else None
+        return gain_over_bm25(self.model_each["MRR"], self.bm25_each["MRR"], fusion)
 
-def evaluate(ranker: Ranker, dataset: Dataset) -> EvaluationReport:
+    def as_json(self) -> dict[str, Any]:
+        """The means, times and, if there is one, the comparison as basic types."""
+        names = ("n_questions", "model", "bm25", "fusion", "encode_seconds", "seconds_per_question", "candidates")
+        numbers = {name: getattr(self, name) for name in names}
+        return numbers | ({"compare": self.comparison.as_json()} if self.comparison else {})
+
+
+def evaluate(
+    ranker: Ranker | str | Path,
+    data: Dataset | str | Path,
+    *,
+    compare: str | Path | None = None,
+    answers: Path | None = None,
+    pools: Path | None = None,
+    no_pools: bool = False,
+    clean: bool = False,
+    match: Match | None = None,
+    dtype: str = "float32",
+    device: str | None = None,
+) -> EvaluationReport:
     """Rank each answerable question's candidates with the model and with BM25.
 
+    Args:
+        ranker: a ranker, a checkpoint folder or a hub name.
+        data: the questions: a data set, a file, or a folder with `test.*`.
+        compare: an earlier checkpoint to compare with on the same questions and candidates.
+        answers: the file of answers, as for `read_dataset`.
+        pools: the file of candidate pools, as for `read_dataset`.
+        no_pools: ignore the data's candidate pools.
+        clean: leave out questions whose candidates are all right.
+        match: as for `read_dataset`; by default as the checkpoint was trained.
+        dtype: of the answers' states: `float32`, `float16` or `int8`; only for checkpoints that are loaded here.
+        device: as for `Ranker.from_pretrained`.
+
     Raises:
-        InputError: no question has a right answer, or the model's scores are not finite numbers.
+        InputError: no such checkpoint or data, no question with a right answer, or scores that are not finite numbers.
     """
-    return EvaluationSet(dataset).report(ranker)
+    if pools and no_pools:
+        raise InputError("Expected either --pools, which names the candidates, or --no-pools, found both.")
+    cache = EncodingCache(0, parse_dtype(dtype))  # stores nothing, but quantizes the states
+    if not isinstance(ranker, Ranker):
+        ranker = Ranker.from_pretrained(ranker, device, cache=cache)
+    match = match or _trained_match(ranker)
+    earlier = None if compare is None else Ranker.from_pretrained(compare, device, cache=cache)
+    if not isinstance(data, Dataset):
+        data = read_dataset(data, "test", answers=answers, pools=pools, match=match)
+    data = data.without_pools() if no_pools else data
+    evaluation_set = EvaluationSet(data.clean() if clean else data)
+    report = evaluation_set.report(ranker)
+    if earlier is None:
+        return report
+    before = evaluation_set.report(earlier)
+    differences = changes(evaluation_set, before, report)
+    return replace(report, comparison=Comparison(str(compare), before, differences, match, _trained_match(earlier)))
+
+
+def _trained_match(ranker: Ranker) -> Match:
+    return Match(ranker.config.training.get("match", Match.both) if ranker.config else Match.both)
 
 
 class EvaluationSet:
@@ -86,12 +155,12 @@ class EvaluationSet:
         unanswerable: include the questions without a right answer; they can be ranked, but no measure counts them.
 
     Attributes:
-        questions: the answerable ones; with `unanswerable`, all.
-        pools: the candidates of each.
-        candidates: how they were chosen, in words.
+        questions: the answerable questions; with `unanswerable`, all.
+        pools: the candidates of each question.
+        candidates: how the candidates were chosen, in words.
 
     Raises:
-        InputError: no question has a right answer.
+        InputError: no question has a right answer; by all methods that take or compute scores: a score is not finite.
     """
 
     def __init__(self, dataset: Dataset, *, unanswerable: bool = False) -> None:
@@ -99,14 +168,17 @@ class EvaluationSet:
         self.questions = answerable(dataset)
         if unanswerable:
             self.questions = list(dataset.questions)
-        self._bm25 = _bm25(dataset)
-        self.pools, self.candidates = _candidates(dataset, self.questions, self._bm25)
+        self.pools, self.candidates = self._choose_candidates()
+
+    @cached_property
+    def _index(self) -> BM25:  # lazy: small data with given candidates does not need it in training
+        return BM25([answer.text for answer in self.dataset.answers])
 
     @cached_property
     def bm25_scores(self) -> list[np.ndarray]:
         """BM25's scores of each question's candidates."""
         pairs = zip(self.questions, self.pools, strict=True)
-        return [self._bm25(question.text)[list(rows)].astype(np.float64) for question, rows in pairs]
+        return [self._index.scores(question.text)[list(rows)].astype(np.float64) for question, rows in pairs]
 
     @cached_property
     def bm25_each(self) -> dict[str, np.ndarray]:
@@ -119,33 +191,25 @@ class EvaluationSet:
         return means(self.bm25_each)
 
     def random(self, orders: int = 20) -> dict[str, float]:
-        """The mean measures of random orders of the candidates: the baseline of knowing nothing."""
+        """The mean measures of random orders of the candidates, a baseline."""
         rng = np.random.default_rng(1)
-        each = [self.measures([rng.random(len(rows)) for rows in self.pools]) for _ in range(orders)]
-        return {name: float(np.mean([measures[name] for measures in each])) for name in each[0]}
-
-    def scores(self, ranker: Ranker) -> list[np.ndarray]:
-        """The model's scores of each question's candidates.
-
-        Raises:
-            InputError: they are not finite numbers.
-        """
-        return self.timed_scores(ranker).by_question
+        runs = [self.measures([rng.random(len(rows)) for rows in self.pools]) for _ in range(orders)]
+        return {name: float(np.mean([measures[name] for measures in runs])) for name in runs[0]}
 
     def timed_scores(
         self, ranker: Ranker, on_progress: Callable[[int, int], None] = lambda done, total: None
     ) -> CandidateScores:
-        """As `scores`, with the time taken; `on_progress` receives the number of answers done and their total."""
+        """The model's scores of each question's candidates, with the time taken."""
         scores = score_candidates(ranker, self.dataset, self.questions, self.pools, on_progress)
         _check_finite(scores.by_question)
         return scores
 
     def bm25_weight(self, scores: Sequence[np.ndarray]) -> float:
-        """The weight of BM25's scores that best complements a model's; 0 if they do not help."""
+        """The best weight of BM25's scores in the fusion with a model's; 0 if they do not help."""
         right = [np.isin(rows, question.positives) for rows, question in zip(self.pools, self.questions, strict=True)]
-        # Where BM25 retrieved the candidates, a right one may be missing: such a question says nothing.
+        # If BM25 retrieved the candidates, a right one may be missing: such a question is not informative.
         informative = [i for i, relevant in enumerate(right) if relevant.any()]
-        model, bm25 = ([each[i] for i in informative] for each in (scores, self.bm25_scores))
+        model, bm25 = [scores[i] for i in informative], [self.bm25_scores[i] for i in informative]
         return fit_weight(model, bm25, [right[i] for i in informative])
 
     def fused_each(self, scores: Sequence[np.ndarray], weight: float) -> dict[str, np.ndarray] | None:
@@ -153,47 +217,39 @@ class EvaluationSet:
         return self.measures_each(fuse(scores, self.bm25_scores, weight)) if weight else None
 
     def measures(self, scores: Sequence[Sequence[float] | np.ndarray]) -> dict[str, float]:
-        """The mean measures of each question's scores.
-
-        Raises:
-            InputError: they are not finite numbers.
-        """
+        """The mean measures of each question's scores."""
         return means(self.measures_each(scores))
 
     def first(self, question: int, scores: Sequence[float] | np.ndarray) -> Answer:
-        """The candidate of a question, by position, that these scores put first; ties break as in the measures."""
+        """The first candidate of a question, given by its position, by these scores; ties break as in the measures."""
         answers = [self.dataset.answers[row] for row in self.pools[question]]
         return max(zip(scores, answers, strict=True), key=lambda pair: (pair[0], pair[1].id))[1]
 
     def report(self, ranker: Ranker) -> EvaluationReport:
-        """The model, BM25 and their fusion side by side.
-
-        Raises:
-            InputError: the model's scores are not finite numbers.
-        """
+        """The model, BM25 and their fusion side by side."""
         scores = score_candidates(ranker, self.dataset, self.questions, self.pools)
-        return self.report_of(scores, ranker.config.bm25_weight if ranker.config else 0.0)
+        if ranker.config is None:
+            return self.report_of(scores, 0.0)
+        return replace(self.report_of(scores, ranker.config.bm25_weight), model_name=ranker.config.model)
 
     def report_of(self, scores: CandidateScores, weight: float) -> EvaluationReport:
         """As `report`, from known scores.
 
         Args:
-            scores: of this set's candidates.
-            weight: of BM25 in the fusion.
-
-        Raises:
-            InputError: they are not finite numbers.
+            scores: scores of this set's candidates.
+            weight: the weight of BM25 in the fusion.
         """
-        each = self.measures_each(scores.by_question)
+        model = self.measures_each(scores.by_question)
         fused = self.fused_each(scores.by_question, weight)
         return EvaluationReport(
+            dataset=self.dataset,
             n_questions=len(self.questions),
             unanswerable=len(self.dataset.questions) - len(self.questions),
             candidates=self.candidates,
-            model=means(each),
+            model=means(model),
             bm25=self.bm25,
             fusion=means(fused) if fused else None,
-            model_each=each,
+            model_each=model,
             bm25_each=self.bm25_each,
             encode_seconds=scores.encode_seconds,
             seconds_per_question=scores.question_seconds / len(self.questions),
@@ -203,7 +259,7 @@ class EvaluationSet:
         )
 
     def measures_each(self, scores: Sequence[Sequence[float] | np.ndarray]) -> dict[str, np.ndarray]:
-        """As `measures`, question by question: measure -> (Q,) values."""
+        """The measures question by question: measure -> (Q,) values."""
         _check_finite(scores)
         ids = [answer.id for answer in self.dataset.answers]
         relevant = {question.id: {ids[row]: 1 for row in question.positives} for question in self.questions}
@@ -213,14 +269,28 @@ class EvaluationSet:
         }
         return measure_each(relevant, run)
 
+    def _choose_candidates(self) -> tuple[list[tuple[int, ...]], str]:
+        """The candidates of each question, and how they were chosen."""
+        pools = [question.candidates for question in self.questions if question.candidates is not None]
+        if len(pools) == len(self.questions):
+            return pools, f"given with the data, {sum(map(len, pools)) / len(pools):.0f} per question"
+        total = len(self.dataset.answers)
+        if total <= RANK_ALL:
+            return [tuple(range(total))] * len(self.questions), f"all {total} answers"
+        scores = (self._index.scores(question.text) for question in self.questions)
+        pools = [tuple(np.argsort(-values, kind="stable")[:CANDIDATES].tolist()) for values in scores]
+        hits = [bool(set(rows) & set(q.positives)) for rows, q in zip(pools, self.questions, strict=True)]
+        recall = sum(hits) / len(hits)
+        return pools, f"BM25's {CANDIDATES} best of {total} answers, with a right one for {recall:.1%} of the questions"
+
 
 def _check_finite(scores: Sequence[Sequence[float] | np.ndarray]) -> None:
-    if not all(np.isfinite(values).all() for values in scores):  # they would leave the answers in any order
+    if not all(np.isfinite(values).all() for values in scores):  # they have no order
         raise InputError(DIVERGED)
 
 
 def answerable(dataset: Dataset) -> list[Question]:
-    """The questions to rank for.
+    """The questions that have a right answer.
 
     Raises:
         InputError: there are none.
@@ -231,50 +301,3 @@ def answerable(dataset: Dataset) -> list[Question]:
             f"{dataset.name}: expected questions with a right answer, found none among {len(dataset.questions)}."
         )
     return questions
-
-
-def _bm25(dataset: Dataset) -> Callable[[str], np.ndarray]:
-    index: list[BM25] = []  # built on first use: small data with given candidates never needs it in training
-
-    def scores(text: str) -> np.ndarray:
-        if not index:
-            index.append(BM25([answer.text for answer in dataset.answers]))
-        return index[0].scores(text)
-
-    return scores
-
-
-def _candidates(
-    dataset: Dataset, questions: Sequence[Question], bm25: Callable[[str], np.ndarray]
-) -> tuple[list[tuple[int, ...]], str]:
-    """The answers to rank for each question, and how they were chosen."""
-    given = [question.candidates for question in questions]
-    if all(rows is not None for rows in given):
-        pools = [rows for rows in given if rows is not None]
-        return pools, f"given with the data, {sum(map(len, pools)) / len(pools):.0f} per question"
-    total = len(dataset.answers)
-    if total <= RANK_ALL:
-        return [tuple(range(total))] * len(questions), f"all {total} answers"
-    pools = [tuple(np.argsort(-bm25(question.text), kind="stable")[:CANDIDATES].tolist()) for question in questions]
-    recall = sum(bool(set(rows) & set(q.positives)) for rows, q in zip(pools, questions, strict=True)) / len(questions)
-    return pools, f"BM25's {CANDIDATES} best of {total} answers, with a right one for {recall:.1%} of the questions"
-
-
-def score_together(evaluation_sets: Sequence[EvaluationSet], ranker: Ranker) -> list[CandidateScores]:
-    """Score each set's candidates; answers that several sets share are encoded only once.
-
-    Args:
-        evaluation_sets: sets over the same answers; questions and candidates may differ.
-        ranker: the model.
-
-    Returns:
-        CandidateScores whose times are those of all sets together.
-    """
-    first = evaluation_sets[0]
-    assert all(each.dataset.answers == first.dataset.answers for each in evaluation_sets)
-    questions = [question for each in evaluation_sets for question in each.questions]
-    scores = score_candidates(
-        ranker, first.dataset, questions, [rows for each in evaluation_sets for rows in each.pools]
-    )
-    rest = iter(scores.by_question)
-    return [replace(scores, by_question=list(islice(rest, len(each.questions)))) for each in evaluation_sets]

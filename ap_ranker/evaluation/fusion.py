@@ -11,7 +11,7 @@ Scores = Sequence[NDArray[np.float64]]
 """One array per question: a number for each of its candidates."""
 
 RATIOS = np.geomspace(0.02, 50, 35)
-"""The weights to try, relative to the spread of the model's scores divided by that of BM25's."""
+"""The weights to try, as multiples of the spread of the model's scores over that of BM25's."""
 
 FOLDS = 5
 
@@ -24,19 +24,19 @@ def fit_weight(model: Scores, bm25: Scores, right: Sequence[NDArray[np.bool_]]) 
     Args:
         model: the model's scores, one array per question.
         bm25: BM25's scores of the same candidates.
-        right: one array per question: which of its candidates are right, at least one.
+        right: one array per question: whether each candidate is right; at least one is.
     """
     spread = _spread(model), _spread(bm25)
     if len(model) < 2 * FOLDS or 0 in spread:
         return 0.0
     weights = np.array([0.0, *RATIOS * spread[0] / spread[1]])
-    each = np.array([reciprocal_ranks(fuse(model, bm25, weight), right) for weight in weights])  # (weights, questions)
+    ranks = np.array([reciprocal_ranks(fuse(model, bm25, weight), right) for weight in weights])  # (weights, questions)
     fold = np.arange(len(model)) % FOLDS
     gain = 0.0
     for held_out in range(FOLDS):
-        best = each[:, fold != held_out].mean(axis=1).argmax()
-        gain += (each[best] - each[0])[fold == held_out].sum()
-    return float(weights[each.mean(axis=1).argmax()]) if gain > 0 else 0.0
+        best = ranks[:, fold != held_out].mean(axis=1).argmax()
+        gain += (ranks[best] - ranks[0])[fold == held_out].sum()
+    return float(weights[ranks.mean(axis=1).argmax()]) if gain > 0 else 0.0
 
 
 def fuse(model: Scores, bm25: Scores, weight: float) -> list[NDArray[np.float64]]:

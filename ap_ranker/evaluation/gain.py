@@ -1,4 +1,4 @@
-"""Whether a model is worth using: does it rank better than BM25, alone or with BM25's score added?"""
+"""Tests whether a model ranks better than BM25, alone or with BM25's score added."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ VERDICTS = {
     "equal": "not better than BM25",
     "undecided": "not shown to be better than BM25 (chance may explain the difference)",
 }
-"""Each verdict in words."""
+"""Verdict -> its words."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A mean MRR minus BM25's, and the p-value of the paired randomisation test; of two tests, Holm-corrected."""
+    """A mean MRR minus BM25's, and the p-value of the paired randomisation test, Holm-corrected if there are two."""
 
     mrr: float
     p_value: float
 
     @property
     def verdict(self) -> str:
-        """The key of `VERDICTS`: which of the two is higher, if the difference is significant."""
+        """A key of `VERDICTS`."""
         if self.p_value >= LEVEL:
             return "undecided" if self.mrr else "equal"
         return "better" if self.mrr > 0 else "worse"
 
     @property
     def better(self) -> bool:
-        """Whether the model is shown to be better."""
+        """Whether the model is significantly better."""
         return self.verdict == "better"
 
     def __str__(self) -> str:
@@ -50,8 +50,8 @@ class Gain:
 
     Attributes:
         n_questions: number of questions.
-        model: by the model's own scores.
-        fusion: with BM25's score added; `None` if adding it does not help.
+        model: the difference by the model's own scores.
+        fusion: the difference with BM25's score added; `None` if that does not help.
     """
 
     n_questions: int
@@ -64,7 +64,6 @@ class Gain:
         return self.model.better or (self.fusion is not None and self.fusion.better)
 
     def __str__(self) -> str:
-        """One sentence."""
         compared = f"alone {self.model}" + (f"; with BM25's score added {self.fusion}" if self.fusion else "")
         verdict = VERDICTS[self.model.verdict]
         if self.fusion and self.fusion.verdict == self.model.verdict:
@@ -81,6 +80,6 @@ class Gain:
 def gain_over_bm25(model: np.ndarray, bm25: np.ndarray, fusion: np.ndarray | None) -> Gain:
     """Test a model's and, if there is one, its fusion's (Q,) reciprocal ranks against BM25's."""
     tested = [model] if fusion is None else [model, fusion]
-    p_values = holm([randomisation_test(each, bm25) for each in tested])
-    differences = [Difference(float(each.mean() - bm25.mean()), p) for each, p in zip(tested, p_values, strict=True)]
+    p_values = holm([randomisation_test(ranks, bm25) for ranks in tested])
+    differences = [Difference(float(ranks.mean() - bm25.mean()), p) for ranks, p in zip(tested, p_values, strict=True)]
     return Gain(len(bm25), differences[0], differences[1] if fusion is not None else None)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ap_ranker.data.dataset import Dataset
 from ap_ranker.evaluation.evaluate import EvaluationReport, answerable
 from ap_ranker.text.tokenizer import split_words
 
@@ -18,11 +17,11 @@ class LengthGroup:
     """Questions whose right answers have similar lengths.
 
     Attributes:
-        shortest: mean length of a question's right answers, in words and punctuation marks: the smallest of the group.
+        shortest: the group's smallest mean length of a question's right answers, in words and punctuation marks.
         longest: the largest.
         n_questions: number of questions.
-        model: the model's P@1 on them.
-        bm25: BM25's.
+        model: the model's P@1.
+        bm25: BM25's P@1.
     """
 
     shortest: float
@@ -32,15 +31,15 @@ class LengthGroup:
     bm25: float
 
 
-def by_length(dataset: Dataset, report: EvaluationReport) -> list[LengthGroup]:
-    """The report's questions in up to `GROUPS` groups of similar size, those with the shortest answers first.
+def by_length(report: EvaluationReport) -> list[LengthGroup]:
+    """Divide the report's questions into up to `GROUPS` groups of similar size, shortest answers first.
 
     Questions with equally long answers share a group, so group sizes differ where there are many ties.
     """
     lengths = np.array(
         [
-            np.mean([len(split_words(dataset.answers[row].text)) for row in question.positives])
-            for question in answerable(dataset)
+            np.mean([len(split_words(report.dataset.answers[row].text)) for row in question.positives])
+            for question in answerable(report.dataset)
         ]
     )
     limits = np.unique(np.quantile(lengths, np.linspace(0, 1, GROUPS + 1)[1:-1], method="lower"))
@@ -48,6 +47,6 @@ def by_length(dataset: Dataset, report: EvaluationReport) -> list[LengthGroup]:
     groups = []
     for group in np.unique(group_of):
         rows = group_of == group
-        p_at_1 = [float(each["P@1"][rows].mean()) for each in (report.model_each, report.bm25_each)]
+        p_at_1 = [float(values["P@1"][rows].mean()) for values in (report.model_each, report.bm25_each)]
         groups.append(LengthGroup(float(lengths[rows].min()), float(lengths[rows].max()), int(rows.sum()), *p_at_1))
     return groups

@@ -1,4 +1,4 @@
-"""Numbers as Markdown tables, for all results."""
+"""Markdown tables of numbers."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from statistics import fmean, stdev
 
 
 def markdown_table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table, without a trailing line break.
+    """Render a table, without a trailing line break.
 
     Args:
-        titles: of the columns; the first one holds names, the others numbers, which are right-aligned.
-        rows: a cell for each column.
+        titles: column titles; the first column holds names, the others right-aligned numbers.
+        rows: the cells of each row.
     """
     rule = ["---", *["---:"] * (len(titles) - 1)]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in [titles, rule, *rows])
 
 
 def spread(values: Sequence[float]) -> str:
-    """Mean ± sample standard deviation over the seeds; the value alone if there is one."""
+    """Mean ± sample standard deviation over the seeds; a single value alone."""
     mean = f"{fmean(values):.3f}"
     return f"{mean} ± {stdev(values):.3f}" if len(values) > 1 else mean

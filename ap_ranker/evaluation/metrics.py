@@ -15,13 +15,13 @@ Run = Mapping[str, Mapping[str, float]]
 
 
 def measure_each(relevant: Mapping[str, Mapping[str, int]], run: Run) -> dict[str, np.ndarray]:
-    """Each measure's (Q,) values, in the order of the questions of `relevant`; 0 for one missing from the run.
+    """Each measure's (Q,) values, in the order of `relevant`; 0 for questions missing from the run.
 
     Args:
         relevant: question id -> answer id -> 1 for right answers.
         run: the scores to rank by; equal scores are ordered by answer id, as trec_eval does.
     """
-    names = {m: name for name, m in MEASURES.items()}
+    names = {measure: name for name, measure in MEASURES.items()}
     position = {question: i for i, question in enumerate(relevant)}
     values = {name: np.zeros(len(relevant)) for name in MEASURES}
     for metric in ir_measures.pytrec_eval.iter_calc(MEASURES.values(), relevant, run):
@@ -31,4 +31,4 @@ def measure_each(relevant: Mapping[str, Mapping[str, int]], run: Run) -> dict[st
 
 def means(values: Mapping[str, np.ndarray]) -> dict[str, float]:
     """The mean of each measure over the questions."""
-    return {name: float(each.mean()) for name, each in values.items()}
+    return {name: float(per_question.mean()) for name, per_question in values.items()}

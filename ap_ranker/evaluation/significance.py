@@ -1,4 +1,4 @@
-"""Whether one ranking is better than another by more than chance."""
+"""Significance tests for the difference between two rankings."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def randomisation_test(first: np.ndarray, second: np.ndarray, seed: int = 1) -> 
     Args:
         first: (Q,) values of a measure for one system, one per question.
         second: (Q,) values for the other.
-        seed: of the random swaps; with few questions all swaps are tried.
+        seed: seed of the random swaps; with few questions all swaps are tried.
     """
     if len(first) < 2 or np.array_equal(first, second):
-        return 1.0  # of one question, the swapped difference is as large as the observed one
+        return 1.0  # with one question, the swapped difference is as large as the observed one
     result = permutation_test(
         (first, second),
         lambda x, y, axis: np.mean(x - y, axis=axis),

@@ -1,1 +1,1 @@
-"""A pipeline behind a page: the search, its HTTP interface, the feedback that comes back."""
+"""The search page: the pipeline behind it, the HTTP interface, and users' feedback."""

@@ -1,4 +1,4 @@
-"""The HTTP interface of a search: our page and what it asks for, beside Hayhooks' REST interface of the pipeline."""
+"""The HTTP interface of a search: the search page, its API, and Hayhooks' REST route of the pipeline."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from starlette.responses import JSONResponse, Response
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.bm25 import BM25_RANK
 from ap_ranker.ranking.explanation import Token, pieces
-from ap_ranker.serving import receipts
 from ap_ranker.serving.feedback import FeedbackFile, FeedbackFullError
 from ap_ranker.serving.hayhooks_route import add_pipeline
-from ap_ranker.serving.limits import MAX_BYTES, Hosts, Key, Limits, Rate
-from ap_ranker.serving.metrics import MEDIA_TYPE, CountingThreads, Measured, Metrics
+from ap_ranker.serving.limits import MAX_BYTES, AllowedHosts, ApiKey, Limits, Rate
+from ap_ranker.serving.metrics import MEDIA_TYPE, CountingThreads, MeasureTime, Metrics
+from ap_ranker.serving.receipts import MAX_CHARACTERS as MAX_RECEIPT
 from ap_ranker.serving.receipts import Receipts, Shown, shared_secret
 from ap_ranker.serving.search import DeclaredPipeline
-from ap_ranker.serving.stores import one_clear_message
+from ap_ranker.serving.stores import report_store_errors
 
 if TYPE_CHECKING:
     from haystack import Document
@@ -38,10 +38,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MAX_CHARACTERS = 1000
-"""Of a question: longer than any that a person types into a search box."""
+"""Maximum length of a question: more than anybody types into a search box."""
 
 THREADS = 4
-"""Searches at the same time. They need the processor, so more of them would only be slower, each and together."""
+"""Number of concurrent searches. They are bound by the CPU, so more of them would only be slower."""
 
 PAGE = {
     "/": ("index.html", "text/html"),
@@ -49,44 +49,44 @@ PAGE = {
     "/page.css": ("page.css", "text/css"),
 }
 HEADERS = {
-    # The page needs nothing but this server, and no other site may show it in a frame.
+    # The page loads from this server only, and no other site may show it in a frame.
     "Content-Security-Policy": "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-cache",
 }
-OWN = ("/health", "/api/search", "/api/explain", "/api/feedback")
-"""What the page asks for, and whoever watches over the server; these need no key."""
+API = ("/health", "/api/search", "/api/explain", "/api/feedback")
+"""Routes of the page and of health checks, which need no key."""
 
-FAILED = "The search does not work at the moment; the server's log says why."
-NOT_KEPT = "Feedback cannot be kept at the moment; the server's log says why."
-FULL = "Feedback cannot be kept any more: its file has reached its limit."
+FAILED = "The search does not work at the moment; see the server's log."
+NOT_KEPT = "Feedback cannot be stored at the moment; see the server's log."
+FULL = "Feedback cannot be stored any more: its file has reached the size limit."
 
 REASONS = {400: "invalid", 404: "unknown", 405: "unknown", 409: "no_reasons", 422: "invalid", 507: "feedback_full"}
-"""Of a refusal, for the metrics; whatever is not here failed."""
+"""Status code -> reason of a refusal, for the metrics; `failed` for all other codes."""
 
 T = TypeVar("T")
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_CHARACTERS)]
 
 
-class Asked(BaseModel):
+class SearchRequest(BaseModel):
     """A question."""
 
     model_config = ConfigDict(extra="forbid")
     question: Text
 
 
-class Chosen(Asked):
+class ExplainRequest(SearchRequest):
     """A question and the id of one of its answers."""
 
     id: Text
 
 
-class Judged(Chosen):
-    """Whether that answer helped; `receipt` came with it, and `visit` is any word that stands for who judges."""
+class FeedbackRequest(ExplainRequest):
+    """Whether that answer helped; `receipt` came with the answer, `visit` is an arbitrary id of the visitor."""
 
     helped: bool
-    receipt: Annotated[str, StringConstraints(max_length=receipts.MAX_CHARACTERS)] | None = None
+    receipt: Annotated[str, StringConstraints(max_length=MAX_RECEIPT)] | None = None
     visit: Annotated[str, StringConstraints(max_length=64, pattern=r"^[\w-]*$")] = ""
 
 
@@ -101,48 +101,48 @@ def build_app(
     columns: Collection[str] = (),
     connections: Connections | None = None,
 ) -> FastAPI:
-    """The application, for any ASGI server.
+    """Build the ASGI application.
 
     Args:
-        search: its store is filled.
-        feedback: where users' judgements go; beside it lies a secret that receipts are signed with.
-        limits: `precision` or `score_threshold` of the ranker; `None` leaves one to the pipeline.
-        rate: requests that one client may send per second; `None` for any number.
-        hosts: names by which it may be asked, beside `localhost` and any IP address.
-        api_key: that others than the page must give; `None` asks for none.
-        columns: of the FAQ, told by the pipeline's own route beside question and answer.
-        connections: of the server, for its metrics.
+        search: a pipeline with a filled store.
+        feedback: the file for users' feedback; the secret that signs receipts is stored beside it.
+        limits: `precision` or `score_threshold` of the ranker; `None` leaves it to the pipeline.
+        rate: maximum number of requests per second and client; `None` for any number.
+        hosts: accepted host names, in addition to `localhost` and any IP address.
+        api_key: the key that all routes but the page's require; `None` for none.
+        columns: columns of the FAQ that the pipeline's own route returns beside question and answer.
+        connections: the server's connections, for the metrics.
 
     Raises:
-        InputError: Hayhooks refuses the pipeline, or the key is not one.
+        InputError: Hayhooks refuses the pipeline.
     """
     threads = CountingThreads(THREADS, "search")
     metrics = Metrics(search, threads, connections)
-    # Without the documentation pages of FastAPI: they load programs from another host.
+    # FastAPI's documentation pages are off: they load scripts from another host.
     app = FastAPI(title="ap-ranker", docs_url=None, redoc_url=None, lifespan=_searching_in(threads))
     _answer_errors_in_json(app, metrics)
     _add_page(app, metrics)
     _add_search(app, search, feedback, limits)
     pipeline_route = add_pipeline(app, search, text=TypeAdapter(Text), columns=columns, failed=FAILED)
-    routes = [*PAGE, *OWN, "/metrics", pipeline_route]
-    app.add_middleware(Key, key=api_key, open_to_all={*PAGE, *OWN}, refused=metrics.refused)
+    routes = [*PAGE, *API, "/metrics", pipeline_route]
+    app.add_middleware(ApiKey, key=api_key, public={*PAGE, *API}, refused=metrics.refused)
     app.add_middleware(
         Limits,
         rate=None if rate is None else Rate(rate),
-        larger={"/api/feedback": MAX_BYTES + receipts.MAX_CHARACTERS},
+        larger={"/api/feedback": MAX_BYTES + MAX_RECEIPT},
         refused=metrics.refused,
     )
-    app.add_middleware(Hosts, names=hosts, refused=metrics.refused)
+    app.add_middleware(AllowedHosts, names=hosts, refused=metrics.refused)
     app.middleware("http")(_with_headers)
-    app.add_middleware(Measured, metrics=metrics, routes=routes)
+    app.add_middleware(MeasureTime, metrics=metrics, routes=routes)
     return app
 
 
 def _searching_in(threads: CountingThreads) -> Callable[[FastAPI], Any]:
-    """All searches share these threads, the page's and those of Hayhooks' route.
+    """Run all searches, the page's and those of Hayhooks' route, in these threads.
 
-    A search that nobody waits for any longer keeps its thread until it ends, and one that has not begun never does.
-    So a server that is asked too much answers some in time, instead of working on ever more at once and answering none.
+    An abandoned search keeps its thread until it ends; one that has not begun is dropped. So an overloaded server
+    answers some requests in time, instead of working on ever more at once and answering none.
     """
 
     @asynccontextmanager
@@ -163,7 +163,7 @@ def _add_page(app: FastAPI, metrics: Metrics) -> None:
         return {"status": "ok"}
 
     @app.get("/metrics")
-    async def numbers() -> Response:
+    async def metrics_text() -> Response:
         return Response(metrics.text(), media_type=MEDIA_TYPE)
 
 
@@ -177,11 +177,11 @@ def _file(content: bytes, media_type: str) -> Callable[[Request], Awaitable[Resp
 def _add_search(
     app: FastAPI, search: DeclaredPipeline, feedback: FeedbackFile, limits: Mapping[str, float | None]
 ) -> None:
-    signed = Receipts(shared_secret(feedback.path.with_name(f"{feedback.path.name}.key")))
-    clicks = ThreadPoolExecutor(1, "feedback")  # their own, so that they do not wait for searches
+    receipts = Receipts(shared_secret(feedback.path.with_name(f"{feedback.path.name}.key")))
+    feedback_thread = ThreadPoolExecutor(1, "feedback")  # a separate one: feedback does not wait for searches
 
     async def run(work: Callable[[], T]) -> T:
-        """In a thread; what fails there is the server's fault, not the client's."""
+        """Run `work` in a search thread; its failure is the server's fault, not the client's."""
         try:
             return await asyncio.to_thread(work)
         except InputError as error:
@@ -189,32 +189,34 @@ def _add_search(
             raise HTTPException(503, FAILED) from error
 
     def ranked(question: str) -> list[Document]:
-        with one_clear_message(search.path, search.place):
+        with report_store_errors(search.path, search.place):
             return search.run(question, limits)
 
-    async def one_answer(question: str, key: str) -> Document:
-        """Asked anew: so the server remembers nothing, and nobody asks about what was never shown."""
-        documents = await run(lambda: ranked(question))
-        chosen = next((one for one in documents if one.id == key), None)
-        if chosen is None:
-            raise HTTPException(404, "Expected the id of an answer to this question, found another. Ask again.")
-        return chosen
+    async def find_answer(question: str, key: str) -> Document:
+        """Search again: the server keeps no state, and only answers that were shown can be asked about."""
+        for document in await run(lambda: ranked(question)):
+            if document.id == key:
+                return document
+        raise HTTPException(404, "Expected the id of an answer to this question, found another. Ask again.")
 
     @app.post("/api/search")
-    async def api_search(asked: Asked) -> dict[str, Any]:
+    async def api_search(request: SearchRequest) -> dict[str, Any]:
         """The answers that are good enough, best first; `found` is false if there is none."""
-        documents = await run(lambda: ranked(asked.question))
-        answers = [_answer(one) | {"receipt": signed.sign(asked.question, one.id, _shown(one))} for one in documents]
-        return {"question": asked.question, "found": bool(documents), "answers": answers}
+        documents = await run(lambda: ranked(request.question))
+        answers = [
+            _answer(document) | {"receipt": receipts.sign(request.question, document.id, _shown(document))}
+            for document in documents
+        ]
+        return {"question": request.question, "found": bool(documents), "answers": answers}
 
     @app.post("/api/explain")
-    async def api_explain(chosen: Chosen) -> dict[str, Any]:
-        """How much each word counted; `start` and `end` are characters (code points) of `text`."""
-        document = await one_answer(chosen.question, chosen.id)
+    async def api_explain(request: ExplainRequest) -> dict[str, Any]:
+        """The weight of each word; `start` and `end` are positions of characters (code points) in `text`."""
+        document = await find_answer(request.question, request.id)
 
         def work() -> dict[str, Any] | str:
             try:
-                question, answer, explanation = search.explain(chosen.question, document)
+                question, answer, explanation = search.explain(request.question, document)
             except InputError as error:
                 return str(error)
             return {
@@ -223,24 +225,24 @@ def _add_search(
                 "answer": {"text": answer, "tokens": _tokens(explanation.answer)},
             }
 
-        reasons = await run(work)
-        if isinstance(reasons, str):
-            raise HTTPException(409, reasons)
-        return reasons
+        weights = await run(work)
+        if isinstance(weights, str):
+            raise HTTPException(409, weights)
+        return weights
 
     @app.post("/api/feedback")
-    async def api_feedback(judged: Judged) -> dict[str, str]:
-        """Keep whether an answer helped; without a receipt, it is searched for first."""
-        shown = signed.read(judged.question, judged.id, judged.receipt) if judged.receipt else None
+    async def api_feedback(request: FeedbackRequest) -> dict[str, str]:
+        """Store whether an answer helped; without a valid receipt, search for the answer first."""
+        shown = receipts.read(request.question, request.id, request.receipt) if request.receipt else None
         if shown is None:
-            shown = _shown(await one_answer(judged.question, judged.id))
-        judgement = asdict(shown) | {"question": judged.question, "helped": judged.helped, "visit": judged.visit}
+            shown = _shown(await find_answer(request.question, request.id))
+        judgement = asdict(shown) | {"question": request.question, "helped": request.helped, "visit": request.visit}
         try:
-            await asyncio.get_running_loop().run_in_executor(clicks, lambda: feedback.append(**judgement))
-        except FeedbackFullError as error:  # which has told the log
+            await asyncio.get_running_loop().run_in_executor(feedback_thread, lambda: feedback.append(**judgement))
+        except FeedbackFullError as error:  # already logged
             raise HTTPException(507, FULL) from error
         except OSError as error:
-            logger.error("%s: expected a file that can be written (%s).", feedback.path, error)
+            logger.error("%s: expected a writable file (%s).", feedback.path, error)
             raise HTTPException(503, NOT_KEPT) from error
         return {"status": "kept"}
 
@@ -260,7 +262,7 @@ def _answer(document: Document) -> dict[str, Any]:
 
 
 def _tokens(tokens: Sequence[Token]) -> list[dict[str, float]] | None:
-    """The stretches of a text with their heat, 0 to 1; `None` where the model does not weigh this side."""
+    """The spans of a text with their heat, 0 to 1; `None` if the model has no attention over this side."""
     if all(token.weight is None for token in tokens):
         return None
     return [{"start": start, "end": end, "heat": heat} for start, end, heat in pieces(tokens)]
@@ -273,7 +275,7 @@ async def _with_headers(request: Request, call_next: Callable[[Request], Awaitab
 
 
 def _answer_errors_in_json(app: FastAPI, metrics: Metrics) -> None:
-    """Each with one sentence; what went wrong inside stands in the log."""
+    """Answer each error with one sentence; the details are in the log."""
 
     @app.exception_handler(RequestValidationError)
     async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
@@ -285,8 +287,8 @@ def _answer_errors_in_json(app: FastAPI, metrics: Metrics) -> None:
     @app.exception_handler(StarletteHTTPException)
     async def refused(_: Request, error: StarletteHTTPException) -> JSONResponse:
         metrics.refused(REASONS.get(error.status_code, "failed"))
-        inside = error.status_code == 500  # Hayhooks' message may quote the pipeline and its server
-        return JSONResponse({"error": FAILED if inside else error.detail}, error.status_code, error.headers)
+        internal = error.status_code == 500  # Hayhooks' message may quote the pipeline and its server
+        return JSONResponse({"error": FAILED if internal else error.detail}, error.status_code, error.headers)
 
     @app.exception_handler(Exception)
     async def failed(_: Request, error: Exception) -> JSONResponse:  # the server logs the traceback

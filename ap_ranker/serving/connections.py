@@ -1,8 +1,8 @@
-"""uvicorn's server with limits on connections, which idle and trickling ones otherwise hold for ever.
+"""uvicorn's server with limits on connections, which slow clients would otherwise hold forever.
 
-uvicorn closes a connection that says nothing after an answer, and no other: not one that never sends a request, nor one
-that sends a byte of it now and then, nor one that does not read the answer. And it closes idle connections at once when
-it is to end, also those on which a request is on its way.
+uvicorn closes connections that stay idle after an answer, but not those of a client that never sends a request, sends
+it byte by byte, or does not read the answer. At shutdown it closes idle connections at once, even if a request is on
+its way.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ else:
     Base = AutoHTTPProtocol
 
 MAX_CONNECTIONS = 1000
-"""Open at the same time; fewer where the system allows this process few files."""
+"""Maximum number of open connections; less if the limit of open files is low."""
 
 MAX_OF_CLIENT = 200
-"""Open at the same time from one address: a browser opens six, and many people may share an address."""
+"""Maximum number of open connections from one address: a browser opens six, and many people may share an address."""
 
 KEEP_ALIVE_SECONDS = 10
-"""That a connection may say nothing after an answer: longer than usual clients keep theirs, so that they close it."""
+"""Seconds that a connection may stay idle after an answer: more than usual clients allow, so that they close first."""
 
 LINGER_SECONDS = 2.0
-"""That a connection which says nothing stays open when the server is to end: a request may be on its way."""
+"""Seconds that an idle connection stays open at shutdown: a request may be on its way."""
 
 BUSY = b'{"error":"Too many connections at the moment. Try again."}'
 BUSY_ANSWER = (
@@ -51,65 +51,67 @@ BUSY_ANSWER = (
 
 
 class Connections:
-    """All that are open, and what became of those that were not let live.
+    """The open connections, and counts of those that the server closed.
 
     Args:
-        most: open at the same time; the one that has waited longest for its client is closed for a new one.
-        most_of_client: the same for one address. Those of this machine, and those that the environment variable
-            FORWARDED_ALLOW_IPS names, are not counted: a web server in front of this one asks from there for everybody.
+        most: maximum number of open connections; beyond it, a new one replaces the one that waits longest for its
+            client.
+        most_of_client: the same for one address. Addresses of this machine and those in the environment variable
+            FORWARDED_ALLOW_IPS are exempt: a web server in front of this one connects from there for everybody.
 
     Attributes:
-        closed: how many were, by reason: `slow` for a client that did not send or read, `crowded` for one that was
-            closed for a new one, `refused` for a new one where all others were being answered.
+        closed: reason -> number of connections: `slow` if the client did not send or read in time, `crowded` if a new
+            one replaced it, `refused` for a new one that could replace none.
     """
 
     def __init__(self, most: int | None = None, most_of_client: int = MAX_OF_CLIENT) -> None:
-        self.most = _allowed() if most is None else most
+        self.most = _default_limit() if most is None else most
         self.most_of_client = most_of_client
         self.proxies = set(os.environ.get("FORWARDED_ALLOW_IPS", "").replace(" ", "").split(","))
         self.open: set[Connection] = set()
         self.closed: Counter[str] = Counter()
 
     def has_room(self, new: Connection) -> bool:
-        """Whether a connection may stay; if need be, another one is closed for it."""
+        """Whether a new connection may stay; closes another one for it if necessary."""
         address = new.client[0] if new.client else ""
-        same = [one for one in self.open if one.client and one.client[0] == address]
+        of_client = [other for other in self.open if other.client and other.client[0] == address]
         shared = is_loopback(address) or not self.proxies.isdisjoint({address, "*"})
-        return (shared or self._makes_room(same, self.most_of_client)) and self._makes_room(self.open, self.most)
+        return (shared or self._make_room(of_client, self.most_of_client)) and self._make_room(self.open, self.most)
 
-    def _makes_room(self, there: Collection[Connection], most: int) -> bool:
-        if len(there) < most:
+    def _make_room(self, connections: Collection[Connection], most: int) -> bool:
+        if len(connections) < most:
             return True
-        oldest = min((one for one in there if one.waits), key=lambda one: one.since, default=None)
+        waiting = (connection for connection in connections if connection.waits)
+        oldest = min(waiting, key=lambda connection: connection.since, default=None)
         if oldest is not None:
             oldest.end("crowded")
         return oldest is not None
 
 
-def _allowed() -> int:
-    """What the limit of open files leaves for connections, beside the store's and the libraries' own."""
+def _default_limit() -> int:
+    """The number of connections that the limit of open files allows, beside the store's and the libraries' files."""
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return MAX_CONNECTIONS if files == resource.RLIM_INFINITY else max(16, min(MAX_CONNECTIONS, files - 128))
 
 
 class Connection(Base):
-    """One connection; it ends if its client lets the server wait.
+    """A connection that is closed if its client makes the server wait too long.
 
     Attributes:
-        since: when the server began to do what it does: to wait for a request or the rest of it, or to answer.
+        since: time at which its current state began: waiting for a request or the rest of it, or answering.
     """
 
-    def __init__(self, connections: Connections, **given: Any) -> None:
-        super().__init__(**given)
+    def __init__(self, connections: Connections, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
         self.all = connections
         self.since = self.loop.time()
         self._request: object = None
-        self._begun = False  # some of the next request has come
+        self._begun = False  # part of the next request has arrived
         self._timer: TimerHandle | None = None
 
     @property
     def waits(self) -> bool:
-        """Whether it is the client's turn, to send a request or the rest of it, or to read what was answered."""
+        """Whether the server waits for the client, to send a request or the rest of it, or to read the answer."""
         return self.cycle is None or self.cycle.response_complete or self.cycle.more_body
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
@@ -132,7 +134,7 @@ class Connection(Base):
         if self.waits and not self._begun:
             self._begun, self.since = True, self.loop.time()
         super().data_received(data)
-        if self.cycle is not self._request:  # the head of a request is whole
+        if self.cycle is not self._request:  # the head of a request is complete
             self._request, self.since = self.cycle, self.loop.time()
 
     def on_response_complete(self) -> None:
@@ -140,37 +142,35 @@ class Connection(Base):
         super().on_response_complete()
 
     def shutdown(self) -> None:
-        """The server is to end: what has begun is answered, and what is on its way has a moment to arrive."""
+        """Finish the current answer, or give a request that is on its way a moment to arrive."""
         if self.cycle is not None and not self.cycle.response_complete:
             super().shutdown()
         else:
-            self.loop.call_later(LINGER_SECONDS, self._end_if_idle)
+            self.loop.call_later(LINGER_SECONDS, self._close_if_idle)
 
-    def _end_if_idle(self) -> None:
+    def _close_if_idle(self) -> None:
         if self.waits and not self._begun and not self.transport.is_closing():
             self.transport.close()
 
     def end(self, reason: str) -> None:
-        """At once; what was not read is lost."""
+        """Close at once; unread data is lost."""
         self.all.closed[reason] += 1
         self.all.open.discard(self)
         self.transport.abort()
 
     def _watch(self) -> None:
-        """Look again when it has had its time, if it has not."""
-        left = self.since + self._seconds() - self.loop.time()
+        """Close the connection if its time is over, or check again when it will be."""
+        # One second more than the middleware's limits, which answer with a reason.
+        seconds = 1 + ARRIVAL_SECONDS + (0 if self.waits else ANSWER_SECONDS)
+        left = self.since + seconds - self.loop.time()
         if left <= 0:
             self.end("slow")
         else:
             self._timer = self.loop.call_later(left, self._watch)
 
-    def _seconds(self) -> float:
-        """That may pass since `since`; a second more than where others, who can tell the client why, end it first."""
-        return 1 + (ARRIVAL_SECONDS if self.waits else ARRIVAL_SECONDS + ANSWER_SECONDS)
-
 
 class Server(uvicorn.Server):
-    """uvicorn's server, with these connections; when it is to end, it answers whatever was asked before."""
+    """uvicorn's server with limited connections; at shutdown it answers all requests sent before."""
 
     def __init__(self, app: ASGIApp, connections: Connections) -> None:
         config = uvicorn.Config(
@@ -184,39 +184,35 @@ class Server(uvicorn.Server):
         super().__init__(config)
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
-        """Until it is asked to end; SIGTERM is no failure, so the exit code is 0."""
-        before = signal.signal(signal.SIGTERM, _exit)  # uvicorn raises the signal again when all is done
+        """Run until a signal; SIGTERM is no failure, so the exit code is 0."""
+        previous = signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # uvicorn raises the signal again at the end
         try:
             super().run(sockets=sockets)
         finally:
-            signal.signal(signal.SIGTERM, before)
+            signal.signal(signal.SIGTERM, previous)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stop accepting, finish what is in flight or in the queue, and end."""
+        """Stop listening, finish the requests in flight or in the queue, and end."""
         self.server_state.default_headers.append((b"connection", b"close"))
         loop = asyncio.get_running_loop()
         for listening in sockets or []:
             loop.remove_reader(listening.fileno())
-        await asyncio.sleep(0.05)  # for those that the loop is about to have accepted
+        await asyncio.sleep(0.05)  # for connections that the loop is just accepting
         for listening in sockets or []:
             await self._accept_waiting(listening)
         await super().shutdown(sockets)
 
     async def _accept_waiting(self, listening: socket.socket) -> None:
-        """Those whose clients believe them to be open already: closing the socket would cut them."""
+        """Accept queued connections, which are open to their clients: closing the socket would cut them."""
         loop = asyncio.get_running_loop()
-        given = {"config": self.config, "server_state": self.server_state, "app_state": self.lifespan.state}
-        make = partial(cast(Any, self.config.http_protocol_class), **given, _loop=loop)
+        kwargs = {"config": self.config, "server_state": self.server_state, "app_state": self.lifespan.state}
+        make = partial(cast(Any, self.config.http_protocol_class), **kwargs, _loop=loop)
         while True:
             try:
                 accepted, _ = listening.accept()
-            except OSError:  # none is left, and none may come before uvicorn closes the socket
+            except OSError:  # the queue is empty, and stays so until uvicorn closes the socket
                 with suppress(OSError):
                     listening.shutdown(socket.SHUT_RDWR)
                 return
             accepted.setblocking(False)
             await loop.connect_accepted_socket(make, accepted)
-
-
-def _exit(*_: object) -> None:
-    sys.exit(0)

@@ -1,4 +1,4 @@
-"""What users said of the answers, in a file that `ap-ranker train` reads."""
+"""Writes users' feedback on answers to a file that `ap-ranker train` reads."""
 
 from __future__ import annotations
 
@@ -15,58 +15,59 @@ from pathlib import Path
 from typing import Any
 
 from ap_ranker.errors import InputError
+from ap_ranker.files import sync
 
 logger = logging.getLogger(__name__)
 
 MAX_BYTES = 64 * 2**20
-"""Of a file: some hundred thousand judgements; the reader holds all of them in memory."""
+"""Maximum size of a file, some hundred thousand judgements; the reader holds all of them in memory."""
 
 
 class FeedbackFullError(Exception):
-    """The file has reached its limit."""
+    """The file has reached its maximum size."""
 
 
 class FeedbackFile:
     """A JSONL file of judged candidates: `question`, `answer` (the text that was matched), `label` 1 or 0, and more.
 
-    Any number of threads and processes may append to it, and people may edit or rename it between two judgements.
-    Nothing that stands in it is ever deleted: what a crash left of a line is moved to a file beside it, whose name ends
-    in `.damaged`. The same judgement of the same question and answer in the same visit is one, however often it comes.
+    Any number of threads and processes may append to it, and people may edit or rename it in between. Nothing is ever
+    deleted: a line that a crash left incomplete is moved to a file beside it, whose name ends in `.damaged`. The same
+    judgement of the same question and answer in the same visit is stored once.
     """
 
     def __init__(self, path: Path, max_bytes: int = MAX_BYTES) -> None:
-        """Open the file for appending, so that a place that cannot be written is found at once.
+        """Open the file for appending, to report at once if it cannot be written.
 
         Raises:
-            InputError: it cannot be written, or its name is not one of a JSONL file.
+            InputError: it cannot be written, or its name does not end in `.jsonl`.
         """
         if path.suffix != ".jsonl":
             raise InputError(f"Expected a file for feedback that ends in .jsonl, found {str(path)!r}.")
         self.path = path
         self.max_bytes = max_bytes
         self._lock = threading.Lock()
-        self._seen: set[bytes] = set()  # the judgements up to `_end`, where `_last` is the last line
+        self._seen: set[bytes] = set()  # the judgements before the offset `_end`; `_last` is the line that ends there
         self._end, self._last = 0, b""
-        self._said_full = False
+        self._logged_full = False
         try:
             with path.open("ab"):
                 pass
         except OSError as error:
-            raise InputError(f"{path}: expected a file for feedback that can be written ({error.strerror}).") from error
+            raise InputError(f"{path}: expected a writable file for feedback ({error.strerror}).") from error
 
     def append(self, *, question: str, answer: str, stored_question: str, helped: bool, visit: str = "") -> None:
-        """Add a line, on the disk when this returns; a repeat adds none.
+        """Append a line and flush it to disk, unless it is a repeat.
 
         Args:
-            question: what the user asked.
+            question: the user's question.
             answer: the text that was matched.
-            stored_question: of the answer.
-            helped: what the user said.
-            visit: an id that a page drew by chance. Those who do not tell one are taken for the same visitor.
+            stored_question: the answer's stored question.
+            helped: whether the answer helped.
+            visit: a random id of the page's visit; requests without one count as the same visit.
 
         Raises:
-            FeedbackFullError: there is no room for it; the log says so once.
-            OSError: it cannot be written, and is not.
+            FeedbackFullError: the file is full; logged once.
+            OSError: nothing could be written.
         """
         record = {
             "question": question,
@@ -81,7 +82,7 @@ class FeedbackFile:
             self._check_room(file, len(line))
             self._read_on(file)
             if (key := _key(record)) in self._seen:
-                os.fsync(file)  # the process that wrote it may have been killed before it came to this
+                os.fsync(file)  # the process that wrote it may have been killed before its fsync
             else:
                 _write(file, line)
                 self._seen.add(key)
@@ -89,23 +90,22 @@ class FeedbackFile:
 
     def _check_room(self, file: int, needed: int) -> None:
         full = os.fstat(file).st_size + needed > self.max_bytes
+        logged, self._logged_full = self._logged_full, full
         if full:
-            sentence = f"Expected a file for feedback of at most {self.max_bytes:,} bytes, found no room in it."
-            if not self._said_full:
-                logger.error("%s: %s Move it away, and a new one is begun.", self.path, sentence)
-            self._said_full = True
-            raise FeedbackFullError(sentence)
-        self._said_full = False
+            message = f"The feedback file has reached its maximum size of {self.max_bytes:,} bytes."
+            if not logged:
+                logger.error("%s: %s Move it away to begin a new one.", self.path, message)
+            raise FeedbackFullError(message)
 
     def _read_on(self, file: int) -> None:
-        """Learn what others have written since the last time, and see that the last line is whole."""
-        if os.pread(file, len(self._last), self._end - len(self._last)) != self._last:  # edited, or another file
+        """Read the lines that others have appended, and repair an incomplete last line."""
+        if os.pread(file, len(self._last), self._end - len(self._last)) != self._last:  # edited or replaced
             self._seen.clear()
             self._end, self._last = 0, b""
         new = os.pread(file, os.fstat(file).st_size - self._end, self._end)
         whole, _, rest = new.rpartition(b"\n")
         if rest:
-            whole = self._mend(file, new, rest)
+            whole = self._repair(file, new, rest)
         elif whole or new:
             whole += b"\n"
         if whole:
@@ -113,8 +113,8 @@ class FeedbackFile:
             self._seen.update(_key(record) for line in lines if (record := _parsed(line)) is not None)
             self._end, self._last = self._end + len(whole), lines[-1] + b"\n"
 
-    def _mend(self, file: int, new: bytes, rest: bytes) -> bytes:
-        """The new lines, once what follows the last line break has one, too, or is gone to the file for damages."""
+    def _repair(self, file: int, new: bytes, rest: bytes) -> bytes:
+        """Complete the last line by a line break, or move it to the file of damaged lines; returns the new lines."""
         if not rest.strip() or _parsed(rest) is not None:
             _write(file, b"\n")
             return new + b"\n"
@@ -122,20 +122,20 @@ class FeedbackFile:
         with _locked(damaged) as aside:
             _write(aside, rest + b"\n")
         os.ftruncate(file, os.fstat(file).st_size - len(rest))
-        logger.warning("%s: found half a line at the end, moved to %s.", self.path, damaged)
+        logger.warning("%s: found an incomplete last line, moved to %s.", self.path, damaged)
         return new[: -len(rest)]
 
 
 @contextmanager
 def _locked(path: Path) -> Iterator[int]:
-    """The file, made if it is not there, open for appending; no other process has it at the same time."""
+    """Create or open the file for appending, locked against other processes."""
     while True:
         file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
         try:
             fcntl.flock(file, fcntl.LOCK_EX)
-            if _is_at(file, path):  # else it was renamed or deleted while this waited
+            if _is_at(file, path):  # else it was renamed or deleted meanwhile
                 if os.fstat(file).st_size == 0:
-                    _sync_folder(path.parent)  # the name of a new file is to last, too
+                    sync(path.parent)  # so that the name of a new file lasts, too
                 yield file
                 return
         finally:
@@ -149,16 +149,8 @@ def _is_at(file: int, path: Path) -> bool:
         return False
 
 
-def _sync_folder(path: Path) -> None:
-    folder = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
-
-
 def _write(file: int, content: bytes) -> None:
-    """All of it, on the disk when this returns, or nothing."""
+    """Write all of the content to disk, or nothing."""
     size = os.fstat(file).st_size
     try:
         left = memoryview(content)
@@ -179,6 +171,6 @@ def _parsed(line: bytes) -> dict[str, Any] | None:
 
 
 def _key(record: dict[str, Any]) -> bytes:
-    """The same for repeats of a judgement."""
-    said = [str(record.get(name, "")) for name in ("visit", "question", "answer", "label")]
-    return hashlib.blake2b(json.dumps(said).encode(), digest_size=16).digest()
+    """A hash that is equal for repeats of a judgement."""
+    fields = [str(record.get(name, "")) for name in ("visit", "question", "answer", "label")]
+    return hashlib.blake2b(json.dumps(fields).encode(), digest_size=16).digest()

@@ -1,4 +1,4 @@
-"""Hayhooks' REST route of a pipeline, `POST /<name of the file>/run`, within the limits of the page's own routes."""
+"""Hayhooks' REST route of a pipeline, `POST /<name of the file>/run`, with the same limits as the page's routes."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from pydantic import TypeAdapter, ValidationError
 
 from ap_ranker.errors import InputError
 from ap_ranker.serving.search import DeclaredPipeline
-from ap_ranker.serving.stores import one_clear_message, safe_line
+from ap_ranker.serving.stores import report_store_errors, safe_line
 
 logger = logging.getLogger(__name__)
 
 COLUMNS = ("question", "answer")
-"""Of an entry; what the page shows of it."""
+"""The columns of an entry that the page shows."""
 
 
 def add_pipeline(
     app: FastAPI, search: DeclaredPipeline, *, text: TypeAdapter[str], columns: Collection[str], failed: str
 ) -> str:
-    """Serve the pipeline that the page asks; returns the route's path.
+    """Add the pipeline's route to the application; returns its path.
 
-    Of Hayhooks' own application only this route is taken: the rest lets any client deploy pipelines, and any site ask.
+    This is the only route of Hayhooks' own application that is used: others let any client deploy pipelines.
 
     Args:
-        app: gets the route.
+        app: the application.
         search: the pipeline.
-        text: what each text that is put in has to be.
-        columns: of the documents' meta that are told beside `COLUMNS`.
-        failed: what a client is told if a search fails.
+        text: validates each text of a request.
+        columns: columns of the documents' meta to return in addition to `COLUMNS`.
+        failed: the client's message if a search fails.
 
     Raises:
         InputError: Hayhooks refuses the pipeline.
@@ -46,7 +46,7 @@ def add_pipeline(
     name = search.path.stem
     try:
         wrapper = YAMLPipelineWrapper.from_yaml(search.path.read_text(encoding="utf-8"))
-    except Exception as error:  # whatever it finds wrong with the declarations
+    except Exception as error:  # Hayhooks raises any type
         raise InputError(
             f"{search.path}: expected inputs and outputs that Hayhooks can serve ({safe_line(error)})."
         ) from error
@@ -65,19 +65,19 @@ def _limited(
     columns: Collection[str],
     failed: str,
 ) -> Callable[..., Awaitable[Any]]:
-    """The same function, with checked texts in and no more than is to be told out."""
+    """Wrap `run`: validate its input texts, and return only the fields that are public."""
 
     @wraps(run)
     async def limited(**inputs: Any) -> Any:
         checked = {name: _checked(name, value, text) for name, value in inputs.items()}
         try:
-            with one_clear_message(search.path, search.place):
-                return _shown(await run(**checked), columns)
+            with report_store_errors(search.path, search.place):
+                return _public(await run(**checked), columns)
         except InputError as error:  # the server's fault, not the client's
             logger.error("%s", error)
             raise HTTPException(503, failed) from error
 
-    limited.__signature__ = inspect.signature(run)  # type: ignore[attr-defined]  # Hayhooks reads the inputs from it
+    limited.__signature__ = inspect.signature(run)  # type: ignore[attr-defined]  # Hayhooks reads it
     return limited
 
 
@@ -90,15 +90,15 @@ def _checked(name: str, value: Any, text: TypeAdapter[str]) -> Any:
         raise HTTPException(422, f"{name}: {error.errors()[0]['msg']}.") from error
 
 
-def _shown(value: Any, columns: Collection[str]) -> Any:
-    """The value with what may be told of each document in it: no vectors, no blobs, no other columns of the FAQ."""
+def _public(value: Any, columns: Collection[str]) -> Any:
+    """Reduce each document in a value to its public fields: no vectors, no blobs, no other columns of the FAQ."""
     if isinstance(value, Document):
         meta = {name: value.meta[name] for name in value.meta if name in columns}
         return {"id": value.id, "content": value.content, "score": value.score, "meta": meta}
     if isinstance(value, Mapping):
-        return {key: _shown(part, columns) for key, part in value.items()}
-    if is_dataclass(value) and not isinstance(value, type):  # a generated answer has documents, too
-        return {field.name: _shown(getattr(value, field.name), columns) for field in fields(value)}
+        return {key: _public(part, columns) for key, part in value.items()}
+    if is_dataclass(value) and not isinstance(value, type):  # a generated answer also has documents
+        return {field.name: _public(getattr(value, field.name), columns) for field in fields(value)}
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
-        return [_shown(part, columns) for part in value]
+        return [_public(part, columns) for part in value]
     return value

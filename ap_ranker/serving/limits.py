@@ -1,4 +1,4 @@
-"""Which requests are answered, as ASGI middleware: asked by which name, of which size, in what time, and how many."""
+"""ASGI middleware that refuses requests: by API key, host name, rate, size and duration."""
 
 from __future__ import annotations
 
@@ -18,42 +18,42 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ap_ranker.errors import InputError
 
 MAX_BYTES = 16 * 1024
-"""Of a request: a question has 1,000 characters at most, and JSON writes one in up to 12 bytes."""
+"""Maximum size of a request: a question has at most 1,000 characters, each of up to 12 bytes in JSON."""
 
 ARRIVAL_SECONDS = 10.0
-"""In which a request must have arrived: one that trickles in holds a connection."""
+"""Seconds within which a request must arrive: slow ones hold a connection."""
 
 ANSWER_SECONDS = 20.0
-"""After which it is answered with an error: nobody waits longer."""
+"""Seconds after which a request is answered with an error: nobody waits longer."""
 
 MAX_IN_PROGRESS = 1000
-"""Requests that are answered or wait for it, those that their client has given up included."""
+"""Maximum number of requests in progress or queued, including those that their client has abandoned."""
 
 KEY_VARIABLE = "AP_RANKER_API_KEY"
 MIN_KEY = 16
-"""Characters of a key."""
+"""Minimum length of a key in characters."""
 
 MAX_CLIENTS = 10_000
-"""Clients whose requests are counted; the one that was quiet for longest is forgotten first."""
+"""Maximum number of clients whose requests are counted; the longest idle one is forgotten first."""
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can ask there, or asks from there."""
+    """Whether an address or host name is this machine's own loopback."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
 
 
-def _nobody(reason: str) -> None:
-    """Who is told of refusals, if nobody else is."""
+def _ignore(reason: str) -> None:
+    """The default callback for refusals."""
 
 
 def read_key(environment: Mapping[str, str]) -> str | None:
-    """The key that others than the page must give; `None` if the environment has none.
+    """Read the API key from the environment; `None` if there is none.
 
     Raises:
-        InputError: it is too easy to guess, or not fit for a header.
+        InputError: it is too short, or has characters that a header cannot hold.
     """
     key = environment.get(KEY_VARIABLE)
     if key is not None and not (len(key) >= MIN_KEY and key.isascii() and key.isprintable() and " " not in key):
@@ -64,40 +64,40 @@ def read_key(environment: Mapping[str, str]) -> str | None:
     return key
 
 
-class Key:
-    """Refuses requests without the key, but for paths that are open to all."""
+class ApiKey:
+    """Refuses requests without the key, except for public paths."""
 
     def __init__(
-        self, app: ASGIApp, key: str | None, open_to_all: Collection[str], refused: Callable[[str], None] = _nobody
+        self, app: ASGIApp, key: str | None, public: Collection[str], refused: Callable[[str], None] = _ignore
     ) -> None:
         self.app = app
         self.key = None if key is None else key.encode()
-        self.open_to_all = frozenset(open_to_all)
+        self.public = frozenset(public)
         self.refused = refused
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"] in self.open_to_all or self._is_given(Headers(scope=scope)):
+        if scope["type"] != "http" or scope["path"] in self.public or self._accepts(Headers(scope=scope)):
             await self.app(scope, receive, send)
         else:
             self.refused("api_key")
             sentence = "Expected the server's key in the header 'Authorization: Bearer KEY', found none or another."
             await JSONResponse({"error": sentence}, 401, {"WWW-Authenticate": "Bearer"})(scope, receive, send)
 
-    def _is_given(self, headers: Headers) -> bool:
+    def _accepts(self, headers: Headers) -> bool:
         if self.key is None:
             return True
-        scheme, _, given = headers.get("authorization", "").partition(" ")
-        return scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode("latin-1"), self.key)
+        scheme, _, key = headers.get("authorization", "").partition(" ")
+        return scheme.lower() == "bearer" and hmac.compare_digest(key.strip().encode("latin-1"), self.key)
 
 
-class Hosts:
-    """Refuses requests for a name that is not the server's.
+class AllowedHosts:
+    """Refuses requests whose host name is not the server's.
 
-    A site whose own name is made to lead to this machine (DNS rebinding) could else read in a visitor's browser what
-    only this machine should. An IP address is always let through: such a site's requests carry its name.
+    Otherwise a site whose name resolves to this machine (DNS rebinding) could read, in a visitor's browser, what only
+    this machine may read. IP addresses are always accepted: requests of such a site carry its name.
     """
 
-    def __init__(self, app: ASGIApp, names: Collection[str], refused: Callable[[str], None] = _nobody) -> None:
+    def __init__(self, app: ASGIApp, names: Collection[str], refused: Callable[[str], None] = _ignore) -> None:
         self.app = app
         self.names = {"localhost", *(name.lower() for name in names)}
         self.refused = refused
@@ -122,11 +122,11 @@ class Hosts:
 
 
 class Rate:
-    """A token bucket for each client: so many requests per second, and twice as many at once.
+    """A token bucket for each client, which holds two seconds' worth of requests.
 
     Args:
-        per_second: what a client may send in the long run.
-        clock: seconds, from any start.
+        per_second: long-term number of requests per second and client.
+        clock: returns seconds since any origin.
     """
 
     def __init__(self, per_second: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -136,7 +136,7 @@ class Rate:
         self._clients: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def allows(self, client: str) -> bool:
-        """Whether the client may send one more now; if so, it is counted."""
+        """Whether the client may send a request now; counts it if so."""
         now = self._clock()
         tokens, last = self._clients.pop(client, (self._size, now))
         tokens = min(self._size, tokens + (now - last) * self.per_second)
@@ -154,10 +154,10 @@ class Limits:
     """Refuses POST requests that are too many, too large, too slow or not JSON, and ends those that take too long.
 
     Args:
-        app: gets what is left.
-        rate: of each client; `None` for any number.
-        larger: bytes of a request to some paths, instead of `MAX_BYTES`.
-        refused: is told why.
+        app: the application.
+        rate: limits the rate of each client; `None` for any rate.
+        larger: path -> maximum size of a request in bytes, instead of `MAX_BYTES`.
+        refused: called with the reason of each refusal.
     """
 
     def __init__(
@@ -165,7 +165,7 @@ class Limits:
         app: ASGIApp,
         rate: Rate | None,
         larger: Mapping[str, int] = MappingProxyType({}),
-        refused: Callable[[str], None] = _nobody,
+        refused: Callable[[str], None] = _ignore,
     ) -> None:
         self.app = app
         self.rate = rate
@@ -192,14 +192,14 @@ class Limits:
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         started = False
 
-        async def note(message: Message) -> None:
+        async def track(message: Message) -> None:
             nonlocal started
             started = True
             await send(message)
 
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
-                await self.app(scope, receive, note)
+                await self.app(scope, receive, track)
         except TimeoutError:
             if started:
                 raise
@@ -208,14 +208,14 @@ class Limits:
             await JSONResponse({"error": sentence}, 503)(scope, receive, send)
 
     async def _read(self, scope: Scope, receive: Receive) -> tuple[int, str | bytes]:
-        """The body, or the status and the sentence that refuse it."""
+        """Status 200 and the body, or the status and the message of a refusal."""
         headers = Headers(scope=scope)
         client = scope.get("client")
         if self.rate is not None and not self.rate.allows(client[0] if client else ""):
             return 429, f"Too many requests: expected at most {self.rate.per_second:g} per second. Wait a moment."
         if self.in_progress >= MAX_IN_PROGRESS:
             return 503, "Too many requests are being answered. Wait a moment."
-        # A page of another site can send a form without asking first, but not JSON.
+        # Another site's page can send a form without a preflight request, but not JSON.
         kind = headers.get("content-type", "").split(";")[0].strip().lower()
         if kind != "application/json":
             return 415, f"Expected the content type application/json, found {kind or 'none'}."
@@ -233,7 +233,7 @@ class Limits:
 
 
 async def _body(receive: Receive, most: int) -> bytes | None:
-    """What has been sent when the request ends or its client is gone; `None` if it is too large."""
+    """Read the body until the request ends or the client disconnects; `None` if it is too large."""
     body = b""
     while len(body) <= most:
         message = await receive()
@@ -244,14 +244,14 @@ async def _body(receive: Receive, most: int) -> bytes | None:
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
-    """What was read, once more; after it whatever else comes."""
-    waiting = True
+    """A `receive` that returns the body again, and then what follows it."""
+    replayed = False
 
-    async def again() -> Message:
-        nonlocal waiting
-        if waiting:
-            waiting = False
-            return {"type": "http.request", "body": body, "more_body": False}
-        return await receive()
+    async def replay() -> Message:
+        nonlocal replayed
+        if replayed:
+            return await receive()
+        replayed = True
+        return {"type": "http.request", "body": body, "more_body": False}
 
-    return again
+    return replay

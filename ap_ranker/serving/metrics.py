@@ -1,4 +1,4 @@
-"""Numbers of a server for Prometheus. No label has a value that a client chooses."""
+"""Prometheus metrics of a server. Clients cannot choose the value of any label."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class CountingThreads(ThreadPoolExecutor):
     """An executor that counts its jobs.
 
     Attributes:
-        waiting: jobs that nobody has begun or given up.
-        running: jobs that are being done.
+        waiting: number of jobs in the queue.
+        running: number of jobs in progress.
     """
 
     def __init__(self, threads: int, name: str) -> None:
@@ -37,7 +37,7 @@ class CountingThreads(ThreadPoolExecutor):
         self._counts = threading.Lock()
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """As the executor does."""
+        """Submit a job, as the base class does."""
 
         def job() -> Any:
             self._count(waiting=-1, running=1)
@@ -49,7 +49,7 @@ class CountingThreads(ThreadPoolExecutor):
         self._count(waiting=1)
         try:
             future = super().submit(job)
-        except RuntimeError:  # it takes no more
+        except RuntimeError:  # after shutdown
             self._count(waiting=-1)
             raise
         future.add_done_callback(lambda done: self._count(waiting=-1) if done.cancelled() else None)
@@ -62,71 +62,73 @@ class CountingThreads(ThreadPoolExecutor):
 
 
 class Metrics:
-    """Of one server.
+    """The metrics of one server.
 
     Args:
-        search: whose ranker has a cache.
-        threads: that search.
-        connections: of the server, if it tells them.
+        search: the pipeline, whose ranker has a cache.
+        threads: the search threads.
+        connections: the server's connections; `None` if unknown.
     """
 
     def __init__(self, search: DeclaredPipeline, threads: CountingThreads, connections: Connections | None) -> None:
         self._registry = CollectorRegistry()
         self._seconds = Histogram(
             "ap_ranker_request_seconds",
-            "From a request's head to the end of its answer.",
+            "Seconds from a request's head to the end of its answer.",
             ["route"],
             buckets=SECONDS,
             registry=self._registry,
         )
         self._refusals = Counter(
-            "ap_ranker_refusals", "Requests that were not answered as asked.", ["reason"], registry=self._registry
+            "ap_ranker_refusals", "Requests that were refused or failed.", ["reason"], registry=self._registry
         )
-        Info("ap_ranker_build", "What runs.", registry=self._registry).info({"version": version("ap-ranker")})
+        Info("ap_ranker_build", "The version that runs.", registry=self._registry).info(
+            {"version": version("ap-ranker")}
+        )
         ProcessCollector(registry=self._registry)
         self._registry.register(_State(search, threads, connections))
 
     def refused(self, reason: str) -> None:
-        """Count a refusal."""
+        """Count a refused request."""
         self._refusals.labels(reason).inc()
 
     def answered(self, route: str, seconds: float) -> None:
-        """Count an answer."""
+        """Record the duration of a request."""
         self._seconds.labels(route).observe(seconds)
 
     def text(self) -> bytes:
-        """All of them, as Prometheus reads them."""
+        """All metrics in Prometheus' text format."""
         return generate_latest(self._registry)
 
 
 class _State(Collector):
-    """What others count, read when it is asked for."""
+    """Metrics that other objects keep, read at each scrape."""
 
     def __init__(self, search: DeclaredPipeline, threads: CountingThreads, connections: Connections | None) -> None:
-        self._search = search
-        self._threads = threads
-        self._connections = connections
+        self._search, self._threads, self._connections = search, threads, connections
 
     def collect(self) -> Iterator[Metric]:
-        """See the base."""
+        """Yield the metrics."""
         yield GaugeMetricFamily("ap_ranker_searches_waiting", "Searches in the queue.", self._threads.waiting)
-        yield GaugeMetricFamily("ap_ranker_searches_running", "Searches at work.", self._threads.running)
+        yield GaugeMetricFamily("ap_ranker_searches_running", "Searches in progress.", self._threads.running)
         if self._connections is not None:
             yield GaugeMetricFamily("ap_ranker_connections", "Open connections.", len(self._connections.open))
-            closed = CounterMetricFamily("ap_ranker_connections_closed", "By the server.", labels=["reason"])
+            closed = CounterMetricFamily(
+                "ap_ranker_connections_closed", "Connections closed by the server.", labels=["reason"]
+            )
             for reason in ("slow", "crowded", "refused"):
                 closed.add_metric([reason], self._connections.closed[reason])
             yield closed
         ranker = self._search.ranker()
         if ranker is not None and (cache := ranker.cache_info) is not None:
-            yield CounterMetricFamily("ap_ranker_cache_hits", "Texts that the cache held.", cache.hits)
+            yield CounterMetricFamily("ap_ranker_cache_hits", "Texts found in the cache.", cache.hits)
             yield CounterMetricFamily("ap_ranker_cache_misses", "Texts that had to be encoded.", cache.misses)
             yield GaugeMetricFamily("ap_ranker_cache_entries", "Texts in the cache.", cache.entries)
-            yield GaugeMetricFamily("ap_ranker_cache_bytes", "What they take.", cache.bytes)
+            yield GaugeMetricFamily("ap_ranker_cache_bytes", "Size of the cache.", cache.bytes)
 
 
-class Measured:
-    """ASGI middleware that measures how long answers take."""
+class MeasureTime:
+    """ASGI middleware that measures the duration of requests."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics, routes: Collection[str]) -> None:
         self.app = app

@@ -1,4 +1,4 @@
-"""A FAQ file mirrored in a document store that lasts, as often as the file changes."""
+"""Mirrors a FAQ file in a persistent document store; rerun whenever the file changes."""
 
 from __future__ import annotations
 
@@ -13,55 +13,44 @@ from typing import TYPE_CHECKING, Any
 
 from ap_ranker.data.faq import DEFAULT_MATCH, Match, read_faq
 from ap_ranker.errors import InputError
-from ap_ranker.serving.stores import find_pipeline, find_stores, load_pipeline, one_clear_message, place_of
+from ap_ranker.serving.stores import describe_store, find_pipeline, find_stores, load_pipeline, report_store_errors
 
 if TYPE_CHECKING:
     from haystack import Document, Pipeline
 
 MARK = "ap_ranker_key"
-"""The field of the meta that marks what `mirror` wrote: a number below `KEYS` computed from the document's id."""
+"""The field of the meta that marks documents of `mirror`: a number below `KEYS`, a hash of the document's id."""
 KEYS = 2**32
 LISTED = 5_000
-"""About how many documents are listed at once; Elasticsearch lists 10,000 at most."""
+"""Approximate number of documents to list at once; Elasticsearch lists at most 10,000."""
 BATCH = 500
-"""How many documents are written at once."""
+"""Number of documents to write at once."""
 
 
 @dataclass(frozen=True)
 class IndexChanges:
-    """What a run found to do, in entries.
+    """The changes of a run, in numbers of entries.
 
     Attributes:
         added: entries that were not in the store.
-        changed: entries that took the place of an older version.
+        changed: entries that replaced an older version.
         removed: entries that the file no longer has.
-        unchanged: entries that the store had already.
+        unchanged: entries that were already in the store.
+        duplicates: entries of the file left out because they equal another one.
+        place: where the store keeps its documents, in words.
     """
 
     added: int
     changed: int
     removed: int
     unchanged: int
+    duplicates: int = 0
+    place: str = ""
 
     @property
     def total(self) -> int:
-        """How many entries the store holds after the run."""
+        """Number of entries in the store after the run."""
         return self.added + self.changed + self.unchanged
-
-
-@dataclass(frozen=True)
-class IndexReport:
-    """What `index_faq` did.
-
-    Attributes:
-        place: where the store is, in words.
-        changes: to its documents.
-        duplicates: entries of the file that were left out as equal to another one.
-    """
-
-    place: str
-    changes: IndexChanges
-    duplicates: int
 
 
 def index_faq(
@@ -70,27 +59,28 @@ def index_faq(
     match: Match = DEFAULT_MATCH,
     *,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
-) -> IndexReport:
-    """Make the document store of a pipeline hold a FAQ: entries are added, changed and removed as the file says.
+) -> IndexChanges:
+    """Synchronize the document store of a pipeline with a FAQ file: add, change and remove entries.
 
-    Documents that others wrote into the store are left alone. An interrupted run goes on when it is started again.
+    Documents from other sources are not touched. To continue an interrupted run, run it again.
 
     Args:
         faq: a file with columns question and answer.
         pipeline: the YAML file of a Haystack pipeline with one document store.
-        match: which text of an entry is compared with the question.
-        on_progress: called with how many of the entries are in the store, and how many are wanted.
+        match: the text of an entry that is matched with the question.
+        on_progress: called with the number of entries in the store and their total.
 
     Raises:
-        InputError: a file cannot be read, the pipeline has no store that lasts, or its store or server fails.
+        InputError: a file cannot be read, the pipeline has no persistent store, or its store or server fails.
     """
     from haystack_integrations.document_stores.ap_ranker.entries import to_document
 
     documents = [to_document(entry, match) for entry in read_faq(Path(faq))]
     store = _only_store(Path(pipeline))
-    with one_clear_message(Path(pipeline), place_of(store)):
+    place = describe_store(store)
+    with report_store_errors(Path(pipeline), place):
         changes = mirror(store, documents, on_progress=on_progress)
-    return IndexReport(place_of(store), changes, len(documents) - changes.total)
+    return replace(changes, duplicates=len(documents) - changes.total, place=place)
 
 
 def mirror(
@@ -101,42 +91,43 @@ def mirror(
     listed: int = LISTED,
     batch: int = BATCH,
 ) -> IndexChanges:
-    """Make the documents that an earlier call wrote into a store equal to these, and leave all others alone.
+    """Replace the documents that an earlier call wrote into a store by these; leave all others alone.
 
-    A document's id is computed from its content and meta, so a stored id that is wanted needs no look at its text, and
-    a changed entry is a new document in the place of an old one. New ones are written before old ones are deleted:
-    whenever a run ends, every entry that the file still has is in the store, and the next run completes it.
+    A document's id is a hash of its content and meta, so documents with a known id need not be compared, and a changed
+    entry is a new document that replaces an old one. New documents are written before old ones are deleted: wherever a
+    run is interrupted, every entry of the file that was in the store still is, and the next run completes the rest.
 
     Args:
-        store: has Haystack's protocol: `count_documents`, `filter_documents`, `write_documents`, `delete_documents`.
-        documents: with ids that Haystack computed; of equal ones, one is written.
-        on_progress: called with how many of the wanted documents are in the store, and how many are wanted.
-        listed: about how many documents are listed at once.
-        batch: how many are written or deleted at once.
+        store: a store with Haystack's protocol: `count_documents`, `filter_documents`, `write_documents`,
+            `delete_documents`.
+        documents: documents with ids computed by Haystack; duplicates are written once.
+        on_progress: called with the number of these documents in the store and their total.
+        listed: approximate number of documents to list at once.
+        batch: number of documents to write or delete at once.
 
     Raises:
-        InputError: the store does not find or does not delete what it should; says why.
+        InputError: the store does not find or delete a document that it should; says why.
     """
     unique = {document.id: _marked(document) for document in documents}
-    wanted = sorted(unique.values(), key=_key)
+    target = sorted(unique.values(), key=_key)
     missing: list[Document] = []
     stale: list[Document] = []
-    pieces = 1 + max(len(wanted), store.count_documents()) // listed
+    n_ranges = 1 + max(len(target), store.count_documents()) // listed
     done = 0
-    for low, high in pairwise(KEYS * piece // pieces for piece in range(pieces + 1)):
-        here = wanted[bisect_left(wanted, low, key=_key) : bisect_left(wanted, high, key=_key)]
+    for low, high in pairwise(KEYS * i // n_ranges for i in range(n_ranges + 1)):
+        in_range = target[bisect_left(target, low, key=_key) : bisect_left(target, high, key=_key)]
         stored = _stored(store, low, high)
-        new = [document for document in here if document.id not in stored]
+        new = [document for document in in_range if document.id not in stored]
         missing += new
-        stale += [document for name, document in stored.items() if name not in unique]
-        done += len(here) - len(new)
-        on_progress(done, len(wanted))
+        stale += [document for key, document in stored.items() if key not in unique]
+        done += len(in_range) - len(new)
+        on_progress(done, len(target))
 
     for start in range(0, len(missing), batch):
         _write(store, missing[start : start + batch])
         if start == 0:
             _check_found(store, missing[0])
-        on_progress(done + min(start + batch, len(missing)), len(wanted))
+        on_progress(done + min(start + batch, len(missing)), len(target))
     for start in range(0, len(stale), batch):
         _delete(store, [document.id for document in stale[start : start + batch]])
 
@@ -145,7 +136,7 @@ def mirror(
 
 
 def _marked(document: Document) -> Document:
-    """With the same id, so that `ap-ranker ask --documents` takes a stored entry as its own."""
+    """Add the mark but keep the id, so that `ap-ranker ask --documents` recognises a stored entry."""
     return replace(document, meta={**document.meta, MARK: zlib.crc32(document.id.encode())})
 
 
@@ -154,7 +145,7 @@ def _key(document: Document) -> int:
 
 
 def _entry(document: Document) -> str:
-    """What stays the same when an entry changes: its `aid` if the file has that column, or else its question."""
+    """The identity of an entry when its text changes: its `aid` if the file has that column, or else its question."""
     meta = document.meta
     return str(meta.get("aid") or meta.get("question") or meta.get("answer"))
 
@@ -171,12 +162,12 @@ def _stored(store: Any, low: int, high: int) -> dict[str, Document]:
     for _ in range(5):
         documents = store.filter_documents(filters)
         by_id = {document.id: document for document in documents}
-        # Elasticsearch lists in pages, in no set order: one document twice may be another one not at all.
+        # Elasticsearch lists pages in no fixed order: a repeated document may hide a missing one.
         if len(by_id) == len(documents):
             return by_id
     raise InputError(
-        "Expected a list of the stored documents, found some of them twice in five attempts. Let other writers finish "
-        "and run the same command again."
+        "Expected each stored document once, found some twice in each of five attempts. Let other writers finish and "
+        "run the same command again."
     )
 
 
@@ -186,33 +177,33 @@ def _write(store: Any, documents: list[Document]) -> None:
 
     try:
         store.write_documents(documents, policy=DuplicatePolicy.FAIL)
-    except DuplicateDocumentError:  # some are there without the mark, as `ap-ranker ask --documents` writes them
+    except DuplicateDocumentError:  # written without the mark by `ap-ranker ask --documents`
         try:
             store.write_documents(documents, policy=DuplicatePolicy.OVERWRITE)
-        except KeyError as error:  # elasticsearch-haystack looks for the reason where it stands for other policies
+        except KeyError as error:  # elasticsearch-haystack looks for the reason in the wrong field
             raise DocumentStoreError("The server did not say which, nor why.") from error
 
 
 def _check_found(store: Any, document: Document) -> None:
     if document.id not in _stored(store, _key(document), _key(document) + 1):
         raise InputError(
-            f"Expected to find what was written by its field {MARK!r}, found nothing: the index was made with a "
-            f"mapping that leaves the field out. Add it ({MARK}: {{type: long}}), or choose another index."
+            f"Expected to find a written document by its field {MARK!r}, found nothing: the mapping of the index lacks "
+            f"the field. Add it ({MARK}: {{type: long}}), or choose another index."
         )
 
 
 def _delete(store: Any, ids: list[str]) -> None:
     store.delete_documents(ids)
-    left = store.filter_documents({"field": "id", "operator": "in", "value": ids})
-    if left:  # elasticsearch-haystack keeps quiet about a document that was not deleted
+    remaining = store.filter_documents({"field": "id", "operator": "in", "value": ids})
+    if remaining:  # elasticsearch-haystack does not report it
         raise InputError(
-            f"Expected {len(ids):,} old entries to be deleted, found {len(left):,} of them still there. Check that the "
+            f"Expected {len(ids):,} old entries to be deleted, found {len(remaining):,} still stored. Check that the "
             "index is not read-only, and run the same command again."
         )
 
 
 def _only_store(path: Path) -> Any:
-    """The store of the pipeline in a file."""
+    """The document store of a pipeline's file."""
     path = find_pipeline(path)
     pipeline, _ = load_pipeline(path)
     stores = find_stores(pipeline)
@@ -221,8 +212,8 @@ def _only_store(path: Path) -> Any:
     _check_writers(pipeline, path)
     if _in_memory(stores[0]):
         raise InputError(
-            f"{path}: expected a document store that lasts, found {place_of(stores[0])} in memory, which ends with "
-            "this command. Give it a path, or use `ap-ranker ask --documents`."
+            f"{path}: expected a persistent document store, found {describe_store(stores[0])} in memory, which ends "
+            "with this command. Give it a path, or use `ap-ranker ask --documents`."
         )
     return stores[0]
 
@@ -234,7 +225,7 @@ def _check_writers(pipeline: Pipeline, path: Path) -> None:
         senders = sorted(pipeline.graph.predecessors(name))
         if isinstance(pipeline.get_component(name), DocumentWriter) and senders:
             raise InputError(
-                f"{path}: expected a writer that takes the entries as they are, found {name!r} behind "
+                f"{path}: expected a writer without components before it, found {name!r} behind "
                 f"{', '.join(senders)}. Run such a pipeline with Haystack."
             )
 

@@ -1,4 +1,4 @@
-"""Receipts: what a server showed, signed, so that a click on it needs neither a new search nor the server's memory."""
+"""Signed receipts for the answers shown, so that feedback needs neither a new search nor state on the server."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from pathlib import Path
 logger = logging.getLogger(__name__)
 
 MAX_CHARACTERS = 128 * 1024
-"""Of a receipt. An answer that is too long for one has none, and is searched for again when it is judged."""
+"""Maximum length of a receipt. A longer answer has no receipt: feedback on it takes a new search."""
 
 SECRET_BYTES = 32
 
 
 @dataclass(frozen=True)
 class Shown:
-    """An answer as it was shown: the text that was matched, and its stored question."""
+    """An answer as shown: the matched text, and its stored question."""
 
     answer: str
     stored_question: str
@@ -35,20 +35,20 @@ class Receipts:
     """Signs and reads receipts.
 
     Args:
-        secret: servers with the same one read each other's receipts.
+        secret: servers with the same secret accept each other's receipts.
     """
 
     def __init__(self, secret: bytes) -> None:
         self._secret = secret
 
     def sign(self, question: str, key: str, shown: Shown) -> str | None:
-        """A receipt for an answer with the id `key` to a question; `None` if it would be too long."""
+        """Sign the answer with the id `key` to a question; `None` if the receipt would be too long."""
         content = zlib.compress(json.dumps(asdict(shown)).encode())
         receipt = urlsafe_b64encode(self._signature(question, key, content) + content).decode()
         return receipt if len(receipt) <= MAX_CHARACTERS else None
 
     def read(self, question: str, key: str, receipt: str) -> Shown | None:
-        """What was shown; `None` if the receipt is not one for this question and answer."""
+        """Read what was shown; `None` if the receipt is not valid for this question and answer."""
         try:
             signed = urlsafe_b64decode(receipt)
         except ValueError:
@@ -64,11 +64,10 @@ class Receipts:
 
 
 def shared_secret(path: Path) -> bytes:
-    """The secret in a file that only its owner reads, made if it is not there.
+    """Read or create a secret in a file that only its owner can read.
 
-    A server that is started again, or another one with the same file, so reads the receipts of pages that are open.
-    Where there can be no such file, the secret is this process's: older receipts are not read, and their answers are
-    searched for again.
+    So a restarted server, or another one with the same file, accepts the receipts of open pages. If there can be no
+    such file, the secret is the process's own: older receipts are not valid, and feedback on them takes a new search.
     """
     try:
         if not path.exists():
@@ -78,12 +77,14 @@ def shared_secret(path: Path) -> bytes:
             raise OSError(f"expected {SECRET_BYTES} bytes, found {len(secret)}")
         return secret
     except OSError as error:
-        logger.warning("%s: clicks on pages that are open when the server ends will take a search (%s).", path, error)
+        logger.warning(
+            "%s: feedback from pages that are open when the server ends will take a search (%s).", path, error
+        )
         return secrets.token_bytes(SECRET_BYTES)
 
 
 def _make(path: Path) -> None:
-    descriptor, draft = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # for its owner only
+    descriptor, draft = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # readable by its owner only
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(secrets.token_bytes(SECRET_BYTES))

@@ -1,4 +1,4 @@
-"""A search as its YAML pipeline declares it: documents in, questions in, ranked documents out."""
+"""Runs the search that a YAML pipeline declares: documents and questions in, ranked documents out."""
 
 from __future__ import annotations
 
@@ -9,9 +9,17 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeGuard
 
-from ap_ranker.data.faq import Entry, Match
+from ap_ranker.data.faq import DEFAULT_MATCH, Entry, Match, read_faq
 from ap_ranker.errors import InputError
-from ap_ranker.serving.stores import components_of, find_pipeline, find_stores, load_pipeline, place_of, safe_line
+from ap_ranker.serving.stores import (
+    components_of,
+    describe_store,
+    find_pipeline,
+    find_stores,
+    load_pipeline,
+    report_store_errors,
+    safe_line,
+)
 
 if TYPE_CHECKING:
     from haystack import Document, Pipeline
@@ -20,20 +28,20 @@ if TYPE_CHECKING:
     from haystack_integrations.components.rankers.ap_ranker import AnswerRanker
 
 ENCODING_SECONDS = 20.0
-"""That a start may take to encode answers; what is left is encoded when it is first found."""
+"""Maximum time to encode answers at startup; the rest is encoded on first use."""
 
-AT_ONCE = 64
-"""Documents encoded between two looks at the clock."""
+BATCH = 64
+"""Number of documents encoded between two looks at the clock."""
 
 
 @dataclass(frozen=True)
 class DeclaredPipeline:
-    """A YAML pipeline that declares where a query goes in and where documents come out, as Hayhooks reads it, too.
+    """A YAML pipeline that declares the inputs of its query and the output of its documents, as for Hayhooks.
 
     Attributes:
-        path: its file, for messages.
-        pipeline: loaded by Haystack.
-        query: the "component.socket" targets of the query.
+        path: the file.
+        pipeline: the pipeline.
+        query: the inputs that take the query, as "component.socket".
         last: the component whose documents are the result.
     """
 
@@ -44,10 +52,10 @@ class DeclaredPipeline:
 
     @classmethod
     def load(cls, path: Path) -> DeclaredPipeline:
-        """Read the file.
+        """Load the pipeline of a file.
 
         Raises:
-            InputError: no such file, not a pipeline, one that Haystack refuses, or no such declarations.
+            InputError: no such file, not a pipeline, one that Haystack refuses, or invalid inputs or outputs.
         """
         path = find_pipeline(path)
         pipeline, declared = load_pipeline(path)
@@ -71,17 +79,26 @@ class DeclaredPipeline:
 
     @property
     def place(self) -> str:
-        """Where its documents are, for messages."""
-        return ", ".join(dict.fromkeys(map(place_of, self._stores())))
+        """Where its stores keep their documents, for messages."""
+        return ", ".join(dict.fromkeys(map(describe_store, self._stores())))
 
     def fill(self, entries: Sequence[Entry] | None, match: Match) -> list[Document]:
-        """Write a FAQ's entries into the store; without any, make sure that it holds documents already.
+        """Write a FAQ's entries into the stores; if `None`, check that they hold documents already.
 
         Returns:
             The documents of these entries.
+
+        Raises:
+            InputError: the stores are empty, and there are no entries to write.
         """
         if entries is None:
-            self.check_filled()
+            if not self._count():
+                self._warm_up()  # reads the file of a `FAQSearch`
+            if not self._count():
+                raise InputError(
+                    f"{self.path}: expected documents in {self.place}, found none. Give --documents, or write them "
+                    "with `ap-ranker index` if the store is persistent."
+                )
             return []
         from haystack_integrations.document_stores.ap_ranker.entries import to_document
 
@@ -90,22 +107,12 @@ class DeclaredPipeline:
         return documents
 
     def index(self, documents: list[Document]) -> None:
-        """Write the documents into every store that the pipeline retrieves from; entries that are equal are one."""
+        """Write the documents into every store that the pipeline retrieves from; equal entries are written once."""
         from haystack.document_stores.types import DuplicatePolicy
 
         for store in self._stores():
-            # Equal ids are equal documents, and the stored one may have the mark of `ap-ranker index`.
+            # Equal ids mean equal documents, and the stored one may have the mark of `ap-ranker index`.
             store.write_documents(documents, policy=DuplicatePolicy.SKIP)
-
-    def check_filled(self) -> None:
-        """An empty store has no answers; an `InputError` says how to fill it."""
-        if not self._count():
-            self._warm_up()  # a `FAQSearch` reads its file then
-        if not self._count():
-            raise InputError(
-                f"{self.path}: expected documents in {self.place}, found none. Give --documents, or write them with "
-                "`ap-ranker index` if the store lasts."
-            )
 
     def _count(self) -> int:
         return sum(store.count_documents() for store in self._stores())
@@ -119,30 +126,30 @@ class DeclaredPipeline:
     def warm_up(
         self, documents: Sequence[Document] = (), limits: Mapping[str, float | None] = MappingProxyType({})
     ) -> None:
-        """Do what the first questions would do otherwise: load the model, open or build the index, encode answers.
+        """Load the model, open or build the index, and encode answers, so that the first questions need not.
 
-        Many users who ask a new server at once would wait for the same answers to be encoded, for each of them anew.
+        Otherwise, many users who ask a new server at once would each wait for the same answers to be encoded.
 
         Args:
-            documents: whose states the ranker's cache is to hold, if `ENCODING_SECONDS` suffice.
-            limits: that the questions will come with, as for `run`; what is wrong with them is said now.
+            documents: documents to encode into the ranker's cache within `ENCODING_SECONDS`.
+            limits: as for `run`; invalid ones are reported now.
         """
-        # Here, as it loads torch, for which `ap-ranker --help` does not wait.
-        from ap_ranker.ranking.bm25 import BM25_SCORE
+        from ap_ranker.ranking.bm25 import BM25_SCORE  # loads torch, which `ap-ranker --help` does not wait for
 
         question = "Is anything there?"
         self._warm_up()
         self.run(question, limits)
         ranker, started = self.ranker(), time.monotonic()
-        for first in range(0, len(documents) if ranker else 0, AT_ONCE):
+        if ranker is None:
+            return
+        for start in range(0, len(documents), BATCH):
             if time.monotonic() - started > ENCODING_SECONDS:
                 break
-            assert ranker is not None
-            # A ranker that adds BM25's score expects one.
-            scored = [replace(one, meta={**one.meta, BM25_SCORE: 0.0}) for one in documents[first : first + AT_ONCE]]
+            batch = documents[start : start + BATCH]
             ranker.run(
                 query=question,
-                documents=scored,
+                # A ranker that adds BM25's score expects one.
+                documents=[replace(document, meta={**document.meta, BM25_SCORE: 0.0}) for document in batch],
                 precision=limits.get("precision"),
                 score_threshold=limits.get("score_threshold"),
             )
@@ -153,12 +160,15 @@ class DeclaredPipeline:
         limits: Mapping[str, float | None] = MappingProxyType({}),
         top_k: int | None = None,
     ) -> list[Document]:
-        """The documents for a question, best first.
+        """Retrieve and rank the documents for a question, best first.
 
         Args:
-            question: what the user asked.
-            limits: `precision` or `score_threshold` of the ranker; `None` leaves one to the pipeline.
-            top_k: how many documents at most; `None` leaves it to the pipeline.
+            question: the user's question.
+            limits: `precision` or `score_threshold` of the ranker; `None` leaves it to the pipeline.
+            top_k: maximum number of documents; `None` leaves it to the pipeline.
+
+        Raises:
+            InputError: the pipeline returned no list of documents.
         """
         settings = {name: value for name, value in {**limits, "top_k": top_k}.items() if value is not None}
         data: dict[str, dict[str, Any]] = {self.last: settings}
@@ -174,32 +184,76 @@ class DeclaredPipeline:
         return documents
 
     def explain(self, question: str, document: Document) -> tuple[str, str, Explanation]:
-        """The texts that were compared, and how much each of their words counted.
+        """The matched texts of question and document, and the weights of their words.
 
         Raises:
-            InputError: the pipeline has no ranker of ours, or its model weighs no words.
+            InputError: the pipeline has no ranker of ap-ranker, or its model has no attention.
         """
         ranker = self.ranker()
         if ranker is None:
-            raise InputError(f"{self.path}: expected a ranker of ap-ranker, which can tell its reasons, found none.")
+            raise InputError(f"{self.path}: expected a ranker of ap-ranker, which can explain its scores, found none.")
         return ranker.explanation(question, document)
 
     def ranker(self) -> AnswerRanker | None:
-        """The first of ours; `None` without any."""
+        """The first ranker of ap-ranker in the pipeline; `None` if there is none."""
         from haystack_integrations.components.rankers.ap_ranker import AnswerRanker
 
-        return next((one for one in components_of(self.pipeline) if isinstance(one, AnswerRanker)), None)
+        return next((part for part in components_of(self.pipeline) if isinstance(part, AnswerRanker)), None)
 
     def _warm_up(self) -> None:
         try:
             self.pipeline.warm_up()
         except InputError:
             raise
-        except Exception as error:  # what a component's settings lead to
+        except Exception as error:  # components raise any type
             raise InputError(
-                f"{self.path}: expected components that can be made ready, found {type(error).__name__}: "
-                f"{safe_line(error)}"
+                f"{self.path}: expected components to warm up, found {type(error).__name__}: {safe_line(error)}"
             ) from error
+
+
+def search_faq(
+    questions: Sequence[str],
+    pipeline: Path,
+    documents: Path | None = None,
+    *,
+    match: Match = DEFAULT_MATCH,
+    top_k: int | None = None,
+    precision: float | None = None,
+) -> list[dict[str, Any]]:
+    """Put questions to the pipeline of a YAML file.
+
+    Args:
+        questions: the users' questions.
+        pipeline: the YAML file.
+        documents: a FAQ file to write into the pipeline's stores; `None` searches what they hold.
+        match: the text of an entry that is matched with the question.
+        top_k: maximum number of answers; `None` leaves it to the pipeline.
+        precision: target precision; `None` leaves it to the pipeline.
+
+    Returns:
+        For each question: `question`, and `answers` with `score`, `question` (`None` if not stored) and `answer`.
+
+    Raises:
+        InputError: a file cannot be read, or the pipeline, its store or its server fails.
+    """
+    entries = None if documents is None else read_faq(documents)
+    search = DeclaredPipeline.load(pipeline)
+    results = []
+    with report_store_errors(pipeline, search.place):
+        search.fill(entries, match)
+        for question in questions:
+            ranked = search.run(question, {"precision": precision}, top_k)
+            results.append({"question": question, "answers": [_answer(document) for document in ranked]})
+    return results
+
+
+def _answer(document: Document) -> dict[str, Any]:
+    question, answer = document.meta.get("question"), document.meta.get("answer")
+    return {
+        "score": document.score,
+        "question": None if question is None else str(question),
+        "answer": str(answer or document.content or ""),
+    }
 
 
 def _is_socket(target: object, pipeline: Pipeline, kind: str) -> TypeGuard[str]:

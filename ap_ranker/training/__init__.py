@@ -1,1 +1,1 @@
-"""Learning from question-answer pairs: settings, batches, objectives, the training run."""
+"""Trains models on question-answer pairs: settings, batches, objectives, training runs."""

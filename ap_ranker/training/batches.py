@@ -1,4 +1,4 @@
-"""Training batches: questions with one right answer each, and further answers that are wrong for most of them."""
+"""Training batches: questions with one right answer each, and negatives."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from ap_ranker.training.negatives import HardNegatives, not_wrong
 from ap_ranker.training.objectives.spec import IGNORE, NEGATIVE
 
 JUDGED_NEGATIVES = 4
-"""Maximum number of answers judged wrong for a question that join a shared batch: they are the hardest negatives there
-are, but all of them would crowd out the other questions' answers."""
+"""Maximum number of answers judged wrong for a question in a shared batch: they are the hardest negatives, but all of
+them would crowd out the other questions' answers."""
 
 
 class Pairs(TorchDataset[tuple[int, int]]):
     """The (question, right answer) pairs of a data set, as positions; an epoch is one pass over them.
 
-    With `own_candidates` each question is there once, with its first right answer: its batch holds the others, too.
+    With `own_candidates` each question occurs once, with its first right answer: its batch also holds the others.
     """
 
     def __init__(self, dataset: Dataset, *, own_candidates: bool) -> None:
-        most = 1 if own_candidates else None
-        self._pairs = [(i, row) for i, question in enumerate(dataset.questions) for row in question.positives[:most]]
+        end = 1 if own_candidates else None
+        self._pairs = [(i, row) for i, question in enumerate(dataset.questions) for row in question.positives[:end]]
 
     def __len__(self) -> int:
         return len(self._pairs)
@@ -42,11 +42,11 @@ class Pairs(TorchDataset[tuple[int, int]]):
 
 
 class LengthBuckets(Sampler[int]):
-    """A new random order of the pairs for each epoch, in which the texts of a batch have similar lengths.
+    """Orders the pairs randomly in each epoch, such that the texts of a batch have similar lengths.
 
     Runs of many batches are sorted by answer length, groups of a few batches within them by question length, and the
-    batches are shuffled again: a batch then needs little padding. The order depends on the seed and the epoch only,
-    which a resumed run relies on.
+    batches are shuffled again, so that a batch needs little padding. The order depends only on the seed and the epoch,
+    so a resumed run sees the same one.
     """
 
     # Sorting longer runs saves hardly any more padding.
@@ -54,18 +54,18 @@ class LengthBuckets(Sampler[int]):
     # A question is short, but a match costs question tokens x answer tokens: of groups of 1, 2, 3, 5, 6, 10 and 30
     # batches, those of 5 to 10 left the least padding on InsuranceQA, a third less than 1.
     BATCHES_BY_QUESTION = 6
-    # With fewer different answers than this for each batch of a run, neighbours in length are mostly wordings of the
-    # same answer, and a batch is left with few negatives: then nothing is sorted.
+    # With fewer distinct answers than this per row of a run, neighbours in length are mostly wordings of the same
+    # answer, and a batch would have few negatives: then nothing is sorted.
     ANSWERS_PER_ROW = 8
 
     def __init__(self, lengths: Sequence[tuple[int, int]], n_answers: int, batch_size: int, seed: int) -> None:
         """Initialise the order.
 
         Args:
-            lengths: of each pair's question and answer, in tokens.
-            n_answers: number of different answers.
-            batch_size: pairs per batch.
-            seed: of the shuffles.
+            lengths: number of tokens of each pair's question and answer.
+            n_answers: number of distinct answers.
+            batch_size: number of pairs per batch.
+            seed: seed of the shuffles.
         """
         self._questions, self._answers = np.asarray(lengths).reshape(-1, 2).T
         self._batch_size = batch_size
@@ -87,11 +87,11 @@ class LengthBuckets(Sampler[int]):
         batches = []
         for run in _parts(order, self._run):
             by_answer = run[np.argsort(self._answers[run], kind="stable")]
-            for few in _parts(by_answer, self._batch_size * self.BATCHES_BY_QUESTION):
-                if len(few) > self._batch_size:  # within a batch the order saves nothing
-                    few = few[np.argsort(self._questions[few], kind="stable")]  # noqa: PLW2901
-                batches += _parts(few, self._batch_size)
-        # The short batch, if any, is the very last: elsewhere it would shift the cut between all later batches.
+            for group in _parts(by_answer, self._batch_size * self.BATCHES_BY_QUESTION):
+                if len(group) > self._batch_size:  # within a batch the order does not matter
+                    group = group[np.argsort(self._questions[group], kind="stable")]  # noqa: PLW2901
+                batches += _parts(group, self._batch_size)
+        # A short batch comes last: elsewhere it would shift the boundaries of all later batches.
         last = [batches.pop()] if len(batches[-1]) < self._batch_size else []
         for i in rng.permutation(len(batches)):
             yield from batches[i].tolist()
@@ -104,26 +104,26 @@ def _parts(rows: np.ndarray, size: int) -> list[np.ndarray]:
 
 
 class Batches:
-    """Makes a batch of tensors from B pairs.
+    """Turns B pairs into a batch of tensors.
 
-    By default all questions of a batch share all its N answers: the pairs' own, some of those judged wrong for the
-    questions, and `negatives` drawn from the whole answer set. Each question thus sees at least as many random answers
-    as if it drew its own, at 1/B of the encoding. With `hard` negatives none are drawn from the whole answer set: each
-    question adds hard ones to those judged wrong, up to `negatives`.
+    By default all questions of a batch share its N answers: the right answers of the pairs, some of those judged wrong
+    for the questions, and `negatives` random ones. So each question sees at least as many random answers as if it drew
+    its own, at 1/B of the encoding cost. `hard` negatives replace the random ones: each question adds hard ones to
+    those judged wrong, up to `negatives`.
 
     With `own_candidates`, each question has its right answers and up to `negatives` wrong ones to itself: judged ones
-    first, then hard ones, then, for a question without judged ones, drawn ones. The other questions' answers are
+    first, then hard ones, then, for a question without judged ones, random ones. The other questions' answers are
     ignored: B x N comparisons by a network would cost too much.
 
-    A batch depends only on its pairs, the seed and the current hard negatives, so that a resumed run sees the batches
-    of an unbroken one. A pair gets new negatives each epoch, because the sampler batches it with other pairs.
+    A batch depends only on its pairs, the seed and the current hard negatives, so a resumed run sees the same batches.
+    A pair gets new negatives each epoch, because the sampler batches it with other pairs.
 
     Args:
-        dataset: what to learn from.
-        tokenizer: of the model.
+        dataset: the training data.
+        tokenizer: the model's tokenizer.
         negatives: number of wrong answers, as above.
-        own_candidates: whether a question's candidates are its own or all of the batch.
-        seed: of the draws.
+        own_candidates: whether each question has its own candidates instead of all answers of the batch.
+        seed: seed of the draws.
         hard: hard negatives of the same data set; its lists may change between batches.
     """
 
@@ -154,7 +154,7 @@ class Batches:
         return len(self._questions[pair[0]]), len(self.answers[pair[1]])
 
     def __call__(self, pairs: Sequence[tuple[int, int]]) -> dict[str, Tensor]:
-        """The arguments of the model's scores and of the loss.
+        """Make the arguments of the model and of the loss.
 
         Returns:
             question_ids, question_mask: (B, M); answer_ids, answer_mask: (N, L); target: (B,) the column of the pair's

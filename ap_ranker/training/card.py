@@ -1,4 +1,4 @@
-"""The README.md of a checkpoint: what it was trained on, how good it is, how to use it."""
+"""Writes the model card, README.md: what a checkpoint was trained on, how good it is, how to use it."""
 
 from __future__ import annotations
 
@@ -6,27 +6,36 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from huggingface_hub import EvalResult, ModelCardData
 
-from ap_ranker.data.audit.report import AuditReport as Audit
-from ap_ranker.data.audit.report import Severity
+from ap_ranker.data.audit.report import AuditReport, Severity
 from ap_ranker.errors import InputError
-from ap_ranker.evaluation.gain import Gain
+from ap_ranker.evaluation.evaluate import EvaluationReport
 from ap_ranker.evaluation.markdown import markdown_table
 from ap_ranker.models.registry import model_spec
+from ap_ranker.ranking.checkpoint import CARD
 from ap_ranker.training.batches import Batches
-from ap_ranker.training.calibration_card import calibration_block
 from ap_ranker.training.config import TrainingConfig
 
 HUB_METRICS = {"P@1": "precision", "MRR": "mrr", "MAP": "map", "nDCG@10": "ndcg"}
-"""The measures' names in the hub's metadata."""
+"""Measure -> its name in the hub's metadata."""
+
+BEGIN, END = "<!-- calibration -->", "<!-- end of calibration -->"
+"""HTML comments around the calibration section."""
+
+UNCALIBRATED = (
+    "None: scores order the answers to one question, but are not probabilities. `ap-ranker calibrate` fits these."
+)
+
+_SHARES = {"precision": "precision", "answered": "answered", "rejected": "unanswerable rejected"}
 
 
 @dataclass(frozen=True)
 class About:
-    """What the card says in addition to the run itself.
+    """Facts for the card that the run itself does not know.
 
     Attributes:
         command: the command that started the run; `None` if it was started from Python.
@@ -34,12 +43,12 @@ class About:
         audit: the faults of the data; `None` if it was not checked.
 
     Raises:
-        InputError: the licence does not look like one.
+        InputError: the licence is not a valid identifier.
     """
 
     command: str | None = None
     licence: str | None = None
-    audit: Audit | None = None
+    audit: AuditReport | None = None
 
     def __post_init__(self) -> None:
         if self.licence is not None and not re.fullmatch(r"[a-z0-9][a-z0-9.+-]*", self.licence):
@@ -49,69 +58,32 @@ class About:
             )
 
 
-@dataclass(frozen=True)
-class DevResults:
-    """The best epoch on the dev questions, beside BM25.
-
-    Attributes:
-        data: where the questions were read from.
-        candidates: what was ranked, in words.
-        model: measure -> mean.
-        bm25: the same for BM25.
-        fusion: the same for both scores added; `None` if that does not help.
-        gain: their difference to BM25.
-    """
-
-    data: str
-    candidates: str
-    model: Mapping[str, float]
-    bm25: Mapping[str, float]
-    fusion: Mapping[str, float] | None
-    gain: Gain
-
-
-@dataclass(frozen=True)
-class Speed:
-    """How fast the model ranks.
-
-    Attributes:
-        seconds_per_question: time to encode one and match it with its encoded candidates.
-        timed: number of questions measured.
-        machine: the hardware, in words.
-    """
-
-    seconds_per_question: float
-    timed: int
-    machine: str
-
-
 def model_card(
     config: TrainingConfig,
     settings: Mapping[str, Any],
-    results: DevResults,
-    speed: Speed,
+    report: EvaluationReport,
+    machine: str,
     batches: Batches,
     about: About,
 ) -> str:
-    """Render the card: Markdown with the front matter that the hub reads.
+    """Render the card: Markdown with front matter for the hub.
 
     Args:
-        config: of the run.
+        config: the settings of the run.
         settings: `training` of `config.json`.
-        results: on the dev questions.
-        speed: on the dev questions.
-        batches: of the run, for the number of truncated answers.
-        about: what the run itself does not know.
+        report: the results of the best epoch on the dev questions.
+        machine: the hardware, in words.
+        batches: the batches of the run, for the number of truncated answers.
+        about: facts that the run itself does not know.
     """
     spec = model_spec(config.model)
     return f"""---
-{_front_matter(config, results, about)}
+{_front_matter(config, report, about)}
 ---
 
 # {config.model}
 
-Puts the right one of a question's candidate answers first. Answer-selection model, {spec.paper} ({spec.year}), a
-checkpoint of ap-ranker.
+Ranks the candidate answers to a question. Answer-selection model, {spec.paper} ({spec.year}), made with ap-ranker.
 
 ## Data
 
@@ -122,45 +94,45 @@ Licence: {about.licence or "not stated"}.
 
 {_command(about.command)}
 
-## Results on the {results.gain.n_questions:,} dev questions ({results.data})
+## Results on the {report.n_questions:,} dev questions ({report.dataset.name})
 
-{_table(results)}
+{_table(report)}
 
-{results.gain}
-p is the paired randomisation test's for the difference in MRR to BM25{", Holm-corrected" if results.fusion else ""}.
-{_fusion(results)}
-Candidates: {results.candidates}.
+{report.gain}
+p: paired randomisation test of the difference in MRR to BM25{", Holm-corrected" if report.fusion else ""}.
+{_fusion(report)}
+Candidates: {report.candidates}.
 
-These questions chose the epoch and BM25's weight, so they flatter a little. Measure on questions of your own with
-`ap-ranker evaluate`.
+The epoch and BM25's weight were chosen on these questions, so the numbers are slightly too high. Evaluate on other
+questions with `ap-ranker evaluate`.
 
 ## Speed
 
-{speed.seconds_per_question * 1000:.2f} ms per question, with answers encoded before ({speed.machine}, mean of
-{speed.timed:,} dev questions).
+{report.seconds_per_question * 1000:.2f} ms per question, with answers encoded in advance ({machine}, mean of
+{report.n_questions:,} dev questions).
 
 {calibration_block(None)}
 
 ## Limits
 
-Texts are cut after {config.max_tokens} tokens: {batches.cut_answers:,} of the {len(batches.answers):,} answers were.
+Texts are truncated to {config.max_tokens} tokens: {batches.cut_answers:,} of the {len(batches.answers):,} answers were.
 
 {_USE}"""
 
 
-def _front_matter(config: TrainingConfig, results: DevResults, about: About) -> str:
-    shown = [(results.model, ""), (results.fusion or {}, ", with BM25's score added")]
-    evaluated = [
+def _front_matter(config: TrainingConfig, report: EvaluationReport, about: About) -> str:
+    rankings = [(report.model, ""), (report.fusion or {}, ", with BM25's score added")]
+    results = [
         EvalResult(
             task_type="text-ranking",
             dataset_type="question-answer-pairs",
-            dataset_name=results.data,
+            dataset_name=report.dataset.name,
             dataset_split="dev",
             metric_type=HUB_METRICS[measure],
             metric_name=measure + suffix,
             metric_value=round(value, 4),
         )
-        for values, suffix in shown
+        for values, suffix in rankings
         for measure, value in values.items()
     ]
     return ModelCardData(
@@ -169,61 +141,60 @@ def _front_matter(config: TrainingConfig, results: DevResults, about: About) -> 
         pipeline_tag="text-ranking",
         tags=["answer-selection", "faq", "haystack"],
         license=about.licence,
-        eval_results=evaluated,
+        eval_results=results,
     ).to_yaml(line_break="\n")
 
 
 def _origin(config: TrainingConfig, settings: Mapping[str, Any]) -> str:
     source = f"{settings['pairs']:,} question-answer pairs ({settings['data']})"
     if config.epochs == 0:
-        return f"Written untrained beside {source}: its pretrained encoder is as it was."
-    return f"Trained on {source}; the best of its epochs on the dev questions was number {settings['best_epoch']}."
+        return f"Not trained: the pretrained encoder is unchanged. Data at hand: {source}."
+    return f"Trained on {source}; epoch {settings['best_epoch']} was the best on the dev questions."
 
 
-def _audit(audit: Audit | None) -> str:
+def _audit(audit: AuditReport | None) -> str:
     if audit is None:
-        return "Its files were not checked for faults, as `ap-ranker check` does."
+        return "The files were not checked for faults with `ap-ranker check`."
     totals = []
     for severity in Severity:
-        counts = {kind: finding.count for kind, finding in audit.of(severity).items()}
+        counts = audit.counts(severity)
         kinds = ", ".join(f"{kind} {count:,}" for kind, count in counts.items())
         totals.append(f"{sum(counts.values()):,} {severity}s" + (f" ({kinds})" if kinds else ""))
-    return (
-        f"A check of its files, as `ap-ranker check` does, found {', '.join(totals)}; answers that are nearly the same "
-        "were not looked for."
-    )
+    return f"A check of the files as by `ap-ranker check`, but not for nearly equal answers, found {', '.join(totals)}."
 
 
 def _command(command: str | None) -> str:
     if command is None:
-        return "Trained from Python, not by a command. All settings: `training` in `config.json`."
-    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", command)), default=0))  # so that no path ends the block
-    return f"All settings are in `config.json`, `training`. The command:\n\n{fence}bash\n{command}\n{fence}"
+        return "Trained from Python. All settings: `training` in `config.json`."
+    fence = "`" * max(
+        3, 1 + max(map(len, re.findall("`+", command)), default=0)
+    )  # a path in the command must not end the block
+    return f"All settings: `training` in `config.json`. The command:\n\n{fence}bash\n{command}\n{fence}"
 
 
-def _table(results: DevResults) -> str:
-    rows = [("BM25", results.bm25, None), ("this model", results.model, results.gain.model)]
-    if results.fusion:
-        rows.append(("both scores added", results.fusion, results.gain.fusion))
+def _table(report: EvaluationReport) -> str:
+    rows = [("BM25", report.bm25, None), ("this model", report.model, report.gain.model)]
+    if report.fusion:
+        rows.append(("both scores added", report.fusion, report.gain.fusion))
     return markdown_table(
-        ["", *results.model, "p"],
+        ["", *report.model, "p"],
         [
-            [name, *(f"{value:.3f}" for value in values.values()), f"{tested.p_value:.4f}" if tested else ""]
-            for name, values, tested in rows
+            [name, *(f"{value:.3f}" for value in values.values()), f"{difference.p_value:.4f}" if difference else ""]
+            for name, values, difference in rows
         ],
     )
 
 
-def _fusion(results: DevResults) -> str:
-    if results.fusion:
-        return "To rank by both scores added, use `fuse_scores: true` behind a retriever that scores as Lucene's BM25."
+def _fusion(report: EvaluationReport) -> str:
+    if report.fusion:
+        return "To rank by both scores added, set `fuse_scores: true` behind a retriever with Lucene's BM25 scores."
     return "Adding BM25's score does not help on these questions."
 
 
 _RANKER = "haystack_integrations.components.rankers.ap_ranker.ranker.AnswerRanker"
 _USE = f"""## Use
 
-`CHECKPOINT` is this folder, or its name on the model hub. In Haystack, in Python:
+`CHECKPOINT` is this folder or its name on the model hub. With Haystack in Python:
 
 ```python
 from haystack import Document
@@ -233,7 +204,7 @@ ranker = AnswerRanker(model="CHECKPOINT", top_k=3)
 ranker.run(query="question", documents=[Document(content="one answer"), Document(content="another answer")])
 ```
 
-in a pipeline's YAML:
+in a pipeline's YAML file:
 
 ```yaml
 components:
@@ -252,3 +223,57 @@ ranker = Ranker.from_pretrained("CHECKPOINT")
 ranker.rank("question", ["one answer", "another answer"])
 ```
 """
+
+
+def calibration_block(text: str | None) -> str:
+    """The section between its marks; with `None`, it says that there is no calibration."""
+    return f"{BEGIN}\n## Calibration\n\n{text or UNCALIBRATED}\n{END}"
+
+
+def calibration_text(questions: str, scores: Mapping[str, str], report: Mapping[str, Any]) -> str:
+    """The thresholds and their effects as a table.
+
+    Args:
+        questions: the questions of the measurement, in words.
+        scores: kind of score -> its name.
+        report: kind of score -> `calibration_error` and `thresholds`: target precision, or "-" for none -> `threshold`,
+            `precision`, `answered`, `rejected`.
+    """
+    rows = [
+        [scores[kind], target, f"{effect['threshold']:.3f}", *(_share(effect[name]) for name in _SHARES)]
+        for kind, measured in report.items()
+        for target, effect in measured["thresholds"].items()
+    ]
+    errors = ", ".join(f"{scores[kind]} {measured['calibration_error']:.3f}" for kind, measured in report.items())
+    return (
+        "A scaled score is the probability that the answer is right. Set the ranker's `precision` or\n"
+        f"`score_threshold` to leave out improbable answers. Measured on {questions}.\n\n"
+        + markdown_table(["ranked by", "target precision", "threshold", *_SHARES.values()], rows)
+        + f"\n\nCalibration error (ECE): {errors}."
+    )
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1%}"
+
+
+def card_with_calibration(folder: Path, text: str) -> str | None:
+    """The folder's card with a new calibration section; `None` if there is no card.
+
+    If the marks are missing, as in a card that a user has rewritten, the section is added at the end.
+
+    Raises:
+        InputError: the card is not UTF-8.
+    """
+    path = folder / CARD
+    if not path.is_file():
+        return None
+    try:
+        card = path.read_bytes().decode("utf-8")  # read_text would change the line ends
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: expected UTF-8, found other bytes ({error.reason}). Save it as UTF-8.") from error
+    before, begin, rest = card.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if begin and end:
+        return before + calibration_block(text) + after
+    return f"{card.rstrip()}\n\n{calibration_block(text)}\n"

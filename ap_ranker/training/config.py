@@ -1,4 +1,4 @@
-"""The settings of a training run, each default with its reason."""
+"""The settings of a training run, and the reason for each default."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ap_ranker.data.faq import DEFAULT_MATCH, Match
 from ap_ranker.errors import InputError
 from ap_ranker.models.registry import complete_options, is_number, model_spec
 from ap_ranker.models.spec import Bounds, Optimizer, Recipe, Schedule
-from ap_ranker.reading import read_yaml
+from ap_ranker.reading import parse_yaml, read_yaml_text
 from ap_ranker.training.objectives.registry import objective_spec, objectives_with_gradient
 
 FEW_PAIRS = 5_000
-"""With fewer pairs than this, answer sentences are added to the training data by default."""
+"""Number of pairs below which answer sentences are added to the training data by default."""
 
 NegativesFrom = Literal["random", "bm25", "model"]
 
@@ -45,22 +45,22 @@ BOUNDS = {
     "dev_questions": Bounds(above=0, most=1_000_000),
     "seed": Bounds(least=0, most=2**32 - 1),  # what numpy takes
 }
-"""Valid values of each numeric setting, wherever it comes from: a file, the command line, a search space, a program."""
+"""Valid values of the numeric settings."""
 
 
 @dataclass(frozen=True)
 class TrainingConfig:
-    """Everything besides the data that decides what is learnt, the most important settings first."""
+    """All settings of a training run, the most important first."""
 
     model: str = "ap-cnn"
-    """The registry name."""
+    """The model's registry name."""
 
     options: Mapping[str, Any] = field(default_factory=dict)
-    """The model's own hyper-parameters; by default its paper's."""
+    """The model's own hyper-parameters; by default those of its paper."""
 
     recipe: Literal["ours", "paper"] = "ours"
-    """The defaults of the settings down to `weight_decay`: `ours` are those below, `paper` trains as the model's paper
-    did (`ap-ranker models NAME` shows how)."""
+    """The defaults of the settings down to `weight_decay`: `ours` are those below, `paper` are those of the model's
+    paper (see `ap-ranker models NAME`)."""
 
     objective: str | None = None
     """`softmax` (in-batch: every other answer of the batch is a negative at no extra cost), `hinge`, `pointwise`
@@ -68,7 +68,7 @@ class TrainingConfig:
     one by one, as they are the hardest negatives there are, or where a pair is expensive to score; else softmax."""
 
     margin: float | None = None
-    """Hinge: how far a right answer must lead; the paper's value by default, whatever the recipe."""
+    """Margin of the hinge loss; by default the paper's value, whatever the recipe."""
 
     optimizer: Optimizer | None = None
     """`adam`, `sgd` or `adadelta`."""
@@ -78,7 +78,7 @@ class TrainingConfig:
     encoder they need not: 0.0005 for the layers on top of it."""
 
     encoder_learning_rate: float = 5e-5
-    """Learning rate of a pretrained encoder, which knows the language already and must not forget it."""
+    """Learning rate of a pretrained encoder: low, so that it does not forget what it has learnt."""
 
     schedule: Schedule | None = None
     """The learning rate falls linearly to zero (ours), stays `constant`, or is lr / t in epoch t (`inverse`)."""
@@ -101,21 +101,21 @@ class TrainingConfig:
     softmax and hinge, which the whole batch shares, so a batch of 64 has up to 128 of them."""
 
     negatives_from: NegativesFrom = "random"
-    """The source of negatives that nobody judged. With softmax and hinge the batch's other answers always count as
+    """The source of unjudged negatives. With softmax and hinge the batch's other answers always count as
     negatives, whatever the setting. `random` draws the rest from the whole answer set. `bm25` draws them from the
     question's 100 best answers by BM25. `model` does so for one epoch, then from the 20 of those that the model scores
     highest at the start of each epoch, which takes time. Answers judged wrong come first; hard ones fill up
-    `negatives`. Right answers and their copies and near-copies are left out."""
+    `negatives`. Right answers, their copies and near-copies are left out."""
 
     answer_sentences: bool | None = None
     """Also use each sentence of an answer as a question for that answer: it teaches words that no question used. By
-    default, with fewer than 5,000 pairs (with more it costs time and adds little) and without a pretrained encoder,
-    which knows the words and would learn to match equal ones (example FAQ, frozen encoder: dev MRR 0.66 with
+    default, only with fewer than 5,000 pairs (with more it costs time and adds little) and without a pretrained
+    encoder, which knows the words and would learn to match equal ones (example FAQ, frozen encoder: dev MRR 0.66 with
     sentences, 0.77 without)."""
 
     epochs: int | None = None
     """Maximum number of epochs: by default 20, as early stopping ends most runs sooner, or 4 with a pretrained encoder,
-    which has less to learn. 0, only with a pretrained encoder, writes the untrained checkpoint, for want of data."""
+    which has less to learn. 0, only with a pretrained encoder, writes an untrained checkpoint."""
 
     patience: int = 4
     """Number of epochs without a better dev MRR after which training stops; one bad epoch is noise, four are not."""
@@ -140,16 +140,16 @@ class TrainingConfig:
     """Maximum number of tokens per text; longer ones are truncated, and counted. Nearly every FAQ answer has fewer."""
 
     match: Match = DEFAULT_MATCH
-    """Which text is matched where an answer has a stored question."""
+    """The text to match for answers with a stored question."""
 
     dev_share: float = 0.1
-    """Share of the training questions that become the dev set if there is no dev file."""
+    """Share of the training questions to set aside as dev questions if there is no dev file."""
 
     dev_questions: int = 500
     """Maximum number of dev questions after each epoch: more would cost time and hardly change the choice of epoch."""
 
     seed: int = 1
-    """Same seed, same machine: same weights."""
+    """Random seed; on one machine it determines the weights."""
 
     def __post_init__(self) -> None:
         for setting in fields(self):
@@ -157,32 +157,31 @@ class TrainingConfig:
         complete_options(self.model, self.options)
         if self.epochs == 0 and not model_spec(self.model).pretrained:
             raise InputError(
-                f"Expected epochs above 0 for {self.model}, found 0. 0, to train nothing, is for models with a "
-                "pretrained encoder (ap-transformer): others know nothing yet."
+                f"Expected epochs above 0 for {self.model}, found 0. Only models with a pretrained encoder "
+                "(ap-transformer) are of use untrained."
             )
         if self.negatives_from != "random" and self.negatives == 0:
             raise InputError(
-                f"Expected negatives above 0 with negatives_from: {self.negatives_from}, found 0. Leave out one of "
-                "the two."
+                f"Expected negatives above 0 with negatives_from: {self.negatives_from}, found 0. Leave one out."
             )
 
     @property
     def epoch_limit(self) -> int:
-        """Maximum number of epochs in force."""
+        """The maximum number of epochs, with its default."""
         if self.epochs is None:
             return 4 if model_spec(self.model).pretrained else 20
         return self.epochs
 
     def without_defaults(self) -> dict[str, Any]:
-        """The model and all settings that differ from the defaults, as basic types that a YAML file can hold."""
+        """The model and all settings that differ from the defaults, as basic types."""
         values, defaults = (json.loads(json.dumps(asdict(config))) for config in (self, TrainingConfig()))
         return {name: value for name, value in values.items() if name == "model" or value != defaults[name]}
 
     def training_recipe(self, *, judged: bool) -> Recipe:
-        """Objective, optimiser and so on in force: the given settings, and `recipe`'s for the rest.
+        """Objective, optimizer and so on: the explicit settings, and the defaults of `recipe` for the rest.
 
         Args:
-            judged: the data's candidates were judged one by one.
+            judged: whether the data's candidates were judged one by one.
         """
         spec = model_spec(self.model)
         if not objective_spec(spec.objective).needs_gradient:
@@ -194,9 +193,9 @@ class TrainingConfig:
         batch_size = objective_spec(objective).batch_size
         learning_rate = spec.recipe.learning_rate if spec.pretrained else 2e-3
         ours = Recipe(objective, "adam", learning_rate, "linear", batch_size, spec.recipe.margin)
-        given = {f.name: getattr(self, f.name) for f in fields(Recipe)} | {"objective": objective}
+        explicit = {f.name: getattr(self, f.name) for f in fields(Recipe)} | {"objective": objective}
         base = spec.recipe if self.recipe == "paper" else ours
-        return replace(base, **{name: value for name, value in given.items() if value is not None})
+        return replace(base, **{name: value for name, value in explicit.items() if value is not None})
 
     def learns_from_sentences(self, pairs: int) -> bool:
         """Whether answer sentences are used, given the number of question-answer pairs."""
@@ -205,38 +204,38 @@ class TrainingConfig:
         return self.answer_sentences
 
     def sampled_negatives(self, objective: str) -> int:
-        """Number of drawn answers in force: per question, or, if random and shared, per batch."""
+        """Number of negatives to draw: per question, or per batch if random and shared."""
         if self.negatives is not None:
             return self.negatives
         spec = objective_spec(objective)
         return spec.random_negatives if self.negatives_from == "random" else spec.hard_negatives
 
 
-def read_training_config(path: Path | None, given: Mapping[str, Any]) -> TrainingConfig:
-    """Read a configuration from a YAML file; settings of the command line take precedence.
+def read_training_config(path: Path | None, overrides: Mapping[str, Any]) -> TrainingConfig:
+    """Read a configuration from a YAML file.
 
     Args:
         path: a YAML file of attributes of `TrainingConfig`; `None` for the defaults.
-        given: attribute -> value from the command line; `None` values count as not given.
+        overrides: attribute -> value that takes precedence; `None` values are ignored.
 
     Raises:
-        InputError: unreadable, an unknown name, a value of the wrong kind.
+        InputError: an unreadable file, an unknown name or an invalid value.
     """
     values = {} if path is None else read_settings(path)
     try:
         values = {name: checked_setting(name, value) for name, value in values.items()}
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
-    return TrainingConfig(**{**values, **{name: value for name, value in given.items() if value is not None}})
+    return TrainingConfig(**{**values, **{name: value for name, value in overrides.items() if value is not None}})
 
 
 def read_settings(path: Path) -> dict[str, Any]:
-    """The lines 'name: value' of a YAML file, without validation.
+    """Read the lines 'name: value' of a YAML file, without validation.
 
     Raises:
-        InputError: unreadable, or not a mapping.
+        InputError: an unreadable file, or not a mapping.
     """
-    values = read_yaml(path)
+    values = parse_yaml(read_yaml_text(path), path)
     if values is None:
         return {}
     if not isinstance(values, dict):
@@ -248,15 +247,15 @@ def checked_setting(name: str, value: Any) -> Any:
     """Validate the value of an attribute of `TrainingConfig`.
 
     Returns:
-        The value; that of `match` as a `Match`.
+        The value; for `match`, a `Match`.
 
     Raises:
-        InputError: an unknown name, or a value of another type, none of the choices, or out of bounds.
+        InputError: an unknown name, or a value of the wrong type, not among the choices, or out of bounds.
     """
-    known = {f.name: f for f in fields(TrainingConfig)}
-    if name not in known:
-        raise InputError(f"Unknown setting {name!r}: expected one of {', '.join(known)}.")
-    default, annotation = known[name].default, str(known[name].type)
+    settings = {f.name: f for f in fields(TrainingConfig)}
+    if name not in settings:
+        raise InputError(f"Unknown setting {name!r}: expected one of {', '.join(settings)}.")
+    default, annotation = settings[name].default, str(settings[name].type)
     if value is None and default is None:
         return None
     if allowed := objectives_with_gradient() if name == "objective" else _CHOICES.get(name):

@@ -1,8 +1,8 @@
-"""One batch over several processes: each encodes and scores a share, all see the whole.
+"""Distributes a batch over several processes: each encodes and scores a share, and all compute the whole loss.
 
-Every process is given the same batch. It encodes its share of the questions and answers, collects the other answers'
-states, scores its questions with all answers, and collects the other scores. So the loss is that of one process with
-the same batch, and every answer of the batch is a negative whichever process encoded it.
+Every process gets the same batch, encodes its share of the questions and answers, gathers the states of the other
+answers, scores its questions with all answers, and gathers the other scores. So the loss equals that of one process,
+and every answer of the batch is a negative whichever process encoded it.
 """
 
 from __future__ import annotations
@@ -17,45 +17,45 @@ from ap_ranker.processes import process_number
 
 
 def is_first_process() -> bool:
-    """Whether this process writes files and speaks to the user: the only one, or the first that `torchrun` started."""
+    """Whether this process writes files and prints: it is the only one, or the first one of `torchrun`."""
     return process_number() == 0
 
 
 def processes() -> int:
-    """How many there are."""
+    """The number of processes."""
     return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
 
 
 def wait_for_all() -> None:
-    """Go on when every process has come here."""
+    """Block until every process has called this."""
     if processes() > 1:
         dist.barrier()
 
 
 def share(n: int, device: torch.device) -> Tensor:
-    """The positions, of 0 ... n - 1, that this process computes.
+    """The positions in 0 ... n - 1 that this process computes.
 
-    All processes have equally many: the last ones begin again at 0, and `gather` drops what is double.
+    All shares have equal sizes: the last ones wrap around to 0, and `gather` drops the duplicates.
     """
-    each = -(-n // processes())
-    start = dist.get_rank() * each if processes() > 1 else 0
-    return torch.arange(start, start + each, device=device) % n
+    size = -(-n // processes())
+    start = dist.get_rank() * size if processes() > 1 else 0
+    return torch.arange(start, start + size, device=device) % n
 
 
 def gather(values: Tensor, n: int) -> Tensor:
-    """All processes' (n / processes, ...) values as (n, ...); gradients find their way back."""
+    """Concatenate all processes' (n / processes, ...) values to (n, ...), with gradients."""
     if processes() == 1:
         return values
     if values.is_floating_point():
         return torch.cat(all_gather(values.contiguous()))[:n]
-    sent = values.contiguous().long()
-    parts = [torch.empty_like(sent) for _ in range(processes())]
-    dist.all_gather(parts, sent)
+    integers = values.contiguous().long()
+    parts = [torch.empty_like(integers) for _ in range(processes())]
+    dist.all_gather(parts, integers)
     return torch.cat(parts)[:n].to(values.dtype)
 
 
 def gather_states(states: States, n: int) -> States:
-    """All processes' states; texts of the same batch are equally wide on all of them."""
+    """Concatenate all processes' states; a batch has the same width in each of them."""
     if processes() == 1:
         return states
     return states.map(lambda value: gather(value, n), lambda value: gather(value, n))

@@ -1,4 +1,4 @@
-"""What a training run starts with: a tokenizer, and a model of random numbers, word vectors or a pretrained encoder."""
+"""Builds the tokenizer and the initial model, with random weights, word vectors or a pretrained encoder."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ap_ranker.text.vectors import WordVectors
 from ap_ranker.training.config import TrainingConfig
 
 SAMPLE = 2_000
-"""Texts that a pretrained encoder's projection is fitted to; with more, the directions hardly change."""
+"""Number of texts that a pretrained encoder's projection is fitted to; with more, it hardly changes."""
 
 
 def initialize_model(
@@ -35,14 +35,20 @@ def initialize_model(
     device: torch.device,
     on_progress: Callable[[str, int, int], None] = lambda what, done, total: None,
 ) -> tuple[AnswerModel, AnyTokenizer, Inputs]:
-    """The model on its device, its tokenizer, and what it was built for.
+    """Build the model on its device, its tokenizer, and the description of its inputs.
 
     Raises:
-        InputError: as `read_encoder`, or word vectors for a model that has an encoder.
+        InputError: as `read_encoder`, or word vectors for a model with a pretrained encoder.
     """
     if model_spec(config.model).pretrained:
         return _with_encoder(data, config, options, vectors, device, on_progress)
-    tokenizer = _words(data, config, vectors)
+    tokenizer = WordTokenizer.build(
+        _texts(data),
+        max_tokens=config.max_tokens,
+        extra_words=[word.lower() for word in vectors.words[: config.vocabulary_from_vectors]] if vectors else [],
+        phrases=config.phrases,
+        segmenter=config.segmenter,
+    )
     size = vectors.dimensions if vectors else config.embedding_size
     inputs = Inputs(tokenizer.words, size, config.max_tokens)
     model = build_model(config.model, inputs, options)
@@ -54,14 +60,14 @@ def initialize_model(
 
 
 def read_encoder(name: str, max_tokens: int) -> tuple[Path, SubwordTokenizer, Inputs]:
-    """A pretrained encoder's folder, its tokenizer, and what a model that reads with it is built for.
+    """Find a pretrained encoder: its folder, its tokenizer, and the description of a model's inputs.
 
     Args:
         name: a folder, or the name of a model on the hub.
-        max_tokens: texts are cut there.
+        max_tokens: longer texts are truncated.
 
     Raises:
-        InputError: there is none of that name, or it lacks a file, or it cannot read texts that long.
+        InputError: there is no such encoder, it lacks a file, or it cannot read texts that long.
     """
     folder = find_encoder(name)
     architecture = read_encoder_config(folder)
@@ -74,18 +80,6 @@ def read_encoder(name: str, max_tokens: int) -> tuple[Path, SubwordTokenizer, In
     return folder, tokenizer, Inputs(tokenizer.words, 0, max_tokens, architecture)
 
 
-def _words(data: Dataset, config: TrainingConfig, vectors: WordVectors | None) -> WordTokenizer:
-    """All words of the training data, and the vectors' most frequent ones."""
-    known = list(vectors.words[: config.vocabulary_from_vectors]) if vectors else []
-    return WordTokenizer.build(
-        _texts(data),
-        max_tokens=config.max_tokens,
-        extra_words=[word.lower() for word in known],
-        phrases=config.phrases,
-        segmenter=config.segmenter,
-    )
-
-
 def _with_encoder(
     data: Dataset,
     config: TrainingConfig,
@@ -95,9 +89,7 @@ def _with_encoder(
     on_progress: Callable[[str, int, int], None],
 ) -> tuple[AnswerModel, AnyTokenizer, Inputs]:
     if vectors:
-        raise InputError(
-            f"{config.model} reads with a pretrained encoder, which brings its own vectors: leave these out."
-        )
+        raise InputError(f"{config.model} has a pretrained encoder with its own vectors: leave out the word vectors.")
     folder, tokenizer, inputs = read_encoder(options["encoder"], config.max_tokens)
     model = build_model(config.model, inputs, options).to(device)
     texts = _texts(data)

@@ -1,8 +1,8 @@
-"""Wrong answers that are hard to tell from the right one, and guards that keep right answers out of them.
+"""Mines hard negatives, and filters right answers out of them.
 
 BM25 retrieves answers that share a question's words; the model in training then picks those that it scores highest (as
 Xiong et al. 2021, ANCE, do with all answers). The harder a negative, the likelier it is an unlabelled right answer (Qu
-et al. 2021, RocketQA), so each guard below removes one kind of those.
+et al. 2021, RocketQA); each filter below removes one kind of these.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-from ap_ranker.data.dataset import Answer, Dataset, Question
+from ap_ranker.data.dataset import Answer, Dataset, Question, normalized
 from ap_ranker.evaluation.scoring import score_candidates
 from ap_ranker.ranking.bm25 import BM25
 from ap_ranker.ranking.ranker import Ranker
@@ -27,31 +27,31 @@ from ap_ranker.training.distributed import is_first_process
 logger = logging.getLogger(__name__)
 
 DEPTH = 100
-"""Number of BM25's best answers considered per question, as many as a pipeline usually ranks."""
+"""Number of BM25's best answers to consider per question, as many as a pipeline usually ranks."""
 
 HARDEST = 20
-"""Number of those, highest-scored by the model, to draw from: fewer would be the same ones throughout an epoch."""
+"""Number of these, highest-scored by the model, to draw from: with fewer, an epoch would repeat the same ones."""
 
 ALIKE = 0.9
-"""Share of common words from which two answers say the same: one word in ten is a typing error or a product name."""
+"""Share of common words from which two answers are near-copies: one word in ten is a typing error or a product name."""
 
 LEAD = 0.05
 """A negative must score this share below the right answer (Moreira et al. 2024, NV-Retriever, TopK-PercPos)."""
 
 QUESTIONS_AT_ONCE = 4096
-"""Number of questions scored at once while mining: their states are in memory, and all answers are encoded anew."""
+"""Number of questions to score at once while mining: their states are in memory, and all answers are encoded again."""
 
 
 class HardNegatives:
     """For each question, wrong answers to draw negatives from: BM25's best until `mine` is called, then the model's.
 
     Args:
-        dataset: each of its Q questions has a right answer.
+        dataset: Q questions, each with a right answer.
 
     Attributes:
-        rows: (Q,) arrays of answers, in BM25's order; none that a guard suspects of being right, none that was judged
-            for the question (those are known already), none that shares no word with it.
-        not_wrong: (Q,) answers that must not count as wrong for the question, however they come into a batch.
+        rows: (Q,) arrays of answers that share a word with the question, in BM25's order, without answers that may be
+            right and without those judged for the question, which are known already.
+        not_wrong: (Q,) answers that must not count as wrong for the question in any batch.
         left_out: reason -> number of answers left out of BM25's lists.
     """
 
@@ -82,9 +82,6 @@ class HardNegatives:
         """Keep those of BM25's answers that the model now scores highest, but below the right answer.
 
         The order stays BM25's, so that rounding, which differs between one process and several, changes no draw.
-
-        Args:
-            ranker: the model as it is now.
         """
         started, skipped = time.perf_counter(), 0
         for start in range(0, len(self._retrieved), QUESTIONS_AT_ONCE):
@@ -115,9 +112,9 @@ class HardNegatives:
 
 
 class MineEachEpoch(TrainerCallback):
-    """Mines the negatives anew before each epoch but the first, when the model knows nothing yet.
+    """Mines the negatives again before each epoch but the first, when the model is untrained.
 
-    A run resumed after an epoch has that epoch's weights, so it mines what an unbroken run would.
+    A run resumed after an epoch has that epoch's weights, so it mines the same negatives.
     """
 
     def __init__(self, hard: HardNegatives, ranker: Ranker) -> None:
@@ -130,29 +127,28 @@ class MineEachEpoch(TrainerCallback):
             self._hard.mine(self._ranker)
 
 
-# The guards.
+# Filters of answers that may be right.
 
 
 def right_answers(questions: Sequence[Question]) -> list[frozenset[int]]:
-    """(Q,) the right answers of each question and of those with the same text, ignoring case and white space."""
-    together: dict[str, set[int]] = defaultdict(set)
+    """(Q,) the right answers of each question and of equal questions, ignoring case and white space."""
+    by_text: dict[str, set[int]] = defaultdict(set)
     for question in questions:
-        together[_plain(question.text)].update(question.positives)
-    shared = {text: frozenset(rows) for text, rows in together.items()}
-    return [shared[_plain(question.text)] for question in questions]
+        by_text[normalized(question.text)].update(question.positives)
+    return [frozenset(by_text[normalized(question.text)]) for question in questions]
 
 
 def with_copies(groups: Iterable[frozenset[int]], answers: Sequence[Answer]) -> list[frozenset[int]]:
-    """Each group of answers and all answers with the text of one of them, ignoring case and white space."""
-    plain = [_plain(answer.text) for answer in answers]
-    same: dict[str, list[int]] = defaultdict(list)
-    for row, text in enumerate(plain):
-        same[text].append(row)
-    return [frozenset(copy for row in group for copy in same[plain[row]]) for group in groups]
+    """Extend each group of answers by all answers with equal texts, ignoring case and white space."""
+    texts = [normalized(answer.text) for answer in answers]
+    rows_of: dict[str, list[int]] = defaultdict(list)
+    for row, text in enumerate(texts):
+        rows_of[text].append(row)
+    return [frozenset(copy for row in group for copy in rows_of[texts[row]]) for group in groups]
 
 
 def not_wrong(dataset: Dataset) -> list[frozenset[int]]:
-    """(Q,) answers that must not count as wrong for each question: right ones, also of equal questions, and copies."""
+    """(Q,) answers that must not count as wrong: right answers of the question and of equal ones, and their copies."""
     return with_copies(right_answers(dataset.questions), dataset.answers)
 
 
@@ -166,14 +162,12 @@ def word_sets(texts: Iterable[str]) -> csr_matrix:
 
 
 def near_copies(words: csr_matrix, rows: np.ndarray, right: Sequence[int]) -> np.ndarray:
-    """(R,) whether an answer of `rows` has `ALIKE` of its words in common with one of `right`.
-
-    The share is the Jaccard index: words that both have, of the words that either has.
+    """(R,) whether the Jaccard index of the words of an answer in `rows` and of one in `right` is at least `ALIKE`.
 
     Args:
-        words: of all answers, from `word_sets`.
+        words: words of all answers, from `word_sets`.
         rows: (R,) answers.
-        right: other answers.
+        right: answers to compare with.
     """
     common = (words[rows] @ words[right].T).toarray()
     sizes = np.diff(words.indptr)
@@ -183,21 +177,17 @@ def near_copies(words: csr_matrix, rows: np.ndarray, right: Sequence[int]) -> np
 
 
 def like_right(scores: np.ndarray, right: float) -> np.ndarray:
-    """(R,) whether a score is too close to the right answer's, or above it, for a negative.
+    """(R,) whether a score is too high for a negative: above the right answer's, or too close to it.
 
-    95 % of the right answer's score, as in the paper, would be no lower than itself where scores are negative
-    (cosines, log-odds); 5 % of its size below it is the same for positive ones and holds for all.
+    The paper's limit, 95 % of the right answer's score, would be above that score if it is negative (cosines,
+    log-odds). The score minus 5 % of its magnitude is the same for positive scores, and lower for all.
     """
     suspected: np.ndarray = scores >= right - LEAD * abs(right)
     return suspected
 
 
-def _plain(text: str) -> str:
-    return " ".join(text.casefold().split())
-
-
 def _best(scores: np.ndarray, most: int) -> np.ndarray:
-    """Positions of the `most` highest positive scores, best first, ties in order; only these few are sorted."""
+    """Positions of the `most` highest positive scores, best first, ties in order; sorts only these."""
     rows = np.flatnonzero(scores > 0)
     if len(rows) > most:
         rows = rows[scores[rows] >= np.partition(scores[rows], -most)[-most]]

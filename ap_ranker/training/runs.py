@@ -1,4 +1,4 @@
-"""Trains, or loads the checkpoint of an equal earlier run, so that a series of runs continues after an interruption."""
+"""Trains, or loads the checkpoint of an equal earlier run, so that an interrupted series of runs can continue."""
 
 from __future__ import annotations
 
@@ -30,34 +30,21 @@ def train_or_load(
     callbacks: tuple[TrainerCallback, ...] = (),
     about: About = About(),  # noqa: B008
 ) -> Ranker:
-    """Load the ranker of the finished run in `folder`, or else train one and write it there.
+    """Load the ranker of the finished run in `folder`, or train one and write it there.
 
-    Args:
-        data: the questions to learn from.
-        dev: the questions that choose the epoch.
-        folder: the checkpoint folder.
-        config: all settings.
-        vectors: pre-trained word vectors, for a model without a pretrained encoder.
-        device: as in `train`.
-        callbacks: as in `train`.
-        about: as in `train`.
+    The arguments are those of `train`; `vectors` are ignored for a model with a pretrained encoder.
 
     Raises:
         InputError: `folder` holds a run with other settings or on other data.
     """
-    if is_checkpoint(folder):
-        return _finished(folder, config, data, device)
-    own = None if model_spec(config.model).pretrained else vectors  # an encoder brings its own
-    return train(data, dev, folder, config, vectors=own, device=device, callbacks=callbacks, about=about).ranker
-
-
-def _finished(folder: Path, config: TrainingConfig, data: Dataset, device: str | None) -> Ranker:
+    if not is_checkpoint(folder):
+        vectors = None if model_spec(config.model).pretrained else vectors
+        return train(data, dev, folder, config, vectors=vectors, device=device, callbacks=callbacks, about=about).ranker
     ranker = Ranker.from_pretrained(folder, resolve_device(device))
     assert ranker.config is not None
-    wanted = json.loads(json.dumps(asdict(config) | {"data": data.name}))
-    recipe = asdict(config.training_recipe(judged=data.judged))
-    before = ranker.config.training
-    different = [name for name, value in (wanted | recipe).items() if before.get(name) != value]
+    settings = json.loads(json.dumps(asdict(config) | {"data": data.name}))
+    settings |= asdict(config.training_recipe(judged=data.judged))
+    different = [name for name, value in settings.items() if ranker.config.training.get(name) != value]
     if different:
         raise InputError(
             f"{folder}: expected a run with the same settings, found another {', '.join(different)}. "

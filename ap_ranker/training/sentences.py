@@ -1,4 +1,4 @@
-"""Each sentence of an answer as a question for that answer: training pairs at no cost."""
+"""Adds each sentence of an answer as a question for that answer."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ _END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
 
 
 def with_answer_sentences(data: Dataset) -> Dataset:
-    """The data set with an additional question for each sentence of the right answers that have several sentences."""
+    """Add a question for each sentence of the right answers that have several sentences."""
     right = dict.fromkeys(row for question in data.questions for row in question.positives)
-    known = {question.text.casefold() for question in data.questions}
+    existing = {question.text.casefold() for question in data.questions}
     added = [
         Question(f"sentence-{row}-{i}", sentence, (row,))
         for row in right
         for i, sentence in enumerate(_sentences(data.answers[row].text))
-        if sentence.casefold() not in known
+        if sentence.casefold() not in existing
     ]
-    if data.withheld:  # an answer that is matched with its stored question has it as a sentence
+    if data.withheld:  # an answer's text may include its stored question
         withheld = near_any({question.text for question in added}, data.withheld)
         added = [question for question in added if question.text not in withheld]
     return replace(data, questions=[*data.questions, *added])

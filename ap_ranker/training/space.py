@@ -1,4 +1,4 @@
-"""The search space of `ap-ranker tune`: the values of each setting, read from a YAML file and validated up front."""
+"""The search space of `ap-ranker tune`, read from a YAML file and validated before the search."""
 
 from __future__ import annotations
 
@@ -14,34 +14,34 @@ from ap_ranker.models.registry import complete_options, model_spec
 from ap_ranker.training.config import TrainingConfig, read_settings
 
 OPTION = "options."
-"""Prefix of a model's own options in a space."""
+"""Prefix of a model's own options."""
 
 FIXED = {
     "options": f"the options one by one, as {OPTION}NAME",
-    "seed": "no seed, which would only search for luck: give one with --seed",
-    "match": "no match, which changes the data: give one with --match",
-    "dev_share": "no dev_share: every trial is measured on the same dev questions",
-    "dev_questions": "no dev_questions: every trial is measured on the same dev questions",
+    "seed": "no seed, as searching it would only find a lucky one: set it with --seed",
+    "match": "no match, which changes the data: set it with --match",
+    "dev_share": "no dev_share, as all trials use the same dev questions",
+    "dev_questions": "no dev_questions, as all trials use the same dev questions",
 }
-"""Settings that cannot be searched, and what is expected instead."""
+"""Settings that cannot be searched -> what is expected instead."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """One of these values, without an order."""
+    """A choice among unordered values."""
 
     values: tuple[str | int | float | bool | None, ...]
 
 
 @dataclass(frozen=True)
 class Range:
-    """A number from `low` to `high`, both included; an integer if both are.
+    """A number from `low` to `high` inclusive; an integer if both are.
 
     Attributes:
-        low: the smallest.
-        high: the largest; with `step`, the last one reached in whole steps.
-        log: sampled on a logarithmic scale: 1 to 10 is as likely as 10 to 100.
-        step: only `low`, `low + step`, and so on.
+        low: the lowest value.
+        high: the highest value; with `step`, the last one reached in whole steps.
+        log: whether to sample on a logarithmic scale, where 1 to 10 is as likely as 10 to 100.
+        step: if set, the values are `low`, `low + step`, and so on.
     """
 
     low: int | float
@@ -59,11 +59,10 @@ def read_space(path: Path, base: TrainingConfig) -> Space:
 
     Args:
         path: the YAML file; `log` and `step` are optional.
-        base: the settings that every trial starts from.
+        base: the settings of all trials that the space does not set.
 
     Raises:
-        InputError: an unknown setting, or one that no trial may change; no choice; an empty or impossible range; a
-            value that training would refuse. Names the file and the entry.
+        InputError: an unknown or fixed setting, no choice, an invalid range, or an invalid value; names file and entry.
     """
     entries = {str(name): entry for name, entry in read_settings(path).items()}
     if not entries:
@@ -72,7 +71,7 @@ def read_space(path: Path, base: TrainingConfig) -> Space:
     if isinstance(entries.get("model"), list):
         models = [str(name) for name in entries["model"]] or models
     space = {}
-    for name, entry in sorted(entries.items(), key=lambda item: item[0] != "model"):  # a wrong model is reported first
+    for name, entry in sorted(entries.items(), key=lambda item: item[0] != "model"):  # report a wrong model first
         where = f"{path}, {name}"
         if name in FIXED:
             raise InputError(f"{where}: expected {FIXED[name]}.")
@@ -83,12 +82,12 @@ def read_space(path: Path, base: TrainingConfig) -> Space:
 
 
 def configure(base: TrainingConfig, values: Mapping[str, Any]) -> TrainingConfig:
-    """The base settings, overridden by a trial's; options that the trial's model lacks are left out."""
-    given = {name: value for name, value in values.items() if not name.startswith(OPTION)}
-    known = model_spec(given.get("model", base.model)).options
+    """Override the base settings by a trial's values; options that the trial's model lacks are left out."""
+    settings = {name: value for name, value in values.items() if not name.startswith(OPTION)}
+    known = model_spec(settings.get("model", base.model)).options
     own = {name.removeprefix(OPTION): value for name, value in values.items() if name.startswith(OPTION)}
     options = {name: value for name, value in {**base.options, **own}.items() if name in known}
-    return replace(base, **given, options=options)
+    return replace(base, **settings, options=options)
 
 
 def _owners(name: str, models: Sequence[str], where: str) -> list[str]:
@@ -121,7 +120,7 @@ def _choice(entry: list[Any], where: str) -> Choice:
         raise InputError(f"{where}: expected at least one choice, found an empty list.")
     for value in entry:
         if value is not None and not isinstance(value, str | int | float):
-            raise InputError(f"{where}: expected words, numbers, true, false or null as choices, found {value!r}.")
+            raise InputError(f"{where}: expected texts, numbers, true, false or null as choices, found {value!r}.")
     if len(set(entry)) < len(entry):
         raise InputError(f"{where}: expected each choice once, found {entry}.")
     return Choice(tuple(entry))
@@ -167,7 +166,7 @@ def _number(entry: Mapping[str, Any], name: str, kind: type[int] | type[float], 
 
 
 def _try(name: str, setting: Choice | Range, owners: Iterable[str], base: TrainingConfig, where: str) -> None:
-    """Refuse what training would refuse, for each model that has the setting; of a range, both ends are tried."""
+    """Check the values, or both ends of a range, for each model that has the setting."""
     for value in setting.values if isinstance(setting, Choice) else (setting.low, setting.high):
         try:
             if name.startswith(OPTION):
@@ -180,9 +179,9 @@ def _try(name: str, setting: Choice | Range, owners: Iterable[str], base: Traini
 
 
 def _hint(value: Any) -> str:
-    """Explains why YAML reads a value that looks like a number as a word."""
+    """Explain why YAML reads a value that looks like a number as text."""
     try:
         looks_numeric = isinstance(value, str) and "e" in value.lower() and math.isfinite(float(value))
     except ValueError:
         looks_numeric = False
-    return f" To YAML, {value} is a word: write it with a point, as in 1.0e-4." if looks_numeric else ""
+    return f" YAML reads {value} as text: write it with a point, as in 1.0e-4." if looks_numeric else ""

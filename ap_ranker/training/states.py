@@ -1,4 +1,4 @@
-"""The saved states of an unfinished run, to resume from: each is written atomically, by one process."""
+"""Saves the states of an unfinished run to resume from, each atomically and by one process."""
 
 from __future__ import annotations
 
@@ -12,46 +12,61 @@ from pathlib import Path
 from typing import Any
 
 from ap_ranker.errors import InputError
-from ap_ranker.files import make_folder, publish, writing
+from ap_ranker.files import make_folder, publish, restore, writing
 from ap_ranker.locks import kept_alone
+from ap_ranker.ranking.checkpoint import is_checkpoint
 from ap_ranker.training.distributed import is_first_process, wait_for_all
 
 logger = logging.getLogger(__name__)
 
 SECONDS = "eval_training_seconds"
-"""Entry in the Trainer's history after each epoch, so that a resumed run knows its total duration."""
+"""Entry in the Trainer's history after each epoch, from which a resumed run knows its duration."""
 
-DOING = "training"
-
-_STATE = re.compile(r"checkpoint-\d+")  # as the Trainer names them, by their step
+_STATE = re.compile(r"checkpoint-\d+")  # the Trainer's names, with the step
 
 
 class States:
-    """The folder beside a run's output that holds its states until it is complete.
+    """The folder beside a run's output that holds its states until the run is complete.
 
     Attributes:
         folder: `<output>.training`.
-        half: where the Trainer writes a state that is not complete yet.
+        half: the folder in which the Trainer writes an incomplete state.
     """
 
     def __init__(self, output: Path) -> None:
-        self.folder = Path(f"{output}.training")
+        self.output, self.folder = output, Path(f"{output}.training")
         self.half = self.folder / ".half"
 
     @property
     def last(self) -> Path | None:
-        """The newest state to resume from: complete, and with the best one before it."""
+        """The newest complete state whose best state also exists."""
         return next((path for path in self._newest_first() if self._is_whole(path)), None)
 
-    def check_free(self) -> None:
-        """Check that no other process is training, as far as that can be known.
+    def check_output(self, *, resume: bool, overwrite: bool) -> None:
+        """Check that a run may write its checkpoint.
+
+        Args:
+            resume: the run continues an unfinished one, if there is one.
+            overwrite: the run may replace a checkpoint or an unfinished run.
 
         Raises:
-            InputError: another process is training.
+            InputError: another process is training, or the output exists and these options do not allow to replace it.
         """
+        restore(self.output)
         if self.folder.is_dir():
-            with kept_alone(self.folder, DOING):
+            with kept_alone(self.folder, "training"):
                 pass
+        unfinished = self.last is not None and not resume
+        if self.output.exists() and not (overwrite and is_checkpoint(self.output)):
+            advice = "it holds something else: name another folder"
+            if is_checkpoint(self.output):
+                both = ", with --resume too to continue the unfinished run" if unfinished else ""
+                advice = f"add --overwrite to replace it{both}"
+            raise InputError(f"{self.output}: expected a folder that does not exist yet; {advice}.")
+        if unfinished and not overwrite:
+            raise InputError(
+                f"{self.folder} holds an unfinished run: add --resume to continue it, or --overwrite to start over."
+            )
 
     def of_step(self, step: int) -> Path:
         """The folder of a state."""
@@ -59,13 +74,13 @@ class States:
 
     @contextmanager
     def held(self, *, resume: bool) -> Iterator[Path | None]:
-        """Lock the folder for this run, and remove what it does not resume from; yields the state that it resumes from.
+        """Lock the folder, remove the states that the run does not resume from, and yield the state that it does.
 
         Args:
-            resume: resume from the last state, if there is one; otherwise start over.
+            resume: whether to resume from the last state, if there is one, instead of starting over.
 
         Raises:
-            InputError: another process is training, or there is nothing to resume.
+            InputError: another process is training, or there is no unfinished run to resume.
         """
         if resume and not self.folder.is_dir():
             raise InputError(
@@ -76,10 +91,10 @@ class States:
             yield self.last if resume else None
             return
         make_folder(self.folder)
-        with kept_alone(self.folder, DOING):
+        with kept_alone(self.folder, "training"):
             last = self.last if resume else None
             if resume and last is None:
-                logger.warning("%s: no epoch of the unfinished run was saved: it begins anew.", self.folder)
+                logger.warning("%s: no epoch of the unfinished run was saved; it starts over.", self.folder)
             for path in self._newest_first():
                 if last is None or _step(path) > _step(last):
                     _remove(path)
@@ -93,7 +108,7 @@ class States:
 
     @contextmanager
     def saving(self, step: int) -> Iterator[None]:
-        """Inside, the Trainer writes a state into `half`; on exit the state is complete. All processes must enter.
+        """Context in which the Trainer writes a state into `half`; on exit it is moved to its place. For all processes.
 
         Raises:
             WriteError: the state cannot be written.
@@ -117,7 +132,7 @@ class States:
 
     def remove(self) -> None:
         """Remove all states, and the folder."""
-        for path in self._newest_first():  # if this is interrupted, a run can resume from those that are left
+        for path in self._newest_first():  # if interrupted, a run can resume from the rest
             _remove(path)
         shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -138,7 +153,7 @@ def seconds_so_far(state: Path) -> float:
 
 
 def _read(state: Path) -> dict[str, Any]:
-    """The Trainer's own state, which it writes last."""
+    """Read the Trainer's own state, which it writes last."""
     trainer_state: dict[str, Any] = json.loads((state / "trainer_state.json").read_text(encoding="utf-8"))
     return trainer_state
 
@@ -148,7 +163,7 @@ def _step(state: Path) -> int:
 
 
 def _remove(state: Path) -> None:
-    """Rename it first, so that a partly removed folder never passes for a state."""
-    gone = state.with_name(f".{state.name}")
-    state.rename(gone)
-    shutil.rmtree(gone, ignore_errors=True)
+    """Rename the folder first, so that a partly removed one is never taken for a state."""
+    hidden = state.with_name(f".{state.name}")
+    state.rename(hidden)
+    shutil.rmtree(hidden, ignore_errors=True)

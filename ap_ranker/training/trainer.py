@@ -1,14 +1,23 @@
-"""The Trainer of transformers with our batches, objectives and evaluation of an epoch."""
+"""The Trainer of transformers with the batches, objectives and epoch evaluation of this package."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
-from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import (
+    EarlyStoppingCallback,
+    Trainer,
+    TrainerCallback,
+    TrainerControl,
+    TrainerState,
+    TrainingArguments,
+)
+from transformers.trainer_callback import PrinterCallback, ProgressCallback
 
 from ap_ranker.evaluation.evaluate import EvaluationSet
 from ap_ranker.evaluation.scoring import CandidateScores
@@ -25,7 +34,7 @@ from ap_ranker.training.states import SECONDS, States
 
 
 class Scorer(nn.Module):
-    """The model as the Trainer calls it: tensors in, scores out."""
+    """The module that the Trainer calls: maps tensors to scores."""
 
     def __init__(self, model: AnswerModel) -> None:
         super().__init__()
@@ -37,19 +46,19 @@ class Scorer(nn.Module):
         question_mask: Tensor,
         answer_ids: Tensor,
         answer_mask: Tensor,
-        wanted: Tensor,
+        mask: Tensor,
         classes: int,
     ) -> Tensor:
         """(B, N) scores or (B, N, K) logits, as `AnswerModel.training_scores` of the whole batch."""
-        (B, N), model = wanted.shape, self.model  # noqa: N806
-        own, others = share(B, wanted.device), share(N, wanted.device)
+        (B, N), model = mask.shape, self.model  # noqa: N806
+        own, others = share(B, mask.device), share(N, mask.device)
         questions = model.encode_questions(TokenBatch(question_ids[own], question_mask[own]))
         answers = gather_states(model.encode_answers(TokenBatch(answer_ids[others], answer_mask[others])), N)
-        return gather(model.training_scores(questions, answers, wanted[own], classes), B)
+        return gather(model.training_scores(questions, answers, mask[own], classes), B)
 
 
 class _SameBatches(DataLoader[Any]):
-    """Gives every process the same batches; each process takes its own share of them."""
+    """Yields the same batches in every process; each process computes its share of a batch."""
 
     def set_epoch(self, epoch: int) -> None:
         """Called by the Trainer before each epoch."""
@@ -57,7 +66,7 @@ class _SameBatches(DataLoader[Any]):
 
 
 class AnswerTrainer(Trainer):
-    """Optimises our objectives, and evaluates each epoch by the ranking of the dev questions.
+    """Optimises the objectives, and evaluates each epoch by the ranking of the dev questions.
 
     Attributes:
         scores: step -> result of `EvaluationSet.timed_scores`, for the best and the last epoch, unless they were before
@@ -71,19 +80,29 @@ class AnswerTrainer(Trainer):
         ranker: Ranker,
         dev: EvaluationSet,
         batches: Batches,
+        pairs: Pairs,
         states: States,
         started: float,
-        **kwargs: Any,
+        callbacks: Sequence[TrainerCallback],
     ) -> None:
-        super().__init__(eval_dataset=dev.questions, **kwargs)
-        self.add_callback(_BestState(states))
-        self.states = states
-        self.started = started
+        super().__init__(
+            model=Scorer(ranker.model),
+            args=_arguments(states, config, recipe, ranker.device),
+            train_dataset=pairs,
+            eval_dataset=dev.questions,
+            data_collator=batches,
+            callbacks=[EarlyStoppingCallback(config.patience), _BestState(states)],
+        )
+        for default_callback in (PrinterCallback, ProgressCallback):
+            self.remove_callback(default_callback)  # they print raw dictionaries
+        for callback in callbacks:  # added last, as they may derive from the removed ones
+            self.add_callback(callback)
+        self.states, self.started = states, started
         self.scores: dict[int, CandidateScores] = {}
         self.config, self.recipe, self.ranker, self.dev = config, recipe, ranker, dev
         self.classes = batches.classes
-        self.lengths = [batches.lengths(pair) for pair in kwargs["train_dataset"]]
-        self.n_answers = len({row for _, row in kwargs["train_dataset"]})
+        self.lengths = [batches.lengths(pair) for pair in pairs]
+        self.n_answers = len({row for _, row in pairs})
 
     def _get_train_sampler(self, train_dataset: Any = None) -> LengthBuckets:
         return LengthBuckets(self.lengths, self.n_answers, self.args.train_batch_size, self.config.seed)
@@ -118,9 +137,8 @@ class AnswerTrainer(Trainer):
         if self.recipe.schedule != "inverse":
             return super().create_scheduler(num_training_steps, optimizer)
         epoch = self.steps_per_epoch
-        chosen = optimizer or self.optimizer
-        assert chosen is not None
-        self.lr_scheduler = torch.optim.lr_scheduler.LambdaLR(chosen, lambda step: 1 / (1 + step // epoch))
+        optimizer = optimizer or self.optimizer
+        self.lr_scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 / (1 + step // epoch))
         return self.lr_scheduler
 
     def compute_loss(
@@ -129,7 +147,7 @@ class AnswerTrainer(Trainer):
         labels, target = inputs.pop("labels"), inputs.pop("target")
         objective = objective_spec(self.recipe.objective)
         assert objective.loss is not None
-        scores = model(**inputs, wanted=labels != IGNORE, classes=self.classes if objective.classes else 2)
+        scores = model(**inputs, mask=labels != IGNORE, classes=self.classes if objective.classes else 2)
         temperature = self.ranker.model.temperature if self.config.temperature is None else self.config.temperature
         return objective.loss(ScoredBatch(scores, labels, target, self.recipe.margin, temperature, self.classes))
 
@@ -138,7 +156,7 @@ class AnswerTrainer(Trainer):
         means = self.dev.measures(scores.by_question)
         measures = {f"{metric_key_prefix}_{name}": value for name, value in means.items()}
         best = self.state.best_global_step  # before this epoch: the Trainer updates it after this call
-        self.scores = {step: each for step, each in self.scores.items() if step == best}
+        self.scores = {step: kept for step, kept in self.scores.items() if step == best}
         self.scores[self.state.global_step] = scores
         measures[SECONDS] = time.perf_counter() - self.started
         self.log(measures)
@@ -149,7 +167,7 @@ class AnswerTrainer(Trainer):
         return str(self.states.half)
 
     def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
-        """As the Trainer does, but atomically, and older states are removed only after the new one is complete."""
+        """Save atomically, and remove older states only after the new one is complete."""
         step = self.state.global_step
         with self.states.saving(step):
             super()._save_checkpoint(model, trial)
@@ -157,7 +175,7 @@ class AnswerTrainer(Trainer):
 
 
 class _BestState(TrainerCallback):
-    """Tells the Trainer where the best state is, as it has been moved since it was written."""
+    """Tells the Trainer the folder of the best state, which `States` has moved."""
 
     def __init__(self, states: States) -> None:
         self._states = states
@@ -169,16 +187,14 @@ class _BestState(TrainerCallback):
     on_train_begin = on_save  # for a resumed run, whose folder may have been moved
 
 
-def training_arguments(
-    states: States, config: TrainingConfig, recipe: Recipe, device: torch.device
-) -> TrainingArguments:
+def _arguments(states: States, config: TrainingConfig, recipe: Recipe, device: torch.device) -> TrainingArguments:
     return TrainingArguments(
         output_dir=str(states.folder),
         num_train_epochs=config.epoch_limit,
         per_device_train_batch_size=recipe.batch_size,
         learning_rate=recipe.learning_rate,
         lr_scheduler_type="linear" if recipe.schedule == "linear" else "constant",
-        max_grad_norm=5.0,  # the gradients of biLSTMs explode now and then
+        max_grad_norm=5.0,  # gradients of biLSTMs sometimes explode
         eval_strategy="epoch",
         save_strategy="epoch",
         logging_strategy="epoch",
@@ -189,7 +205,7 @@ def training_arguments(
         use_cpu=device.type == "cpu",
         bf16=device.type == "cuda" and torch.cuda.is_bf16_supported(),
         dataloader_pin_memory=device.type == "cuda",
-        remove_unused_columns=False,  # the batches are tensors of our own naming
+        remove_unused_columns=False,  # our batches have their own column names
         label_names=[],
         report_to="none",
         disable_tqdm=False,

@@ -1,7 +1,7 @@
-"""Hyper-parameter search: many runs on the same data, each with settings that the earlier ones suggest.
+"""Hyper-parameter search with Optuna (Akiba et al., KDD 2019).
 
-Akiba et al., Optuna, KDD 2019. Its tree-structured Parzen estimator (Bergstra et al., NeurIPS 2011) proposes settings,
-its median rule prunes runs that fall behind.
+Its tree-structured Parzen estimator (Bergstra et al., NeurIPS 2011) proposes settings from earlier trials, and its
+median rule prunes trials that fall behind.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import shutil
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -33,7 +34,7 @@ from ap_ranker.text.vectors import WordVectors
 from ap_ranker.training.card import About
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.space import OPTION, Choice, Range, Space, configure
-from ap_ranker.training.train import train
+from ap_ranker.training.train import TrainingResult, train
 
 try:
     import optuna
@@ -45,26 +46,26 @@ except ImportError as missing:
     raise InputError('A search for settings needs an extra: pip install "ap-ranker[tune]"') from missing
 
 LOG, SEARCH, BEST, CHECKPOINT = "trials.log", "search.json", "best.yaml", "checkpoint"
-"""The files of a search: all trials, the search itself, the best settings, their checkpoint."""
+"""The files of a search: its trials, its definition, the best settings, their checkpoint."""
 
 MEASURE = "MRR"
 """The measure to maximise on the dev questions; it also chooses a run's epoch."""
 
 BEFORE_PRUNING = {"n_startup_trials": 5, "n_warmup_steps": 3}
-"""No run is pruned before five have set the standard, nor in its first epochs, in which slow learners lag behind."""
+"""No trial is pruned among the first five, nor in its first epochs, when slow learners lag behind."""
 
 FOR_IMPORTANCE = 5
-"""Minimum number of complete trials; with fewer, the importance of a setting is mere noise."""
+"""Minimum number of complete trials for importances; with fewer they are noise."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One run of the search.
+    """One training run of the search.
 
     Attributes:
-        number: from 1; numbers of interrupted runs are missing.
-        state: `complete`; `pruned`, stopped early as it fell behind; `failed`, as training refused its settings.
-        mrr: of its best epoch on the dev questions; `None` if it failed before the first one ended.
+        number: counted from 1; interrupted trials leave gaps.
+        state: `complete`; `pruned`, stopped early because it fell behind; `failed`, because of its settings.
+        mrr: MRR of the best epoch on the dev questions; `None` if it failed in the first epoch.
         values: setting -> the value tried.
         epochs: number of epochs evaluated.
         seconds: duration.
@@ -82,11 +83,11 @@ class Trial:
 
 @dataclass(frozen=True)
 class Search:
-    """The result.
+    """The result of a search.
 
     Attributes:
-        trials: in the order in which they ran, those before an interruption included.
-        best: the one whose checkpoint is kept.
+        trials: all trials in order, including those before an interruption.
+        best: the trial whose checkpoint is kept.
         bm25: measure -> mean of BM25 on the same dev questions.
         importance: setting -> its share of 1, the largest first (PED-ANOVA, Watanabe et al., IJCAI 2023); empty if
             fewer than five trials are complete, or if there is only one setting.
@@ -102,7 +103,7 @@ def tune(
     data: Dataset,
     dev: Dataset,
     space: Space,
-    output: Path,
+    output: str | Path,
     base: TrainingConfig,
     *,
     trials: int = 20,
@@ -111,13 +112,13 @@ def tune(
     about: About = About(),  # noqa: B008
     on_trial: Callable[[Trial, bool], None] = lambda *_: None,
 ) -> Search:
-    """Search for the settings with the best MRR on the dev questions; one process at a time.
+    """Search for the settings with the best MRR on the dev questions; in one process.
 
     Args:
         data: the questions to learn from.
         dev: the questions that every trial is evaluated on.
         space: the values to try, from `read_space`.
-        output: the folder of the search. An earlier search in it, if it is the same, is continued.
+        output: the folder of the search; an unfinished search with the same arguments in it is continued.
         base: the settings of all trials that `space` does not set.
         trials: total number of trials, including those before an interruption, but not interrupted ones.
         vectors: pre-trained word vectors.
@@ -128,22 +129,24 @@ def tune(
     Raises:
         InputError: the folder holds something else; nothing to learn from; no trial succeeded.
     """
+    output = Path(output)
     resolve_device(device)
     answerable(data)
     if vectors is not None and "embedding_size" in space:
-        raise InputError("Expected a space without embedding_size, as the word vectors decide it.")
+        raise InputError("Expected a space without embedding_size, as the word vectors determine it.")
     bm25 = EvaluationSet(sample_questions(dev, base.dev_questions, base.seed)).bm25
     parts = {"training questions": data, "dev questions": dev, "word vectors": vectors}
     _claim(output, {"space": space, "setting": base, "data": {name: _digest(part) for name, part in parts.items()}})
+    run = partial(train, data, dev, vectors=vectors, device=device, about=about)
     with kept_alone(output, "searching"), writing(output / LOG), _quiet():
         study = _open(output / LOG)
         _keep_best(study, output, base)
         while len(_finished(study)) < trials:
             study.sampler = optuna.samplers.TPESampler(seed=_seed(base.seed, len(study.trials)))
-            _run(study, data, dev, space, output, base, vectors, device, about)
+            _run_trial(study, space, output, base, run)
             _keep_best(study, output, base)
-            done = study.get_trials()[-1]
-            on_trial(_trial(done), _best(study) == done)
+            last = study.get_trials()[-1]
+            on_trial(_trial(last), _best(study) == last)
         finished, best = [_trial(frozen) for frozen in _finished(study)], _best(study)
         if best is None:
             raise InputError(
@@ -153,38 +156,29 @@ def tune(
         return Search(finished, _trial(best), bm25, _importance(study))
 
 
-def _run(
-    study: optuna.Study,
-    data: Dataset,
-    dev: Dataset,
-    space: Space,
-    output: Path,
-    base: TrainingConfig,
-    vectors: WordVectors | None,
-    device: str | None,
-    about: About,
+def _run_trial(
+    study: optuna.Study, space: Space, output: Path, base: TrainingConfig, run: Callable[..., TrainingResult]
 ) -> None:
     """Train with settings that the study proposes, and report the result to it."""
     trial = study.ask()
     config = configure(base, _draw(trial, space, base))
-    watch = _Watch(trial)
-    folder = output / f"trial-{trial.number}"
+    pruner = _Pruner(trial)
     try:
-        result = train(data, dev, folder, config, vectors=vectors, device=device, callbacks=(watch,), about=about)
-    except WriteError:  # no other settings would help
+        result = run(output / f"trial-{trial.number}", config, callbacks=(pruner,))
+    except WriteError:  # other settings would not help
         raise
     except (InputError, torch.OutOfMemoryError) as error:
         trial.set_user_attr("error", str(error).split("\n")[0])
         study.tell(trial, state=TrialState.FAIL)
         return
-    if watch.pruned:
+    if pruner.pruned:
         study.tell(trial, state=TrialState.PRUNED)
     else:
         study.tell(trial, result.dev.model[MEASURE])
 
 
 def _seed(seed: int, trial: int) -> int:
-    """The sampler's seed for a trial: it depends on the trials before, not on where the search was interrupted.
+    """The sampler's seed for a trial, which does not depend on interruptions.
 
     Mixed, not added: otherwise seed 2 would repeat the draws of seed 1, one trial later.
     """
@@ -192,7 +186,7 @@ def _seed(seed: int, trial: int) -> int:
 
 
 def _draw(trial: optuna.Trial, space: Space, base: TrainingConfig) -> dict[str, Any]:
-    """The trial's values; the model first, as the others depend on it."""
+    """Draw the trial's values; the model first, as its options depend on it."""
     values: dict[str, Any] = {}
     for name in sorted(space, key=lambda name: name != "model"):
         options = model_spec(values.get("model", base.model)).options
@@ -209,8 +203,8 @@ def _suggest(trial: optuna.Trial, name: str, setting: Choice | Range) -> Any:
     return trial.suggest_float(name, setting.low, setting.high, step=setting.step, log=setting.log)
 
 
-class _Watch(TrainerCallback):
-    """Reports each epoch to the trial, and stops a run that has fallen behind."""
+class _Pruner(TrainerCallback):
+    """Reports each epoch to the trial, and stops the run if the trial is pruned."""
 
     def __init__(self, trial: optuna.Trial) -> None:
         self.trial, self.pruned = trial, False
@@ -235,7 +229,7 @@ def _claim(output: Path, search: Mapping[str, Any]) -> None:
     path = output / SEARCH
     if not path.is_file():
         if output.exists() and not (output.is_dir() and not any(output.iterdir())):
-            raise InputError(f"{output}: expected a new folder or one of an earlier search, found something else.")
+            raise InputError(f"{output}: expected a new folder or that of an earlier search, found something else.")
         make_folder(output)
         write_text_atomically(path, json.dumps(current, indent=2, ensure_ascii=False) + "\n")
         return
@@ -248,16 +242,16 @@ def _claim(output: Path, search: Mapping[str, Any]) -> None:
             if entries.get(name) != recorded[part].get(name)
         ]
     except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
-        raise InputError(f"{path}: expected what an earlier search noted there, found something else.") from error
+        raise InputError(f"{path}: expected the definition of an earlier search, found something else.") from error
     if different:
         raise InputError(
-            f"{output}: expected to go on with the search that was begun there, found another {', '.join(different)}. "
+            f"{output}: expected to continue the search in this folder, found another {', '.join(different)}. "
             "Name another folder with --output, or remove this one."
         )
 
 
 def _digest(part: Dataset | WordVectors | None) -> str | None:
-    """Identifies a data set by its content."""
+    """A hash of a data set's or word vectors' content."""
     if part is None:
         return None
     if isinstance(part, Dataset):
@@ -268,12 +262,11 @@ def _digest(part: Dataset | WordVectors | None) -> str | None:
 
 
 def _open(log: Path) -> optuna.Study:
-    """The study with the trials of the log; a trial that was running at an interruption counts as failed."""
-    log.with_name(f"{log.name}.lock").unlink(
-        missing_ok=True
-    )  # left by a killed process; optuna would wait 30 seconds for it
+    """Open the study with the trials of the log; an interrupted trial counts as failed."""
+    # A killed process leaves a lock file, for which optuna would wait 30 seconds.
+    log.with_name(f"{log.name}.lock").unlink(missing_ok=True)
     if log.exists() and (text := log.read_bytes()) and not text.endswith(b"\n"):
-        write_text_atomically(log, text[: text.rfind(b"\n") + 1].decode())  # the interruption cut the last line short
+        write_text_atomically(log, text[: text.rfind(b"\n") + 1].decode())  # an interruption may truncate the last line
     try:
         study = optuna.create_study(
             study_name="tune",
@@ -290,7 +283,7 @@ def _open(log: Path) -> optuna.Study:
 
 
 def _finished(study: optuna.Study) -> list[FrozenTrial]:
-    """All trials but interrupted ones, which have failed without an error."""
+    """All trials except interrupted ones, which failed without an error."""
     return [t for t in study.get_trials() if t.state.is_finished() and (t.state != TrialState.FAIL or _error(t))]
 
 
@@ -299,23 +292,21 @@ def _error(trial: FrozenTrial) -> str:
 
 
 def _best(study: optuna.Study) -> FrozenTrial | None:
-    """The first of those with the best value."""
+    """The first complete trial with the best value."""
     complete = study.get_trials(states=(TrialState.COMPLETE,))
     return max(complete, key=lambda trial: trial.value or 0.0, default=None)
 
 
 def _trial(frozen: FrozenTrial) -> Trial:
-    reached = frozen.intermediate_values
-    states: dict[TrialState, Literal["complete", "pruned"]] = {
-        TrialState.COMPLETE: "complete",
-        TrialState.PRUNED: "pruned",
-    }
+    epochs = frozen.intermediate_values
+    states: dict[TrialState, Literal["complete", "pruned"]]
+    states = {TrialState.COMPLETE: "complete", TrialState.PRUNED: "pruned"}
     return Trial(
         number=frozen.number + 1,
         state=states.get(frozen.state, "failed"),
-        mrr=frozen.value if frozen.state == TrialState.COMPLETE else max(reached.values(), default=None),
+        mrr=frozen.value if frozen.state == TrialState.COMPLETE else max(epochs.values(), default=None),
         values=frozen.params,
-        epochs=max(reached, default=0),
+        epochs=max(epochs, default=0),
         seconds=frozen.duration.total_seconds() if frozen.duration else 0.0,
         error=_error(frozen),
     )
@@ -324,8 +315,8 @@ def _trial(frozen: FrozenTrial) -> Trial:
 def _keep_best(study: optuna.Study, output: Path, base: TrainingConfig) -> None:
     """Publish the best trial's checkpoint, if it is new, and remove the others.
 
-    A trial's checkpoint waits in a folder of its own until the log says that it is complete, so the next call recovers
-    from an interruption at any point.
+    A trial's checkpoint stays in its own folder until the log has the trial as complete, so the next call recovers from
+    an interruption at any point.
     """
     best = _best(study)
     if best is not None and is_checkpoint(new := output / f"trial-{best.number}"):
@@ -350,11 +341,11 @@ def _importance(study: optuna.Study) -> dict[str, float]:
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
     """Silence optuna's log and its warnings about experimental features."""
-    before = optuna.logging.get_verbosity()
+    verbosity = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", module=r"optuna|ap_ranker\.training\.tune")
             yield
     finally:
-        optuna.logging.set_verbosity(before)
+        optuna.logging.set_verbosity(verbosity)

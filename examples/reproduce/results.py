@@ -13,7 +13,9 @@ import yaml
 from protocols import PROTOCOLS
 
 from ap_ranker.evaluation.markdown import markdown_table, spread
-from ap_ranker.evaluation.rows import ResultRow
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+from result_rows import ResultRow
 
 MEASURES = ("MAP", "MRR", "P@1")
 END_TO_END = {"Hit@1": "P@1", "MRR@100": "MRR"}

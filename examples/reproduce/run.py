@@ -9,9 +9,10 @@ import json
 import shlex
 import subprocess
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Annotated
 
@@ -27,9 +28,10 @@ from ap_ranker.cli.options import Device, whole_numbers
 from ap_ranker.cli.progress import EpochLines
 from ap_ranker.data.dataset import sample_questions
 from ap_ranker.errors import InputError
-from ap_ranker.evaluation.evaluate import EvaluationReport, EvaluationSet, score_together
+from ap_ranker.evaluation.evaluate import EvaluationReport, EvaluationSet
+from ap_ranker.evaluation.scoring import CandidateScores, score_candidates
 from ap_ranker.files import write_text_atomically
-from ap_ranker.ranking.ranker import resolve_device
+from ap_ranker.ranking.ranker import Ranker, resolve_device
 from ap_ranker.text.vectors import read_vectors
 from ap_ranker.training.config import read_training_config
 from ap_ranker.training.runs import train_or_load
@@ -122,6 +124,25 @@ def reproduce(
         commits=[each["commit"] for each in origins],
         command=_written_out(name, config, folder, origin["embeddings"]),
     ).add(results, partial(render, papers=read_papers()))
+
+
+def score_together(evaluation_sets: Sequence[EvaluationSet], ranker: Ranker) -> list[CandidateScores]:
+    """Score each set's candidates; answers that several sets share are encoded only once.
+
+    Args:
+        evaluation_sets: sets over the same answers; questions and candidates may differ.
+        ranker: the model.
+
+    Returns:
+        CandidateScores whose times are those of all sets together.
+    """
+    dataset = evaluation_sets[0].dataset
+    assert all(evaluation_set.dataset.answers == dataset.answers for evaluation_set in evaluation_sets)
+    questions = [question for evaluation_set in evaluation_sets for question in evaluation_set.questions]
+    pools = [pool for evaluation_set in evaluation_sets for pool in evaluation_set.pools]
+    scores = score_candidates(ranker, dataset, questions, pools)
+    rest = iter(scores.by_question)
+    return [replace(scores, by_question=list(islice(rest, len(each.questions)))) for each in evaluation_sets]
 
 
 def current_commit(folder: Path) -> str:

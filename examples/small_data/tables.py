@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from ap_ranker.evaluation.markdown import markdown_table, spread
-from ap_ranker.evaluation.rows import ResultRow
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+from result_rows import ResultRow
 
 MEASURES = ("MRR", "P@1")
 """What is kept; the tables show the first."""

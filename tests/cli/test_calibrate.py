@@ -87,9 +87,9 @@ def test_calibrate(folder: Path) -> None:
 @pytest.mark.parametrize(("options", "shown"), [((), "10%"), (("--share", 0.3), "30%")])
 def test_data_without_unanswerable_questions(folder: Path, options: tuple[object, ...], shown: str) -> None:
     printed = run("ranker", "all.csv", "--json", "numbers.json", *options)
-    assert "All 30 questions of all.csv have a right answer. Each counts once more with its right answers" in printed
-    assert f"as {shown} of the questions" in printed
-    assert "all.csv, fitted to them; each counts once more" in (folder / "ranker" / "README.md").read_text()
+    assert "All 30 questions of all.csv have a right answer. Each is counted again with its right answers" in printed
+    assert f"count as {shown} of the questions" in printed
+    assert "all.csv, fitted to them; each is counted again" in (folder / "ranker" / "README.md").read_text()
     everything = json.loads((folder / "numbers.json").read_text())["dev"]["model"]["thresholds"]["-"]
     assert (everything["answered"], everything["rejected"]) == (1.0, 0.0)
 

@@ -61,9 +61,9 @@ def test_warnings_before_training(tmp_path: Path) -> None:
         return captured.get().splitlines()
 
     assert lines(faq, dev) == [
-        "Warning: 1 questions stand, or nearly, in an earlier split, too: measures flatter.",
+        "Warning: 1 questions are also, exactly or nearly, in an earlier split: measures will be too high.",
         "Warning: faults in the data: html 1, several-answers 1.",
-        f"  More: ap-ranker check {faq}",
+        f"  Details: ap-ranker check {faq}",
     ]
     assert lines(dev) == []
     (tmp_path / "train.csv").write_text("question,answer\nIs it shut?,No.\n")

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from ap_ranker.cli.main import app
 from ap_ranker.errors import InputError
 from ap_ranker.serving.mirror import MARK, IndexChanges, mirror
-from ap_ranker.serving.stores import one_clear_message
+from ap_ranker.serving.stores import report_store_errors
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
 
 STORE = "haystack_integrations.document_stores.ap_ranker.bm25s.BM25SDocumentStore"
@@ -53,7 +53,7 @@ def test_index_then_ask(tmp_path: Path, pipeline: Callable[[str | None], Path]) 
     faq.write_text("question,answer,topic\nwhere is it,on its way,post\n" + "how much,nothing,price\n" * 2)
     line = invoke("index", faq, "--pipeline", search)
     assert "now holds the 2 entries" in line
-    assert "2 added, 0 changed, 0 removed, 0 unchanged. 1 equal to another left out." in line
+    assert "2 added, 0 changed, 0 removed, 0 unchanged. 1 duplicates left out." in line
     assert "0 added, 0 changed, 0 removed, 2 unchanged." in invoke("index", faq, "--pipeline", search)
     faq.write_text("question,answer,topic\nhow much,a lot,price\nis it blue,it is red,colour\nis it new,it is,age\n")
     assert "2 added, 1 changed, 1 removed, 0 unchanged." in invoke("index", faq, "--pipeline", search)
@@ -134,7 +134,7 @@ def test_a_list_with_a_document_twice_is_asked_for_again() -> None:
     assert mirror(store, documents(*"abc")) == IndexChanges(0, 0, 3, 3)
     assert store.count_documents() == 3
     store.bad = 100
-    with pytest.raises(InputError, match="found some of them twice in five attempts"):
+    with pytest.raises(InputError, match="found some twice in each of five attempts"):
         mirror(store, documents(*"abc"))
 
 
@@ -147,7 +147,7 @@ def refused(*command: object) -> str:
 def test_what_cannot_last_is_refused(tmp_path: Path, pipeline: Callable[[str | None], Path]) -> None:
     faq = tmp_path / "faq.csv"
     faq.write_text("question,answer\na,b\n")
-    assert "expected a document store that lasts" in refused("index", faq, "--pipeline", pipeline(None))
+    assert "expected a persistent document store" in refused("index", faq, "--pipeline", pipeline(None))
     assert "expected documents in BM25SDocumentStore, found none" in refused("ask", "a", "--pipeline", pipeline(None))
 
 
@@ -199,12 +199,14 @@ def test_a_refusal_without_a_reason() -> None:
             raise DuplicateDocumentError if policy == DuplicatePolicy.FAIL else KeyError("create")
 
     with (
-        pytest.raises(InputError, match=r"p.yaml: here: expected documents that it can hold.* did not say which"),
-        one_clear_message(Path("p.yaml"), "here"),
+        pytest.raises(
+            InputError, match=r"p.yaml: here: expected the store to accept all documents.* did not say which"
+        ),
+        report_store_errors(Path("p.yaml"), "here"),
     ):
         mirror(Silent(), documents("a"))
 
 
 def test_other_errors_are_not_hidden() -> None:
-    with pytest.raises(ZeroDivisionError), one_clear_message(Path("p.yaml"), "here"):
+    with pytest.raises(ZeroDivisionError), report_store_errors(Path("p.yaml"), "here"):
         raise ZeroDivisionError

@@ -49,7 +49,7 @@ def test_tune_and_go_on_and_train_anew(place: Path) -> None:
         ["trial", "1"],
         ["trial", "2"],
     ]
-    assert "What mattered" not in first.stdout
+    assert "importance" not in first.stdout
     second = tune("--trials", 9, "--seed", 3)
     assert second.exit_code == 0, second.output
     lines = [line for line in second.stdout.splitlines() if line.startswith("trial")]
@@ -60,7 +60,7 @@ def test_tune_and_go_on_and_train_anew(place: Path) -> None:
     assert "│  BM25 │" in second.stdout
     assert sum(line.startswith("│") for line in second.stdout.splitlines()) == 6  # the five best and BM25
     assert "9 trials: " in second.stdout
-    assert "What mattered most, roughly: " in second.stdout
+    assert "Approximate importance: " in second.stdout
     command = shlex.split(second.stdout.splitlines()[-1])
     assert command[:3] == ["ap-ranker", "train", "my faq.csv"]
     assert "seed: 3" in Path("out/best.yaml").read_text()
@@ -92,7 +92,7 @@ def test_the_train_command_names_what_the_search_was_given(place: Path, monkeypa
         (["--embeddings", "no.txt"], "No word vectors at 'no.txt'"),
         (["--dev", "no.csv"], "No file at 'no.csv'"),
         (["--device", "cuda:99"], "Expected a device such as auto, cpu or cuda:0"),
-        (["--output", "."], "expected a new folder or one of an earlier search, found something else"),
+        (["--output", "."], "expected a new folder or that of an earlier search, found something else"),
     ],
 )
 def test_mistakes(place: Path, arguments: list[str], message: str) -> None:
@@ -107,7 +107,7 @@ def test_another_space_is_another_search(place: Path) -> None:
     (place / "space.yaml").write_text("learning_rate: [0.02]\n")
     result = tune("--trials", 2)
     assert isinstance(result.exception, InputError)
-    assert "out: expected to go on with the search that was begun there, found another space learning_rate" in str(
+    assert "out: expected to continue the search in this folder, found another space learning_rate" in str(
         result.exception
     )
 

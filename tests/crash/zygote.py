@@ -16,7 +16,7 @@ MODULES = [
     "ap_ranker.evaluation.calibration",
     "ap_ranker.ranking.encode",
     "ap_ranker.serving.app",
-    "ap_ranker.training.calibration_card",
+    "ap_ranker.training.card",
     "ap_ranker.training.train",
     "haystack.components.writers",
     "haystack.document_stores.in_memory",

@@ -11,13 +11,13 @@ from conftest import ROOT
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ap_ranker.cli.data import read_training_data
 from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.data.feedback import add_feedback
 from ap_ranker.data.reader import read_dataset
 from ap_ranker.data.split import split_questions
 from ap_ranker.errors import InputError
 from ap_ranker.training.config import TrainingConfig
+from ap_ranker.training.data import read_training_data
 from ap_ranker.training.sentences import with_answer_sentences
 
 
@@ -129,7 +129,7 @@ def test_the_command_line_sets_users_questions_aside(faq_folder: Path) -> None:
     training, dev = read_training_data(faq_folder, None, None, TrainingConfig(dev_share=0.25))
     assert len(dev.questions) == 2
     assert not any(question.stored for question in dev.questions)
-    assert training.notes["stored questions that are, or nearly, a dev question left out"] == 2
+    assert training.notes["stored questions equal or near to a dev question left out"] == 2
     learnt = with_answer_sentences(training).questions
     assert not [q.text for q in learnt for d in dev.questions if near(q.text, d.text)]
     assert len(training.questions) == 2 * (len(WORDS) - 2)

@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 from ap_ranker.cli.main import app
 from ap_ranker.errors import InputError
 from ap_ranker.serving.mirror import IndexChanges, mirror
-from ap_ranker.serving.stores import find_stores, one_clear_message
+from ap_ranker.serving.stores import find_stores, report_store_errors
 from elastic.adapter import Adapter
 from elastic.conftest import Search
 from elastic.servers import Server
@@ -75,7 +75,7 @@ def test_the_file_is_what_the_index_holds(search: Search) -> None:
 def test_equal_entries_are_one(search: Search) -> None:
     line = index(search, [*FAQ, FAQ[0]])
     assert counts(line) == [3, 0, 0, 0]
-    assert "1 equal to another left out" in line
+    assert "1 duplicates left out" in line
     both = [*FAQ, (FAQ[0][0], "Ask the courier.")]  # a question may have two answers
     assert counts(index(search, both)) == [1, 0, 0, 3]
     assert stored(search) == sorted(both)
@@ -188,7 +188,7 @@ def test_a_killed_server_loses_and_duplicates_nothing(search: Search) -> None:
             raise ConnectionError
 
     search.proxy.after = kill
-    with pytest.raises(InputError, match="expected a server, found none"), one_clear_message(search.indexing, "here"):
+    with pytest.raises(InputError, match="expected a server, found none"), report_store_errors(search.indexing, "here"):
         mirror(store, new, batch=10)
     assert search.server.process is None
     search.proxy.after = lambda method, path: None
@@ -220,7 +220,7 @@ def test_a_dropped_connection_loses_and_duplicates_nothing(search: Search, batch
             raise ConnectionError
 
     search.proxy.after = drop
-    with pytest.raises(InputError, match="expected a server, found none"), one_clear_message(search.indexing, "here"):
+    with pytest.raises(InputError, match="expected a server, found none"), report_store_errors(search.indexing, "here"):
         mirror(store, new, batch=5)
     search.proxy.after = lambda method, path: None
     held = set(search.documents())
@@ -280,7 +280,7 @@ def test_authentication(search: Search, monkeypatch: pytest.MonkeyPatch) -> None
         if key:
             monkeypatch.setenv("ELASTIC_API_KEY", key)
         message = failure(search, "index", faq)
-        assert "expected to be let in, found that authentication failed (401). Set ELASTIC_API_KEY" in message
+        assert "Elasticsearch rejected the credentials (401). Set ELASTIC_API_KEY" in message
         assert "wrong-key" not in message
     monkeypatch.delenv("ELASTIC_API_KEY")
     monkeypatch.setenv("ELASTIC_API_KEY_ID", "half")
@@ -299,7 +299,7 @@ def test_forbidden(search: Search) -> None:
     search.proxy.before = lambda method, path: (403, {"error": reason}) if "/_bulk" in path else None
     faq = str(write(search.folder / "faq.csv", FAQ[:2]))
     message = failure(search, "index", faq)
-    assert "expected permission to read and write, found that it is refused (403)" in message
+    assert "Elasticsearch refused permission to read or write (403)" in message
     assert "is unauthorized" in message
     assert stored(search) == sorted(FAQ)
 
@@ -310,7 +310,7 @@ def test_not_deleted(search: Search) -> None:
     failed = {"errors": True, "items": [{"delete": {"_id": "1", "status": 429, "error": {"type": "busy"}}}]}
     search.proxy.before = lambda method, path: (200, dict(failed)) if "/_bulk" in path else None
     message = failure(search, "index", str(write(search.folder / "faq.csv", FAQ[:2])))
-    assert "Expected 1 old entries to be deleted, found 1 of them still there" in message
+    assert "Expected 1 old entries to be deleted, found 1 still stored" in message
     search.proxy.before = lambda method, path: None
     assert counts(index(search, FAQ[:2])) == [0, 0, 1, 2]
 
@@ -320,7 +320,7 @@ def test_time_out(search: Search, checkpoint: Path) -> None:
     search.proxy.before = lambda method, path: time.sleep(1)
     faq = str(write(search.folder / "faq.csv", FAQ))
     message = failure(search, "index", faq)
-    assert "expected an answer in time, found none" in message
+    assert "the server did not answer in time" in message
     assert "raise request_timeout" in message
 
 
@@ -331,7 +331,7 @@ def test_time_out_while_searching(search: Search, checkpoint: Path) -> None:
     search.proxy.before = lambda method, path: time.sleep(2) if "/_search" in path else None
     result = CliRunner().invoke(app, ["ask", "parcel", "--pipeline", str(search.searching)])
     assert isinstance(result.exception, InputError), result.exception
-    assert "expected an answer in time, found none" in str(result.exception)
+    assert "the server did not answer in time" in str(result.exception)
 
 
 def test_wrong_index_name(search: Search, checkpoint: Path) -> None:
@@ -350,7 +350,7 @@ def test_wrong_mapping(search: Search) -> None:
     search.request("PUT", search.index, {"mappings": mapping})
     faq = str(write(search.folder / "faq.csv", FAQ))
     message = failure(search, "index", faq)
-    assert "expected documents that it can hold, found that it refuses some" in message
+    assert "expected the store to accept all documents, but it refused some" in message
     assert "strict_dynamic_mapping_exception" in message
     assert search.documents() == {}
 

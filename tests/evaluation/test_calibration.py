@@ -170,7 +170,7 @@ def test_hidden_answers() -> None:
     assert not result.right[2].any()
     assert result.answerable.tolist() == [True, True, False]
     assert result.weights[2] / result.weights.sum() == pytest.approx(0.2)
-    with pytest.raises(InputError, match="found right ones only"):
+    with pytest.raises(InputError, match="found only right ones"):
         with_hidden(Rankings(scores[1:], right[1:], np.ones(1, dtype=bool), np.ones(1)), 0.2)
 
 

@@ -42,7 +42,18 @@ def row(*values: object) -> dict[str, object]:
 def report(evaluation_set: EvaluationSet, scores: list[list[float]]) -> EvaluationReport:
     each = evaluation_set.measures_each(scores)
     return EvaluationReport(
-        len(scores), 0, "", evaluation_set.measures(scores), {}, None, each, {}, 0.0, 0.0, scores=scores
+        evaluation_set.dataset,
+        len(scores),
+        0,
+        "",
+        evaluation_set.measures(scores),
+        {},
+        None,
+        each,
+        {},
+        0.0,
+        0.0,
+        scores=scores,
     )
 
 

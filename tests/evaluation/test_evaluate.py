@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from math import log
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,7 @@ from ap_ranker.data.dataset import Answer, Dataset, Question, sample_questions
 from ap_ranker.data.reader import read_dataset
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation import evaluate as module
-from ap_ranker.evaluation.evaluate import EvaluationSet, evaluate, score_together
-from ap_ranker.evaluation.fusion import fuse
+from ap_ranker.evaluation.evaluate import EvaluationSet, evaluate
 from ap_ranker.evaluation.scoring import score_candidates
 from ap_ranker.ranking.bm25 import BM25
 from ap_ranker.ranking.ranker import Ranker
@@ -68,37 +66,8 @@ def test_report_by_hand(checkpoint: Path, pairs: Dataset) -> None:
     assert report.model["P@1"] == pytest.approx(ranks.count(1) / 3)
     assert (report.n_questions, report.unanswerable, report.candidates) == (3, 1, "all 3 answers")
     evaluation_set = EvaluationSet(dataset)
-    assert evaluation_set.measures(evaluation_set.scores(ranker)) == report.model
+    assert evaluation_set.measures(evaluation_set.timed_scores(ranker).by_question) == report.model
     assert EvaluationSet(dataset).bm25 == report.bm25
-
-
-def test_scores_together_are_the_single_ones(checkpoint: Path, pairs: Dataset) -> None:
-    ranker = Ranker.from_pretrained(checkpoint, "cpu")
-    pools = [(2, 0), (1, 2), (0, 2)]
-    pooled = [replace(each, candidates=rows) for each, rows in zip(pairs.questions, pools, strict=True)]
-    others = [Question("9", "may I pause it", (1,))]
-    evaluation_sets = [EvaluationSet(replace(pairs, questions=each)) for each in (pooled, pairs.questions, others)]
-    with patch.object(module, "score_candidates", wraps=score_candidates) as scored:
-        results = score_together(evaluation_sets, ranker)
-        assert scored.call_count == 1
-    for scores, alone in zip(results, evaluation_sets, strict=True):
-        expected = alone.report(ranker)
-        assert [each.tolist() for each in scores.by_question] == [
-            pytest.approx(each.tolist(), abs=1e-6) for each in expected.scores
-        ]
-        report = alone.report_of(scores, 0.5)
-        assert report.model == pytest.approx(expected.model)
-        assert (report.bm25, report.candidates) == (expected.bm25, expected.candidates)
-        assert report.fusion == pytest.approx(alone.measures(fuse(expected.scores, alone.bm25_scores, 0.5)))
-        assert 0 < report.seconds_per_question < 1
-        assert alone.report_of(scores, 0.0).fusion is None
-        assert ranker.config is not None and ranker.config.bm25_weight != -100.0
-        fused = replace(ranker.config, bm25_weight=-100.0)  # of a checkpoint: what `report` takes
-        with patch.object(ranker, "config", fused):
-            assert alone.report_of(scores, -100.0).fusion == pytest.approx(alone.report(ranker).fusion)
-    assert evaluation_sets[0].report_of(results[0], -100.0).fusion != pytest.approx(
-        evaluation_sets[0].report(ranker).fusion
-    )
 
 
 def test_many_answers_without_pools_are_fetched_by_bm25(
@@ -146,7 +115,7 @@ def test_scores_that_are_not_finite_are_no_ranking(wrong: float, checkpoint: Pat
 
     with patch.object(ranker.model, "match_pairs", one_wrong):
         for judge in (
-            lambda: evaluation_set.measures(evaluation_set.scores(ranker)),
+            lambda: evaluation_set.measures(evaluation_set.timed_scores(ranker).by_question),
             lambda: evaluation_set.report(ranker),
         ):
             with pytest.raises(InputError, match=r"The model has diverged: expected scores .* a lower learning_rate"):

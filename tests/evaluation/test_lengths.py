@@ -11,7 +11,7 @@ from ap_ranker.evaluation.evaluate import EvaluationReport
 from ap_ranker.evaluation.lengths import GROUPS, by_length
 
 
-def measured(lengths: list[list[int]], model: list[float], bm25: list[float]) -> tuple[Dataset, EvaluationReport]:
+def measured(lengths: list[list[int]], model: list[float], bm25: list[float]) -> EvaluationReport:
     """One question for each list of the lengths of its right answers, and one without any answer first of all."""
     answers, questions = [], [Question("none", "?", ())]
     for question, own in enumerate(lengths):
@@ -19,14 +19,15 @@ def measured(lengths: list[list[int]], model: list[float], bm25: list[float]) ->
         answers += [Answer(f"{question}-{row}", " ".join(["word"] * n)) for row, n in enumerate(own)]
         questions.append(Question(str(question), "?", rows))
     each = {"P@1": np.array(model)}, {"P@1": np.array(bm25)}
-    return Dataset("d", answers, questions), EvaluationReport(len(model), 1, "", {}, {}, None, *each, 0.0, 0.0)
+    dataset = Dataset("d", answers, questions)
+    return EvaluationReport(dataset, len(model), 1, "", {}, {}, None, *each, 0.0, 0.0)
 
 
 def test_groups_hold_each_question_once_and_their_means() -> None:
     rng = random.Random(0)
     lengths = [[rng.randint(1, 40) for _ in range(rng.randint(1, 3))] for _ in range(100)]
     model, bm25 = ([float(rng.random() < 0.5) for _ in lengths] for _ in range(2))
-    groups = by_length(*measured(lengths, model, bm25))
+    groups = by_length(measured(lengths, model, bm25))
     assert len(groups) == GROUPS
     assert sum(group.n_questions for group in groups) == 100
     assert all(10 <= group.n_questions <= 24 for group in groups)
@@ -39,6 +40,6 @@ def test_groups_hold_each_question_once_and_their_means() -> None:
 
 
 def test_equally_long_answers_are_one_group() -> None:
-    [group] = by_length(*measured([[3]] * 7, [1, 0, 0, 0, 0, 0, 0], [1, 1, 1, 1, 1, 1, 1]))
+    [group] = by_length(measured([[3]] * 7, [1, 0, 0, 0, 0, 0, 0], [1, 1, 1, 1, 1, 1, 1]))
     assert (group.shortest, group.longest, group.n_questions) == (3, 3, 7)
     assert (group.model, group.bm25) == (pytest.approx(1 / 7), 1)

@@ -15,11 +15,13 @@ from conftest import ROOT
 from protocols import PROTOCOLS, read_parts
 from results import Measured, Row, read_papers, render, summary
 
-from ap_ranker.data.dataset import Dataset
+from ap_ranker.data.dataset import Dataset, Question
 from ap_ranker.data.faq import DEFAULT_MATCH
 from ap_ranker.data.reader import read_dataset
 from ap_ranker.errors import InputError
-from ap_ranker.evaluation.evaluate import EvaluationSet, evaluate, score_together
+from ap_ranker.evaluation.evaluate import EvaluationSet, evaluate
+from ap_ranker.evaluation.fusion import fuse
+from ap_ranker.evaluation.scoring import score_candidates
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.training import runs as runs_module
 from ap_ranker.training.config import read_training_config
@@ -198,9 +200,38 @@ def test_a_row_grows_by_seeds_until_the_settings_change(tmp_path: Path) -> None:
     assert Row.read(tmp_path / "results.json") == [other]
 
 
+def test_scores_together_are_the_single_ones(checkpoint: Path, pairs: Dataset) -> None:
+    ranker = Ranker.from_pretrained(checkpoint, "cpu")
+    pools = [(2, 0), (1, 2), (0, 2)]
+    pooled = [replace(each, candidates=rows) for each, rows in zip(pairs.questions, pools, strict=True)]
+    others = [Question("9", "may I pause it", (1,))]
+    evaluation_sets = [EvaluationSet(replace(pairs, questions=each)) for each in (pooled, pairs.questions, others)]
+    with patch.object(run, "score_candidates", wraps=score_candidates) as scored:
+        results = run.score_together(evaluation_sets, ranker)
+        assert scored.call_count == 1
+    for scores, alone in zip(results, evaluation_sets, strict=True):
+        expected = alone.report(ranker)
+        assert [each.tolist() for each in scores.by_question] == [
+            pytest.approx(each.tolist(), abs=1e-6) for each in expected.scores
+        ]
+        report = alone.report_of(scores, 0.5)
+        assert report.model == pytest.approx(expected.model)
+        assert (report.bm25, report.candidates) == (expected.bm25, expected.candidates)
+        assert report.fusion == pytest.approx(alone.measures(fuse(expected.scores, alone.bm25_scores, 0.5)))
+        assert 0 < report.seconds_per_question < 1
+        assert alone.report_of(scores, 0.0).fusion is None
+        assert ranker.config is not None and ranker.config.bm25_weight != -100.0
+        fused = replace(ranker.config, bm25_weight=-100.0)  # of a checkpoint: what `report` takes
+        with patch.object(ranker, "config", fused):
+            assert alone.report_of(scores, -100.0).fusion == pytest.approx(alone.report(ranker).fusion)
+    assert evaluation_sets[0].report_of(results[0], -100.0).fusion != pytest.approx(
+        evaluation_sets[0].report(ranker).fusion
+    )
+
+
 def test_a_seed_whose_checkpoint_has_no_fusion_counts_as_the_model_alone(checkpoint: Path, pairs: Dataset) -> None:
     evaluation_set = EvaluationSet(pairs)
-    (scores,) = score_together([evaluation_set], Ranker.from_pretrained(checkpoint, "cpu"))
+    (scores,) = run.score_together([evaluation_set], Ranker.from_pretrained(checkpoint, "cpu"))
     alone, both = (evaluation_set.report_of(scores, weight) for weight in (0.0, -100.0))
     assert (alone.fusion, alone.fused) == (None, alone.model)
     assert both.fused == both.fusion != both.model

@@ -130,15 +130,15 @@ def laughs(depth: int) -> str:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (laughs(10), "at most 10,000 values with aliases written out, found more"),
+        (laughs(10), "at most 20,000 values with aliases expanded, found more"),
         (
             "base: &b {a: 1}\n" + "".join(f"l{n}: &l{n} {{<<: [{', '.join(['*b'] * 200)}]}}\n" for n in range(60)),
-            "at most 10,000 values",
+            "at most 20,000 values",
         ),
         ("options: &a [*a]\n", "an alias|one of a value that contains it"),
         ("options: &a {b: *a}\n", "one of a value that contains it"),
         ("a: " + "[" * 5_000, "expected settings in YAML, found them nested too deeply"),
-        ("# " + "x" * 100_000, "a file of settings of at most 65,536 bytes, found more"),
+        ("# " + "x" * 200_000, "a YAML file of at most 131,072 bytes, found a longer one"),
         ("epochs: 3\nseed: 1\nepochs: 5\n", "expected each name once, found 'epochs' again in line 3"),
         ("options: {filters: 3, filters: 4}\n", "expected each name once, found 'filters' again in line 1"),
         ("seed: " + "9" * 5_000 + "\n", "expected settings in YAML"),

@@ -18,7 +18,7 @@ from conftest import ROOT, TEXTS
 from ap_ranker.data.faq import Entry, Match
 from ap_ranker.errors import InputError
 from ap_ranker.serving.search import DeclaredPipeline
-from ap_ranker.serving.stores import load_pipeline, one_clear_message
+from ap_ranker.serving.stores import load_pipeline, report_store_errors
 
 ENTRIES = [Entry(question, answer, {}, "") for question, answer in zip(TEXTS[::2], TEXTS[1::2], strict=True)]
 SEARCH = "faq_search.yaml"
@@ -36,7 +36,7 @@ def use(path: Path) -> None:
     """As `ap-ranker ask` and `serve` do."""
     search = DeclaredPipeline.load(path)
     place = search.place
-    with one_clear_message(path, place):
+    with report_store_errors(path, place):
         search.fill(ENTRIES, Match.both)
         search.warm_up()
         for document in search.run(TEXTS[0]):

@@ -215,23 +215,25 @@ def command(*options: str) -> tuple[str, int]:
 
 @pytest.mark.parametrize("option", [(), ("--resume",), ("--overwrite",)])
 def test_killed_before_the_first_state(option: tuple[str, ...], folder: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """There is nothing to choose: every way trains, and --resume says that it begins anew."""
+    """There is nothing to choose: every way trains, and --resume says that it starts over."""
     (folder / "c.training" / ".half" / "checkpoint-2").mkdir(parents=True)
     said, code = command(*option)
     assert (code, (folder / "c").is_dir(), (folder / "c.training").exists()) == (0, True, False), said
-    anew = "c.training: no epoch of the unfinished run was saved: it begins anew."
+    anew = "c.training: no epoch of the unfinished run was saved; it starts over."
     assert (anew in caplog.text) == (option == ("--resume",))
 
 
 def test_messages_name_the_ways_to_go_on(folder: Path) -> None:
     with pytest.raises(Killed):
         run(folder / "c", after=After(1, die))
-    assert "c.training holds an unfinished run: add --resume to go on, or --overwrite to start anew" in command()[0]
+    assert (
+        "c.training holds an unfinished run: add --resume to continue it, or --overwrite to start over" in command()[0]
+    )
     said, code = command("--resume")
     assert code == 0, said
     with pytest.raises(Killed):
         run(folder / "c", after=After(1, die))
-    advice = "add --overwrite to replace it, with --resume too to go on with the unfinished run"
+    advice = "add --overwrite to replace it, with --resume too to continue the unfinished run"
     assert advice in command()[0]
     said, code = command("--resume", "--overwrite")
     assert code == 0, said

@@ -110,7 +110,7 @@ def use_command(folder: Path) -> None:
     arguments = json.loads((folder / "arguments.json").read_text())
     code, output, errors = run_command(arguments)
     expect(code in EXIT_CODES, f"exit code {code}: {errors[:300]}")
-    for words in ("Traceback", "fault of ap-ranker"):
+    for words in ("Traceback", "bug in ap-ranker"):
         expect(words not in output + errors, f"{words}: {errors[-300:]}")
     expect("\x1b" not in output + errors, f"an escape sequence was printed: {(output + errors)[:300]!r}")
     if code == 2 and "─ Error ─" not in errors:  # which is how typer tells of an option that it does not know

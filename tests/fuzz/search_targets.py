@@ -31,7 +31,7 @@ from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.serving.app import build_app
 from ap_ranker.serving.feedback import FeedbackFile
 from ap_ranker.serving.search import DeclaredPipeline
-from ap_ranker.serving.stores import one_clear_message
+from ap_ranker.serving.stores import report_store_errors
 from haystack_integrations.components.rankers.ap_ranker import AnswerRanker
 from haystack_integrations.components.retrievers.ap_ranker import BM25SRetriever
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
@@ -148,7 +148,7 @@ def _pipeline(name: str, folder: Path) -> None:
 def use_pipeline(folder: Path) -> None:
     """One question to it, as `ap-ranker ask` puts one."""
     search = DeclaredPipeline.load(folder / "search.yaml")
-    with one_clear_message(search.path, search.place):
+    with report_store_errors(search.path, search.place):
         search.fill(ENTRIES, Match.both)
         found = search.run(QUESTION)
     expected = {entry.text(Match.both) for entry in ENTRIES}

@@ -107,7 +107,7 @@ def test_hayhooks_route_tells_what_the_page_shows(tmp_path: Path, checkpoint: Pa
 def test_documents_inside_of_other_results_are_trimmed() -> None:
     document = Document(content="a", embedding=[0.5], meta={"secret": 1, "answer": "b"})
     answer = GeneratedAnswer("text", "query", [document], {})
-    shown = hayhooks_route._shown({"x": [(answer, "text", 3, None)]}, {"answer"})
+    shown = hayhooks_route._public({"x": [(answer, "text", 3, None)]}, {"answer"})
     ((found, *rest),) = shown["x"]
     assert rest == ["text", 3, None]
     (inside,) = found["documents"]
@@ -312,7 +312,7 @@ def test_a_full_feedback_file(search: DeclaredPipeline) -> None:
     given = {"question": QUESTION, "id": answers(client)[0]["id"], "helped": True}
     response = client.post("/api/feedback", json=given)
     assert (response.status_code, list(response.json())) == (507, ["error"])
-    assert "has reached its limit" in response.json()["error"]
+    assert "has reached the size limit" in response.json()["error"]
 
 
 def test_feedback_that_cannot_be_written(
@@ -328,7 +328,7 @@ def test_feedback_that_cannot_be_written(
 
 
 def test_a_feedback_file_that_cannot_be_written(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="expected a file for feedback that can be written"):
+    with pytest.raises(InputError, match="expected a writable file for feedback"):
         FeedbackFile(tmp_path / "none" / "feedback.jsonl")
 
 

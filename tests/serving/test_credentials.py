@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ap_ranker.errors import InputError
-from ap_ranker.serving.stores import load_pipeline, one_clear_message, place_of, without_credentials
+from ap_ranker.serving.stores import describe_store, load_pipeline, report_store_errors, without_credentials
 
 SECRET = "hunter2/x@y"
 
@@ -59,7 +59,7 @@ def test_the_rest_stays(text: str) -> None:
 )
 def test_a_store_tells_its_place_without_the_password(hosts: Any) -> None:
     store = SimpleNamespace(to_dict=lambda: {"init_parameters": {"hosts": hosts, "index": "faq"}})
-    place = place_of(store)
+    place = describe_store(store)
     assert "hunter2" not in place
     assert "h.example" in place
 
@@ -68,7 +68,7 @@ def test_errors_of_a_server_and_of_its_file(tmp_path: Path) -> None:
     elasticsearch = pytest.importorskip("elasticsearch", reason="elasticsearch-haystack is not installed")
     with (
         pytest.raises(InputError) as failed,
-        one_clear_message(tmp_path / "search.yaml", "index 'faq'"),
+        report_store_errors(tmp_path / "search.yaml", "index 'faq'"),
     ):
         cause = OSError(f"Connection to https://me:{SECRET}@h.example:9200 refused")
         raise elasticsearch.ConnectionError("Connection error", errors=(cause,))

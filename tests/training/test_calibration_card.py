@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ap_ranker.errors import InputError
-from ap_ranker.training.calibration_card import calibration_block, calibration_text, card_with_calibration
+from ap_ranker.training.card import calibration_block, calibration_text, card_with_calibration
 
 HEAD = "---\nlicense: mit\n---\n\n# A card\r\nwith other line ends\n\n"
 TAIL = "\n\n## Limits\n\n## Calibration\n\nof the scales\n"

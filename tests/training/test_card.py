@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -21,13 +22,17 @@ from ap_ranker.evaluation.evaluate import EvaluationReport, evaluate
 from ap_ranker.evaluation.significance import randomisation_test
 from ap_ranker.ranking.checkpoint import read_checkpoint_config
 from ap_ranker.ranking.ranker import Ranker
-from ap_ranker.training.card import HUB_METRICS, About, Speed
+from ap_ranker.training.card import HUB_METRICS, About, model_card
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.train import train
 
 WORDS = ["parcel", "refund", "battery", "helmet", "invoice", "account", "brake", "lease", "light", "wheel"]
 PATTERNS = {"train": ["where is my {}", "the {} is gone", "help with a {}"], "dev": ["my {} where", "is a {} gone"]}
 TIME = 0.01234
+
+
+def timed_card(config: TrainingConfig, settings: Any, report: EvaluationReport, *rest: Any) -> str:
+    return model_card(config, settings, replace(report, seconds_per_question=TIME), *rest)
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +52,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     command += ["--license", "cc-by-4.0", "--device", "cpu"]
     with (
         patch.object(sys, "argv", ["/somewhere/bin/ap-ranker", *command]),
-        patch("ap_ranker.training.train.Speed", lambda _, timed, machine: Speed(TIME, timed, machine)),
+        patch("ap_ranker.training.train.model_card", timed_card),
     ):
         result = CliRunner().invoke(app, command, catch_exceptions=False)
     assert result.exit_code == 0, result.output
@@ -112,12 +117,12 @@ def test_what_else_it_says(card: str, folder: Path) -> None:
     assert "0 errors, 1 warnings (html 1), " in card
     assert "Licence: cc-by-4.0." in card
     # "all about the w" and row times "we know": more than 12 words from the fifth answer on.
-    assert "Texts are cut after 12 tokens: 5 of the 11 answers were." in card
+    assert "Texts are truncated to 12 tokens: 5 of the 11 answers were." in card
     expected = f"ap-ranker train '{folder}' --config '{folder}/c.yaml' --output '{folder}/ranker' --license cc-by-4.0"
     assert f"```bash\n{expected} --device cpu\n```" in card
     assert "## Calibration\n\nNone: scores order" in card
     settings = read_checkpoint_config(folder / "ranker").training
-    assert f"number {settings['best_epoch']}." in card
+    assert f"epoch {settings['best_epoch']} was the best" in card
 
 
 def test_the_examples_run(card: str, folder: Path) -> None:
@@ -138,7 +143,7 @@ def test_from_python(tmp_path: Path, folder: Path) -> None:
     data = read_dataset(folder, "dev")
     train(data, data, tmp_path / "c", TrainingConfig("bm25"), device="cpu")
     card = (tmp_path / "c" / "README.md").read_text()
-    assert "Trained from Python, not by a command." in card
+    assert "Trained from Python." in card
     assert "Licence: not stated." in card
     assert "not checked for faults" in card
     assert "license" not in ModelCard(card).data.to_dict()

@@ -69,13 +69,13 @@ def test_the_example(tmp_path: Path) -> None:
         ("match: [both, answer]", "space.yaml, match: expected no match"),
         (
             "dev_share: [0.1, 0.2]",
-            "dev_share: expected no dev_share: every trial is measured on the same dev questions",
+            "dev_share: expected no dev_share, as all trials use the same dev questions",
         ),
         ("dev_questions: [5, 9]", "space.yaml, dev_questions: expected no dev_questions"),
         ("epochs: []", "space.yaml, epochs: expected at least one choice, found an empty list"),
         ("epochs: 3", "expected a list of choices, or low and high, found 3. A value that all trials share belongs"),
         ("epochs: [3, 3]", "space.yaml, epochs: expected each choice once, found [3, 3]"),
-        ("epochs: [[3]]", "expected words, numbers, true, false or null as choices, found [3]"),
+        ("epochs: [[3]]", "expected texts, numbers, true, false or null as choices, found [3]"),
         ("epochs: [3, many]", "space.yaml, epochs: Expected epochs to be of type int | None, found 'many'"),
         ("epochs: [3, 0]", "space.yaml, epochs: Expected epochs above 0 for ap-cnn, found 0"),
         ("epochs: {low: 1}", "space.yaml, epochs: expected low and high, found no high"),
@@ -99,9 +99,9 @@ def test_the_example(tmp_path: Path) -> None:
         ("learning_rate: {low: .nan, high: 1}", "expected low below high, both finite, found low nan"),
         (
             "learning_rate: {low: 1e-4, high: 1}",
-            "expected a number as low, found '1e-4'. To YAML, 1e-4 is a word: write it with a point, as in 1.0e-4",
+            "expected a number as low, found '1e-4'. YAML reads 1e-4 as text: write it with a point, as in 1.0e-4",
         ),
-        ("learning_rate: [1e-4, 0.1]", "To YAML, 1e-4 is a word"),
+        ("learning_rate: [1e-4, 0.1]", "YAML reads 1e-4 as text"),
         ("learning_rate: [-0.1, 0.1]", "space.yaml, learning_rate: Expected learning_rate above 0, found -0.1"),
         (
             "phrases: {low: 0, high: 1}",

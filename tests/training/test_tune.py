@@ -306,10 +306,10 @@ def test_the_same_data_elsewhere_is_the_same_search(found: tuple[Search, Path, A
 @pytest.mark.parametrize(
     ("file", "text", "message"),
     [
-        ("notes.txt", "mine", "expected a new folder or one of an earlier search, found something else"),
-        ("search.json", "{", "search.json: expected what an earlier search noted there"),
-        ("search.json", "[1]", "search.json: expected what an earlier search noted there"),
-        ("search.json", '{"space": 3}', "search.json: expected what an earlier search noted there"),
+        ("notes.txt", "mine", "expected a new folder or that of an earlier search, found something else"),
+        ("search.json", "{", "search.json: expected the definition of an earlier search"),
+        ("search.json", "[1]", "search.json: expected the definition of an earlier search"),
+        ("search.json", '{"space": 3}', "search.json: expected the definition of an earlier search"),
     ],
 )
 def test_a_folder_that_holds_something_else(file: str, text: str, message: str, tmp_path: Path) -> None:
@@ -335,7 +335,7 @@ def test_nothing_is_begun_with_a_mistake(tmp_path: Path) -> None:
     for data, dev in ((nothing, DATA), (DATA, nothing)):
         with pytest.raises(InputError, match="none: expected questions with a right answer"):
             tune(data, dev, SPACE, output, BASE, device="cpu")
-    with pytest.raises(InputError, match="without embedding_size, as the word vectors decide it"):
+    with pytest.raises(InputError, match="without embedding_size, as the word vectors determine it"):
         search(output, 1, {"embedding_size": Choice((4, 8))}, vectors=vectors)
     assert not output.exists()
 

@@ -59,7 +59,7 @@ def test_the_encoder_is_kept_as_it_is(encoder: Path, pairs: Dataset, tmp_path: P
     assert "encoder.layer.0.attention.self.query.weight" in kept
     assert all(torch.equal(value, pretrained[name]) for name, value in kept.items())
     assert evaluate(loaded, pairs).model == pytest.approx(result.dev.model)
-    assert "Written untrained" in (tmp_path / "c" / "README.md").read_text()
+    assert "Not trained:" in (tmp_path / "c" / "README.md").read_text()
 
 
 def test_without_training_data_on_the_command_line(encoder: Path, tmp_path: Path) -> None:
@@ -84,7 +84,9 @@ def test_other_models_must_learn(name: str) -> None:
     if MODELS[name].pretrained:
         assert TrainingConfig(name, epochs=0).epochs == 0
     else:
-        with pytest.raises(InputError, match=f"Expected epochs above 0 for {name}, found 0. 0, to train nothing"):
+        with pytest.raises(
+            InputError, match=f"Expected epochs above 0 for {name}, found 0. Only models with a pretrained"
+        ):
             TrainingConfig(name, epochs=0)
 
 

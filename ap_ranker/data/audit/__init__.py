@@ -1,4 +1,4 @@
-"""An audit of question-answer data: what is wrong in the files, as they were written."""
+"""Checks question-answer files, as they were written, for faults."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ def audit(
     max_tokens: int,
     near_answers: bool = True,
 ) -> AuditReport:
-    """Look for every kind of fault in `ap_ranker.data.audit.report.KINDS`.
+    """Check data for every kind of fault in `ap_ranker.data.audit.report.KINDS`.
 
     Args:
         path: a file, or a folder with any of train.*, dev.*, test.*.
         dev: dev questions, instead of the folder's.
-        test: test questions, likewise.
+        test: test questions, instead of the folder's.
         answers: the answers of data by id; by default `answers.*` beside the questions.
         max_tokens: longer texts are cut in training.
-        near_answers: look for answers that are nearly the same, too: most of the time that an audit takes.
+        near_answers: also look for nearly equal answers, which takes most of the time.
 
     Raises:
         InputError: a file cannot be read at all: no such file, not UTF-8, a broken record, unknown columns.

@@ -1,4 +1,4 @@
-"""The same, or nearly the same, twice: rows, questions and answers within a file."""
+"""Equal and nearly equal rows, questions and answers within a file."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from collections.abc import Iterator
 
 from ap_ranker.data.audit.near import near_pairs
 from ap_ranker.data.audit.report import Fault, quote, where
-from ap_ranker.data.audit.rows import Asked, Data, Source, judgements, same
+from ap_ranker.data.audit.rows import Asked, Data, Source, judgements
+from ap_ranker.data.dataset import normalized
 from ap_ranker.data.reader import Layout
 from ap_ranker.data.tables import Row
 
 
 def check(data: Data, *, near_answers: bool) -> Iterator[Fault]:
-    """Look for copies."""
+    """Find duplicates and, with `near_answers`, answers that are nearly equal."""
     for source in data.sources:
         if source.layout != Layout.by_id:
             yield from _rows(source)
@@ -21,85 +22,72 @@ def check(data: Data, *, near_answers: bool) -> Iterator[Fault]:
         yield from _questions([asked for asked in data.asked if asked.split == split])
     if data.stored:
         yield from _stored(data.stored.rows)
-    if near_answers:
-        yield from _near_answers(data)
-        for source in data.sources:
-            if source.layout == Layout.judged:
-                yield from _near_candidates(source)
+    if not near_answers:
+        return
+    # Only answers that are candidates of the same question are compared: all of data by id, all of a file of pairs.
+    for source in data.sources:
+        if source.layout == Layout.pairs:
+            yield from _near_answers(source.table.rows)
+        elif source.layout == Layout.judged:
+            yield from _near_candidates(source)
+    if data.stored:
+        yield from _near_answers(data.stored.rows)
 
 
 def row_key(row: Row) -> tuple[str, ...]:
-    """Equal for rows that say the same: what `repeated-row` means, and what `--fix` keeps once."""
+    """The fields that make two rows equal: `repeated-row` reports the second one, and `--fix` removes it."""
     return tuple(row.get(column) for column in ("qid", "aid", "question", "answer", "label"))
 
 
 def _rows(source: Source) -> Iterator[Fault]:
     first: dict[tuple[str, ...], str] = {}
     for row in source.table.rows:
-        if row.get("question") and row.get("answer") and first.setdefault(row_key(row), row.place) != row.place:
-            yield Fault(
-                "repeated-row", row.place, f"as {where(first[row_key(row)], row.place)}: {quote(row.get('question'))}"
-            )
+        if row.get("question") and row.get("answer"):
+            earlier = first.setdefault(row_key(row), row.place)
+            if earlier != row.place:
+                yield Fault("repeated-row", row.place, f"as {where(earlier, row.place)}: {quote(row.get('question'))}")
 
 
 def _questions(asked: list[Asked]) -> Iterator[Fault]:
-    """The same question again; of pairs with the same answer again `repeated-row` tells, unless they differ in case."""
+    """Repeated questions. A repeated pair is left to `repeated-row`, unless its texts differ in case."""
     first: dict[str, Asked] = {}
-    texts: dict[str, set[tuple[str, frozenset[str]]]] = defaultdict(set)
-    for each in asked:
-        key, entry = same(each.text), (each.text, frozenset(each.right))
-        before = first.setdefault(key, each)
-        if before is not each:
-            found = f"as {where(before.place, each.place)}: {quote(each.text)}"
-            if before.right != each.right:
-                if before.right and each.right:
-                    yield Fault("several-answers", each.place, found)
-                else:
-                    yield Fault("repeated-question", each.place, found)
-            elif each.layout != Layout.pairs or entry not in texts[key]:
-                yield Fault("repeated-question", each.place, found)
-        texts[key].add(entry)
-    different = list(first.values())
-    told: set[int] = set()
-    for earlier, later in near_pairs([each.text for each in different]):
-        one, other = different[earlier], different[later]
-        if later not in told:
-            told.add(int(later))
-            apart = one.right and other.right and not one.right & other.right
-            kind = "near-question-other-answer" if apart else "near-question"
-            yield Fault(kind, other.place, f"{quote(other.text)}, {where(one.place, other.place)}: {quote(one.text)}")
+    seen: set[tuple[str, frozenset[str]]] = set()
+    for question in asked:
+        pair = (question.text, frozenset(question.right))
+        earlier = first.setdefault(normalized(question.text), question)
+        if earlier is not question:
+            details = f"as {where(earlier.place, question.place)}: {quote(question.text)}"
+            if earlier.right and question.right and earlier.right != question.right:
+                yield Fault("several-answers", question.place, details)
+            elif earlier.right != question.right or question.layout != Layout.pairs or pair not in seen:
+                yield Fault("repeated-question", question.place, details)
+        seen.add(pair)
+    distinct = list(first.values())
+    for i, j in _near([question.text for question in distinct]):
+        earlier, later = distinct[i], distinct[j]
+        disjoint = earlier.right and later.right and not earlier.right & later.right
+        kind = "near-question-other-answer" if disjoint else "near-question"
+        details = f"{quote(later.text)}, {where(earlier.place, later.place)}: {quote(earlier.text)}"
+        yield Fault(kind, later.place, details)
 
 
 def _stored(rows: list[Row]) -> Iterator[Fault]:
-    """The same answer under two ids, whatever their stored questions."""
+    """Equal answers with different ids, whatever their stored questions."""
     first: dict[str, Row] = {}
     for row in rows:
-        before = first.setdefault(same(row.get("answer")), row)
-        if row.get("answer") and before.get("aid") != row.get("aid"):
-            yield Fault("repeated-answer", row.place, f"as {before.get('aid')}, {where(before.place, row.place)}")
+        earlier = first.setdefault(normalized(row.get("answer")), row)
+        if row.get("answer") and earlier.get("aid") != row.get("aid"):
+            yield Fault("repeated-answer", row.place, f"as {earlier.get('aid')}, {where(earlier.place, row.place)}")
 
 
-def _near_answers(data: Data) -> Iterator[Fault]:
-    """Among answers that are candidates of the same questions: all of data by id, all of a file of pairs."""
-    for source in data.sources:
-        if source.layout == Layout.pairs:
-            yield from _near_texts(source.table.rows)
-    if data.stored:
-        yield from _near_texts(data.stored.rows)
-
-
-def _near_texts(rows: list[Row]) -> Iterator[Fault]:
+def _near_answers(rows: list[Row]) -> Iterator[Fault]:
     first: dict[str, Row] = {}
     for row in rows:
         if row.get("answer"):
-            first.setdefault(same(row.get("answer")), row)
-    different = list(first.values())
-    told: set[int] = set()
-    for earlier, later in near_pairs([row.get("answer") for row in different]):
-        if later not in told:
-            told.add(int(later))
-            one, other = different[earlier], different[later]
-            yield Fault("near-answer", other.place, f"{quote(other.get('answer'))}, as {where(one.place, other.place)}")
+            first.setdefault(normalized(row.get("answer")), row)
+    distinct = list(first.values())
+    for i, j in _near([row.get("answer") for row in distinct]):
+        yield _near_answer("near-answer", distinct[i], distinct[j])
 
 
 def _near_candidates(source: Source) -> Iterator[Fault]:
@@ -107,16 +95,26 @@ def _near_candidates(source: Source) -> Iterator[Fault]:
     candidates: dict[str, dict[str, tuple[Row, int]]] = defaultdict(dict)
     for row, label, _ in judgements(source.table):
         if row.get("question") and row.get("answer"):
-            candidates[same(row.get("question"))].setdefault(same(row.get("answer")), (row, label))
-    members = [(question, *found) for question, rows in candidates.items() for found in rows.values()]
-    texts = list(dict.fromkeys(same(row.get("answer")) for _, row, _ in members))
-    near = {(texts[one], texts[other]) for one, other in near_pairs(texts)}
-    partners: dict[str, list[str]] = defaultdict(list)
-    for one, other in near:
-        partners[one].append(other)
+            candidates[normalized(row.get("question"))].setdefault(normalized(row.get("answer")), (row, label))
+    texts = list(dict.fromkeys(text for rows in candidates.values() for text in rows))
+    near: dict[str, set[str]] = defaultdict(set)
+    for i, j in near_pairs(texts):
+        near[texts[i]].add(texts[j])
     for rows in candidates.values():
         for text, (row, label) in rows.items():
-            for partner in sorted(set(partners[text]) & rows.keys()):
-                other, judged = rows[partner]
-                kind = "near-answer" if label == judged else "near-answer-judged-differently"
-                yield Fault(kind, other.place, f"{quote(other.get('answer'))}, as {where(row.place, other.place)}")
+            for other_text in sorted(near[text] & rows.keys()):
+                other, other_label = rows[other_text]
+                kind = "near-answer" if label == other_label else "near-answer-judged-differently"
+                yield _near_answer(kind, row, other)
+
+
+def _near(texts: list[str]) -> list[tuple[int, int]]:
+    """Each text that is near an earlier one, once: the positions of the first such text and of the text itself."""
+    earlier_of: dict[int, int] = {}
+    for earlier, later in near_pairs(texts).tolist():
+        earlier_of.setdefault(later, earlier)
+    return [(earlier, later) for later, earlier in earlier_of.items()]
+
+
+def _near_answer(kind: str, earlier: Row, later: Row) -> Fault:
+    return Fault(kind, later.place, f"{quote(later.get('answer'))}, as {where(earlier.place, later.place)}")

@@ -17,22 +17,22 @@ from ap_ranker.files import atomic_file
 
 
 def fix(path: Path, output: Path) -> tuple[Counter[str], Path]:
-    """Repair what needs no judgement: the kinds of `KINDS` that are `fixed`.
+    """Repair the faults that need no human judgement: the kinds of `KINDS` that are `fixed`.
 
     Args:
-        path: a file of pairs or judged candidates; it stays as it is.
+        path: a file of pairs or judged candidates; it is not changed.
         output: the repaired copy, in the same layout with the same columns, every field as text and in every row.
 
     Returns:
-        How often each kind was repaired, and the log beside the output (`<output>.changes.jsonl`): a line for each
-        change with the place in the input, the kind, and what was there before and after.
+        Kind -> number of repairs, and the path of the log beside the output (`<output>.changes.jsonl`). The log has a
+        line for each change: its place in the input, its kind, the text before and after.
 
     Raises:
-        InputError: another layout, an output that is there already, or nothing left.
+        InputError: answers by id, an output that exists already, or no row left.
     """
     log = output.parent / f"{output.name}.changes.jsonl"
     if path.is_dir():
-        raise InputError(f"{path}: expected one file to repair, found a folder: name its files one after another.")
+        raise InputError(f"{path}: expected one file to repair, found a folder: repair its files one by one.")
     for file in (output, log):
         if file.exists():
             raise InputError(f"{file}: expected the name of a new file for the repaired data, found a file there.")
@@ -41,33 +41,30 @@ def fix(path: Path, output: Path) -> tuple[Counter[str], Path]:
     table = read_table(path)
     if find_layout(table) == Layout.by_id:
         raise InputError(
-            f"{path}: expected pairs or judged candidates to repair, found answers by id, where a change of one file "
-            "may break another: repair it by hand, as `ap-ranker check` without --fix lists."
+            f"{path}: expected pairs or judged candidates to repair, found answers by id, where changing one file "
+            "may break another: repair by hand what `ap-ranker check` lists without --fix."
         )
-    columns = list(
-        dict.fromkeys(name for row in table.rows for name in row.fields)
-    )  # JSON's later records may have more
+    # Later JSON records may have additional fields.
+    columns = list(dict.fromkeys(name for row in table.rows for name in row.fields))
     kept: list[dict[str, str]] = []
     changes: list[dict[str, object]] = []
     seen: set[tuple[str, ...]] = set()
     for row in table.rows:
         fields = dict(row.fields)
         for column in ("question", "answer"):
-            text, kinds = repaired(row.get(column))
+            before = row.get(column)
+            after, kinds = repaired(before)
             if kinds:
-                fields[column] = text
-                before = row.get(column)
-                changes += [
-                    {"place": row.place, "kind": kind, "column": column, "before": before, "after": text}
-                    for kind in kinds
-                ]
-        mended = replace(row, fields=fields)
-        if not (mended.get("question") and mended.get("answer")):
+                fields[column] = after
+            change = {"column": column, "before": before, "after": after}
+            changes += [{"place": row.place, "kind": kind, **change} for kind in kinds]
+        repaired_row = replace(row, fields=fields)
+        if not (repaired_row.get("question") and repaired_row.get("answer")):
             changes.append({"place": row.place, "kind": "empty-text", "row_removed": row.fields})
-        elif row_key(mended) in seen:
+        elif row_key(repaired_row) in seen:
             changes.append({"place": row.place, "kind": "repeated-row", "row_removed": row.fields})
         else:
-            seen.add(row_key(mended))
+            seen.add(row_key(repaired_row))
             kept.append({column: fields.get(column, "") for column in columns})
     if not kept:
         raise InputError(f"{path}: expected rows with a question and an answer, found none that could be kept.")

@@ -1,17 +1,18 @@
-"""Faults of ids: given twice, not given, of nothing; pools that lack what they must hold."""
+"""Repeated, missing and unknown ids, and pools without a right answer."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from ap_ranker.data.audit.report import Fault, quote, where
-from ap_ranker.data.audit.rows import Data, Source, right_ids, same
+from ap_ranker.data.audit.rows import Data, Source, right_ids
+from ap_ranker.data.dataset import normalized
 from ap_ranker.data.reader import UNANSWERABLE, Layout
 from ap_ranker.data.tables import Table
 
 
 def check(data: Data) -> Iterator[Fault]:
-    """Look at the ids of each file, and whether what they name is there."""
+    """Check the ids of each file, and that the answers they name exist."""
     known = {row.get("aid") for row in data.stored.rows} if data.stored else set()
     if data.stored:
         yield from _repeated(data.stored, "aid")
@@ -42,7 +43,7 @@ def _two_questions(table: Table) -> Iterator[Fault]:
     first: dict[str, str] = {}
     for row in table.rows:
         name, text = row.get("qid"), row.get("question")
-        if name and text and same(first.setdefault(name, text)) != same(text):
+        if name and text and normalized(first.setdefault(name, text)) != normalized(text):
             yield Fault("id-with-two-questions", row.place, f"qid {name!r}: {quote(first[name])}, here {quote(text)}")
 
 

@@ -1,7 +1,7 @@
-"""Which language a text is in, by its script and, in Latin script, by its commonest words.
+"""Identifies the language of a text by its script and, in Latin script, by its most common words.
 
-Enough to find the French entries of an English FAQ, without a library: those that guess from letters alone are often
-wrong on a question of five words, and need a model of their own. Where the words do not tell, nothing is said.
+This finds the French entries of an English FAQ without a library: libraries that guess from letters are often wrong on
+a question of five words, and need a model of their own. Where the words do not suffice, there is no guess.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SCRIPTS = {
     "Chinese": re.compile("[\u4e00-\u9fff]"),
 }
 _LATIN = re.compile("[a-z\u00c0-\u024f]", re.IGNORECASE)
-# Words that are common in another of these languages, too, are left out where they would mislead ("a", "die", "no").
+# Words that are also common in another of these languages are left out where they would mislead ("a", "die", "no").
 _WORDS = {
     "English": "the and of to is are you your how what can do does with for this that it my have not will be if in on",
     "German": "der das und ist nicht ich sie mein wie kann ein eine mit für auf den zu dem von wird bei sind oder",
@@ -31,16 +31,16 @@ _WORDS = {
     "Portuguese": "os é uma um que não meu da em se posso são mais na ao pelo você quando dos das ou está",
     "Dutch": "de het een en ik mijn hoe kan met voor te dat zijn je aan wordt bij niet deze ook naar",
 }
-_LANGUAGES: dict[str, list[str]] = defaultdict(list)  # of each word
+_LANGUAGES: dict[str, list[str]] = defaultdict(list)  # word -> its languages
 for _language, _words in _WORDS.items():
     for _word in _words.split():
         _LANGUAGES[_word].append(_language)
-_LEAST = 3
-_SHARE = 0.15  # of the words; names and titles of works bring in two or three of another language
+_MIN_WORDS = 3
+_MIN_SHARE = 0.15  # of the words; names and titles bring in two or three words of another language
 
 
 def language(text: str) -> str | None:
-    """A language, or the script of one that is not Latin; `None` where the text does not tell."""
+    """The language, or the script if that is not Latin; `None` if unclear."""
     beginning = text[:400]
     if not beginning.isascii():
         letters = Counter({name: len(script.findall(beginning)) for name, script in _SCRIPTS.items()})
@@ -50,7 +50,7 @@ def language(text: str) -> str | None:
         if count > len(_LATIN.findall(beginning)):
             return name
     words = re.findall(r"[^\W\d_]+", beginning.lower())
-    hits = Counter(name for word in words if word in _LANGUAGES for name in _LANGUAGES[word])
+    hits = Counter(name for word in words for name in _LANGUAGES.get(word, ()))
     (best, most), (_, second) = [*hits.most_common(2), ("", 0), ("", 0)][:2]
-    sure = most >= max(_LEAST, _SHARE * len(words)) and most >= 2 * second
+    sure = most >= max(_MIN_WORDS, _MIN_SHARE * len(words)) and most >= 2 * second
     return best if sure else None

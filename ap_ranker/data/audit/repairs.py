@@ -1,4 +1,4 @@
-"""What can be repaired in a text without knowing what it means; a fault is what its repair would change."""
+"""Repairs of texts that need no knowledge of their meaning; a text has a fault if the repair changes it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import html
 import re
 import unicodedata
 from collections.abc import Callable
+from functools import partial
 
 # UTF-8 read as Windows-1252 or Latin-1: the first of 2, 3 or 4 bytes, then bytes 80 to BF, where that is common:
 # letters with accents, Greek and Cyrillic; dashes, quotation marks and symbols; emoji.
@@ -27,66 +28,51 @@ _CONTROL = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f]")
 _INVISIBLE = re.compile("[\u00ad\u200b\u2060\ufeff]")
 
 
-def encode_anew(text: str) -> str:
-    """Read as UTF-8 what was UTF-8 and had been read as another encoding: "Ã©" becomes "é"."""
+def _fix_mojibake(text: str) -> str:
+    """Decode as UTF-8 what had been decoded with another encoding: "Ã©" becomes "é"."""
     return text if text.isascii() else _MOJIBAKE.sub(_decoded, text)
 
 
-def _decoded(found: re.Match[str]) -> str:
+def _decoded(match: re.Match[str]) -> str:
     content = b"".join(
-        bytes([ord(character)]) if ord(character) < 0x100 else character.encode("cp1252") for character in found[0]
+        bytes([ord(character)]) if ord(character) < 0x100 else character.encode("cp1252") for character in match[0]
     )
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError:
-        return found[0]
+        return match[0]
 
 
-def without_html(text: str) -> str:
-    """Characters for entities; nothing or a space for each tag that HTML has; other words in angle brackets stay."""
-    text = _ENTITY.sub(lambda found: html.unescape(found[0]), text) if "&" in text else text
+def _strip_html(text: str) -> str:
+    """Unescape entities, and replace HTML tags by nothing or a space; other words in angle brackets stay."""
+    text = _ENTITY.sub(lambda entity: html.unescape(entity[0]), text) if "&" in text else text
     if "<" not in text or not _TAG.search(text):
         return text
     return re.sub(" {2,}", " ", _TAG.sub(lambda tag: "" if tag["inline"] else " ", text)).strip()
 
 
-def without_control(text: str) -> str:
-    """Without control characters other than tabs and line ends."""
-    return _CONTROL.sub("", _LINE_CONTROL.sub(" ", text))
-
-
-def without_invisible(text: str) -> str:
-    """Without zero-width spaces, byte order marks and soft hyphens."""
-    return _INVISIBLE.sub("", text)
-
-
-def composed(text: str) -> str:
-    """Letters with accents as one character each (Unicode's NFC)."""
-    return unicodedata.normalize("NFC", text)
-
-
 REPAIRS: dict[str, Callable[[str], str]] = {
-    "mojibake": encode_anew,
-    "html": without_html,
-    "control-character": without_control,
-    "invisible-character": without_invisible,
-    "decomposed-accent": composed,
+    "mojibake": _fix_mojibake,
+    "html": _strip_html,
+    "control-character": lambda text: _CONTROL.sub("", _LINE_CONTROL.sub(" ", text)),
+    "invisible-character": lambda text: _INVISIBLE.sub("", text),
+    "decomposed-accent": partial(unicodedata.normalize, "NFC"),
 }
-"""Repairs by the kind of fault, in the order in which they are made."""
+"""Kind of fault -> its repair, in the order in which they are made."""
 
 
 def repaired(text: str) -> tuple[str, list[str]]:
-    """The text after all repairs, and the kinds of fault that it had; each once.
+    """Make all repairs; returns the text and the distinct kinds of fault that it had.
 
-    A repair is made again if another has uncovered its fault (an entity that was escaped twice).
+    A repair is repeated if another one has uncovered its fault (an entity that was escaped twice).
     """
     kinds: dict[str, None] = {}
     before = None
     while before != text:
         before = text
         for kind, repair in REPAIRS.items():
-            mended = repair(text).strip()
-            if mended != text:
+            changed = repair(text).strip()
+            if changed != text:
                 kinds[kind] = None
-            text = mended
+            text = changed
     return text, list(kinds)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+from ap_ranker.data.dataset import normalized
 from ap_ranker.data.faq import DEFAULT_MATCH, Entry
 from ap_ranker.data.reader import (
     SPLITS,
@@ -34,7 +36,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Text:
-    """A question or an answer; `matched` is what training reads of it, with its stored question."""
+    """A question or an answer; `matched` is the text that training reads: an answer with its stored question."""
 
     text: str
     place: str
@@ -43,14 +45,14 @@ class Text:
 
 @dataclass
 class Asked:
-    """A question and what one place of the data says of it: an entry of a FAQ, or a question with its candidates.
+    """A question as one entry or one group of judged candidates asks it.
 
     Attributes:
         split: `train`, `dev` or `test`.
         text: the question.
         place: its first row.
-        right: the right answers: ids of answers or, where answers have none, what `same` makes of their texts.
-        wrong: the answers judged to be wrong.
+        right: the right answers: their ids or, if they have none, their normalized texts.
+        wrong: the answers judged wrong.
         layout: of its file.
     """
 
@@ -64,45 +66,45 @@ class Asked:
 
 @dataclass(frozen=True)
 class Data:
-    """All files of a data set; `stored` are the answers that data by id shares."""
+    """All files of a data set; `stored` is the file of answers of data by id."""
 
     sources: list[Source]
     stored: Table | None = None
 
     @cached_property
     def questions(self) -> list[Text]:
-        """Every different question text of each file, where it stands first; stored questions among them."""
+        """The distinct question texts of each file, stored questions included, with their first place."""
         tables = [source.table for source in self.sources]
         if self.stored and "question" in self.stored.columns:
             tables.append(self.stored)
         return [text for table in tables for text in _texts(table, "question")]
 
+    @property
+    def answer_tables(self) -> list[Table]:
+        """The tables that hold answers."""
+        tables = [source.table for source in self.sources if source.layout != Layout.by_id]
+        return [*tables, self.stored] if self.stored else tables
+
     @cached_property
     def answers(self) -> list[Text]:
-        """Every different answer text of each file, where it stands first."""
-        tables = [source.table for source in self.sources if source.layout != Layout.by_id]
-        if self.stored:
-            tables.append(self.stored)
-        return [text for table in tables for text in _texts(table, "answer", self.stored)]
+        """The distinct answer texts of each file, with their first place."""
+        return [text for table in self.answer_tables for text in _texts(table, "answer", self.stored)]
 
     @cached_property
     def asked(self) -> list[Asked]:
-        """The questions of all splits; the stored question of an answer is one of train's, as in training."""
-        found = [asked for source in self.sources for asked in _asked(source)]
-        if self.stored:
-            for row in self.stored.rows:
-                if row.get("question") and any(source.split == "train" for source in self.sources):
-                    found.append(Asked("train", row.get("question"), row.place, Layout.by_id, {row.get("aid")}))
-        return found
-
-
-def same(text: str) -> str:
-    """Equal for texts that differ in case and white space only."""
-    return " ".join(text.casefold().split())
+        """The questions of all splits; stored questions belong to train, as in training."""
+        asked = [question for source in self.sources for question in _asked(source)]
+        if self.stored and any(source.split == "train" for source in self.sources):
+            asked += [
+                Asked("train", row.get("question"), row.place, Layout.by_id, {row.get("aid")})
+                for row in self.stored.rows
+                if row.get("question")
+            ]
+        return asked
 
 
 def read_data(path: Path, *, dev: Path | None, test: Path | None, answers: Path | None) -> Data:
-    """Read the files; a single file is one of training questions.
+    """Read the files; a single file holds training questions.
 
     Raises:
         InputError: a file cannot be read at all, or has columns of no layout.
@@ -125,58 +127,57 @@ def read_data(path: Path, *, dev: Path | None, test: Path | None, answers: Path 
             sources.append(Source(split, layout, table, read_table(pools) if pools else None))
     by_id = next((source.table.path for source in sources if source.layout == Layout.by_id), None)
     stored = read_table(answers or find_answers(by_id)) if by_id else None
-    needed = [(stored, ("aid", "answer")), *((source.pools, ("qid", "candidate_ids")) for source in sources)]
-    for known, columns in needed:
-        if known and (missing := [column for column in columns if column not in known.columns]):
-            raise InputError(f"{known.path}: expected a column {missing[0]!r}, found {known.header}.")
+    if stored:
+        stored.require("aid", "answer")
+    for source in sources:
+        if source.pools:
+            source.pools.require("qid", "candidate_ids")
     return Data(sources, stored)
 
 
 def right_ids(row: Row) -> list[str]:
-    """The ids of a question's right answers; none if it is marked as one without."""
+    """The ids of a question's right answers; none if it is marked as unanswerable."""
     return [] if row.get("answerable").lower() in UNANSWERABLE else row.get("answer_ids").split()
 
 
 def judgements(table: Table) -> list[tuple[Row, int, int]]:
-    """Each row of judged candidates with its label and the best there is; rows with an unknown label are left out."""
+    """Each row of judged candidates, its label and the best label; rows with an unknown label are left out."""
     classes = label_classes(table)
-    found = []
+    labelled = []
     for row in table.rows:
-        try:
-            found.append((row, read_label(row, classes), len(classes) - 1))
-        except InputError:
-            continue  # a fault of its own
-    return found
+        with suppress(InputError):  # reported as `bad-label`
+            labelled.append((row, read_label(row, classes), len(classes) - 1))
+    return labelled
 
 
 def _texts(table: Table, column: str, stored: Table | None = None) -> list[Text]:
-    found: dict[str, Text] = {}
+    texts: dict[str, Text] = {}
     for row in table.rows:
         text = row.get(column)
-        if text and text not in found:
+        if text and text not in texts:
             matched = Entry.of(row).text(DEFAULT_MATCH) if table is stored else text
-            found[text] = Text(text, row.place, matched)
-    return list(found.values())
+            texts[text] = Text(text, row.place, matched)
+    return list(texts.values())
 
 
 def _asked(source: Source) -> list[Asked]:
-    rows = source.table.rows
-    if source.layout == Layout.by_id:
+    if source.layout != Layout.judged:
+        by_id = source.layout == Layout.by_id
         return [
-            Asked(source.split, row.get("question"), row.place, source.layout, set(right_ids(row)))
-            for row in rows
-            if row.get("question")
+            Asked(
+                source.split,
+                row.get("question"),
+                row.place,
+                source.layout,
+                set(right_ids(row)) if by_id else {normalized(row.get("answer"))},
+            )
+            for row in source.table.rows
+            if row.get("question") and (by_id or row.get("answer"))
         ]
-    if source.layout == Layout.pairs:
-        return [
-            Asked(source.split, row.get("question"), row.place, source.layout, {same(row.get("answer"))})
-            for row in rows
-            if row.get("question") and row.get("answer")
-        ]
-    found: dict[str, Asked] = {}
+    by_question: dict[str, Asked] = {}
     for row, label, best in judgements(source.table):
         if row.get("question") and row.get("answer"):
             key = row.get("qid") or row.get("question")
-            asked = found.setdefault(key, Asked(source.split, row.get("question"), row.place, source.layout))
-            (asked.right if label == best else asked.wrong).add(same(row.get("answer")))
-    return list(found.values())
+            asked = by_question.setdefault(key, Asked(source.split, row.get("question"), row.place, source.layout))
+            (asked.right if label == best else asked.wrong).add(normalized(row.get("answer")))
+    return list(by_question.values())

@@ -1,4 +1,4 @@
-"""Questions that leak from one split into another, so that a measure asks what training has seen."""
+"""Questions that leak from one split into another, so that a model is evaluated on what it was trained on."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from ap_ranker.data.audit.near import near_pairs
 from ap_ranker.data.audit.report import Fault, quote
-from ap_ranker.data.audit.rows import Asked, Data, same
+from ap_ranker.data.audit.rows import Asked, Data
+from ap_ranker.data.dataset import normalized
 from ap_ranker.data.reader import SPLITS
 
 
@@ -14,24 +15,23 @@ def check(data: Data) -> Iterator[Fault]:
     """Compare the questions of each split with those of the splits before it: train, dev, test."""
     first: dict[str, dict[str, Asked]] = {}
     for asked in data.asked:
-        first.setdefault(same(asked.text), {}).setdefault(asked.split, asked)
-    order = {split: place for place, split in enumerate(SPLITS)}
-    leaked = set()
+        first.setdefault(normalized(asked.text), {}).setdefault(asked.split, asked)
+    order = {split: i for i, split in enumerate(SPLITS)}
+    reported = set()
     for key, by_split in first.items():
         source, *rest = sorted(by_split.values(), key=lambda asked: order[asked.split])
         for asked in rest:
-            leaked.add((key, asked.split))
+            reported.add((key, asked.split))
             yield Fault("leaked-question", asked.place, f"{quote(asked.text)}, {source.split}: {source.place}")
     if len({asked.split for asked in data.asked}) < 2:
         return
     keys = list(first)
-    told: set[tuple[str, str]] = set()
-    for pair in near_pairs(keys):
-        for one, other in ((keys[pair[0]], keys[pair[1]]), (keys[pair[1]], keys[pair[0]])):
-            for asked in first[other].values():
-                earlier = [each for each in first[one].values() if order[each.split] < order[asked.split]]
-                if earlier and (other, asked.split) not in told | leaked:
-                    told.add((other, asked.split))
+    for i, j in near_pairs(keys):
+        for key, near in ((keys[i], keys[j]), (keys[j], keys[i])):
+            for asked in first[near].values():
+                earlier = [source for source in first[key].values() if order[source.split] < order[asked.split]]
+                if earlier and (near, asked.split) not in reported:
+                    reported.add((near, asked.split))
                     source = earlier[0]
-                    found = f"{quote(asked.text)}, {source.split}: {quote(source.text)} ({source.place})"
-                    yield Fault("near-leaked-question", asked.place, found)
+                    details = f"{quote(asked.text)}, {source.split}: {quote(source.text)} ({source.place})"
+                    yield Fault("near-leaked-question", asked.place, details)

@@ -1,4 +1,4 @@
-"""Faults of single texts: empty, garbled, without meaning, too long, in another language."""
+"""Texts that are empty, garbled, meaningless, too long or in another language."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from ap_ranker.data.audit.language import language
 from ap_ranker.data.audit.repairs import repaired
 from ap_ranker.data.audit.report import Fault, quote
-from ap_ranker.data.audit.rows import Data, same
+from ap_ranker.data.audit.rows import Data
+from ap_ranker.data.dataset import normalized
 from ap_ranker.data.reader import Layout
 from ap_ranker.text.tokenizer import split_words
 
@@ -20,7 +21,7 @@ _NOTHING = re.compile(
 
 
 def check(data: Data, max_tokens: int) -> Iterator[Fault]:
-    """Look at each text by itself."""
+    """Check each text by itself."""
     yield from _empty(data)
     for text in (*data.questions, *data.answers):
         _, kinds = repaired(text.text)
@@ -53,21 +54,18 @@ def _empty(data: Data) -> Iterator[Fault]:
 
 
 def _repeating(data: Data) -> Iterator[Fault]:
-    tables = [source.table for source in data.sources if source.layout != Layout.by_id]
-    if data.stored:
-        tables.append(data.stored)
-    for table in tables:
+    for table in data.answer_tables:
         for row in table.rows:
-            if row.get("answer") and same(row.get("question")) == same(row.get("answer")):
+            if row.get("answer") and normalized(row.get("question")) == normalized(row.get("answer")):
                 yield Fault("answer-repeats-question", row.place, quote(row.get("answer")))
 
 
 def _languages(data: Data) -> Iterator[Fault]:
-    found = [(text, language(text.text)) for text in (*data.questions, *data.answers)]
-    counts = Counter(name for _, name in found if name)
+    languages = [(text, language(text.text)) for text in (*data.questions, *data.answers)]
+    counts = Counter(name for _, name in languages if name)
     if len(counts) < 2:
         return
     main = counts.most_common(1)[0][0]
-    for text, name in found:
+    for text, name in languages:
         if name and name != main:
             yield Fault("other-language", text.place, f"{name}, most are {main}: {quote(text.text)}")

@@ -1,4 +1,4 @@
-// The search page. What people wrote, on either side, is only ever set as text, never as HTML.
+// The search page. User input and FAQ texts are only set as text, never as HTML.
 "use strict";
 
 const form = document.getElementById("search");
@@ -7,10 +7,10 @@ const statusLine = document.getElementById("status");
 const list = document.getElementById("answers");
 const template = document.getElementById("answer");
 
-// Tells the server that two clicks are one person's, and nothing else: it is forgotten with the page.
+// Tells the server only that two clicks are of the same person; it is lost when the page closes.
 const visit = Array.from(crypto.getRandomValues(new Uint8Array(8)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 
-let latest = 0; // a slow answer to an earlier question must not replace that to a later one
+let latest = 0; // a slow answer must not replace that to a later question
 
 async function post(path, body) {
   let response;
@@ -79,20 +79,20 @@ async function judge(question, { id, receipt }, helped, part) {
   }
 }
 
-async function toggleHeat(question, id, button, place) {
-  const show = place.hidden;
-  place.hidden = !show;
+async function toggleHeat(question, id, button, panel) {
+  const show = panel.hidden;
+  panel.hidden = !show;
   button.setAttribute("aria-expanded", String(show));
-  if (!show || place.dataset.filled) return;
-  place.dataset.filled = "yes";
+  if (!show || panel.dataset.filled) return;
+  panel.dataset.filled = "yes";
   try {
     const reasons = await post("api/explain", { question, id });
-    place.replaceChildren(...side("Question", reasons.question), ...side("Answer", reasons.answer));
+    panel.replaceChildren(...side("Question", reasons.question), ...side("Answer", reasons.answer));
   } catch (error) {
-    delete place.dataset.filled; // the next time it is asked again
+    delete panel.dataset.filled; // the next click asks again
     const note = document.createElement("p");
     note.textContent = error.message;
-    place.replaceChildren(note);
+    panel.replaceChildren(note);
   }
 }
 
@@ -114,13 +114,13 @@ function side(name, { text, tokens }) {
   if (tokens) return [title, whole];
   const note = document.createElement("p");
   note.className = "quiet";
-  note.textContent = "The model does not weigh these words.";
+  note.textContent = "The model has no attention over these words.";
   return [title, whole, note];
 }
 
 function move(step) {
   const cards = [...list.querySelectorAll("article")];
-  const at = cards.findIndex((one) => one.contains(document.activeElement));
+  const at = cards.findIndex((card) => card.contains(document.activeElement));
   const next = at + step; // from the search box, at is -1
   if (next < 0) input.focus();
   else if (next < cards.length) cards[next].focus();

@@ -1,4 +1,4 @@
-"""The results of many runs: rows in `results.json`, and `results.md`, which is generated from them."""
+"""Stores the results of many runs as rows of `results.json`, and renders them to `results.md`."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from ap_ranker.files import write_text_atomically
 
 @dataclass(frozen=True)
 class ResultRow(ABC):
-    """The measurements of one thing with several seeds.
+    """The measurements of one system with several seeds.
 
-    A subclass adds the fields: basic types, or dataclasses of them. **Every list in a row has one value per seed**;
-    all else is the same for all of them.
+    A subclass adds fields: basic types, or dataclasses of them. **Every list in a row has one value per seed**; all
+    other values are the same for all seeds.
 
     Attributes:
-        seeds: of the runs.
-        settings: of the runs, all but the seed: rows of one key are not merged if their settings differ.
+        seeds: the seeds of the runs.
+        settings: the settings of the runs except the seed; rows with the same key but other settings are not merged.
     """
 
     seeds: list[int] = field(kw_only=True)
@@ -31,7 +31,7 @@ class ResultRow(ABC):
     @property
     @abstractmethod
     def key(self) -> tuple[Any, ...]:
-        """Identifies a row, and sorts the file."""
+        """Identifies the row, and sorts the file."""
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> Self:
@@ -55,12 +55,12 @@ class ResultRow(ABC):
     def add(self, folder: Path, render: Callable[[list[Self]], str]) -> Self:
         """Add the row to the folder's `results.json` and write `results.md`.
 
-        It replaces an earlier row with the same key. If only their lists differ, both were measured alike, and the
-        earlier row's further seeds are kept.
+        It replaces an earlier row with the same key; if only their lists differ, the earlier row's other seeds are
+        kept.
 
         Args:
-            folder: of both files.
-            render: makes the text of `results.md` from all rows, sorted by key.
+            folder: the folder of both files.
+            render: returns the text of `results.md` for all rows, sorted by key.
 
         Returns:
             The row as written to the file.
@@ -70,14 +70,14 @@ class ResultRow(ABC):
         """
         by_key = {other.key: other for other in self.read(folder / "results.json")}
         row = by_key[self.key] = self._joined_by(by_key[self.key]) if self.key in by_key else self
-        rows = sorted(by_key.values(), key=lambda each: each.key)
-        text = json.dumps([asdict(each) for each in rows], indent=1, sort_keys=True)
+        rows = sorted(by_key.values(), key=lambda row: row.key)
+        text = json.dumps([asdict(row) for row in rows], indent=1, sort_keys=True)
         write_text_atomically(folder / "results.json", text + "\n")
         write_text_atomically(folder / "results.md", render(rows))
         return row
 
     def _joined_by(self, other: Self) -> Self:
-        """This row with the other's further seeds, or this one alone if they were not measured alike."""
+        """This row with the other's additional seeds; this row alone if their settings or data differ."""
         new, old = asdict(self), asdict(other)
         if _without_lists(new) != _without_lists(old):
             return self
@@ -88,13 +88,13 @@ class ResultRow(ABC):
 
 def _without_lists(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _without_lists(each) for name, each in value.items()}
+        return {name: _without_lists(part) for name, part in value.items()}
     return None if isinstance(value, list) else value
 
 
 def _joined(values: tuple[Any, Any], order: list[tuple[int, int]]) -> Any:
-    """Merge two values that differ in their lists only; `order` gives the source, 0 or 1, and index of each element."""
+    """Merge two values that differ only in their lists; `order` has the source, 0 or 1, and index of each element."""
     first, second = values
     if isinstance(first, dict):
-        return {name: _joined((each, second[name]), order) for name, each in first.items()}
+        return {name: _joined((part, second[name]), order) for name, part in first.items()}
     return [values[source][i] for source, i in order] if isinstance(first, list) else first

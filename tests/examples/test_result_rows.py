@@ -5,9 +5,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import pytest
+from result_rows import ResultRow
 
 from ap_ranker.errors import InputError
-from ap_ranker.evaluation.rows import ResultRow
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,38 @@
+"""Reads the data of a training run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ap_ranker.data.dataset import Dataset
+from ap_ranker.data.feedback import add_feedback
+from ap_ranker.data.reader import find_split, read_dataset
+
+if TYPE_CHECKING:
+    from ap_ranker.training.config import TrainingConfig
+
+
+def read_training_data(
+    data: Path, dev: Path | None, answers: Path | None, config: TrainingConfig, feedback: Path | None = None
+) -> tuple[Dataset, Dataset]:
+    """Read the training and dev questions.
+
+    Args:
+        data: a file of training questions, or a folder with `train.*` and, if there is one, `dev.*`.
+        dev: the dev questions; by default the folder's, or else some of the users' questions are set aside.
+        answers: the file of answers, as for `read_dataset`.
+        config: decides which texts are matched, and which questions are set aside.
+        feedback: users' feedback to learn from as well.
+
+    Raises:
+        InputError: the data cannot be read, or has too few questions to set some aside.
+    """
+    from ap_ranker.data.split import split_questions  # its libraries take a second to load
+
+    training = read_dataset(data, "train", answers=answers, match=config.match)
+    if dev is not None or (data.is_dir() and find_split(data, "dev")):
+        development = read_dataset(dev or data, "dev", answers=answers, match=config.match)
+    else:
+        training, development = split_questions(training, config.dev_share, config.seed)
+    return training if feedback is None else add_feedback(training, development, feedback), development
