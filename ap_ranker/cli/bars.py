@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Self
 
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from ap_ranker.cli.console import Console
 
 
 class ProgressBars:

@@ -74,7 +74,7 @@ def no_errno() -> OSError:
         (oom(), 2, "Out of memory"),
         (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate"), 2, "Out of memory"),
         (UnicodeDecodeError("utf-8", b"a\xff", 1, 2, "invalid"), 2, "Expected UTF-8 text, found the byte 0xff"),
-        (UnicodeEncodeError("ascii", "é", 0, 1, "no"), 2, r"written as ascii, found '\xe9'"),
+        (UnicodeEncodeError("ascii", "é", 0, 1, "no"), 2, r"'\xe9' cannot be written as ascii"),
         (RecursionError("maximum recursion depth exceeded"), 2, "nested too deeply"),
         (ZeroDivisionError("division by zero"), 1, "This is a bug in ap-ranker: ZeroDivisionError in"),
         (KeyError("x" * 100_000), 1, "This is a bug in ap-ranker: KeyError in"),
