@@ -189,5 +189,6 @@ SPECS = [
         },
         recipe=Recipe("softmax", learning_rate=5e-4, schedule="linear", batch_size=64),
         pretrained=True,
+        format_version=2,  # before, it pooled both texts by attention
     ),
 ]

@@ -122,6 +122,7 @@ class ModelSpec:
         attention_over: the texts whose tokens have attention weights (`AnswerModel.attention_weights`); empty for a
             model without attention.
         pretrained: whether a pretrained encoder, named by the option `encoder`, reads the texts; its recipe is ours.
+        format_version: version of its checkpoints; it rises when the weights or options of the model change.
     """
 
     name: str
@@ -135,6 +136,7 @@ class ModelSpec:
     objective: str = "softmax"
     attention_over: AttentionOver = ""
     pretrained: bool = False
+    format_version: int = 1
 
 
 DROPOUT = Option(0.3, "share of the words dropped in training (ours: see Defaults in the README)", bounds=SHARE)

@@ -25,7 +25,7 @@ from ap_ranker.text.segment import SEGMENTERS
 from ap_ranker.text.subwords import AnyTokenizer, SubwordTokenizer
 from ap_ranker.text.tokenizer import WordTokenizer
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = "format_version"
 CONFIG, WEIGHTS, TOKENIZER, CARD = "config.json", "model.safetensors", "tokenizer.json", "README.md"
 
 
@@ -44,7 +44,6 @@ class CheckpointConfig:
         encoder: the configuration of the pretrained encoder, in the format of transformers.
         calibration: the calibrations of the model's scores (`model`) and, with a weight of BM25, of the fused scores
             (`fused`); empty before `ap-ranker calibrate`.
-        format_version: the version of this folder's layout.
     """
 
     model: str
@@ -56,7 +55,6 @@ class CheckpointConfig:
     bm25_weight: float = 0.0
     encoder: Mapping[str, Any] | None = None
     calibration: Mapping[str, Calibration] = field(default_factory=dict)
-    format_version: int = FORMAT_VERSION
 
 
 def save_checkpoint(
@@ -73,7 +71,8 @@ def save_checkpoint(
 
 def write_checkpoint_config(folder: Path, config: CheckpointConfig) -> None:
     """Write only a checkpoint's `config.json`, atomically."""
-    write_text_atomically(folder / CONFIG, json.dumps(asdict(config), indent=2, ensure_ascii=False) + "\n")
+    content = asdict(config) | {FORMAT_VERSION: MODELS[config.model].format_version}
+    write_text_atomically(folder / CONFIG, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
 
 
 def is_checkpoint(folder: Path) -> bool:
@@ -120,11 +119,12 @@ def read_checkpoint_config(folder: Path) -> CheckpointConfig:
     """Read only a checkpoint's `config.json`.
 
     Raises:
-        InputError: the file is damaged or has a later format, or its encoder needs custom code.
+        InputError: the file is damaged or has another format, or its encoder needs custom code.
     """
     path = folder / CONFIG
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
+        _check_version(config, path)
         _check_fields(config, path)
         config["calibration"] = {kind: Calibration(**fit) for kind, fit in config.get("calibration", {}).items()}
         return CheckpointConfig(**config)
@@ -156,25 +156,41 @@ _FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     ),
     "encoder": (lambda value: value is None or _is_object(value), "an object or null"),
     "calibration": (lambda value: _is_object(value) and value.keys() <= {MODEL, FUSED}, f"fits of {MODEL} and {FUSED}"),
-    "format_version": (lambda value: True, ""),  # checked before the other fields
 }
 """A check of each field, and a description of the values that pass it."""
+
+
+def _check_version(config: Any, path: Path) -> None:
+    """Check the format version, which each model has its own of, and remove it.
+
+    Raises:
+        InputError: an earlier or later version of ap-ranker wrote the checkpoint.
+        ValueError: not an object.
+    """
+    if not isinstance(config, dict):
+        raise ValueError(f"expected an object, found {one_line(repr(config), 80)}")
+    model, version = config.get("model"), config.pop(FORMAT_VERSION, None)
+    spec = MODELS.get(model) if isinstance(model, str) else None
+    expected = spec.format_version if spec else 1
+    if version != expected:
+        earlier = isinstance(version, int) and version < expected
+        raise InputError(
+            f"{path}: expected format version {expected}, found {one_line(repr(version), 80)}. "
+            + (
+                f"The model has changed since: ap-ranker train DATA --model {model} --output {path.parent} --overwrite"
+                if earlier
+                else "Update ap-ranker."
+            )
+        )
 
 
 def _check_fields(config: Any, path: Path) -> None:
     """Check the fields of `CheckpointConfig`.
 
     Raises:
-        InputError: the format is another one, or the encoder needs custom code.
+        InputError: the encoder needs custom code.
         ValueError: a field is missing, unknown or has a wrong value.
     """
-    if not isinstance(config, dict):
-        raise ValueError(f"expected an object, found {one_line(repr(config), 80)}")
-    version = config.get("format_version")
-    if version != FORMAT_VERSION:
-        raise InputError(
-            f"{path}: expected format version {FORMAT_VERSION}, found {one_line(repr(version), 80)}. Update ap-ranker."
-        )
     required = [field.name for field in fields(CheckpointConfig) if field.default is field.default_factory is MISSING]
     for name in required:
         if name not in config:
@@ -195,7 +211,7 @@ def load_checkpoint(folder: Path) -> tuple[CheckpointConfig, AnswerModel, AnyTok
     """Read a checkpoint folder; the model is on the CPU and in evaluation mode.
 
     Raises:
-        InputError: a file is damaged or has a later format, or the files do not belong together.
+        InputError: a file is damaged or has another format, or the files do not belong together.
     """
     config = read_checkpoint_config(folder)
     tokenizer: AnyTokenizer

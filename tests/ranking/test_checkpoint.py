@@ -65,6 +65,17 @@ def test_a_new_checkpoint_replaces_the_old_one(tmp_path: Path) -> None:
     ("name", "content", "message"),
     [
         ("config.json", b"{", "config.json: not the configuration"),
+        (
+            "config.json",
+            b'{"format_version": 1, "model": "ap-transformer"}',
+            "expected format version 2, found 1. The model has changed since: "
+            "ap-ranker train DATA --model ap-transformer --output .* --overwrite",
+        ),
+        (
+            "config.json",
+            b'{"format_version": 3, "model": "ap-transformer"}',
+            "expected format version 2, found 3. Update",
+        ),
         ("config.json", b'{"format_version": 99}', "expected format version 1, found 99. Update ap-ranker"),
         ("config.json", b'{"format_version": 1, "model": "ap-cnn"}', "config.json: not the configuration"),
         ("model.safetensors", b"junk", "its weights do not fit ap-cnn"),
