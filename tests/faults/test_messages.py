@@ -210,19 +210,19 @@ def test_the_command_line(tmp_path: Path, arguments: list[str], code: int, words
 
 
 def test_a_reader_that_has_seen_enough(tmp_path: Path) -> None:
-    process = start("models", cwd=tmp_path)
+    process = start("models", "qa-cnn", cwd=tmp_path)
     assert process.stdout is not None
     assert process.stderr is not None
     process.stdout.close()
-    assert process.wait(timeout=60) == 1
+    assert process.wait(timeout=300) == 1
     assert not process.stderr.read()
 
 
 @pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="needs a device that is always full")
 def test_a_full_disk_behind_standard_output(tmp_path: Path) -> None:
     with Path("/dev/full").open("w") as full:
-        process = start("models", cwd=tmp_path, stdout=full)
-    _, errors = process.communicate(timeout=60)
+        process = start("models", "qa-cnn", cwd=tmp_path, stdout=full)
+    _, errors = process.communicate(timeout=300)
     assert (process.returncode, "the disk is full" in errors) == (2, True), errors
     assert len(errors.splitlines()) <= 3
 
@@ -240,7 +240,7 @@ def test_control_c(tmp_path: Path) -> None:
     assert process.stdout.readline() == "waiting\n"
     time.sleep(0.1)
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=300)
     assert process.returncode == 130
     assert errors == "Stopped.\n"
 
