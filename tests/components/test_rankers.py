@@ -63,10 +63,14 @@ def component(request: pytest.FixtureRequest) -> Component:
     return request.param  # type: ignore[no-any-return]
 
 
+def checkpoint_for(component: Component, folder: Path) -> Path:
+    """An untrained checkpoint that the component loads."""
+    return write_checkpoint(first_model(component.family or "survey"), folder)
+
+
 @pytest.fixture(scope="module")
 def checkpoint(component: Component, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An untrained checkpoint that the component loads."""
-    return write_checkpoint(first_model(component.family or "survey"), tmp_path_factory.mktemp("checkpoints") / "tiny")
+    return checkpoint_for(component, tmp_path_factory.mktemp("checkpoints") / "tiny")
 
 
 @pytest.fixture
@@ -435,9 +439,10 @@ def test_pipeline_round_trip(component: Component, checkpoint: Path) -> None:
     assert found["ranker"]["documents"]
 
 
-def test_yaml_loads_in_a_fresh_stock_haystack(checkpoint: Path, tmp_path: Path) -> None:
+def test_yaml_loads_in_a_fresh_stock_haystack(tmp_path: Path) -> None:
     """Another process, another folder, no allow-list: only the installed package, which is new to each pipeline."""
     for component in COMPONENTS:
+        checkpoint = checkpoint_for(component, tmp_path / component.__name__)
         (tmp_path / f"{component.__name__}.yaml").write_text(build(component, checkpoint).dumps())
     program = """
 import os, sys
