@@ -229,7 +229,7 @@ def test_chinese(segmenter: str | None, tmp_path: Path) -> None:
         [Question(str(i), f"什么是{topic}？", (i,)) for i, topic in enumerate(CHINESE)],
     )
     config = settings("qa-cnn", 0.0, segmenter=segmenter, epochs=40, patience=40, learning_rate=0.02)
-    result = train(data, data, tmp_path / "c", config, device="cpu")
+    result = train(data, data, tmp_path / "c", config, device="cpu", callbacks=(UntilLearnt(),))
     assert result.dev.model["P@1"] == 1.0
     loaded = Ranker.from_pretrained(tmp_path / "c", "cpu")
     assert loaded.config == result.ranker.config
