@@ -1,4 +1,4 @@
-"""The command line as a user runs it, in a process of its own."""
+"""The commands one after another, as users run them; what a process of its own adds is tried with one of each kind."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 import yaml
+from command_line import run
 from conftest import ROOT
-from typer.testing import CliRunner
 
-from ap_ranker.cli.main import app
 from ap_ranker.models.registry import MODELS
 
 PAIRS = "question,answer\n" + "".join(
@@ -24,15 +23,16 @@ PAIRS = "question,answer\n" + "".join(
 SETTINGS = "options: {filters: 8}\nembedding_size: 8\nepochs: 2\n"
 
 
-def run(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
+def run_alone(*arguments: object, folder: Path) -> subprocess.CompletedProcess[str]:
+    """In a process of its own."""
     return subprocess.run(
         [sys.executable, "-m", "ap_ranker.cli.main", *map(str, arguments)],
-        cwd=cwd,
+        cwd=folder,
         capture_output=True,
         text=True,
         timeout=240,
         check=False,
-        env={**os.environ, "COLUMNS": "200", "HF_HUB_OFFLINE": "1"},
+        env={**os.environ, "COLUMNS": "200"},
     )
 
 
@@ -45,7 +45,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pipeline = yaml.safe_load((ROOT / "pipelines" / "faq_search.yaml").read_text())
     pipeline["components"]["ranker"]["init_parameters"]["model"] = "ranker"
     (place / "search.yaml").write_text(yaml.safe_dump(pipeline))
-    result = run("train", "faq.csv", "--config", "settings.yaml", "--output", "ranker", "--device", "cpu", cwd=place)
+    result = run_alone(
+        "train", "faq.csv", "--config", "settings.yaml", "--output", "ranker", "--device", "cpu", folder=place
+    )
     assert result.returncode == 0, result.stderr
     assert "Training data: 11 questions, 11 right answers among 4" in result.stdout
     assert "Dev data: 1 questions" in result.stdout
@@ -55,18 +57,18 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_evaluate(folder: Path) -> None:
-    result = run("evaluate", "ranker", "faq.csv", "--json", "report.json", "--plot", "lengths.png", cwd=folder)
-    assert result.returncode == 0, result.stderr
+    result = run("evaluate", "ranker", "faq.csv", "--json", "report.json", "--plot", "lengths.png", folder=folder)
+    assert result.code == 0, result.errors
     report = json.loads((folder / "report.json").read_text())
     assert report["n_questions"] == 12
     for side in ("model", "bm25"):
         assert list(report[side]) == ["P@1", "MRR", "MAP", "nDCG@10"]
         for value in report[side].values():
-            assert f"{value:.3f}" in result.stdout
+            assert f"{value:.3f}" in result.output
     assert not list(folder.glob(".report*"))
     assert (folder / "lengths.png").read_bytes().startswith(b"\x89PNG")
-    rounded = run("evaluate", "ranker", "faq.csv", "--dtype", "int8", "--json", "rounded.json", cwd=folder)
-    assert rounded.returncode == 0, rounded.stderr
+    rounded = run("evaluate", "ranker", "faq.csv", "--dtype", "int8", "--json", "rounded.json", folder=folder)
+    assert rounded.code == 0, rounded.errors
     assert json.loads((folder / "rounded.json").read_text())["bm25"] == report["bm25"]
     assert 50e6 < report["peak_bytes"] < 4e9
 
@@ -75,10 +77,10 @@ def test_evaluate_clean(folder: Path) -> None:
     """The question whose only candidate is right is left out, and said."""
     (folder / "judged.csv").write_text("question,answer,label\nq,a,1\nq,b,0\nr,c,1\n")
     for options, questions in (((), 2), (("--clean",), 1)):
-        result = run("evaluate", "ranker", "judged.csv", "--json", "clean.json", *options, cwd=folder)
-        assert result.returncode == 0, result.stderr
+        result = run("evaluate", "ranker", "judged.csv", "--json", "clean.json", *options, folder=folder)
+        assert result.code == 0, result.errors
         assert json.loads((folder / "clean.json").read_text())["n_questions"] == questions
-        assert ("1 questions whose candidates are all right left out" in result.stdout) == bool(options)
+        assert ("1 questions whose candidates are all right left out" in result.output) == bool(options)
 
 
 def test_evaluate_without_pools(folder: Path) -> None:
@@ -94,8 +96,8 @@ def test_evaluate_without_pools(folder: Path) -> None:
         ((), "given with the data, 2 per question", 1.0),
         (("--no-pools",), "all 3 answers", 0.5),
     ):
-        result = run("evaluate", "ranker", "shared", "--json", "shared.json", *options, cwd=folder)
-        assert result.returncode == 0, result.stderr
+        result = run("evaluate", "ranker", "shared", "--json", "shared.json", *options, folder=folder)
+        assert result.code == 0, result.errors
         report = json.loads((folder / "shared.json").read_text())
         assert report["candidates"] == candidates
         assert report["bm25"]["MRR"] == bm25
@@ -103,33 +105,33 @@ def test_evaluate_without_pools(folder: Path) -> None:
 
 def test_ask(folder: Path) -> None:
     common = ("--pipeline", "search.yaml", "--documents", "faq.csv")
-    result = run("ask", "where did my parcel go?", *common, "--top-k", 1, "--json", cwd=folder)
-    assert result.returncode == 0, result.stderr
-    found = json.loads(result.stdout)
+    result = run("ask", "where did my parcel go?", *common, "--top-k", 1, "--json", folder=folder)
+    assert result.code == 0, result.errors
+    found = json.loads(result.output)
     assert found["question"] == "where did my parcel go?"
     assert len(found["answers"]) == 1
     assert set(found["answers"][0]) == {"score", "question", "answer"}
-    shown = run("ask", "where did my parcel go?", "help with a helmet", *common, "--match", "answer", cwd=folder)
-    assert shown.returncode == 0, shown.stderr
-    assert "[and more]" in shown.stdout  # a user's text is not markup
-    assert "help with a helmet" in shown.stdout
+    shown = run("ask", "where did my parcel go?", "help with a helmet", *common, "--match", "answer", folder=folder)
+    assert shown.code == 0, shown.errors
+    assert "[and more]" in shown.output  # a user's text is not markup
+    assert "help with a helmet" in shown.output
 
 
 def test_encode(folder: Path) -> None:
     """The example's way from a checkpoint to a warm pipeline."""
-    result = run("encode", "ranker", "faq.csv", "--output", "states", "--dtype", "float32", cwd=folder)
-    assert result.returncode == 0, result.stderr
-    assert "Encoded 12 of 12 texts; states now holds 12 in " in result.stdout
-    again = run("encode", "ranker", "faq.csv", "--output", "states", "--dtype", "float32", cwd=folder)
-    assert "Encoded 0 of 12 texts; states now holds 12 in " in again.stdout
+    result = run("encode", "ranker", "faq.csv", "--output", "states", "--dtype", "float32", folder=folder)
+    assert result.code == 0, result.errors
+    assert "Encoded 12 of 12 texts; states now holds 12 in " in result.output
+    again = run("encode", "ranker", "faq.csv", "--output", "states", "--dtype", "float32", folder=folder)
+    assert "Encoded 0 of 12 texts; states now holds 12 in " in again.output
     pipeline = yaml.safe_load((folder / "search.yaml").read_text())
     pipeline["components"]["ranker"]["init_parameters"]["encodings"] = "states"
     (folder / "warm.yaml").write_text(yaml.safe_dump(pipeline))
     asked = [
-        run("ask", "where did my parcel go?", "--documents", "faq.csv", "--pipeline", name, "--json", cwd=folder)
+        run("ask", "where did my parcel go?", "--documents", "faq.csv", "--pipeline", name, "--json", folder=folder)
         for name in ("warm.yaml", "search.yaml")
     ]
-    warm, cold = (json.loads(result.stdout)["answers"] for result in asked)
+    warm, cold = (json.loads(result.output)["answers"] for result in asked)
     assert [answer["question"] for answer in warm] == [answer["question"] for answer in cold]
     assert [answer["score"] for answer in warm] == pytest.approx([answer["score"] for answer in cold], abs=1e-5)
 
@@ -142,8 +144,8 @@ def test_compare(folder: Path) -> None:
     (folder / "common.yaml").write_text("embedding_size: 8\nbatch_size: 8\n")
     arguments = ("data", "--models", "ap-cnn:filters=8,hyperqa", "--config", "common.yaml", "--epochs", 1, "--seeds", 2)
     files = ("--json", "result.json", "--table", "table.md", "--plot", "picture.png")
-    result = run("compare", *arguments, "--output", "runs", *files, cwd=folder)
-    assert result.returncode == 0, result.stderr
+    result = run("compare", *arguments, "--output", "runs", *files, folder=folder)
+    assert result.code == 0, result.errors
     found = json.loads((folder / "result.json").read_text())
     table = (folder / "table.md").read_text()
     assert {row["label"] for row in found["results"]} == {"ap-cnn:filters=8", "hyperqa"}
@@ -151,7 +153,7 @@ def test_compare(folder: Path) -> None:
         mrr = row["measures"]["MRR"]
         assert f"| {row['label']} |" in table
         assert f"{sum(mrr) / 2:.3f} ± " in table
-        assert f"{sum(mrr) / 2:.3f} ± " in result.stdout
+        assert f"{sum(mrr) / 2:.3f} ± " in result.output
     assert f"| BM25 | {found['bm25']['P@1']:.3f} |" in table
     assert "| random order |" in table
     assert (folder / "picture.png").read_bytes().startswith(b"\x89PNG")
@@ -159,32 +161,31 @@ def test_compare(folder: Path) -> None:
 
 
 def test_models(folder: Path) -> None:
-    result = run("models", cwd=folder)
-    assert result.returncode == 0, result.stderr
+    result = run("models", folder=folder)
+    assert result.code == 0, result.errors
     for name in MODELS:
-        assert f" {name} " in result.stdout
-    one = run("models", "qa-cnn", cwd=folder)
+        assert f" {name} " in result.output
+    one = run("models", "qa-cnn", folder=folder)
     for word in ("4000", "cosine, gesd", "dos Santos", "804,000", "hinge, sgd, learning rate 0.05 (inverse)"):
-        assert word in one.stdout
+        assert word in one.output
 
 
 @pytest.mark.parametrize("name", sorted(MODELS))
-def test_every_model_is_shown(name: str) -> None:
-    """In process: a new interpreter for each would take minutes."""
-    result = CliRunner().invoke(app, ["models", name])
-    assert result.exit_code == 0, result.output
+def test_every_model_is_shown(name: str, tmp_path: Path) -> None:
+    result = run("models", name, folder=tmp_path)
+    assert result.code == 0, result.errors
     for option in MODELS[name].options:
         assert option in result.output
 
 
 def test_an_existing_checkpoint_is_not_replaced_unasked(folder: Path) -> None:
     before = (folder / "ranker" / "model.safetensors").read_bytes()
-    result = run("train", "faq.csv", "--output", "ranker", cwd=folder)
-    assert (result.returncode, "--overwrite" in result.stderr) == (2, True)
+    result = run("train", "faq.csv", "--output", "ranker", folder=folder)
+    assert (result.code, "--overwrite" in result.errors) == (2, True)
     assert (folder / "ranker" / "model.safetensors").read_bytes() == before
     (folder / "mine").mkdir(exist_ok=True)
-    other = run("train", "faq.csv", "--output", "mine", "--overwrite", cwd=folder)
-    assert (other.returncode, "holds something else" in other.stderr) == (2, True)
+    other = run("train", "faq.csv", "--output", "mine", "--overwrite", folder=folder)
+    assert (other.code, "holds something else" in other.errors) == (2, True)
 
 
 @pytest.mark.parametrize(
@@ -234,11 +235,20 @@ def test_an_existing_checkpoint_is_not_replaced_unasked(folder: Path) -> None:
 def test_a_users_mistake_is_one_message(folder: Path, arguments: list[str], message: str) -> None:
     (folder / "bad.csv").write_text("question,answer\nq,a\nr,\n")
     (folder / "one.csv").write_text("question,answer\nq,a\nQ,b\n")
-    result = run(*arguments, cwd=folder)
-    assert result.returncode == 2
-    assert message in result.stderr
-    assert "Traceback" not in result.stderr + result.stdout
+    result = run(*arguments, folder=folder)
+    assert result.code == 2
+    assert message in result.errors
+    assert "Traceback" not in result.errors + result.output
     assert not (folder / "x").exists()
+
+
+def test_a_users_mistake_ends_the_process(folder: Path) -> None:
+    """With the exit code and the message that `main` gives within one."""
+    arguments = ("evaluate", "nowhere", "faq.csv")
+    alone, here = run_alone(*arguments, folder=folder), run(*arguments, folder=folder)
+    assert alone.returncode == here.code == 2
+    assert alone.stderr == here.errors
+    assert alone.stdout == here.output == ""
 
 
 def test_help_needs_no_torch(tmp_path: Path) -> None:

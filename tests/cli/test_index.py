@@ -183,7 +183,7 @@ def test_missing_extra(tmp_path: Path) -> None:
         [sys.executable, "-c", without, "index", str(faq), "--pipeline", str(pipeline)],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
         cwd=ROOT,
     )

@@ -468,7 +468,7 @@ def run(program: str, *arguments: object) -> subprocess.CompletedProcess[str]:
         env={**clean, "HAYSTACK_TELEMETRY_ENABLED": "false"},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
 

@@ -383,7 +383,7 @@ def _told(answer: dict[str, Any]) -> dict[str, Any]:
 
 def _post(url: str, content: dict[str, Any]) -> Any:
     request = urllib.request.Request(url, json.dumps(content).encode(), {"Content-Type": "application/json"})
-    with urllib.request.urlopen(request, timeout=30) as response:
+    with urllib.request.urlopen(request, timeout=120) as response:
         return json.load(response)
 
 

@@ -66,7 +66,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _ask(self, body: bytes) -> tuple[int, bytes]:
         upstream = self.server.upstream
         kind = http.client.HTTPSConnection if upstream.scheme == "https" else http.client.HTTPConnection
-        connection = kind(upstream.hostname or "", upstream.port, timeout=30)
+        connection = kind(upstream.hostname or "", upstream.port, timeout=120)
         json_lines = "ndjson" in (self.headers.get("Content-Type") or "")
         headers = {"Content-Type": "application/x-ndjson" if json_lines else "application/json"}
         headers["Accept"] = "application/json"

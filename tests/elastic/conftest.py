@@ -59,7 +59,7 @@ class Search:
             data=None if body is None else json.dumps(body).encode(),
             headers={"Content-Type": "application/json"},
         )
-        with urllib.request.urlopen(request, timeout=30) as response:
+        with urllib.request.urlopen(request, timeout=120) as response:
             answer: dict[str, Any] = json.loads(response.read())
             return answer
 

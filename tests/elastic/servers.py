@@ -40,7 +40,7 @@ class Server:
             return
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 120
         while self.process.poll() is None and time.monotonic() < deadline:
             try:
                 with urllib.request.urlopen(self.url, timeout=1):
@@ -54,7 +54,7 @@ class Server:
         """In good order: everything is written to the disk."""
         if self.process is not None:
             self.process.terminate()
-            self.process.wait(20)
+            self.process.wait(120)
             self.process = None
 
     def kill(self) -> None:

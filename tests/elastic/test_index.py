@@ -252,7 +252,7 @@ def test_server_down(tmp_path: Path, checkpoint: Path) -> None:
         [sys.executable, "-m", "ap_ranker.cli.main", "index", str(faq), "--pipeline", str(search.indexing)],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
         cwd=ROOT,
         env={**os.environ, "COLUMNS": "200"},

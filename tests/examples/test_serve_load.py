@@ -91,4 +91,4 @@ def test_answers_and_errors_are_told_apart(script: ModuleType) -> None:
     assert load.errors == {"503": (asked + 1) // 3, "RemoteProtocolError": asked // 3}
     answered = asked - sum(load.errors.values())
     assert load.per_second == pytest.approx(answered / load.seconds)
-    assert 20 <= load.p50 < 500
+    assert 20 <= load.p50 <= 1000 * load.seconds

@@ -97,7 +97,7 @@ async def test_warming_up_leaves_the_event_loop_free(fused: Path, monkeypatch: p
     original = AnswerRanker._load
 
     def waits(self: AnswerRanker) -> Ranker:
-        assert beside.wait(10)  # set by the event loop, which must therefore not be the one that loads
+        assert beside.wait(120)  # set by the event loop, which must therefore not be the one that loads
         return original(self)
 
     monkeypatch.setattr(AnswerRanker, "_load", waits)

@@ -156,10 +156,10 @@ def laughs(depth: int) -> str:
 )
 def test_files_of_settings_that_are_none(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "c.yaml").write_text(text)
-    began = time.monotonic()
+    began = time.process_time()
     with pytest.raises(InputError, match=message) as caught:
         read_training_config(tmp_path / "c.yaml", {})
-    assert time.monotonic() - began < 5
+    assert time.process_time() - began < 5
     assert str(tmp_path / "c.yaml") in str(caught.value)
     assert len(str(caught.value)) < 100_000
 

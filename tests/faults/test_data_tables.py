@@ -139,7 +139,7 @@ def peak_of_reading(path: Path) -> tuple[str, int]:
     if not Path("/proc/self/status").exists():
         pytest.skip("needs Linux, which tells how much memory a process has had")
     command = [sys.executable, "-c", READ, path]
-    result = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    result = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
     message, kilobytes = result.stdout.rsplit("\n", 2)[:2]
     return message, int(kilobytes) * 1024
 

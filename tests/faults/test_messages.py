@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from command_line import run
 from conftest import ROOT
 from rich.table import Table
 from typer.testing import CliRunner
@@ -23,7 +24,7 @@ from ap_ranker.cli.ask import ask
 from ap_ranker.cli.check import check
 from ap_ranker.cli.console import Console, to_json, visible
 from ap_ranker.cli.errors import report_user_errors
-from ap_ranker.cli.main import app, main
+from ap_ranker.cli.main import app
 from ap_ranker.errors import InputError
 
 HOSTILE = "\x1b]0;owned\x07 \x1b[2J\x9b31m \u202egpj.exe \r\x08\x00\x7f"
@@ -197,42 +198,31 @@ def start(*arguments: str, cwd: Path, **other: object) -> subprocess.Popen[str]:
         (["check", "faq.csv", "--answers", "."], 0, ""),
     ],
 )
-def test_the_command_line(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    arguments: list[str],
-    code: int,
-    words: str,
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", ["ap-ranker", *arguments])
-    Path("faq.csv").write_text("question,answer\nwhere,there\nwhen,now\n")
-    os.mkfifo("pipe.csv")
-    with pytest.raises(SystemExit) as ended:
-        main()
-    errors = capsys.readouterr().err
-    assert ended.value.code == code
-    assert len(errors.splitlines()) <= 3
-    assert words in errors
-    assert "Traceback" not in errors
-    assert not Path("x").exists()
+def test_the_command_line(tmp_path: Path, arguments: list[str], code: int, words: str) -> None:
+    (tmp_path / "faq.csv").write_text("question,answer\nwhere,there\nwhen,now\n")
+    os.mkfifo(tmp_path / "pipe.csv")
+    ended = run(*arguments, folder=tmp_path)
+    assert ended.code == code
+    assert len(ended.errors.splitlines()) <= 3
+    assert words in ended.errors
+    assert "Traceback" not in ended.errors
+    assert not (tmp_path / "x").exists()
 
 
 def test_a_reader_that_has_seen_enough(tmp_path: Path) -> None:
-    process = start("models", cwd=tmp_path)
+    process = start("models", "qa-cnn", cwd=tmp_path)
     assert process.stdout is not None
     assert process.stderr is not None
     process.stdout.close()
-    assert process.wait(timeout=60) == 1
+    assert process.wait(timeout=300) == 1
     assert not process.stderr.read()
 
 
 @pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="needs a device that is always full")
 def test_a_full_disk_behind_standard_output(tmp_path: Path) -> None:
     with Path("/dev/full").open("w") as full:
-        process = start("models", cwd=tmp_path, stdout=full)
-    _, errors = process.communicate(timeout=60)
+        process = start("models", "qa-cnn", cwd=tmp_path, stdout=full)
+    _, errors = process.communicate(timeout=300)
     assert (process.returncode, "the disk is full" in errors) == (2, True), errors
     assert len(errors.splitlines()) <= 3
 
@@ -250,7 +240,7 @@ def test_control_c(tmp_path: Path) -> None:
     assert process.stdout.readline() == "waiting\n"
     time.sleep(0.1)
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=300)
     assert process.returncode == 130
     assert errors == "Stopped.\n"
 

@@ -61,7 +61,7 @@ def run_at_once(commands: list[list[str]], go: Path) -> list[tuple[int, str]]:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
     go.touch()
-    return [(process.wait(60), process.communicate()[1]) for process in processes]
+    return [(process.wait(300), process.communicate()[1]) for process in processes]
 
 
 def test_two_corpora_into_one_folder_at_once(checkpoint: Path, tmp_path: Path, go: Path) -> None:

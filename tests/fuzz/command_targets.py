@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
-import sys
 from collections.abc import Callable
-from contextlib import redirect_stderr, redirect_stdout
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -15,8 +12,7 @@ from unittest.mock import patch
 
 import uvicorn
 import yaml
-
-from ap_ranker.cli import main
+from command_line import run
 
 from .data_targets import BY_ID, FEEDBACK, JUDGED, PAIRS, SPACE, table
 from .mutations import NASTY_TEXTS
@@ -108,7 +104,9 @@ def _affordable(arguments: list[str]) -> list[str]:
 def use_command(folder: Path) -> None:
     """An exit code that the manual knows; after a mistake one short message; nothing that moves a terminal's cursor."""
     arguments = json.loads((folder / "arguments.json").read_text())
-    code, output, errors = run_command(arguments)
+    with patch.object(uvicorn.Server, "run", lambda *_, **__: None):  # a server ends where it would begin to wait
+        ended = run(*arguments, folder=folder)
+    code, output, errors = ended.code, ended.output, ended.errors
     expect(code in EXIT_CODES, f"exit code {code}: {errors[:300]}")
     for words in ("Traceback", "bug in ap-ranker"):
         expect(words not in output + errors, f"{words}: {errors[-300:]}")
@@ -118,23 +116,6 @@ def use_command(folder: Path) -> None:
         expect(message.startswith("Error:"), f"no message: {errors[-300:]!r}")
         expect(message.count("\n") < 3, f"a message of many lines: {message[:300]!r}")
         expect(len(message) < 2_000, f"a message of {len(message)} characters: {message[:100]!r}")
-
-
-def run_command(arguments: list[str]) -> tuple[int, str, str]:
-    """Exit code, standard output and standard error; a server ends where it would begin to wait for requests."""
-    output, errors = io.StringIO(), io.StringIO()
-    code: object = 0
-    with (
-        patch.object(sys, "argv", ["ap-ranker", *arguments]),
-        patch.object(uvicorn.Server, "run", lambda *_, **__: None),
-        redirect_stdout(output),
-        redirect_stderr(errors),
-    ):
-        try:
-            main.main()
-        except SystemExit as end:
-            code = end.code or 0
-    return code if isinstance(code, int) else -1, output.getvalue(), errors.getvalue()
 
 
 VARIANTS: dict[str, Callable[[Path], None]] = {name: partial(_write, name) for name in COMMANDS}

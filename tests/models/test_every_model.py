@@ -207,9 +207,11 @@ def test_learns_a_tiny_set_by_heart(case: Case, model: AnswerModel, objective: L
     relevance = torch.full((3, 5), NEGATIVE).scatter(1, target.unsqueeze(1), POSITIVE)
     # A transformer that is normalised after each layer collapses at the others' rate.
     optimizer = torch.optim.Adam(model.parameters(), lr=0.003 if MODELS[case.name].pretrained else 0.02)
-    for _ in range(100):
+    for step in range(100):
         optimizer.zero_grad()
         found = model(TokenBatch.from_lists(QUESTIONS), TokenBatch.from_lists(ANSWERS))
+        if step >= 20 and torch.equal(found.argmax(dim=1), target):  # not by luck, before it has learnt anything
+            break
         objective(ScoredBatch(found, relevance, target, margin=0.3, temperature=0.3)).backward()
         optimizer.step()
     assert torch.equal(scores(model, QUESTIONS, ANSWERS).argmax(dim=1), target)

@@ -250,7 +250,7 @@ def test_a_click_while_all_threads_search(search: DeclaredPipeline, monkeypatch:
         first = answers(client)[0]
         enough = threading.Event()
         ranked = DeclaredPipeline.run
-        monkeypatch.setattr(DeclaredPipeline, "run", lambda *given: (enough.wait(20), ranked(*given))[1])
+        monkeypatch.setattr(DeclaredPipeline, "run", lambda *given: (enough.wait(120), ranked(*given))[1])
         waiting = [users.submit(answers, client) for _ in range(4 * THREADS)]
         try:
             assert click(client, first) == 200
@@ -416,7 +416,7 @@ def test_a_search_that_takes_too_long(
     enough = threading.Event()
     ranker = search.pipeline.get_component("ranker")
     run = ranker.run
-    monkeypatch.setattr(ranker, "run", lambda **inputs: (enough.wait(20), run(**inputs))[1])
+    monkeypatch.setattr(ranker, "run", lambda **inputs: (enough.wait(120), run(**inputs))[1])
     monkeypatch.setattr(limits, "ANSWER_SECONDS", 0.3)
     with client:
         response = client.post(path, json=body)
@@ -490,7 +490,7 @@ async def test_searches_that_nobody_waits_for_do_not_pile_up(
         with lock:
             running += 1
             begun.append(running)
-        enough.wait(20)
+        enough.wait(120)
         with lock:
             running -= 1
         return run(question)

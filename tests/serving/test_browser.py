@@ -22,6 +22,7 @@ from ap_ranker.cli.main import app
 
 from .conftest import NASTY, write_pipeline
 
+expect.set_options(timeout=60_000)  # milliseconds
 TOPICS = ("parcel", "refund", "battery", "helmet")
 PATTERNS = ("where is my {}", "the {} is gone", "help with a {}", "tell me of the {}", "a {} please")
 
@@ -71,7 +72,7 @@ def page(browser_path: str, address: str) -> Iterator[Page]:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=browser_path, args=["--no-sandbox"])
         page = browser.new_page()
-        page.set_default_timeout(10_000)
+        page.set_default_timeout(60_000)
         page.route("**/*", watch)
         page.on("pageerror", lambda error: wrong.append(str(error)))
         page.on("dialog", lambda dialog: (wrong.append(dialog.message), dialog.dismiss()))

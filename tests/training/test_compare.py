@@ -34,6 +34,13 @@ def run(output: Path, config: TrainingConfig = CONFIG) -> Comparison:
     return compare(CONTENDERS, DATA, DATA, DATA, output, config, seeds=[1, 2], device="cpu")
 
 
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Comparison]:
+    """A comparison and its folder, which no test changes."""
+    folder = tmp_path_factory.mktemp("finished") / "c"
+    return folder, run(folder)
+
+
 def test_contenders_are_named_with_their_options() -> None:
     assert CONTENDERS[1].model == "qa-bilstm"
     assert CONTENDERS[1].options == {"hidden": 3, "similarity": "gesd"}
@@ -54,16 +61,14 @@ def test_bad_contenders(text: str, message: str) -> None:
         Contender.parse_all(f"qa-cnn,{text}")
 
 
-def test_the_table_holds_what_the_checkpoints_measure(tmp_path: Path) -> None:
-    comparison = run(tmp_path / "c")
+def test_the_table_holds_what_the_checkpoints_measure(finished: tuple[Path, Comparison]) -> None:
+    folder, comparison = finished
     evaluation_set = EvaluationSet(DATA)
     assert comparison.bm25 == evaluation_set.bm25
     assert {result.label for result in comparison.results} == {contender.label for contender in CONTENDERS}
     raw = []
     for result in sorted(comparison.results, key=lambda result: result.label):
-        rankers = [
-            Ranker.from_pretrained(tmp_path / "c" / f"{result.label.replace(':', ',')}-seed{seed}") for seed in (1, 2)
-        ]
+        rankers = [Ranker.from_pretrained(folder / f"{result.label.replace(':', ',')}-seed{seed}") for seed in (1, 2)]
         reports = [evaluation_set.report(ranker) for ranker in rankers]
         assert result.measures["MRR"] == [report.model["MRR"] for report in reports]
         assert result.mean("MRR") == pytest.approx(np.mean(result.measures["MRR"]))
@@ -76,15 +81,15 @@ def test_the_table_holds_what_the_checkpoints_measure(tmp_path: Path) -> None:
     assert json.loads(comparison.to_json())["results"] == [asdict(result) for result in comparison.results]
 
 
-def test_parameters_are_counted_without_word_vectors(tmp_path: Path) -> None:
-    found = {result.label: result.parameters for result in run(tmp_path / "c").results}
+def test_parameters_are_counted_without_word_vectors(finished: tuple[Path, Comparison]) -> None:
+    found = {result.label: result.parameters for result in finished[1].results}
     assert found["ap-cnn:filters=6"] == (3 * 8 * 6 + 6) + 6 * 6  # the convolution and U
     assert found["qa-bilstm:hidden=3:similarity=gesd"] == 2 * 4 * (8 * 3 + 3 * 3 + 2 * 3)
 
 
-def test_an_interrupted_comparison_goes_on(tmp_path: Path) -> None:
+def test_an_interrupted_comparison_goes_on(finished: tuple[Path, Comparison], tmp_path: Path) -> None:
     """What is finished is not trained again; the result is the same."""
-    whole = run(tmp_path / "whole")
+    _, whole = finished
     calls = []
 
     def stop_at_third(*args: object, **kwargs: object) -> object:
@@ -102,10 +107,10 @@ def test_an_interrupted_comparison_goes_on(tmp_path: Path) -> None:
     assert [result.measures for result in resumed.results] == [result.measures for result in whole.results]
 
 
-def test_other_settings_are_not_mixed_in(tmp_path: Path) -> None:
-    run(tmp_path / "c")
+def test_other_settings_are_not_mixed_in(finished: tuple[Path, Comparison]) -> None:
+    folder, _ = finished
     with pytest.raises(InputError, match=r"ap-cnn,filters=6-seed1: expected a run with the same settings.*epochs"):
-        run(tmp_path / "c", replace(CONFIG, epochs=2))
+        run(folder, replace(CONFIG, epochs=2))
 
 
 def test_random_order_by_hand() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from conftest import ROOT
 from naive import SMALL
 from safetensors.torch import load_file
 
@@ -24,59 +25,83 @@ GRADED = "question,answer,label\n" + "".join(
 )
 
 
-def train(folder: Path, processes: int, *arguments: str) -> dict[str, torch.Tensor]:
-    launcher = (
-        [] if processes == 1 else ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
-    )
-    output = folder / f"by-{processes}"
-    result = subprocess.run(
-        [
-            *(sys.executable, *launcher, "-m", "ap_ranker.cli.main", "train", "data.csv", "--dev", "data.csv"),
-            *("--config", "settings.yaml", "--device", "cpu", "--output", output.name, *arguments),
-        ],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
-    assert result.returncode == 0, result.stderr
-    assert result.stdout.count("Wrote ") == 1  # one process speaks
+CASES = {
+    "in-batch": ("ap-cnn", "softmax", PAIRS, "random"),
+    "mined": ("ap-cnn", "softmax", PAIRS, "model"),
+    "listwise": ("abcnn-3", "listwise", PAIRS, "random"),
+    "graded": ("scnn", "pointwise", GRADED, "random"),
+}
+
+TRAIN = """
+import json, os, sys
+from pathlib import Path
+from command_line import run
+
+output, *folders = sys.argv[1:]
+for folder in map(Path, folders):
+    arguments = ("train", "data.csv", "--dev", "data.csv", "--config", "settings.yaml", "--device", "cpu")
+    ended = run(*arguments, "--output", output, folder=folder)
+    said = {"code": ended.code, "output": ended.output, "errors": ended.errors}
+    (folder / f"{output}-{os.environ.get('RANK', '0')}.json").write_text(json.dumps(said))
+"""
+"""All cases one after another, as most of the time goes into starting the processes."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for each case, with what one process has learnt and what two have."""
+    place = tmp_path_factory.mktemp("distributed")
+    for case, (name, objective, data, negatives_from) in CASES.items():
+        (place / case).mkdir()
+        (place / case / "data.csv").write_text(data)
+        settings = {
+            "model": name,
+            "options": {**SMALL[name], "dropout": 0.0},
+            "objective": objective,
+            "batch_size": 7,
+            "embedding_size": 8,
+            "epochs": 2,
+            "negatives": 2,
+            "negatives_from": negatives_from,
+            "optimizer": "sgd",  # Adam would blow up the rounding of gradients that are almost zero
+            "learning_rate": 0.3,
+        }
+        (place / case / "settings.yaml").write_text(json.dumps(settings))
+    (place / "train.py").write_text(TRAIN)
+    for processes, launcher in (
+        (1, ()),
+        (2, ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")),
+    ):
+        result = subprocess.run(
+            [sys.executable, *launcher, str(place / "train.py"), f"by-{processes}", *(str(place / c) for c in CASES)],
+            cwd=place,
+            capture_output=True,
+            text=True,
+            timeout=500,
+            check=False,
+            env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")])},
+        )
+        assert result.returncode == 0, result.stderr
+    return place
+
+
+def learnt(folder: Path, processes: int) -> dict[str, torch.Tensor]:
+    """The weights, once it is checked that all went well and one process has spoken for all."""
+    output = f"by-{processes}"
+    said = [json.loads((folder / f"{output}-{rank}.json").read_text()) for rank in range(processes)]
+    assert [each["code"] for each in said] == [0] * processes, said
+    assert "".join(each["output"] for each in said).count("Wrote ") == 1
     assert not list(folder.glob("*.training"))
     hard = json.loads((folder / "settings.yaml").read_text())["negatives_from"] == "model"
-    assert [result.stderr.count(f"Hard negatives by {source}") for source in ("BM25", "the model")] == [hard, hard]
-    return load_file(output / "model.safetensors")
+    errors = "".join(each["errors"] for each in said)
+    assert [errors.count(f"Hard negatives by {source}") for source in ("BM25", "the model")] == [hard, hard]
+    return load_file(folder / output / "model.safetensors")
 
 
-@pytest.mark.parametrize(
-    ("name", "objective", "data", "negatives_from"),
-    [
-        ("ap-cnn", "softmax", PAIRS, "random"),
-        ("ap-cnn", "softmax", PAIRS, "model"),
-        ("abcnn-3", "listwise", PAIRS, "random"),
-        ("scnn", "pointwise", GRADED, "random"),
-    ],
-)
-def test_two_processes_learn_what_one_does(
-    name: str, objective: str, data: str, negatives_from: str, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("case", CASES)
+def test_two_processes_learn_what_one_does(case: str, folder: Path) -> None:
     """Batches of 7 do not split evenly; the short last one has fewer questions still."""
-    (tmp_path / "data.csv").write_text(data)
-    settings = {
-        "model": name,
-        "options": {**SMALL[name], "dropout": 0.0},
-        "objective": objective,
-        "batch_size": 7,
-        "embedding_size": 8,
-        "epochs": 2,
-        "negatives": 2,
-        "negatives_from": negatives_from,
-        "optimizer": "sgd",  # Adam would blow up the rounding of gradients that are almost zero
-        "learning_rate": 0.3,
-    }
-    (tmp_path / "settings.yaml").write_text(json.dumps(settings))
-    one, two = train(tmp_path, 1), train(tmp_path, 2)
+    one, two = learnt(folder / case, 1), learnt(folder / case, 2)
     assert one.keys() == two.keys()
     for key in one:
         assert torch.allclose(one[key], two[key], rtol=0, atol=1e-5), key

@@ -65,6 +65,13 @@ def same(first: Ranker, second: Ranker) -> bool:
     return a.keys() == b.keys() and all(torch.equal(a[key], b[key]) for key in a)
 
 
+class UntilLearnt(TrainerCallback):
+    """Ends a run once the dev questions are answered without a mistake."""
+
+    def on_evaluate(self, args: Any, state: Any, control: Any, metrics: Any = None, **_: Any) -> None:
+        control.should_training_stop = metrics["eval_MRR"] == 1.0
+
+
 def test_learns_a_tiny_set_by_heart(name: str, encoder: str, tmp_path: Path) -> None:
     # Random vectors that are never learnt must be long to tell words apart.
     size = 512 if is_baseline(name) else 16
@@ -74,7 +81,7 @@ def test_learns_a_tiny_set_by_heart(name: str, encoder: str, tmp_path: Path) -> 
     if MODELS[name].pretrained:
         config = replace(config, options={**config.options, "encoder": encoder}, max_tokens=24)
         config = replace(config, encoder_learning_rate=0.005)
-    result = train(DATA, DATA, tmp_path / "c", config, device="cpu")
+    result = train(DATA, DATA, tmp_path / "c", config, device="cpu", callbacks=(UntilLearnt(),))
     assert result.dev.model["P@1"] == 1.0
     loaded = Ranker.from_pretrained(tmp_path / "c", "cpu")
     assert same(loaded, result.ranker)
@@ -222,7 +229,7 @@ def test_chinese(segmenter: str | None, tmp_path: Path) -> None:
         [Question(str(i), f"什么是{topic}？", (i,)) for i, topic in enumerate(CHINESE)],
     )
     config = settings("qa-cnn", 0.0, segmenter=segmenter, epochs=40, patience=40, learning_rate=0.02)
-    result = train(data, data, tmp_path / "c", config, device="cpu")
+    result = train(data, data, tmp_path / "c", config, device="cpu", callbacks=(UntilLearnt(),))
     assert result.dev.model["P@1"] == 1.0
     loaded = Ranker.from_pretrained(tmp_path / "c", "cpu")
     assert loaded.config == result.ranker.config
