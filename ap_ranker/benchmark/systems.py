@@ -69,7 +69,7 @@ class AnswerModelSystem(System):
     def __init__(self, contender: Contender, checkpoint: Path, device: torch.device) -> None:
         self.name = contender.label
         self.weights = (checkpoint / WEIGHTS).stat().st_size
-        self.token_states = MODELS[contender.model].cached == "token states"
+        self.token_states = "token states" in MODELS[contender.model].cached
         self.component = answer_ranker(checkpoint, device, TOP_K)
 
     def run(self, query: str, documents: list[Document]) -> dict[str, list[Document]]:

@@ -1,7 +1,7 @@
 """A pooled vector and the best match of each word, both from a pretrained transformer (ours).
 
     H = transformer(text)                              (T, H)   one state per subword
-    p = mean over the text's tokens of H               (H,)     what sentence encoders are trained for
+    p = pooling of H, as the encoder was trained       (H,)     the mean of its rows, or the first
     Q, A = H_q P^T, H_a P^T, rows of length 1          (M, C), (L, C)
     alpha = softmax(gamma log(idf) + H_q u)            (M,)     how much each question token counts
     word(q, a) = sum_i alpha_i max_j Q_i . A_j                  late interaction (Khattab & Zaharia 2020, equation 3)
@@ -18,9 +18,8 @@ states differ most; with C = H it only rotates them. With w = 0 the untrained sc
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ap_ranker.models.base import AnswerModel, Attention, CosineModel, JudgedCandidates, States
-from ap_ranker.models.pooling import masked_softmax, mean_pool
+from ap_ranker.models.pooling import masked_softmax
 from ap_ranker.models.pretrained import DEFAULT_ENCODER, MINILM
 from ap_ranker.models.spec import SHARE, Bounds, Inputs, ModelSpec, Option, Recipe
 from ap_ranker.models.statistics import CorpusStatistics
@@ -38,9 +37,6 @@ from ap_ranker.text.batch import TokenBatch
 
 WORD_WEIGHTS = (0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0)
 """The weights w that `fit` tries."""
-
-FIT_QUESTIONS = 200
-"""Questions that `fit` reads: each may have a hundred answers of its own to encode."""
 
 SCALAR_RATE = 20
 """How many times the learning rate w and gamma learn at: at the rate of a matrix, a single number would hardly
@@ -51,15 +47,21 @@ SMALLEST_IDF = 1e-3
 
 
 class PooledTransformer(CosineModel):
-    """The cosine of mean-pooled states: what a bi-encoder does. An answer is one vector."""
+    """The cosine of pooled states: what a bi-encoder does. An answer is one vector."""
 
     def __init__(self, encoder: TransformerEncoder) -> None:
         super().__init__()
         self.encoder = encoder
 
     def encode(self, batch: TokenBatch) -> States:
-        hidden, mask = self.encoder(batch)
-        return States(mask, per_text={"pooled": pooled(hidden, mask)})
+        return self._encode(batch, self.encoder.settings.answer_prompt)
+
+    def encode_questions(self, batch: TokenBatch) -> States:
+        return self._encode(batch, self.encoder.settings.question_prompt)
+
+    def _encode(self, batch: TokenBatch, prompt: Sequence[int]) -> States:
+        _, mask, pooled = self.encoder(batch, prompt)
+        return States(mask, per_text={"pooled": pooled})
 
     def match(self, questions: States, answers: States) -> Tensor:
         return questions.per_text["pooled"] @ answers.per_text["pooled"].T
@@ -69,6 +71,7 @@ class AttentiveTransformer(CosineModel):
     """The cosine of pooled vectors beside the best match of each question token, weighted by attention."""
 
     statistics: CorpusStatistics
+    fit_questions = 100  # each may have a hundred answers of its own to encode
 
     def __init__(self, inputs: Inputs, *, encoder: str, size: int, dropout: float, frozen: bool) -> None:
         super().__init__()
@@ -82,17 +85,18 @@ class AttentiveTransformer(CosineModel):
         self.word_weight = nn.Parameter(torch.ones(()))
 
     def encode(self, batch: TokenBatch) -> States:
-        hidden, mask = self.encoder(batch)
-        states = F.normalize(self.projection(hidden), dim=2) * mask.unsqueeze(2)
-        return States(mask, {"states": states}, {"pooled": pooled(hidden, mask)})
+        hidden, mask, pooled = self.encoder(batch, self.encoder.settings.answer_prompt)
+        return States(mask, {"states": self._token_states(hidden)}, {"pooled": pooled})
 
     def encode_questions(self, batch: TokenBatch) -> States:
-        hidden, mask = self.encoder(batch)
-        states = F.normalize(self.projection(hidden), dim=2) * mask.unsqueeze(2)
+        hidden, mask, pooled = self.encoder(batch, self.encoder.settings.question_prompt)
         log_idf = self.statistics.idf(batch.ids).clamp(min=SMALLEST_IDF).log()
         weights = masked_softmax(self.rarity * log_idf + hidden @ self.importance, mask)
-        per_token = {"states": states, "weights": weights.unsqueeze(2)}
-        return States(mask, per_token, {"pooled": pooled(hidden, mask)})
+        return States(mask, {"states": self._token_states(hidden), "weights": weights.unsqueeze(2)}, {"pooled": pooled})
+
+    def _token_states(self, hidden: Tensor) -> Tensor:
+        """(N, T, H) -> (N, T, C), rows of length 1; zero stays zero."""
+        return F.normalize(self.projection(hidden), dim=2)
 
     def match(self, questions: States, answers: States) -> Tensor:
         cosines = questions.per_text["pooled"] @ answers.per_text["pooled"].T
@@ -144,7 +148,7 @@ class AttentiveTransformer(CosineModel):
     def fit_projection(self, sample: Iterable[TokenBatch]) -> None:
         """Set P to the leading right singular vectors of the sample's pooled vectors."""
         encoder = self.encoder.eval()
-        vectors = torch.cat([pooled(*encoder(batch)) for batch in sample])
+        vectors = torch.cat([encoder(batch)[2] for batch in sample])
         # Those of V^T V, because V has fewer of them than H with few texts.
         directions = torch.linalg.eigh(vectors.double().T @ vectors.double()).eigenvectors.T.flip(0)
         self.projection.weight.copy_(directions[: len(self.projection.weight)])
@@ -154,7 +158,7 @@ class AttentiveTransformer(CosineModel):
         """Set w to the weight that ranks the questions best by MRR; the smallest of those as good."""
         ranks: list[Tensor] = []
         weights = self.word_weight.new_tensor(WORD_WEIGHTS)
-        for question, answers, relevant in islice(questions, FIT_QUESTIONS):
+        for question, answers, relevant in questions:
             if relevant.any() and not relevant.all():
                 cosines = question.per_text["pooled"] @ answers.per_text["pooled"].T
                 scores = cosines + weights.unsqueeze(1) * self.word_scores(question, answers)
@@ -163,11 +167,6 @@ class AttentiveTransformer(CosineModel):
         if ranks:
             mrr = torch.stack(ranks).double().reciprocal().mean(dim=0)
             self.word_weight.fill_(WORD_WEIGHTS[int(mrr.argmax())])
-
-
-def pooled(hidden: Tensor, mask: Tensor) -> Tensor:
-    """(N, T, H) -> (N, H): the mean state, of length 1."""
-    return F.normalize(mean_pool(hidden, mask), dim=1)
 
 
 SPECS = [

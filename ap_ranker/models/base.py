@@ -109,12 +109,14 @@ class AnswerModel(nn.Module, ABC):
         statistics: word counts of the answers, set by training. `None` for a model without any.
         temperature: the default divisor of the scores in the in-batch softmax; 1 for log-odds.
         supports_quantization: whether states may be stored in fewer bits than float32.
+        fit_questions: maximum number of questions for `fit`.
     """
 
     embedding: WordEmbedding | None
     statistics: CorpusStatistics | None
     temperature: float = 1.0
     supports_quantization: bool = True
+    fit_questions: int = 500
 
     def __init__(self) -> None:
         super().__init__()

@@ -11,6 +11,7 @@ from typing import Any
 from torch import Tensor
 
 from ap_ranker.errors import InputError, one_line
+from ap_ranker.models.sentence_settings import KEY
 from ap_ranker.models.weights import check_finite
 
 DEFAULT_ENCODER = "sentence-transformers/all-MiniLM-L6-v2"
@@ -27,7 +28,7 @@ MINILM = {
 
 CONFIG = "config.json"
 
-IRRELEVANT = ("dtype", "torch_dtype", "id2label", "label2id", "num_labels")
+IRRELEVANT = ("dtype", "torch_dtype", "id2label", "label2id", "num_labels", KEY)
 """What a configuration may say of stored numbers and of classes, neither of which the token states have."""
 
 _transformers = threading.Lock()
@@ -51,7 +52,7 @@ def find_encoder(name: str) -> Path:
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
     try:
-        return Path(snapshot_download(name, allow_patterns=["config.json", "tokenizer.json", "*.safetensors"]))
+        return Path(snapshot_download(name, allow_patterns=["*.json", "1_Pooling/*.json", "*.safetensors"]))
     except (HFValidationError, HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
         raise InputError(
             f"No pretrained encoder {name!r}: expected a folder or the name of a model on the hub "

@@ -1,16 +1,19 @@
-"""What reads a text with a pretrained transformer: one state per subword."""
+"""What reads a text with a pretrained transformer: one state per subword, and one pooled vector."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
+from ap_ranker.models.pooling import mean_pool
 from ap_ranker.models.pretrained import build_backbone, read_weights
+from ap_ranker.models.sentence_settings import SentenceSettings
 from ap_ranker.text.batch import TokenBatch
 
 AT_ONCE = 32
@@ -25,6 +28,7 @@ class TransformerEncoder(nn.Module):
 
     def __init__(self, config: Mapping[str, Any], dropout: float, *, frozen: bool) -> None:
         super().__init__()
+        self.settings = SentenceSettings.of(config)
         self.backbone = build_backbone(config)
         if getattr(self.backbone, "pooler", None) is not None:
             self.backbone.pooler = None  # reads the first token only, and nobody asks it
@@ -63,19 +67,35 @@ class TransformerEncoder(nn.Module):
         weights = read_weights(folder, self.backbone.state_dict())
         self.backbone.load_state_dict(weights, strict=False)  # the pooler's are left over
 
-    def forward(self, batch: TokenBatch) -> tuple[Tensor, Tensor]:
-        """(N, T, H) states, zero on padding, and (N, T) bool: which tokens have one.
+    def forward(self, batch: TokenBatch, prompt: Sequence[int] = ()) -> tuple[Tensor, Tensor, Tensor]:
+        """Read texts, each after the prompt.
 
         While training, a share `dropout` of the subwords is dropped, and has no state; each text's first one always
         stays. A frozen transformer reads texts whole all the same, so that it may remember them.
+
+        Args:
+            batch: N texts of at most T subwords.
+            prompt: token ids that go before each text's own.
+
+        Returns:
+            (N, T, H) states of the text's own subwords, zero on padding; (N, T) bool: which have one; and (N, H) pooled
+            vectors of length 1, prompt included.
         """
-        kept = batch
+        mask = batch.mask
         if self.training and self.dropout:
-            mask = batch.mask & (torch.rand(batch.mask.shape, device=batch.mask.device) >= self.dropout)
+            mask = mask & (torch.rand(mask.shape, device=mask.device) >= self.dropout)
             mask[:, 0] = True
-            kept = TokenBatch(batch.ids, mask)
-        hidden = self._cached_states(batch) if self.frozen else self._read(kept)
-        return hidden * kept.mask.unsqueeze(2), kept.mask
+        start, end = self.settings.leading, self.settings.leading + len(prompt)
+        ids = _inserted(batch.ids, start, batch.ids.new_tensor(prompt))
+        present = _inserted(mask, start, mask.new_ones(len(prompt)))
+        if self.frozen:
+            whole = TokenBatch(ids, _inserted(batch.mask, start, mask.new_ones(len(prompt))))
+            hidden = self._cached_states(whole)
+        else:
+            hidden = self._read(TokenBatch(ids, present))
+        hidden = hidden * present.unsqueeze(2)
+        vectors = hidden[:, 0] if self.settings.pooling == "cls" else mean_pool(hidden, present)
+        return torch.cat([hidden[:, :start], hidden[:, end:]], dim=1), mask, F.normalize(vectors, dim=1)
 
     @contextmanager
     def cache_frozen_states(self) -> Iterator[None]:
@@ -122,6 +142,11 @@ class TransformerEncoder(nn.Module):
                 self._memory[texts[row]] = kept
                 self._room -= kept.nbytes
         return hidden
+
+
+def _inserted(values: Tensor, place: int, new: Tensor) -> Tensor:
+    """(N, T) -> (N, T + P): the P new values in every row, before column `place`."""
+    return torch.cat([values[:, :place], new.expand(len(values), -1), values[:, place:]], dim=1)
 
 
 def multiplies_bfloat16() -> bool:

@@ -42,6 +42,15 @@ class SubwordTokenizer(Vocabulary):
         cut = sum(bool(encoding.overflowing) for encoding in encoded)
         return [encoding.ids or [UNKNOWN] for encoding in encoded], cut
 
+    def prompt(self, text: str) -> tuple[int, ...]:
+        """Token ids of a prompt, without special tokens and without the space before what follows it."""
+        return tuple(self._tokenizer.encode(text.rstrip(), add_special_tokens=False).ids)
+
+    @property
+    def leading(self) -> int:
+        """Number of special tokens before a text, such as [CLS]."""
+        return self._tokenizer.encode("0").special_tokens_mask.index(0)
+
     def spans(self, text: str) -> list[Span]:
         """The spans, in the original text, of the tokens that `encode` returns.
 

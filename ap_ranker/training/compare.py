@@ -17,10 +17,11 @@ from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluate import EvaluationReport, EvaluationSet
 from ap_ranker.evaluation.metrics import MEASURES
 from ap_ranker.evaluation.significance import holm, randomisation_test
+from ap_ranker.models.base import AnswerModel
 from ap_ranker.models.pretrained import DEFAULT_ENCODER, find_encoder
 from ap_ranker.models.registry import MODELS, complete_options, count_parameters, model_spec
 from ap_ranker.models.spec import ModelSpec
-from ap_ranker.ranking.ranker import resolve_device
+from ap_ranker.ranking.ranker import Ranker, resolve_device
 from ap_ranker.reading import parse_yaml
 from ap_ranker.text.vectors import WordVectors
 from ap_ranker.training.card import About
@@ -32,6 +33,10 @@ logger = logging.getLogger(__name__)
 
 MEASURE = "MRR"
 """The measure that sorts the table, is tested for significance and chooses the epoch."""
+
+
+POOLED = ", pooled cosine"
+"""Ends the label of the row that ranks with the pooled vectors of a contender's checkpoint alone."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +125,7 @@ class Comparison:
         seeds: the seeds of each contender's runs.
         random: measure -> mean over random orders.
         bm25: measure -> mean of BM25.
-        baselines: what each row is tested against: BM25 and the peers.
+        baselines: what each row is tested against: BM25, the peers, and pooled vectors alone.
         results: the best row first.
     """
 
@@ -222,8 +227,10 @@ def compare(
                 data, dev, folder, settings, vectors=vectors, device=device, callbacks=callbacks, about=about
             )
             assert ranker.config is not None
-            report = evaluation_set.report(ranker)
-            add(contender.label, seed, report, ranker.config.training["seconds"], count_parameters(ranker.model))
+            training_seconds = ranker.config.training["seconds"]
+            for label, model in _rows_of(contender, ranker.model).items():
+                report = evaluation_set.report(Ranker(model, ranker.tokenizer, ranker.device))
+                add(label, seed, report, training_seconds, count_parameters(model))
     for name in peers:
         for seed in seeds:
             encoder, folder = find_encoder(_encoder(contenders)), run_folder(output, name, seed)
@@ -231,7 +238,8 @@ def compare(
             report = evaluation_set.report_of(peer.score(evaluation_set), 0.0)
             add(name, seed, report, training_seconds, peer.parameters)
     results = [row.result(label, {}) for label, row in runs.items()]
-    baselines = {"BM25": evaluation_set.bm25_each[MEASURE]} | {name: runs[name].each for name in peers}
+    baselines = {"BM25": evaluation_set.bm25_each[MEASURE]}
+    baselines |= {label: row.each for label, row in runs.items() if label in peers or label.endswith(POOLED)}
     for baseline, each in baselines.items():
         others = [result for result in results if result.label != baseline]
         corrected = holm([randomisation_test(runs[result.label].each, each) for result in others])
@@ -246,6 +254,12 @@ def compare(
         baselines=list(baselines),
         results=sorted(results, key=lambda result: -result.mean(MEASURE)),
     )
+
+
+def _rows_of(contender: Contender, model: AnswerModel) -> dict[str, AnswerModel]:
+    """The rows of a contender: itself and, if it has pooled vectors, their cosine, which its attention must beat."""
+    pooled = model.pooled_only()
+    return {contender.label: model} | ({} if pooled is None else {contender.label + POOLED: pooled})
 
 
 def _encoder(contenders: Sequence[Contender]) -> str:

@@ -14,6 +14,7 @@ from ap_ranker.errors import InputError
 from ap_ranker.models.base import AnswerModel
 from ap_ranker.models.pretrained import find_encoder, read_encoder_config
 from ap_ranker.models.registry import build_model, model_spec
+from ap_ranker.models.sentence_settings import SentenceFiles, SentenceSettings
 from ap_ranker.models.spec import Inputs
 from ap_ranker.models.transformer_encoder import AT_ONCE
 from ap_ranker.ranking.checkpoint import TOKENIZER
@@ -62,12 +63,15 @@ def initialize_model(
 def read_encoder(name: str, max_tokens: int) -> tuple[Path, SubwordTokenizer, Inputs]:
     """Find a pretrained encoder: its folder, its tokenizer, and the description of a model's inputs.
 
+    Pooling, prompts and length are those of the encoder's folder, as sentence-transformers reads them.
+
     Args:
         name: a folder, or the name of a model on the hub.
-        max_tokens: longer texts are truncated.
+        max_tokens: longer texts are truncated; sooner if the encoder was trained on shorter ones.
 
     Raises:
-        InputError: there is no such encoder, it lacks a file, or it cannot read texts that long.
+        InputError: there is no such encoder, it lacks a file, it cannot read texts that long, or it pools in another
+            way than by the mean or the first token.
     """
     folder = find_encoder(name)
     architecture = read_encoder_config(folder)
@@ -76,8 +80,16 @@ def read_encoder(name: str, max_tokens: int) -> tuple[Path, SubwordTokenizer, In
         raise InputError(
             f"{name} reads at most {positions} tokens: expected max_tokens up to that, found {max_tokens}."
         )
-    tokenizer = SubwordTokenizer.load(folder / TOKENIZER, max_tokens)
-    return folder, tokenizer, Inputs(tokenizer.words, 0, max_tokens, architecture)
+    files = SentenceFiles.read(folder)
+    length = min(max_tokens, files.max_tokens or max_tokens)
+    tokenizer = SubwordTokenizer.load(folder / TOKENIZER, length)
+    question_prompt, answer_prompt = (tokenizer.prompt(text) for text in (files.question_prompt, files.answer_prompt))
+    longest = max(len(question_prompt), len(answer_prompt))
+    leading = tokenizer.leading if longest else 0
+    if longest:
+        tokenizer = SubwordTokenizer.load(folder / TOKENIZER, length - longest)
+    settings = SentenceSettings(files.pooling, question_prompt, answer_prompt, leading)
+    return folder, tokenizer, Inputs(tokenizer.words, 0, length - longest, architecture | settings.config())
 
 
 def _with_encoder(

@@ -134,7 +134,8 @@ def train(
         best_epoch, scores = 0, None
         with model.cache_frozen_states():
             if last is None:
-                model.fit(_judged_candidates(ranker, sample_questions(judged, config.dev_questions, config.seed)))
+                size = min(config.dev_questions, model.fit_questions)
+                model.fit(_judged_candidates(ranker, sample_questions(judged, size, config.seed), on_progress))
             if objective.needs_gradient and config.epochs != 0:
                 pairs = Pairs(data, own_candidates=objective.own_candidates)
                 trainer = AnswerTrainer(config, recipe, ranker, dev_set, batches, pairs, states, started, callbacks)
@@ -160,7 +161,7 @@ def train(
             config.model,
             options,
             inputs.embedding_size,
-            config.max_tokens,
+            inputs.max_tokens,
             settings,
             segmenter=config.segmenter,
             bm25_weight=weight,
@@ -186,15 +187,17 @@ def _machine(device: torch.device) -> str:
     return "CPU, one thread" if threads == 1 else f"CPU, {threads} threads"
 
 
-def _judged_candidates(ranker: Ranker, data: Dataset) -> Iterator[JudgedCandidates]:
+def _judged_candidates(ranker: Ranker, data: Dataset, on_progress: Progress) -> Iterator[JudgedCandidates]:
     """The questions of `data` with their candidates as in an evaluation; questions share the states of candidates."""
     cached = Ranker(ranker.model, ranker.tokenizer, ranker.device, cache=EncodingCache(FIT_CACHE_BYTES))
     evaluation_set = EvaluationSet(data)
-    for question, rows in zip(evaluation_set.questions, evaluation_set.pools, strict=True):
+    for done, (question, rows) in enumerate(zip(evaluation_set.questions, evaluation_set.pools, strict=True)):
+        on_progress("fitting to training questions", done, len(data.questions))
         batches = list(cached.answer_states([data.answers[row].text for row in rows]))
         order = np.concatenate([places for places, _ in batches])
         relevant = torch.from_numpy(np.isin(rows, question.positives))[order].to(ranker.device)
         yield ranker.encode_questions([question.text]), TextStates.stack([states for _, states in batches]), relevant
+    on_progress("fitting to training questions", len(data.questions), len(data.questions))
 
 
 def _learn(trainer: AnswerTrainer, last: Path | None, on_progress: Progress) -> tuple[int, CandidateScores | None]:

@@ -118,7 +118,7 @@ def test_a_checkpoint_runs_no_code(reading: Path, where: str) -> None:
 @pytest.mark.parametrize("model_type", ["bert", "unheard-of"])
 def test_an_encoder_runs_no_code(tmp_path: Path, model_type: str) -> None:
     folder = write_encoder(tmp_path / "encoder")
-    encoder = TransformerEncoder(read_encoder_config(folder), 0, 0.0, frozen=False)
+    encoder = TransformerEncoder(read_encoder_config(folder), 0.0, frozen=False)
     (folder / "evil.py").write_text(EVIL)
     change(folder, "model_type", model_type)
     change(folder, "auto_map", CODE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from unittest.mock import patch
 
@@ -19,7 +19,7 @@ from ap_ranker.training import train as module
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.train import train
 
-answer_states = Ranker.answer_states
+encode_answers = Ranker.encode_answers
 
 
 @pytest.fixture
@@ -28,27 +28,32 @@ def config(tmp_path: Path) -> TrainingConfig:
     return TrainingConfig("ap-transformer", options, max_tokens=20, epochs=0)
 
 
-def test_an_untrained_model_scores_each_answer_once_and_counts_it(
+def test_an_untrained_model_encodes_each_answer_for_its_fit_and_for_dev_and_counts_it(
     config: TrainingConfig, pairs: Dataset, tmp_path: Path
 ) -> None:
-    encoded: Counter[str] = Counter()
+    encoded: Counter[tuple[int, ...]] = Counter()
     told: list[tuple[str, int, int]] = []
 
-    def slow(self: Ranker, texts: Sequence[str]) -> Iterator[tuple[list[int], States]]:
-        encoded.update(texts)
+    def slow(self: Ranker, tokens: Sequence[Sequence[int]]) -> States:
+        encoded.update(map(tuple, tokens))
         time.sleep(0.5)
-        yield from answer_states(self, texts)
+        return encode_answers(self, tokens)
 
-    with patch.object(Ranker, "answer_states", slow), patch.object(module, "initialize_model", slow_initialization):
+    with patch.object(Ranker, "encode_answers", slow), patch.object(module, "initialize_model", slow_initialization):
         result = train(
             pairs, pairs, tmp_path / "c", config, device="cpu", on_progress=lambda *event: told.append(event)
         )
-    assert encoded == Counter(TEXTS[1::2])
+    tokens = result.ranker.tokenize(TEXTS[1::2])
+    assert encoded == Counter({tuple(ids): 2 for ids in tokens})
     assert 1.0 <= result.seconds < 60
     assert result.ranker.config is not None
     assert result.ranker.config.training["seconds"] == round(result.seconds, 1)
     phases = {what: (done, total) for what, done, total in told}
-    assert set(phases) == {"reading a sample of the texts", "scoring the dev questions"}
+    assert set(phases) == {
+        "reading a sample of the texts",
+        "fitting to training questions",
+        "scoring the dev questions",
+    }
     assert all(done == total > 0 for done, total in phases.values()), "each bar comes to its end"
     assert [done for what, done, _ in told if what.startswith("scoring")] == [0, 3]
 
@@ -64,5 +69,6 @@ def slow_initialization(*arguments: object) -> object:
 def test_the_card_times_all_dev_questions(config: TrainingConfig, pairs: Dataset, tmp_path: Path) -> None:
     train(pairs, pairs, tmp_path / "c", config, device="cpu")
     card = " ".join((tmp_path / "c" / "README.md").read_text().split())
-    found = re.search(r"([\d.]+) ms per question, with answers encoded before \(.*, mean of 3 dev questions\)", card)
+    speed = r"([\d.]+) ms per question, with answers encoded in advance \(.*, mean of 3 dev questions\)"
+    found = re.search(speed, card)
     assert found and float(found[1]) > 0

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from ap_ranker.errors import InputError
 from ap_ranker.models import pretrained, transformer_encoder
-from ap_ranker.models.ap_transformer import FIT_QUESTIONS, WORD_WEIGHTS, AttentiveTransformer
+from ap_ranker.models.ap_transformer import WORD_WEIGHTS, AttentiveTransformer
 from ap_ranker.models.base import JudgedCandidates
 from ap_ranker.models.pretrained import DEFAULT_ENCODER, find_encoder, read_encoder_config
 from ap_ranker.models.transformer_encoder import TransformerEncoder
@@ -137,13 +137,6 @@ def test_nothing_to_fit_leaves_the_weight() -> None:
     assert model.word_weight.item() == 1
 
 
-def test_fit_reads_so_many_questions_and_no_more() -> None:
-    model = built(size=0).double()
-    read = iter(judged(model, [[3]]) * (FIT_QUESTIONS + 5))
-    model.fit(read)
-    assert len(list(read)) == 5
-
-
 # --- a frozen encoder ---
 
 
@@ -231,7 +224,7 @@ def test_words_that_are_not_heard_have_no_state(frozen: bool) -> None:
     model.train()
     torch.manual_seed(1)
     with patch.object(transformer_encoder, "multiplies_bfloat16", lambda: False):
-        found_states, kept = model.encoder(batch)
+        found_states, kept, _ = model.encoder(batch)
     assert kept[:, 0].all()
     assert not (kept & ~batch.mask).any()
     assert 0.3 < kept[:, 1:].sum() / batch.mask[:, 1:].sum() < 0.7

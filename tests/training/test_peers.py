@@ -24,6 +24,7 @@ from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluate import EvaluationSet
 from ap_ranker.evaluation.significance import randomisation_test
 from ap_ranker.models.pretrained import DEFAULT_ENCODER, find_encoder
+from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.training import peers as module
 from ap_ranker.training.compare import Contender, compare, run_folder
 from ap_ranker.training.config import TrainingConfig
@@ -127,13 +128,24 @@ def test_peers_stand_beside_the_models(encoder: Path, tmp_path: Path) -> None:
         device="cpu",
         on_run=lambda label, seed, _: rows.append((label, seed)),
     )
-    assert rows == [("ap-transformer", 1), ("ap-transformer", 2), ("bi-encoder", 1), ("bi-encoder", 2)]
+    pooled = "ap-transformer, pooled cosine"
+    labels = ("ap-transformer", pooled)
+    assert rows == [*((label, seed) for seed in (1, 2) for label in labels), ("bi-encoder", 1), ("bi-encoder", 2)]
     results = {result.label: result for result in comparison.results}
-    assert comparison.baselines == ["BM25", "bi-encoder"]
+    assert comparison.baselines == ["BM25", pooled, "bi-encoder"]
     assert results["bi-encoder"].measures["MRR"] == [1, 1]
-    assert results["bi-encoder"].p_values.keys() == {"BM25"}
+    assert results["bi-encoder"].p_values.keys() == {"BM25", pooled}
     evaluation_set = EvaluationSet(DATA)
-    assert results["ap-transformer"].bytes_per_answer > 0
+    # A pooled vector, and four numbers per token.
+    tokens = [len(ids) for ids in AutoTokenizer.from_pretrained(encoder)(TEXTS[1::2])["input_ids"]]
+    assert results[pooled].bytes_per_answer == 32 * 4
+    assert results["ap-transformer"].bytes_per_answer == 32 * 4 + 4 * 4 * np.mean(np.minimum(tokens, 24))
+    ranker = Ranker.from_pretrained(run_folder(tmp_path, "ap-transformer", 1), "cpu")
+    for question in DATA.questions:
+        vectors = [ranker.encode_answers(ranker.tokenize([text])).per_text["pooled"] for text in TEXTS[1::2]]
+        asked = ranker.encode_questions([question.text]).per_text["pooled"]
+        alone = Ranker(ranker.model.pooled_only(), ranker.tokenizer).score(question.text, TEXTS[1::2])
+        assert alone.tolist() == pytest.approx([torch.cosine_similarity(asked, v).item() for v in vectors], abs=1e-5)
     peer = trained("bi-encoder", encoder, run_folder(tmp_path, "bi-encoder", 1)).score(evaluation_set)
     each = evaluation_set.measures_each(peer.by_question)["MRR"]
     assert set(results["bi-encoder"].p_values.values()) == {randomisation_test(each, evaluation_set.bm25_each["MRR"])}

@@ -18,6 +18,8 @@ from transformers.trainer_utils import get_last_checkpoint
 from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluate import EvaluationSet, evaluate
+from ap_ranker.models import transformer_encoder
+from ap_ranker.models.ap_transformer import WORD_WEIGHTS
 from ap_ranker.models.classifier import Classifier
 from ap_ranker.models.registry import MODELS, complete_options
 from ap_ranker.models.spec import Bounds
@@ -273,7 +275,7 @@ def test_what_training_changes_of_a_pretrained_encoder(frozen: bool, encoder: st
     before, after = untrained.state_dict(), weights(result.ranker)
     assert before.keys() == after.keys()
     changed = {name for name in before if not torch.equal(before[name], after[name])}
-    assert {"U", "encoder.projection.weight"} <= changed
+    assert {"projection.weight", "importance", "rarity", "word_weight"} <= changed
     backbone = {name for name in before if name.startswith("encoder.backbone")}
     if frozen:
         assert not changed & backbone
@@ -299,7 +301,7 @@ def test_an_encoder_and_its_attention_have_learning_rates_of_their_own(encoder: 
     train(data, data, tmp_path / "c", config, device="cpu", callbacks=(Weights(),))
     moved = {name: (steps[1][name] - steps[0][name]).abs().max().item() for name in steps[0]}
     for name, step in moved.items():
-        expected = 0.002 if "backbone" in name else 0.0003 if name.endswith("U") else 0.03
+        expected = 0.002 if "backbone" in name else 0.6 if name.endswith(("rarity", "word_weight")) else 0.03
         if name.endswith("key.bias"):  # adds the same to all scores of a softmax: its gradient is rounding alone
             assert step <= 1.05 * expected, name
             continue
@@ -309,13 +311,16 @@ def test_an_encoder_and_its_attention_have_learning_rates_of_their_own(encoder: 
 @pytest.mark.parametrize("frozen", [False, True], ids=["fine-tuned", "frozen"])
 def test_an_untrained_encoder_is_kept_if_training_makes_it_worse(frozen: bool, encoder: str, tmp_path: Path) -> None:
     """It learns from wrong answers, and is judged by the right ones."""
-    config = with_encoder(encoder, frozen=frozen, learning_rate=0.1, encoder_learning_rate=0.1, patience=3)
+    config = with_encoder(encoder, frozen=frozen, learning_rate=0.3, encoder_learning_rate=0.1, patience=3)
     result = train(with_other_answers(DATA), DATA, tmp_path / "c", config, device="cpu")
     torch.manual_seed(config.seed)
     options = complete_options(config.model, config.options)
     untrained = initialize_model(with_other_answers(DATA), config, options, None, torch.device("cpu"))[0].state_dict()
     assert result.best_epoch == 0
-    assert all(torch.equal(value, untrained[name]) for name, value in weights(result.ranker).items())
+    fitted = {name for name in untrained if name == "word_weight" or name.startswith("statistics")}
+    kept = weights(result.ranker)
+    assert all(torch.equal(kept[name], untrained[name]) for name in untrained.keys() - fitted)
+    assert kept["word_weight"] in torch.tensor(WORD_WEIGHTS)
     assert same(Ranker.from_pretrained(tmp_path / "c", "cpu"), result.ranker)
 
 
@@ -368,7 +373,7 @@ def test_an_encoder_that_lacks_a_file(missing: str, message: str, tmp_path: Path
 def test_settings_that_do_not_suit_an_encoder(encoder: str, tmp_path: Path) -> None:
     (tmp_path / "v.txt").write_text("parcel 1 2 3\nzebra 4 5 6\n")
     vectors = read_vectors(tmp_path / "v.txt")
-    with pytest.raises(InputError, match="ap-transformer reads with a pretrained encoder, which brings its own"):
+    with pytest.raises(InputError, match="ap-transformer has a pretrained encoder with its own vectors"):
         train(DATA, DATA, tmp_path / "c", with_encoder(encoder), vectors=vectors, device="cpu")
     with pytest.raises(InputError, match="reads at most 24 tokens: expected max_tokens up to that, found 25"):
         train(DATA, DATA, tmp_path / "c", with_encoder(encoder, max_tokens=25), device="cpu")
@@ -449,9 +454,12 @@ def test_an_encoders_scores_are_made_once_before_training_and_once_an_epoch(
     """Whichever is kept in the end, its numbers are those that its checkpoint reaches."""
     data, epochs = with_other_answers(DATA), Epochs()
     dev = data if learns else DATA
-    rate = 0.02 if learns else 0.1
+    rate = 0.002 if learns else 0.1
     config = with_encoder(encoder, epochs=4, learning_rate=rate, encoder_learning_rate=5e-5 if learns else rate)
-    with patch.object(EvaluationSet, "timed_scores", autospec=True, side_effect=EvaluationSet.timed_scores) as scored:
+    with (
+        patch.object(EvaluationSet, "timed_scores", autospec=True, side_effect=EvaluationSet.timed_scores) as scored,
+        patch.object(transformer_encoder, "multiplies_bfloat16", lambda: False),
+    ):
         result = train(data, dev, tmp_path / "c", config, device="cpu", callbacks=(epochs,))
     assert scored.call_count == 1 + epochs.number > 1
     assert (result.best_epoch > 0) == learns

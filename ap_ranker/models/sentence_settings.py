@@ -1,0 +1,146 @@
+"""How a sentence encoder is read: its pooling, its prompts and its length, as sentence-transformers stores them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from ap_ranker.errors import InputError, one_line
+
+Pooling = Literal["mean", "cls"]
+"""The mean of the token states, or the first token's."""
+
+KEY = "sentence"
+"""Where a checkpoint's encoder configuration keeps `SentenceSettings`; absent where all are the usual ones."""
+
+MODULES = ("Transformer", "Pooling", "Normalize")
+"""Modules of sentence-transformers that can be read; the score is a cosine, so normalising changes nothing."""
+
+QUESTION_PROMPTS = ("query", "question")
+ANSWER_PROMPTS = ("document", "passage", "answer")
+"""Names under which encoders store their prompts, the usual one first."""
+
+
+@dataclass(frozen=True)
+class SentenceSettings:
+    """What an encoder does beside its transformer.
+
+    Attributes:
+        pooling: how token states become one vector.
+        question_prompt: token ids read before a question's own.
+        answer_prompt: token ids read before an answer's own.
+        leading: number of special tokens before the prompt, such as [CLS].
+    """
+
+    pooling: Pooling = "mean"
+    question_prompt: tuple[int, ...] = ()
+    answer_prompt: tuple[int, ...] = ()
+    leading: int = 0
+
+    @classmethod
+    def of(cls, encoder: Mapping[str, Any]) -> SentenceSettings:
+        """Read them from a checkpoint's encoder configuration.
+
+        Raises:
+            InputError: they are damaged.
+        """
+        stored = encoder.get(KEY, {})
+        try:
+            settings = cls(
+                stored.get("pooling", cls.pooling),
+                tuple(stored.get("question_prompt", ())),
+                tuple(stored.get("answer_prompt", ())),
+                stored.get("leading", 0),
+            )
+            ids = [settings.leading, *settings.question_prompt, *settings.answer_prompt]
+            known = all(type(token) is int and 0 <= token < encoder["vocab_size"] for token in ids)
+        except (AttributeError, KeyError, TypeError):
+            known = False
+        if not known or settings.pooling not in get_args(Pooling):
+            raise InputError(
+                f"Expected encoder.{KEY} with pooling ({' or '.join(get_args(Pooling))}) and prompts of token ids, "
+                f"found {one_line(repr(stored), 200)}."
+            )
+        return settings
+
+    def config(self) -> dict[str, Any]:
+        """What the encoder configuration keeps of them: nothing if all are the usual ones."""
+        return {} if self == SentenceSettings() else {KEY: json.loads(json.dumps(asdict(self)))}
+
+
+@dataclass(frozen=True)
+class SentenceFiles:
+    """The settings as an encoder's folder has them, prompts as text.
+
+    Attributes:
+        pooling: how token states become one vector.
+        question_prompt: what is put before a question.
+        answer_prompt: what is put before an answer.
+        max_tokens: where texts are cut; `None` if the folder does not say.
+    """
+
+    pooling: Pooling = "mean"
+    question_prompt: str = ""
+    answer_prompt: str = ""
+    max_tokens: int | None = None
+
+    @classmethod
+    def read(cls, folder: Path) -> SentenceFiles:
+        """Read an encoder's folder; without the files of sentence-transformers, states are averaged, as it does itself.
+
+        Raises:
+            InputError: a file is damaged, or the encoder has a module or a pooling that cannot be read.
+        """
+        try:
+            modules = _json(folder / "modules.json", [])
+            kinds = {str(module["type"]).rpartition(".")[2]: folder / str(module["path"]) for module in modules}
+            general = _json(folder / "config_sentence_transformers.json", {})
+            prompts = dict(general.get("prompts") or {})
+            default = prompts.get(general.get("default_prompt_name"), "")
+            lengths = _json(folder / "sentence_bert_config.json", {})
+            length = lengths.get("max_seq_length")
+            pooling = _pooling(_json(kinds["Pooling"] / "config.json", {})) if "Pooling" in kinds else ("mean",)
+            settings = cls(
+                pooling=pooling[0],
+                question_prompt=str(_first(prompts, QUESTION_PROMPTS, default)),
+                answer_prompt=str(_first(prompts, ANSWER_PROMPTS, default)),
+                max_tokens=None if length is None else int(length),
+            )
+        except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            raise InputError(
+                f"{folder}: expected the files of a sentence-transformers encoder, found some that cannot be read "
+                f"({one_line(repr(error))})."
+            ) from error
+        unknown = sorted(kinds.keys() - set(MODULES))
+        if unknown:
+            raise InputError(
+                f"{folder}: expected an encoder of the modules {', '.join(MODULES)}, found {unknown[0]}. "
+                "Choose another encoder."
+            )
+        if len(pooling) != 1 or settings.pooling not in get_args(Pooling):
+            raise InputError(
+                f"{folder}: expected an encoder that pools by {' or '.join(get_args(Pooling))}, found "
+                f"{' and '.join(map(str, pooling))}. Choose another encoder."
+            )
+        return settings
+
+
+def _json(path: Path, default: Any) -> Any:
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else default
+
+
+def _first(prompts: Mapping[str, str], names: tuple[str, ...], default: str) -> str:
+    return next((prompts[name] for name in names if prompts.get(name)), default)
+
+
+def _pooling(config: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The modes that are on; older versions wrote one switch for each."""
+    if "pooling_mode" in config:
+        mode = config["pooling_mode"]
+        return tuple(mode) if isinstance(mode, list) else (mode,)
+    switches = {"pooling_mode_cls_token": "cls", "pooling_mode_mean_tokens": "mean"}
+    on = [switches.get(name, name) for name, value in config.items() if name.startswith("pooling_mode_") and value]
+    return tuple(on) or ("mean",)
