@@ -19,9 +19,9 @@ KEY = "sentence"
 MODULES = ("Transformer", "Pooling", "Normalize")
 """Modules of sentence-transformers that can be read; the score is a cosine, so normalising changes nothing."""
 
-QUESTION_PROMPTS = ("query", "question")
-ANSWER_PROMPTS = ("document", "passage", "answer")
-"""Names under which encoders store their prompts, the usual one first."""
+QUESTION_PROMPTS = ("query",)
+ANSWER_PROMPTS = ("document", "passage", "corpus")
+"""Names of prompts; the first that is there counts, also where it is empty."""
 
 
 @dataclass(frozen=True)
@@ -99,14 +99,13 @@ class SentenceFiles:
             kinds = {str(module["type"]).rpartition(".")[2]: folder / str(module["path"]) for module in modules}
             general = _json(folder / "config_sentence_transformers.json", {})
             prompts = dict(general.get("prompts") or {})
-            default = prompts.get(general.get("default_prompt_name"), "")
-            lengths = _json(folder / "sentence_bert_config.json", {})
-            length = lengths.get("max_seq_length")
+            length = _json(folder / "sentence_bert_config.json", {}).get("max_seq_length")
+            length = length or _json(folder / "tokenizer_config.json", {}).get("model_max_length")
             pooling = _pooling(_json(kinds["Pooling"] / "config.json", {})) if "Pooling" in kinds else ("mean",)
             settings = cls(
                 pooling=pooling[0],
-                question_prompt=str(_first(prompts, QUESTION_PROMPTS, default)),
-                answer_prompt=str(_first(prompts, ANSWER_PROMPTS, default)),
+                question_prompt=_first(prompts, QUESTION_PROMPTS),
+                answer_prompt=_first(prompts, ANSWER_PROMPTS),
                 max_tokens=None if length is None else int(length),
             )
         except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
@@ -132,8 +131,8 @@ def _json(path: Path, default: Any) -> Any:
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else default
 
 
-def _first(prompts: Mapping[str, str], names: tuple[str, ...], default: str) -> str:
-    return next((prompts[name] for name in names if prompts.get(name)), default)
+def _first(prompts: Mapping[str, str], names: tuple[str, ...]) -> str:
+    return next((str(prompts[name] or "") for name in names if name in prompts), "")
 
 
 def _pooling(config: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -63,7 +63,8 @@ def initialize_model(
 def read_encoder(name: str, max_tokens: int) -> tuple[Path, SubwordTokenizer, Inputs]:
     """Find a pretrained encoder: its folder, its tokenizer, and the description of a model's inputs.
 
-    Pooling, prompts and length are those of the encoder's folder, as sentence-transformers reads them.
+    Pooling, prompts and length are those of the encoder's folder, as sentence-transformers reads them. Questions and
+    answers are cut at the same length, which leaves room for the longer prompt.
 
     Args:
         name: a folder, or the name of a model on the hub.

