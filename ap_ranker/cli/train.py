@@ -39,6 +39,10 @@ def train(
     embeddings: Annotated[
         str | None, typer.Option(help="Word vectors: a GloVe, word2vec or fastText file, or glove-50d.")
     ] = None,
+    encoder: Annotated[
+        str | None,
+        typer.Option(help="Pretrained encoder of ap-transformer: any sentence-transformers model, by name or folder."),
+    ] = None,
     match: MatchText = None,
     config: Annotated[
         Path | None, typer.Option(help="YAML file with settings; options of the command line override them.")
@@ -72,6 +76,8 @@ def train(
 
     options = {"model": model, "recipe": recipe, "objective": objective, "epochs": epochs, "seed": seed, "match": match}
     settings = read_training_config(config, options)
+    if encoder is not None:
+        settings = replace(settings, options={**settings.options, "encoder": encoder})
     about = About(command_line(), licence)
     if process_number() == 0:
         States(output).check_output(resume=resume, overwrite=overwrite)

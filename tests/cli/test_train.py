@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from conftest import write_encoder
 from typer.testing import CliRunner, Result
 
 from ap_ranker.cli.main import app
 from ap_ranker.data.reader import read_dataset
+from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluate import evaluate
 from ap_ranker.ranking.checkpoint import read_checkpoint_config
 from ap_ranker.ranking.ranker import Ranker
@@ -62,3 +64,15 @@ def test_a_model_that_does_not(folder: Path, options: tuple[str, ...], code: int
     assert sentence in (folder / "c" / "README.md").read_text()
     assert read_checkpoint_config(folder / "c").training["dev_gain"]["better_than_bm25"] is False
     assert len(Ranker.from_pretrained(folder / "c", "cpu").rank("is it?", ["yes", "no"])) == 2
+
+
+def test_an_encoder_by_its_name(folder: Path) -> None:
+    """Beside the options of the configuration file; a model without one refuses it."""
+    encoder = write_encoder(folder / "tiny")
+    (folder / "transformer.yaml").write_text("model: ap-transformer\noptions: {size: 4}\nmax_tokens: 20\n")
+    result = train("--config", "transformer.yaml", "--encoder", encoder, "--epochs", "0", "--output", "c")
+    assert result.exit_code == 0, result.output
+    options = read_checkpoint_config(folder / "c").options
+    assert (options["encoder"], options["size"]) == (str(encoder), 4)
+    with pytest.raises(InputError, match="qa-cnn has no option 'encoder'"):
+        train("--model", "qa-cnn", "--encoder", encoder, "--output", "d")
