@@ -1,0 +1,60 @@
+"""What the documentation tells a user to type: commands and options exist, imports work, YAML can be read."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+import shlex
+from pathlib import Path
+
+import click
+import pytest
+import typer
+import yaml
+from conftest import ROOT
+
+from ap_ranker.cli.main import app
+
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/*/README.md")])
+LINK = re.compile(r"\]\((?!https?:|mailto:)([^)#\s]+)")
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    """The fenced blocks of a language, without the indentation of a list."""
+    found = re.findall(rf"^( *)```{language}\n(.*?)^ *```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    return [re.sub(rf"^{indent}", "", text, flags=re.MULTILINE) for indent, text in found]
+
+
+def commands(page: Path) -> list[list[str]]:
+    """The arguments of each `ap-ranker` that the page tells to run."""
+    lines = [line for text in blocks(page, "bash") for line in text.replace("\\\n", " ").splitlines()]
+    words = [shlex.split(line, comments=True) for line in lines]
+    return [line[line.index("ap-ranker") + 1 :] for line in words if "ap-ranker" in line]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_page(page: Path) -> None:
+    group = typer.main.get_command(app)
+    assert isinstance(group, click.Group) or hasattr(group, "commands")
+    for name, *arguments in commands(page):
+        command = group.commands[name]
+        parser = command.make_parser(type(group).context_class(command, info_name=name))
+        if "--help" not in arguments:
+            parser.parse_args(list(arguments))  # an unknown option raises
+    for text in blocks(page, "python"):
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith(("ap_ranker", "haystack")):
+                module = importlib.import_module(node.module)
+                assert all(hasattr(module, alias.name) for alias in node.names), text
+    for text in blocks(page, "yaml"):
+        yaml.safe_load(text)
+    for target in LINK.findall(page.read_text(encoding="utf-8")):
+        assert (page.parent / target).exists(), target
+
+
+def test_there_are_commands_to_check() -> None:
+    assert sum(len(commands(page)) for page in PAGES) > 25
+    with pytest.raises(click.exceptions.NoSuchOption):
+        command = typer.main.get_command(app).commands["train"]
+        command.make_parser(click.Context(command)).parse_args(["x.csv", "--modle", "ap-cnn"])
