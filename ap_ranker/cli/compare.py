@@ -38,7 +38,7 @@ def compare(
     answers: Answers = None,
     pools: Annotated[Path | None, typer.Option(help="Candidate pools of the test questions.")] = None,
     peers: Annotated[
-        str, typer.Option(help="What to train beside them with sentence-transformers: bi-encoder,cross-encoder.")
+        str, typer.Option(help="Fine-tune with sentence-transformers on the same pairs: bi-encoder,cross-encoder.")
     ] = "",
     embeddings: Annotated[str | None, typer.Option(help="Word vectors, as for train.")] = None,
     match: MatchText = None,
@@ -49,7 +49,7 @@ def compare(
     table_file: Annotated[Path | None, typer.Option("--table", help="Write the table to this Markdown file.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Plot the comparison to this PNG file.")] = None,
 ) -> None:
-    """Train several models on your data and compare them with BM25 and, if you like, with what others train."""
+    """Train several models on your data and compare them with BM25 and with fine-tuned peers."""
     from ap_ranker.data.reader import find_split, read_dataset
     from ap_ranker.training.compare import Contender
     from ap_ranker.training.config import read_training_config
