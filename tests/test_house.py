@@ -103,6 +103,7 @@ SHARED = {
     "encoders",
     "pooling",
     "pretrained",
+    "sentence_settings",
     "siamese",
     "similarity",
     "spec",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
+from rich.measure import Measurement
 from rich.table import Table
 
 from ap_ranker.cli.console import Console
@@ -148,9 +149,11 @@ def _notes(comparison: Comparison) -> str:
 def _print(comparison: Comparison) -> None:
     table = Table()
     for column, title in enumerate(_header(comparison)):
-        table.add_column(title, justify="right" if column else "left", no_wrap=True)
+        table.add_column(title.replace(" ", "\n"), justify="right" if column else "left", no_wrap=True)
     for row in _rows(comparison):
         table.add_row(*map(escape, row), style="bold" if row[0] == "BM25" else None)
+    # A narrow terminal breaks the lines; rich would cut the numbers.
+    table.width = Measurement.get(console, console.options.update(max_width=1_000), table).maximum
     console.print(table)
     console.print(_notes(comparison), highlight=False)
 

@@ -229,7 +229,8 @@ def test_a_full_disk_behind_standard_output(tmp_path: Path) -> None:
 
 def test_control_c(tmp_path: Path) -> None:
     program = (
-        "import time\nfrom ap_ranker.cli import main\n"
+        "import signal, time\nfrom ap_ranker.cli import main\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a shell's background jobs ignore it
         "@main.app.command('wait')\ndef wait() -> None:\n    print('waiting', flush=True)\n    time.sleep(60)\n"
         "main.main()\n"
     )
