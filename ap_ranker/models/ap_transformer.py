@@ -100,7 +100,8 @@ class AttentiveTransformer(CosineModel):
 
     def match(self, questions: States, answers: States) -> Tensor:
         cosines = questions.per_text["pooled"] @ answers.per_text["pooled"].T
-        return (cosines + self.word_weight * self.word_scores(questions, answers)) / (1 + self.word_weight)
+        weight = self.word_weight.clamp(min=0)  # or a step of training could leave the range of the score
+        return (cosines + weight * self.word_scores(questions, answers)) / (1 + weight)
 
     def word_scores(self, questions: States, answers: States) -> Tensor:
         """(B, N) word(q, a)."""

@@ -69,6 +69,13 @@ def test_without_words_it_is_the_encoders_own_score() -> None:
     assert torch.allclose(found, expected, rtol=0, atol=1e-12)
 
 
+def test_a_weight_below_zero_counts_as_none() -> None:
+    model = built(size=0).double()
+    model.word_weight.data.fill_(-1.0)
+    expected = cosines(model, TOKENS[:4], TOKENS[4:12])
+    assert torch.allclose(scores(model, TOKENS[:4], TOKENS[4:12]), expected, rtol=0, atol=1e-12)
+
+
 def test_learnt_weights_count_as_the_equations_say() -> None:
     model = built(size=6).double()
     torch.manual_seed(5)
