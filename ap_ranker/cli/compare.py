@@ -54,10 +54,10 @@ def compare(
     from ap_ranker.data.reader import find_split, read_dataset
     from ap_ranker.training.compare import Contender
     from ap_ranker.training.config import read_training_config
-    from ap_ranker.training.peers import check_peers
+    from ap_ranker.training.peers import check_fine_tuning
 
     named_peers = list(dict.fromkeys(peers.split(","))) if peers else []
-    check_peers(named_peers)
+    check_fine_tuning(named_peers)
     contenders = Contender.parse_all(models)
     settings = read_training_config(config, {"epochs": epochs, "match": match})
     if settings.options:

@@ -85,17 +85,17 @@ class TransformerEncoder(nn.Module):
         if self.training and self.dropout:
             mask = mask & (torch.rand(mask.shape, device=mask.device) >= self.dropout)
             mask[:, 0] = True
+        ids, present, whole = batch.ids, mask, batch.mask
         start, end = self.settings.leading, self.settings.leading + len(prompt)
-        ids = _inserted(batch.ids, start, batch.ids.new_tensor(prompt))
-        present = _inserted(mask, start, mask.new_ones(len(prompt)))
-        if self.frozen:
-            whole = TokenBatch(ids, _inserted(batch.mask, start, mask.new_ones(len(prompt))))
-            hidden = self._cached_states(whole)
-        else:
-            hidden = self._read(TokenBatch(ids, present))
+        if prompt:
+            ids = _inserted(ids, start, ids.new_tensor(prompt))
+            present, whole = (_inserted(part, start, part.new_ones(len(prompt))) for part in (present, whole))
+        hidden = self._cached_states(TokenBatch(ids, whole)) if self.frozen else self._read(TokenBatch(ids, present))
         hidden = hidden * present.unsqueeze(2)
         vectors = hidden[:, 0] if self.settings.pooling == "cls" else mean_pool(hidden, present)
-        return torch.cat([hidden[:, :start], hidden[:, end:]], dim=1), mask, F.normalize(vectors, dim=1)
+        if prompt:
+            hidden = torch.cat([hidden[:, :start], hidden[:, end:]], dim=1)
+        return hidden, mask, F.normalize(vectors, dim=1)
 
     @contextmanager
     def cache_frozen_states(self) -> Iterator[None]:
@@ -124,7 +124,7 @@ class TransformerEncoder(nn.Module):
 
     @torch.no_grad()
     def _cached_states(self, batch: TokenBatch) -> Tensor:
-        """As `_read`, of remembered texts from memory."""
+        """As `_read`, of remembered texts from memory; what stands on padding is undefined."""
         if not self._room:
             return self._read(batch)
         lengths = batch.mask.sum(dim=1).tolist()
@@ -134,8 +134,7 @@ class TransformerEncoder(nn.Module):
         for row in set(range(len(texts))).difference(new):
             hidden[row, : lengths[row]] = self._memory[texts[row]].to(self._dtype)
         if new:
-            new_mask = batch.mask[new]
-            hidden[new] = self._read(TokenBatch(batch.ids[new], new_mask)) * new_mask.unsqueeze(2)
+            hidden[new] = self._read(TokenBatch(batch.ids[new], batch.mask[new]))
         for row in new:
             kept = hidden[row, : lengths[row]].half()
             if self._room > kept.nbytes:

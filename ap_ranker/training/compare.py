@@ -26,7 +26,7 @@ from ap_ranker.reading import parse_yaml
 from ap_ranker.text.vectors import WordVectors
 from ap_ranker.training.card import About
 from ap_ranker.training.config import TrainingConfig
-from ap_ranker.training.peers import check_peers, train_or_load_peer
+from ap_ranker.training.peers import check_fine_tuning, train_or_load_peer
 from ap_ranker.training.runs import train_or_load
 
 logger = logging.getLogger(__name__)
@@ -210,8 +210,7 @@ def compare(
     Raises:
         InputError: `output` holds a run with other settings; a peer is unknown or its package is missing.
     """
-    if peers:
-        check_peers(peers)
+    check_fine_tuning(peers)
     evaluation_set = EvaluationSet(test)
     runs: dict[str, _Runs] = {}
 
@@ -239,7 +238,8 @@ def compare(
             add(name, seed, report, training_seconds, peer.parameters)
     results = [row.result(label, {}) for label, row in runs.items()]
     baselines = {"BM25": evaluation_set.bm25_each[MEASURE]}
-    baselines |= {label: row.each for label, row in runs.items() if label in peers or label.endswith(POOLED)}
+    names = [*(contender.label + POOLED for contender in contenders), *peers]
+    baselines |= {name: runs[name].each for name in names if name in runs}
     for baseline, each in baselines.items():
         others = [result for result in results if result.label != baseline]
         corrected = holm([randomisation_test(runs[result.label].each, each) for result in others])

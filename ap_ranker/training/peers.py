@@ -160,7 +160,7 @@ class FineTunedCrossEncoder(Peer):
 PEERS: dict[str, type[Peer]] = {peer.name: peer for peer in (FineTunedBiEncoder, FineTunedCrossEncoder)}
 
 
-def check_peers(names: Sequence[str]) -> None:
+def check_fine_tuning(names: Sequence[str]) -> None:
     """Fail before anything is trained.
 
     Raises:
@@ -200,7 +200,7 @@ def train_or_load_peer(
     Raises:
         InputError: `folder` holds a peer with other settings or of other data.
     """
-    settings = {"encoder": encoder.name, "data": data.name, "pairs": sum(len(q.positives) for q in data.answerable)}
+    settings = {"encoder": encoder.name, "data": data.name, "pairs": data.pairs}
     settings |= {"epochs": EPOCHS, "learning_rate": LEARNING_RATE, "batch_size": BATCH_SIZE, "seed": seed}
     if not (folder / SETTINGS).is_file():
         from transformers import set_seed

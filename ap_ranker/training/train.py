@@ -98,7 +98,7 @@ def train(
     states = States(output)
     with states.held(resume=resume) as last:
         started = time.perf_counter() - (seconds_so_far(last) if last else 0.0)
-        data = judged = replace(data, questions=answerable(data))
+        data = asked = replace(data, questions=answerable(data))
         n_pairs = data.pairs
         recipe = config.training_recipe(judged=data.judged)
         objective = objective_spec(recipe.objective)
@@ -133,9 +133,9 @@ def train(
         dev_set = EvaluationSet(sample_questions(dev, config.dev_questions, config.seed))
         best_epoch, scores = 0, None
         with model.cache_frozen_states():
-            if last is None:
-                size = min(config.dev_questions, model.fit_questions)
-                model.fit(_judged_candidates(ranker, sample_questions(judged, size, config.seed), on_progress))
+            # Also in a resumed run, which may keep the untrained model in the end.
+            size = min(config.dev_questions, model.fit_questions)
+            model.fit(_judged_candidates(ranker, sample_questions(asked, size, config.seed), on_progress))
             if objective.needs_gradient and config.epochs != 0:
                 pairs = Pairs(data, own_candidates=objective.own_candidates)
                 trainer = AnswerTrainer(config, recipe, ranker, dev_set, batches, pairs, states, started, callbacks)
@@ -169,7 +169,8 @@ def train(
         )
         wait_for_all()  # other processes may still be reading the best epoch's weights
         if is_first_process():
-            card = model_card(config, settings, report, _machine(torch_device), batches, about)
+            read = replace(config, max_tokens=inputs.max_tokens)  # an encoder may have been trained on shorter texts
+            card = model_card(read, settings, report, _machine(torch_device), batches, about)
             save_checkpoint(output, ranker.config, model, tokenizer, card)
             states.remove()
         return TrainingResult(ranker, report, best_epoch, seconds)

@@ -47,11 +47,11 @@ SIZES = (10, 40)
 class Slow(System):
     """Stands in for a cross-encoder."""
 
-    def __init__(self, name: str, rounds: int) -> None:
-        self.name, self.rounds, self.weights = name, rounds, 5_000_000
+    def __init__(self, name: str, repetitions: int) -> None:
+        self.name, self.repetitions, self.weights = name, repetitions, 5_000_000
 
     def run(self, query: str, documents: list[Document]) -> dict[str, list[Document]]:
-        for _ in range(self.rounds):
+        for _ in range(self.repetitions):
             torch.ones(200, 200) @ torch.ones(200, 200)
         return {"documents": documents}
 

@@ -603,17 +603,17 @@ def test_only_returned_documents_are_explained(tmp_path: Path) -> None:
     ranker = APRanker(model=write_checkpoint("ap-cnn", tmp_path / "c"), device=CPU, explain=True)
     ranker.warm_up()
     assert ranker._ranker is not None
-    with patch.object(ranker._ranker, "attention_weights", wraps=ranker._ranker.attention_weights) as weigh:
+    with patch.object(ranker._ranker, "attention_weights", wraps=ranker._ranker.attention_weights) as weights:
         found = ranker.run(query=QUERY, documents=DOCUMENTS, top_k=2)["documents"]
-    assert [call.args for call in weigh.call_args_list] == [(QUERY, d.content) for d in found]
+    assert [call.args for call in weights.call_args_list] == [(QUERY, d.content) for d in found]
 
 
 def test_without_explain_no_attention_is_asked_for(ranker: AnswerRanker) -> None:
     ranker.warm_up()
     assert ranker._ranker is not None
-    with patch.object(ranker._ranker, "attention_weights") as weigh:
+    with patch.object(ranker._ranker, "attention_weights") as weights:
         found = ranker.run(query=QUERY, documents=DOCUMENTS)["documents"]
-    weigh.assert_not_called()
+    weights.assert_not_called()
     assert not any("explanation" in document.meta for document in found)
 
 

@@ -86,7 +86,7 @@ def score(model: AnswerModel, q: list[int], a: list[int], *, channel: bool = Fal
 
 def attention(model: AnswerModel, q: list[int], a: list[int]) -> tuple[Vector, Vector]:
     *_, a_q, a_a = attended(model, q, a, model.channel is not None, model.pooling)
-    if model.pooling == "convolution":  # place k weighs the window of the tokens k - H + 1 ... k
+    if model.pooling == "convolution":  # place k has the weight of the window of the tokens k - H + 1 ... k
         a_q, a_a = (
             [sum(weights[k] for k in range(len(weights)) if k - H + 1 <= t <= k) for t in range(len(ids))]
             for weights, ids in ((a_q, q), (a_a, a))

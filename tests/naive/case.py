@@ -7,7 +7,7 @@ from typing import Any
 from ap_ranker.models.base import AnswerModel
 
 Weights = tuple[list[float] | None, list[float] | None]
-"""Of the question's tokens and of the answer's; `None` for a side that the model does not weigh."""
+"""Of the question's tokens and of the answer's; `None` for a side whose tokens have no weights."""
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ WEIGHING = [name for name, spec in MODELS.items() if spec.attention_over]
 
 @pytest.fixture(params=WEIGHING)
 def ranker(request: pytest.FixtureRequest, tmp_path: Path) -> Ranker:
-    """Each model that weighs words."""
+    """Each model whose words have weights."""
     return Ranker.from_pretrained(write_checkpoint(request.param, tmp_path / "c"), "cpu")
 
 

@@ -28,7 +28,7 @@ from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.training import peers as module
 from ap_ranker.training.compare import Contender, compare, run_folder
 from ap_ranker.training.config import TrainingConfig
-from ap_ranker.training.peers import PEERS, Peer, check_peers, train_or_load_peer
+from ap_ranker.training.peers import PEERS, Peer, check_fine_tuning, train_or_load_peer
 
 DATA = Dataset(
     "pairs",
@@ -155,8 +155,8 @@ def test_peers_stand_beside_the_models(encoder: Path, tmp_path: Path) -> None:
 
 def test_what_is_asked_for_is_checked_before_anything_is_trained() -> None:
     with pytest.raises(InputError, match="Expected peers among bi-encoder, cross-encoder, found 'colbert'"):
-        check_peers(["bi-encoder", "colbert"])
+        check_fine_tuning(["bi-encoder", "colbert"])
     with patch.dict(sys.modules, {"datasets": None}):
-        check_peers([])
+        check_fine_tuning([])
         with pytest.raises(InputError, match=r'found no datasets: pip install "ap-ranker\[benchmark\]"'):
-            check_peers(["bi-encoder"])
+            check_fine_tuning(["bi-encoder"])

@@ -338,6 +338,21 @@ def test_a_resumed_run_with_an_encoder(frozen: bool, encoder: str, tmp_path: Pat
         assert torch.allclose(value, weights(unbroken.ranker)[name], atol=2e-2 if frozen else 0.0), name
 
 
+def test_a_resumed_run_that_keeps_the_untrained_encoder(encoder: str, tmp_path: Path) -> None:
+    """What is fitted before the first epoch is the same in the process that goes on."""
+    data = with_other_answers(DATA)
+    config = with_encoder(encoder, learning_rate=0.3, encoder_learning_rate=0.1, patience=3)
+    unbroken = train(data, DATA, tmp_path / "unbroken", config, device="cpu")
+    with pytest.raises(KeyboardInterrupt):
+        train(data, DATA, tmp_path / "broken", config, device="cpu", callbacks=(StopAfter(1),))
+    resumed = train(data, DATA, tmp_path / "broken", config, device="cpu", resume=True)
+    assert resumed.best_epoch == unbroken.best_epoch == 0
+    expected = weights(unbroken.ranker)
+    assert expected["word_weight"] != 1, "not what it begins with, or this test says nothing"
+    assert all(torch.equal(value, expected[name]) for name, value in weights(resumed.ranker).items())
+    assert resumed.dev.model == unbroken.dev.model
+
+
 def test_a_checkpoint_needs_its_encoder_no_longer(tmp_path: Path) -> None:
     texts = [answer.text for answer in DATA.answers]
     folder = write_encoder(tmp_path / "encoder", texts)
