@@ -18,7 +18,7 @@ from ap_ranker.explain.plots import check_plotting, plot_lengths
 from ap_ranker.files import write_text_atomically
 
 if TYPE_CHECKING:
-    from ap_ranker.evaluation.changes import Change, Comparison
+    from ap_ranker.evaluation.changes import Change, EarlierCheckpoint
     from ap_ranker.evaluation.evaluate import EvaluationReport
 
 console = Console(soft_wrap=True)
@@ -112,7 +112,7 @@ def _print(report: EvaluationReport, name: str) -> None:
         console.print(f"Left out: {report.unanswerable:,} questions without a right answer.", highlight=False)
 
 
-def _print_comparison(comparison: Comparison) -> None:
+def _print_comparison(comparison: EarlierCheckpoint) -> None:
     """Print the earlier checkpoint's measures, the differences, and the questions that changed most."""
     before, changes, name = comparison.before, comparison.changes, escape(comparison.checkpoint)
     table = Table("", title=f"Compared with {name}")

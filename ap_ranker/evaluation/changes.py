@@ -66,7 +66,7 @@ class RankingChanges:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class EarlierCheckpoint:
     """An earlier checkpoint on the same questions and candidates.
 
     Attributes:

@@ -14,7 +14,7 @@ from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.data.faq import Match
 from ap_ranker.data.reader import read_dataset
 from ap_ranker.errors import InputError
-from ap_ranker.evaluation.changes import Comparison, changes
+from ap_ranker.evaluation.changes import EarlierCheckpoint, changes
 from ap_ranker.evaluation.fusion import fit_weight, fuse
 from ap_ranker.evaluation.gain import Gain, gain_over_bm25
 from ap_ranker.evaluation.metrics import means, measure_each
@@ -74,7 +74,7 @@ class EvaluationReport:
     scores: Sequence[np.ndarray] = ()
     bytes_per_answer: float = 0.0
     model_name: str = ""
-    comparison: Comparison | None = None
+    comparison: EarlierCheckpoint | None = None
 
     @property
     def fused(self) -> dict[str, float]:
@@ -140,7 +140,9 @@ def evaluate(
         return report
     before = evaluation_set.report(earlier)
     differences = changes(evaluation_set, before, report)
-    return replace(report, comparison=Comparison(str(compare), before, differences, match, _trained_match(earlier)))
+    return replace(
+        report, comparison=EarlierCheckpoint(str(compare), before, differences, match, _trained_match(earlier))
+    )
 
 
 def _trained_match(ranker: Ranker) -> Match:
