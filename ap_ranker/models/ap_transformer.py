@@ -66,6 +66,9 @@ class PooledTransformer(CosineModel):
     def match(self, questions: States, answers: States) -> Tensor:
         return questions.per_text["pooled"] @ answers.per_text["pooled"].T
 
+    def text_vectors(self, states: States) -> Tensor:
+        return states.per_text["pooled"]
+
 
 class AttentiveTransformer(CosineModel):
     """The cosine of pooled vectors beside the best match of each question token, weighted by attention."""
@@ -125,6 +128,9 @@ class AttentiveTransformer(CosineModel):
         alpha = own.per_token["weights"].squeeze(2).unsqueeze(1).expand(places.shape)
         received = alpha.new_zeros(*places.shape[:2], others.mask.shape[1]).scatter_add(2, places, alpha)
         return Attention(alpha, received)
+
+    def text_vectors(self, states: States) -> Tensor:
+        return states.per_text["pooled"]
 
     def pooled_only(self) -> AnswerModel:
         return PooledTransformer(self.encoder)

@@ -175,6 +175,13 @@ class AnswerModel(nn.Module, ABC):
         """
         return self.match(questions, answers)
 
+    def text_vectors(self, states: States) -> Tensor | None:
+        """(N, C) vectors of length 1 of whole texts: the cosine of any two texts, also of two questions, compares them.
+
+        `None` for a model without such vectors. They depend on `states.per_text` only.
+        """
+        return None
+
     def pooled_only(self) -> AnswerModel | None:
         """The same model with the cosine of its pooled vectors as its score: what its attention has to beat.
 

@@ -35,5 +35,8 @@ class Siamese(AnswerModel):
         q, a = questions.per_text["vector"], answers.per_text["vector"]
         return gesd(q, a) if self.similarity == "gesd" else q @ a.T
 
+    def text_vectors(self, states: States) -> Tensor:
+        return unit(states.per_text["vector"])
+
     def scale(self, scores: Tensor) -> Tensor:
         return scores if self.similarity == "gesd" else (1 + scores) / 2

@@ -15,11 +15,12 @@ from torch import Tensor
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.models.base import AnswerModel, States
 from ap_ranker.ranking.cache import EncodingCache
-from ap_ranker.ranking.checkpoint import CheckpointConfig, find_checkpoint, load_checkpoint
+from ap_ranker.ranking.checkpoint import CheckpointConfig, find_checkpoint
 from ap_ranker.ranking.encodings import Encodings, fingerprint
 from ap_ranker.ranking.explanation import Explanation, Token, no_attention, tokens_of
 from ap_ranker.ranking.policy import AnswerPolicy
 from ap_ranker.ranking.quantization import QuantizedStates, StateDtype
+from ap_ranker.ranking.shared import LoadedCheckpoint, load_shared
 from ap_ranker.text.batch import TokenBatch
 from ap_ranker.text.subwords import AnyTokenizer
 
@@ -79,6 +80,7 @@ class Ranker:
         self.encodings = encodings
         if cache is not None and not model.supports_quantization:
             cache.dtype = StateDtype.float32
+        self._loaded: LoadedCheckpoint | None = None
         self._has_warned_of_cuts = False
         self._lock = threading.Lock()
 
@@ -92,7 +94,7 @@ class Ranker:
         cache: EncodingCache | None = None,
         encodings: str | Path | None = None,
     ) -> Ranker:
-        """Load a checkpoint.
+        """Load a checkpoint. All rankers of a process that load the same one on the same device share its model.
 
         Args:
             source: a checkpoint folder, or the name of a hub repository.
@@ -107,9 +109,9 @@ class Ranker:
         """
         resolved_device = resolve_device(device)
         folder = find_checkpoint(source, token)
-        config, model, tokenizer = load_checkpoint(folder)
-        ranker = cls(model, tokenizer, resolved_device, config, cache=cache)
-        ranker.source = str(source)
+        loaded = load_shared(folder, resolved_device)
+        ranker = cls(loaded.model, loaded.tokenizer, resolved_device, loaded.config, cache=cache)
+        ranker.source, ranker._loaded = str(source), loaded
         try:
             ranker._encode_empty_text()
         except Exception as error:  # intact files that do not belong together can raise anything
@@ -199,7 +201,7 @@ class Ranker:
         batches = self.answer_states(answers, batch_size)
         if not answers:
             return torch.empty(0)
-        state = self.encode_questions([question])
+        state = self.encode_question(question)
         scores = torch.full((len(answers),), torch.nan)
         for rows, states in batches:
             scores[rows] = self.model.match(state, states)[0].float().cpu()
@@ -305,6 +307,45 @@ class Ranker:
                 self.tokenizer.max_tokens,
             )
         return ids
+
+    @torch.inference_mode()
+    def embed_questions(self, texts: Sequence[str]) -> Tensor:
+        """(B, C) vectors of B questions, of length 1, on the CPU: the cosine of two is their dot product.
+
+        Raises:
+            InputError: the model has no vectors of whole texts.
+        """
+        return self._vectors([self.encode_question(text) for text in texts])
+
+    @torch.inference_mode()
+    def embed_answers(self, texts: Sequence[str], batch_size: int = BATCH_SIZE) -> Tensor:
+        """(N, C) vectors of N answers, as `embed_questions`.
+
+        Raises:
+            InputError: the model has no vectors of whole texts, or `batch_size` is not positive.
+        """
+        order: list[int] = []
+        parts = []
+        for rows, states in self.answer_states(texts, batch_size):
+            order += rows
+            parts.append(States(states.mask[:, :0], per_text=states.per_text))
+        return self._vectors(parts)[torch.tensor(order).argsort()]
+
+    def _vectors(self, parts: Sequence[States]) -> Tensor:
+        vectors = [self.model.text_vectors(part) for part in parts or [self._encode_empty_text()[:0]]]
+        known = [vector.float().cpu() for vector in vectors if vector is not None]
+        if not known:
+            raise InputError(
+                f"Expected a model with a vector for each text, such as ap-transformer, found {self._name}, which "
+                "compares texts token by token."
+            )
+        return torch.cat(known)
+
+    def encode_question(self, text: str) -> States:
+        """States of one question; one of the last questions is not encoded again."""
+        if self._loaded is None:
+            return self.encode_questions([text])
+        return self._loaded.questions.get(text, lambda: self.encode_questions([text]))
 
     def encode_questions(self, texts: Sequence[str]) -> States:
         """States of B questions."""

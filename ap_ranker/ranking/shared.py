@@ -1,0 +1,83 @@
+"""Loaded checkpoints, shared by the components of a process: they hold one model and encode a question once."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from weakref import WeakValueDictionary
+
+import torch
+
+from ap_ranker.models.base import AnswerModel, States
+from ap_ranker.ranking.checkpoint import CONFIG, TOKENIZER, WEIGHTS, CheckpointConfig, load_checkpoint
+from ap_ranker.text.subwords import AnyTokenizer
+
+LAST_QUESTIONS = 64
+"""Number of questions whose states are kept: those that a server works on at one time."""
+
+
+class QuestionStates:
+    """The states of the last questions, so that a retriever's question is not encoded again by the ranker."""
+
+    def __init__(self) -> None:
+        self._states: OrderedDict[str, States] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, question: str, encode: Callable[[], States]) -> States:
+        """The states of a question; computed by `encode` unless it is one of the last."""
+        with self._lock:
+            states = self._states.get(question)
+        if states is None:
+            states = encode()
+        with self._lock:
+            self._states[question] = states
+            self._states.move_to_end(question)
+            if len(self._states) > LAST_QUESTIONS:
+                self._states.popitem(last=False)
+        return states
+
+
+@dataclass(frozen=True, eq=False)
+class LoadedCheckpoint:
+    """A checkpoint in memory.
+
+    Attributes:
+        config: its `config.json`.
+        model: on its device, in evaluation mode; nobody may train it.
+        tokenizer: the model's.
+        questions: the states of the last questions.
+    """
+
+    config: CheckpointConfig
+    model: AnswerModel
+    tokenizer: AnyTokenizer
+    questions: QuestionStates = field(default_factory=QuestionStates)
+
+
+_loaded: WeakValueDictionary[tuple[object, ...], LoadedCheckpoint] = WeakValueDictionary()
+_lock = threading.Lock()
+
+
+def load_shared(folder: Path, device: torch.device) -> LoadedCheckpoint:
+    """The checkpoint of a folder on a device; read again only if nobody holds it any more, or its files have changed.
+
+    Raises:
+        InputError: as `load_checkpoint`.
+    """
+    with _lock:
+        key = (folder.resolve(), str(device), *map(_version, (CONFIG, WEIGHTS, TOKENIZER), (folder,) * 3))
+        loaded = _loaded.get(key)
+        if loaded is None:
+            config, model, tokenizer = load_checkpoint(folder)
+            loaded = LoadedCheckpoint(config, model.to(device), tokenizer)
+            _loaded[key] = loaded
+        return loaded
+
+
+def _version(name: str, folder: Path) -> tuple[int, ...]:
+    """What differs between two versions of a file."""
+    status = (folder / name).stat()
+    return status.st_ino, status.st_mtime_ns, status.st_size
