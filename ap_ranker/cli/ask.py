@@ -8,7 +8,7 @@ import typer
 from rich.markup import escape
 
 from ap_ranker.cli.console import Console, to_json
-from ap_ranker.cli.options import SEARCH_PIPELINE, Documents, MatchEntry, Precision, SearchPipeline
+from ap_ranker.cli.options import SEARCH_PIPELINE, Documents, MatchEntry, Precision, SearchPipeline, Wordings
 from ap_ranker.data.faq import DEFAULT_MATCH
 from ap_ranker.errors import InputError
 from ap_ranker.serving.search import search_faq
@@ -25,12 +25,15 @@ def ask(
         int | None, typer.Option(help="Maximum number of answers; by default, the pipeline's own setting.")
     ] = None,
     precision: Precision = None,
+    wordings: Wordings = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Ask a FAQ questions and print the best answers."""
     if top_k is not None and top_k <= 0:
         raise InputError(f"Expected --top-k above 0, found {top_k}.")
-    results = search_faq(questions, pipeline, documents, match=match, top_k=top_k, precision=precision)
+    results = search_faq(
+        questions, pipeline, documents, match=match, top_k=top_k, precision=precision, wordings=wordings or ()
+    )
     if as_json:
         typer.echo(to_json(results[0] if len(results) == 1 else results))
     else:

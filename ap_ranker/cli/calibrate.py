@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from ap_ranker.cli.console import Console
-from ap_ranker.cli.options import Answers, Device
+from ap_ranker.cli.options import Answers, Device, KnownWordings
 from ap_ranker.errors import InputError
 from ap_ranker.explain.plots import check_plotting, plot_reliability
 from ap_ranker.files import write_text_atomically
@@ -37,6 +37,7 @@ def calibrate(
         typer.Option(help="Assumed share of unanswerable questions if the data has none; 0.1 by default."),
     ] = None,
     answers: Answers = None,
+    wordings: KnownWordings = None,
     plot: Annotated[Path | None, typer.Option(help="Write a reliability diagram (PNG) to this file.")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the numbers to this JSON file.")] = None,
     device: Device = "auto",
@@ -48,7 +49,14 @@ def calibrate(
     if plot:
         check_plotting()
     report = run(
-        checkpoint, dev, test=test, precisions=_precisions(precision), share=share, answers=answers, device=device
+        checkpoint,
+        dev,
+        test=test,
+        precisions=_precisions(precision),
+        share=share,
+        answers=answers,
+        wordings=wordings,
+        device=device,
     )
     for split in report.splits.values():
         _print_unanswerable(split)

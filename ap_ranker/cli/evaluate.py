@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ap_ranker.cli.console import Console
-from ap_ranker.cli.options import Answers, Device, MatchText
+from ap_ranker.cli.options import Answers, Device, KnownWordings, MatchText
 from ap_ranker.explain.plots import check_plotting, plot_lengths
 from ap_ranker.files import write_text_atomically
 
@@ -41,6 +41,7 @@ def evaluate(
         typer.Option("--clean", help="Leave out questions whose candidates are all right."),
     ] = False,
     match: MatchText = None,
+    wordings: KnownWordings = None,
     dtype: Annotated[str, typer.Option(help="Dtype of the answers' states: float32, float16 or int8.")] = "float32",
     compare: Annotated[
         str | None, typer.Option(help="An earlier checkpoint to compare with, question by question.")
@@ -64,6 +65,7 @@ def evaluate(
         no_pools=no_pools,
         clean=clean,
         match=match,
+        wordings=wordings,
         dtype=dtype,
         device=device,
     )
@@ -93,7 +95,10 @@ def _print(report: EvaluationReport, name: str) -> None:
     table = Table("", title=f"{report.n_questions:,} questions of {escape(report.dataset.name)}")
     for measure in report.model:
         table.add_column(measure, justify="right")
-    rows = {"BM25": report.bm25, escape(name): report.model, "both scores added": report.fusion or {}}
+    rows = {"BM25": report.bm25, escape(name): report.model}
+    if report.without_wordings:
+        rows = {"BM25": report.bm25, "answers alone": report.without_wordings, escape(name): report.model}
+    rows["both scores added"] = report.fusion or {}
     for title, measures in rows.items():
         if measures:
             table.add_row(title, *(f"{value:.3f}" for value in measures.values()))

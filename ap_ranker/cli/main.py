@@ -25,6 +25,7 @@ from ap_ranker.cli import (
     serve,
     train,
     tune,
+    wordings,
 )
 from ap_ranker.cli.console import Console
 from ap_ranker.cli.errors import STOPPED, report_user_errors
@@ -48,6 +49,7 @@ app.command("models")(models.models)
 app.command("index")(index.index)
 app.command("ask")(ask.ask)
 app.command("serve")(serve.serve)
+app.command("wordings")(wordings.wordings)
 app.command("explain")(explain.explain)
 
 

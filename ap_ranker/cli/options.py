@@ -28,6 +28,20 @@ Precision = Annotated[
 Answers = Annotated[
     Path | None, typer.Option(help="The file of answers (aid, answer); by default answers.* beside the questions.")
 ]
+KnownWordings = Annotated[
+    Path | None,
+    typer.Option(
+        help="Questions known to ask for an answer (question, answer_ids; or question, answer; or a feedback file); by "
+        "default, train.* of the folder."
+    ),
+]
+Wordings = Annotated[
+    list[Path] | None,
+    typer.Option(
+        help="File of questions known to ask for an entry (question, answer_ids; or question, answer; or a feedback "
+        "file); may be repeated."
+    ),
+]
 Device = Annotated[str, typer.Option(help="Device: auto, cpu, cuda:0 ...; auto takes the GPU if there is one.")]
 MatchText = Annotated[
     Match | None,

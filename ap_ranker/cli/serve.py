@@ -12,7 +12,7 @@ import typer
 from rich.markup import escape
 
 from ap_ranker.cli.console import Console
-from ap_ranker.cli.options import SEARCH_PIPELINE, Documents, MatchEntry, Precision, SearchPipeline
+from ap_ranker.cli.options import SEARCH_PIPELINE, Documents, MatchEntry, Precision, SearchPipeline, Wordings
 from ap_ranker.data.faq import DEFAULT_MATCH, read_faq
 from ap_ranker.errors import InputError
 from ap_ranker.serving.search import DeclaredPipeline
@@ -26,6 +26,7 @@ def serve(
     pipeline: SearchPipeline = SEARCH_PIPELINE,
     match: MatchEntry = DEFAULT_MATCH,
     precision: Precision = None,
+    wordings: Wordings = None,
     score_threshold: Annotated[
         float | None,
         typer.Option(help="Minimum score of an answer; by default, the pipeline's own setting."),
@@ -68,6 +69,11 @@ def serve(
     entries = None if documents is None else read_faq(documents)
     search = DeclaredPipeline.load(pipeline)
     limits = {"precision": precision, "score_threshold": score_threshold}
+    from ap_ranker.serving.feedback import FeedbackFile
+
+    judgements = FeedbackFile(feedback)
+    if search.ranker() is not None:
+        search.add_wordings([*(wordings or ()), feedback])  # so that a click counts in the next search
     with report_store_errors(pipeline, search.place):
         filled = search.fill(entries, match)
         with console.status("Reading the answers ..."):
@@ -75,13 +81,12 @@ def serve(
 
     from ap_ranker.serving.app import build_app
     from ap_ranker.serving.connections import Connections, Server
-    from ap_ranker.serving.feedback import FeedbackFile
 
     connections = Connections()
     hosts = [host, *(allowed_host or [])]
     app = build_app(
         search,
-        FeedbackFile(feedback),
+        judgements,
         limits=limits,
         rate=rate or None,
         hosts=hosts,

@@ -17,10 +17,12 @@ class Answer:
     Attributes:
         id: its name in the data.
         text: the text that is matched with a question.
+        wordings: other questions that are known to ask for it, so that an entry is found by each of them.
     """
 
     id: str
     text: str
+    wordings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

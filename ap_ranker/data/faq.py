@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
@@ -22,20 +23,37 @@ class Match(StrEnum):
 DEFAULT_MATCH = Match.both
 
 
+WORDINGS = re.compile(r"wordings?( ?[0-9]+)?", re.IGNORECASE)
+"""Names of columns with further wordings of an entry's question, one per line of a cell."""
+
+
 @dataclass(frozen=True)
 class Entry:
-    """One FAQ entry; `question` is empty if the file has answers only, `other` holds the file's other columns."""
+    """One FAQ entry.
+
+    Attributes:
+        question: the stored question; empty if the file has answers only.
+        answer: the answer.
+        other: the file's other columns.
+        place: file and line, for messages.
+        wordings: further wordings of the question.
+    """
 
     question: str
     answer: str
     other: dict[str, str]
     place: str
+    wordings: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, row: Row) -> Entry:
         """The entry of a row, which must have an answer."""
         other = {name: value for name, value in row.fields.items() if name not in ("question", "answer")}
-        return cls(row.get("question"), row.need("answer"), other, row.place)
+        columns = [name for name in other if WORDINGS.fullmatch(name)]
+        cells = [other.pop(name) for name in columns]
+        wordings = dict.fromkeys(line.strip() for cell in cells for line in cell.splitlines())
+        wordings.pop("", None)
+        return cls(row.get("question"), row.need("answer"), other, row.place, tuple(wordings))
 
     def text(self, match: Match) -> str:
         """The text to match a question with; the answer alone if the entry has no stored question."""
@@ -50,10 +68,22 @@ class Entry:
 def read_faq(path: Path) -> list[Entry]:
     """Read the entries of a file with a column `answer` and, usually, `question`.
 
+    Columns `wording`, `wordings`, `wording 2` ... hold further wordings of the question, one per line. Rows that differ
+    in the question only are one entry: the first question is stored, the others are wordings.
+
     Raises:
         InputError: the file cannot be read, has no such column or a row without an answer.
     """
     table = read_table(path)
     if "answer" not in table.columns:
         raise InputError(f"{path}: expected a column 'answer' (and 'question'), found {table.header}.")
-    return [Entry.of(row) for row in table.rows]
+    entries: dict[tuple[str, ...], Entry] = {}
+    for entry in map(Entry.of, table.rows):
+        key = (entry.answer, *entry.other.values())
+        first = entries.setdefault(key, entry)
+        if first is not entry:
+            wordings = dict.fromkeys((*first.wordings, entry.question, *entry.wordings))
+            wordings.pop("", None)
+            wordings.pop(first.question, None)
+            entries[key] = replace(first, wordings=tuple(wordings))
+    return list(entries.values())

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 from ap_ranker.data.dataset import Dataset, Question
 from ap_ranker.data.tables import Row, read_table
 from ap_ranker.errors import InputError, one_line
+
+A = TypeVar("A")
 
 COLUMNS = ("question", "answer", "label")
 """The columns of a feedback file, which can also be read as judged candidates."""
@@ -40,17 +44,17 @@ def add_feedback(training: Dataset, dev: Dataset, path: Path) -> Dataset:
     row_of = {answer.text: i for i, answer in enumerate(training.answers)}
     questions = {row.need("question") for row in table.rows}
     held_out = near_any(questions, {question.text for question in dev.questions})
-    votes: defaultdict[tuple[str, int], int] = defaultdict(int)
+    rows: list[Row] = []
     notes: Counter[str] = Counter()
     for row in table.rows:
-        answer = next((row_of[text] for text in _texts(row) if text in row_of), None)
-        if answer is None:
+        if not any(text in row_of for text in _texts(row)):
             notes["judgements of answers that the data does not have left out"] += 1
         elif row.need("question") in held_out:
             notes["judgements for dev questions left out"] += 1
         else:
-            votes[row.need("question"), answer] += 1 if _helped(row) else -1
+            rows.append(row)
     right: defaultdict[str, list[int]] = defaultdict(list)
+    votes = count_votes(rows, lambda row: next(row_of[text] for text in _texts(row) if text in row_of))
     for (text, answer), balance in votes.items():
         if balance > 0:
             right[text].append(answer)
@@ -61,6 +65,14 @@ def add_feedback(training: Dataset, dev: Dataset, path: Path) -> Dataset:
     ]
     new = [Question(f"feedback-{i}", text, tuple(rows)) for i, (text, rows) in enumerate(right.items())]
     return replace(training, questions=[*extended, *new], notes=training.notes + notes)
+
+
+def count_votes(rows: Iterable[Row], answer_of: Callable[[Row], A]) -> dict[tuple[str, A], int]:
+    """(question, answer) -> how many more users said that it helped than that it did not."""
+    votes: defaultdict[tuple[str, A], int] = defaultdict(int)
+    for row in rows:
+        votes[row.need("question"), answer_of(row)] += 1 if _helped(row) else -1
+    return votes
 
 
 def _texts(row: Row) -> tuple[str, str]:

@@ -80,7 +80,7 @@ def read_dataset(
         return _pairs(table)
     stored = read_table(answers or find_answers(source))
     data = _by_id(table, stored, read_table(pools) if pools else None, match)
-    return _with_stored_questions(data, stored) if split == "train" else data
+    return _with_stored_questions(data) if split == "train" else data
 
 
 def find_layout(table: Table) -> Layout:
@@ -215,7 +215,9 @@ def _by_id(questions: Table, answers: Table, pools: Table | None, match: Match) 
         if aid in position:
             raise InputError(f"{row.place}: expected each aid once, found {one_line(repr(aid))} again.")
         position[aid] = len(texts)
-        texts.append(Answer(aid, Entry.of(row).text(match)))
+        entry = Entry.of(row)
+        wordings = dict.fromkeys(filter(None, (entry.question, *entry.wordings)))
+        texts.append(Answer(aid, entry.text(match), tuple(wordings)))
     candidates = {row.need("qid"): _positions(row, "candidate_ids", position) for row in pools.rows} if pools else {}
     result: list[Question] = []
     seen: set[str] = set()
@@ -232,13 +234,10 @@ def _by_id(questions: Table, answers: Table, pools: Table | None, match: Match) 
     return Dataset(str(questions.path), texts, result)
 
 
-def _with_stored_questions(data: Dataset, answers: Table) -> Dataset:
-    """Add the stored question of each answer as one more wording to learn from."""
-    stored = [
-        Question(f"stored-{row.get('aid')}", text, (i,), stored=True)
-        for i, row in enumerate(answers.rows)
-        if (text := row.get("question"))
-    ]
+def _with_stored_questions(data: Dataset) -> Dataset:
+    """Add the stored question of each answer, and its further wordings, to learn from."""
+    texts = [(i, text) for i, answer in enumerate(data.answers) for text in answer.wordings]
+    stored = [Question(f"stored-{number}", text, (i,), stored=True) for number, (i, text) in enumerate(texts)]
     if not stored:
         return data
     notes = data.notes + Counter({"stored questions added to learn from": len(stored)})

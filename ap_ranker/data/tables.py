@@ -227,13 +227,14 @@ _NO_TEXT = re.compile(r"[\0\ud800-\udfff]")
 
 
 def _text(value: object, column: str, place: str) -> str:
-    """A field of JSON or Parquet as a delimited file would hold it: lists become texts separated by spaces."""
+    """A field of JSON or Parquet as a delimited file would hold it: ids separated by spaces, wordings by lines."""
     if value is None:
         return ""
     if isinstance(value, list):
         if any(isinstance(part, list) for part in value):
             raise InputError(f"{place}: expected text or texts in column {column!r}, found a list inside a list.")
-        return " ".join(_text(part, column, place) for part in value)
+        separator = "\n" if column.lower().startswith("wording") else " "
+        return separator.join(_text(part, column, place) for part in value)
     if isinstance(value, dict):
         raise InputError(f"{place}: expected text in column {column!r}, found an object with fields of its own.")
     if isinstance(value, bytes):

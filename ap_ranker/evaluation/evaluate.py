@@ -13,16 +13,18 @@ import numpy as np
 from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.data.faq import Match
 from ap_ranker.data.reader import read_dataset
+from ap_ranker.data.wordings import add_wordings_of
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.changes import EarlierCheckpoint, changes
-from ap_ranker.evaluation.fusion import fit_weight, fuse
+from ap_ranker.evaluation.fusion import FusionWeights, fit_weight, fuse
 from ap_ranker.evaluation.gain import Gain, gain_over_bm25
 from ap_ranker.evaluation.metrics import means, measure_each
-from ap_ranker.evaluation.scoring import CandidateScores, score_candidates
+from ap_ranker.evaluation.scoring import CandidateScores, WordingScores, score_candidates, score_wordings
 from ap_ranker.ranking.bm25 import BM25
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.quantization import parse_dtype
 from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.ranking.wordings import DEFAULT_WEIGHT
 
 CANDIDATES = 100
 """Number of answers that BM25 retrieves if the data names no candidates and has more answers than `RANK_ALL`."""
@@ -45,7 +47,7 @@ class EvaluationReport:
         n_questions: Q, number of questions that the means are over.
         unanswerable: number of questions left out because the data has no right answer for them.
         candidates: what was ranked, in words.
-        model: measure -> mean.
+        model: measure -> mean; with the best known wordings, if the checkpoint has a weight for them.
         bm25: the same for BM25.
         fusion: the same for both scores added, with the checkpoint's weight of BM25; `None` if that is 0.
         model_each: measure -> (Q,) values, one per question.
@@ -57,6 +59,7 @@ class EvaluationReport:
         bytes_per_answer: of the states kept of an answer; mean over the answers.
         model_name: the model's registry name; empty if unknown.
         comparison: an earlier checkpoint on the same questions, if one was named.
+        without_wordings: as `model`, by the answers alone; `None` if `model` has no wordings either.
     """
 
     dataset: Dataset = field(repr=False)
@@ -75,6 +78,7 @@ class EvaluationReport:
     bytes_per_answer: float = 0.0
     model_name: str = ""
     comparison: EarlierCheckpoint | None = None
+    without_wordings: dict[str, float] | None = None
 
     @property
     def fused(self) -> dict[str, float]:
@@ -89,8 +93,9 @@ class EvaluationReport:
 
     def as_json(self) -> dict[str, Any]:
         """The means, times and, if there is one, the comparison as basic types."""
-        names = ("n_questions", "model", "bm25", "fusion", "encode_seconds", "seconds_per_question", "candidates")
-        numbers = {name: getattr(self, name) for name in names}
+        measures = ("n_questions", "model", "without_wordings", "bm25", "fusion")
+        costs = ("encode_seconds", "seconds_per_question", "candidates")
+        numbers = {name: getattr(self, name) for name in (*measures, *costs)}
         return numbers | ({"compare": self.comparison.as_json()} if self.comparison else {})
 
 
@@ -104,6 +109,7 @@ def evaluate(
     no_pools: bool = False,
     clean: bool = False,
     match: Match | None = None,
+    wordings: str | Path | None = None,
     dtype: str = "float32",
     device: str | None = None,
 ) -> EvaluationReport:
@@ -118,6 +124,7 @@ def evaluate(
         no_pools: ignore the data's candidate pools.
         clean: leave out questions whose candidates are all right.
         match: as for `read_dataset`; by default as the checkpoint was trained.
+        wordings: a file of known wordings; by default, `train.*` if `data` is a folder.
         dtype: of the answers' states: `float32`, `float16` or `int8`; only for checkpoints that are loaded here.
         device: as for `Ranker.from_pretrained`.
 
@@ -132,7 +139,9 @@ def evaluate(
     match = match or _trained_match(ranker)
     earlier = None if compare is None else Ranker.from_pretrained(compare, device, cache=cache)
     if not isinstance(data, Dataset):
-        data = read_dataset(data, "test", answers=answers, pools=pools, match=match)
+        source = data
+        data = read_dataset(source, "test", answers=answers, pools=pools, match=match)
+        data = add_wordings_of(data, source, wordings, answers, match)
     data = data.without_pools() if no_pools else data
     evaluation_set = EvaluationSet(data.clean() if clean else data)
     report = evaluation_set.report(ranker)
@@ -208,11 +217,43 @@ class EvaluationSet:
 
     def bm25_weight(self, scores: Sequence[np.ndarray]) -> float:
         """The best weight of BM25's scores in the fusion with a model's; 0 if they do not help."""
+        return self._best_weight(scores, self.bm25_scores)
+
+    def wording_scores(self, ranker: Ranker, scores: CandidateScores) -> WordingScores | None:
+        """The scores of the best known wordings; `None` if the model cannot compare them, or there are none.
+
+        Args:
+            ranker: the model.
+            scores: its scores of this set's candidates.
+        """
+        if scores.cosines is None or not any(answer.wordings for answer in self.dataset.answers):
+            return None
+        return score_wordings(ranker, self.dataset, self.questions, self.pools, scores.cosines)
+
+    def fit_fusion(self, ranker: Ranker, scores: CandidateScores) -> tuple[CandidateScores, FusionWeights]:
+        """Fit the weights of the known wordings, then that of BM25, each 0 if it does not help.
+
+        Args:
+            ranker: the model.
+            scores: its scores of this set's candidates.
+
+        Returns:
+            The scores with the known wordings, and the weights. Without known wordings, theirs is the default.
+        """
+        wordings = self.wording_scores(ranker, scores)
+        if wordings is not None:
+            weight = self._best_weight(scores.by_question, wordings.by_question)
+            scores = scores.with_wordings(wordings, weight) if weight else scores
+        else:
+            weight = 0.0 if scores.cosines is None or self.dataset.judged else DEFAULT_WEIGHT
+        return scores, FusionWeights(weight, self.bm25_weight(scores.by_question))
+
+    def _best_weight(self, scores: Sequence[np.ndarray], added: Sequence[np.ndarray]) -> float:
         right = [np.isin(rows, question.positives) for rows, question in zip(self.pools, self.questions, strict=True)]
         # If BM25 retrieved the candidates, a right one may be missing: such a question is not informative.
         informative = [i for i, relevant in enumerate(right) if relevant.any()]
-        model, bm25 = [scores[i] for i in informative], [self.bm25_scores[i] for i in informative]
-        return fit_weight(model, bm25, [right[i] for i in informative])
+        model, others = [scores[i] for i in informative], [added[i] for i in informative]
+        return fit_weight(model, others, [right[i] for i in informative])
 
     def fused_each(self, scores: Sequence[np.ndarray], weight: float) -> dict[str, np.ndarray] | None:
         """The measures of a model's scores with BM25's added, question by question; `None` without a weight."""
@@ -229,10 +270,17 @@ class EvaluationSet:
 
     def report(self, ranker: Ranker) -> EvaluationReport:
         """The model, BM25 and their fusion side by side."""
-        scores = score_candidates(ranker, self.dataset, self.questions, self.pools)
+        scores = self.scores(ranker)
         if ranker.config is None:
             return self.report_of(scores, 0.0)
         return replace(self.report_of(scores, ranker.config.bm25_weight), model_name=ranker.config.model)
+
+    def scores(self, ranker: Ranker) -> CandidateScores:
+        """The scores of each question's candidates as a user of the checkpoint gets them: with the known wordings."""
+        scores = self.timed_scores(ranker)
+        weight = ranker.config.wording_weight if ranker.config else 0.0
+        wordings = self.wording_scores(ranker, scores) if weight else None
+        return scores if wordings is None else scores.with_wordings(wordings, weight)
 
     def report_of(self, scores: CandidateScores, weight: float) -> EvaluationReport:
         """As `report`, from known scores.
@@ -258,6 +306,7 @@ class EvaluationSet:
             bytes_per_answer=scores.bytes_per_answer,
             fusion_each=fused,
             scores=scores.by_question,
+            without_wordings=self.measures(scores.without_wordings) if scores.without_wordings else None,
         )
 
     def measures_each(self, scores: Sequence[Sequence[float] | np.ndarray]) -> dict[str, np.ndarray]:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 
-from ap_ranker.data.dataset import Dataset, Question
+from ap_ranker.data.dataset import Dataset, Question, normalized
 from ap_ranker.models.base import States
 from ap_ranker.ranking.quantization import QuantizedStates, StateDtype
 from ap_ranker.ranking.ranker import BATCH_SIZE, Ranker
+from ap_ranker.ranking.wordings import add_wordings
 
 
 @dataclass(frozen=True)
@@ -25,12 +26,42 @@ class CandidateScores:
         encode_seconds: time to encode all answers once.
         question_seconds: time to encode all questions and match them with their candidates.
         bytes_per_answer: of the states kept of an answer, without padding; mean over the answers.
+        cosines: as `by_question`, of the vectors of whole texts; `None` for a model without such vectors.
+        without_wordings: `by_question` before the best known wordings were added; `None` if they were not.
     """
 
     by_question: list[np.ndarray]
     encode_seconds: float
     question_seconds: float
     bytes_per_answer: float = 0.0
+    cosines: list[np.ndarray] | None = None
+    without_wordings: list[np.ndarray] | None = None
+
+    def with_wordings(self, wordings: WordingScores, weight: float) -> CandidateScores:
+        """Add the best known wordings with their weight."""
+        pairs = zip(self.by_question, wordings.by_question, strict=True)
+        return replace(
+            self,
+            by_question=[add_wordings(scores, best, weight) for scores, best in pairs],
+            question_seconds=self.question_seconds + wordings.question_seconds,
+            bytes_per_answer=self.bytes_per_answer + wordings.bytes_per_answer,
+            without_wordings=self.by_question,
+        )
+
+
+@dataclass(frozen=True)
+class WordingScores:
+    """The cosine of each question with each candidate or, if it is more like it, with the candidate's best wording.
+
+    Attributes:
+        by_question: one array per question.
+        question_seconds: time taken, without encoding the wordings.
+        bytes_per_answer: of the wordings' vectors; mean over the answers.
+    """
+
+    by_question: list[np.ndarray]
+    question_seconds: float
+    bytes_per_answer: float
 
 
 @torch.inference_mode()
@@ -62,6 +93,8 @@ def score_candidates(
         for position, row in enumerate(rows):
             uses[row].append((question, position))
     scores = [np.zeros(len(rows)) for rows in candidates]
+    question_vectors = ranker.model.text_vectors(question_states)
+    cosines = None if question_vectors is None else [np.zeros(len(rows)) for rows in candidates]
     question_seconds = time.perf_counter() - started
 
     started, matching, n_bytes = time.perf_counter(), 0.0, 0
@@ -75,8 +108,50 @@ def score_candidates(
         for question, position, score in zip(rows, positions, matched.float().tolist(), strict=True):
             scores[question][position] = score
         matching += time.perf_counter() - match_started
+        vectors = ranker.model.text_vectors(states)
+        if cosines is not None and question_vectors is not None and vectors is not None:
+            values = (question_vectors[list(rows)] * vectors[list(columns)]).sum(dim=1).float().tolist()
+            for question, position, value in zip(rows, positions, values, strict=True):
+                cosines[question][position] = value
         n_bytes += QuantizedStates.quantize(states, StateDtype.float32).nbytes
         done += len(batch)
         on_progress(done, len(order))
     encode_seconds = time.perf_counter() - started - matching
-    return CandidateScores(scores, encode_seconds, question_seconds + matching, n_bytes / max(1, len(order)))
+    return CandidateScores(scores, encode_seconds, question_seconds + matching, n_bytes / max(1, len(order)), cosines)
+
+
+def score_wordings(
+    ranker: Ranker,
+    dataset: Dataset,
+    questions: Sequence[Question],
+    candidates: Sequence[Sequence[int]],
+    cosines: Sequence[np.ndarray],
+) -> WordingScores:
+    """Compare each question with the known wordings of its candidates, without those equal to the question.
+
+    Args:
+        ranker: the model, which has vectors of whole texts.
+        dataset: holds the answers and their wordings.
+        questions: to score candidates for.
+        candidates: the candidates of each question, as rows of `dataset.answers`.
+        cosines: of each question with its candidates.
+    """
+    used = [row for row in sorted({row for rows in candidates for row in rows}) if dataset.answers[row].wordings]
+    wordings = [text for row in used for text in dataset.answers[row].wordings]
+    starts = np.cumsum([0, *(len(dataset.answers[row].wordings) for row in used)])[:-1]
+    vectors = ranker.wording_vectors.of(wordings) if wordings else np.empty((0, 0), np.float32)
+    known: defaultdict[str, list[int]] = defaultdict(list)
+    for position, text in enumerate(wordings):
+        known[normalized(text)].append(position)
+    started = time.perf_counter()
+    asked = ranker.embed_questions([question.text for question in questions]).numpy()
+    best = np.full(len(dataset.answers), -1.0)
+    results = []
+    for question, vector, rows, own in zip(questions, asked, candidates, cosines, strict=True):
+        if wordings:
+            scores = vectors @ vector
+            scores[known.get(normalized(question.text), [])] = -1.0  # a question never meets its own text
+            best[used] = np.maximum.reduceat(scores, starts)
+        results.append(np.maximum(own, best[list(rows)]))
+    answers = max(1, len({row for rows in candidates for row in rows}))
+    return WordingScores(results, time.perf_counter() - started, vectors.nbytes / answers)

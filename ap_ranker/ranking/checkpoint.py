@@ -41,6 +41,7 @@ class CheckpointConfig:
         training: the data and the settings of the training, for information; only `match` is used.
         segmenter: the tokenizer's segmenter, which splits Chinese into words.
         bm25_weight: the weight of BM25's score beside the model's, fitted on the dev questions; 0: it does not help.
+        wording_weight: likewise, the weight of an entry's best known wording.
         encoder: the configuration of the pretrained encoder, in the format of transformers.
         calibration: the calibrations of the model's scores (`model`) and, with a weight of BM25, of the fused scores
             (`fused`); empty before `ap-ranker calibrate`.
@@ -53,6 +54,7 @@ class CheckpointConfig:
     training: Mapping[str, Any]
     segmenter: str | None = None
     bm25_weight: float = 0.0
+    wording_weight: float = 0.0
     encoder: Mapping[str, Any] | None = None
     calibration: Mapping[str, Calibration] = field(default_factory=dict)
 
@@ -143,6 +145,10 @@ def _is_object(value: Any) -> bool:
     return isinstance(value, dict)
 
 
+def _is_weight(value: Any) -> bool:
+    return is_number(value) and math.isfinite(value) and value >= 0
+
+
 _FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "model": (lambda value: isinstance(value, str) and value in MODELS, f"one of {', '.join(sorted(MODELS))}"),
     "options": (_is_object, "an object"),
@@ -150,10 +156,8 @@ _FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "max_tokens": (_is_whole(1), f"a whole number from 1 to {LARGEST:,}"),
     "training": (_is_object, "an object"),
     "segmenter": (lambda value: value in (None, *SEGMENTERS), f"null or one of {', '.join(SEGMENTERS)}"),
-    "bm25_weight": (
-        lambda value: is_number(value) and math.isfinite(value) and value >= 0,
-        "a finite number from 0 on",
-    ),
+    "bm25_weight": (_is_weight, "a finite number from 0 on"),
+    "wording_weight": (_is_weight, "a finite number from 0 on"),
     "encoder": (lambda value: value is None or _is_object(value), "an object or null"),
     "calibration": (lambda value: _is_object(value) and value.keys() <= {MODEL, FUSED}, f"fits of {MODEL} and {FUSED}"),
 }

@@ -21,6 +21,7 @@ from ap_ranker.ranking.explanation import Explanation, Token, no_attention, toke
 from ap_ranker.ranking.policy import AnswerPolicy
 from ap_ranker.ranking.quantization import QuantizedStates, StateDtype
 from ap_ranker.ranking.shared import LoadedCheckpoint, load_shared
+from ap_ranker.ranking.wordings import WordingVectors, add_wordings, best_wordings
 from ap_ranker.text.batch import TokenBatch
 from ap_ranker.text.subwords import AnyTokenizer
 
@@ -38,11 +39,26 @@ class RankedAnswer:
         index: its position among the candidates.
         text: the candidate.
         score: the model's score, unless fusion or scaling was requested; higher is better.
+        wording: the known wording that the question was found by; `None` if the answer itself is more like it.
     """
 
     index: int
     text: str
     score: float
+    wording: str | None = None
+
+
+@dataclass(frozen=True)
+class EntryScores:
+    """Scores of one question with N entries.
+
+    Attributes:
+        scores: (N,) the model's scores, with the best wordings if the checkpoint has a weight for them.
+        wordings: each entry's best wording, if it raised the entry's score; otherwise `None`.
+    """
+
+    scores: Tensor
+    wordings: list[str | None]
 
 
 class Ranker:
@@ -57,6 +73,7 @@ class Ranker:
         config: the checkpoint's configuration; `None` for a model that is still being trained.
         cache: states of answers that were ranked before; `None` for no cache.
         encodings: precomputed states of a corpus; `None` for none.
+        wording_vectors: vectors of the known wordings ranked so far.
         source: the checkpoint's name, for messages.
     """
 
@@ -80,6 +97,7 @@ class Ranker:
         self.encodings = encodings
         if cache is not None and not model.supports_quantization:
             cache.dtype = StateDtype.float32
+        self.wording_vectors = WordingVectors(self.embed_questions)
         self._loaded: LoadedCheckpoint | None = None
         self._has_warned_of_cuts = False
         self._lock = threading.Lock()
@@ -144,6 +162,7 @@ class Ranker:
         answers: Sequence[str],
         top_k: int | None = None,
         *,
+        wordings: Sequence[Sequence[str]] | None = None,
         bm25_scores: Sequence[float] | None = None,
         precision: float | None = None,
         score_threshold: float | None = None,
@@ -155,6 +174,8 @@ class Ranker:
             question: the question of the user.
             answers: N candidates; an empty text counts as one unknown word.
             top_k: maximum number of answers to return; all by default.
+            wordings: for each of the N candidates, the questions that are known to ask for it, maybe none. The most
+                similar one raises the candidate's score by the weight that training found best.
             bm25_scores: N scores of BM25, added to the model's with the weight that training found best (0 if it does
                 not help); by default nothing is added.
             precision: target share of right first answers, such as 0.9: answers below the calibrated threshold are left
@@ -166,21 +187,22 @@ class Ranker:
             The answers; an empty list if all are below the threshold.
 
         Raises:
-            ValueError: `top_k` is not positive, `bm25_scores` are not N finite numbers, or both `precision` and
-                `score_threshold` are given.
+            ValueError: `top_k` is not positive, `bm25_scores` are not N finite numbers, `wordings` are not N lists, or
+                both `precision` and `score_threshold` are given.
             InputError: the checkpoint was not calibrated for `precision`.
         """
         if top_k is not None and top_k <= 0:
             raise ValueError(f"top_k must be > 0, but got {top_k}")
+        entries = self.score_entries(question, answers, wordings)
         selected = self.answer_policy().answers(
-            self.score(question, answers),
+            entries.scores,
             bm25_scores,
             top_k=top_k,
             scale_score=scale_score,
             score_threshold=score_threshold,
             precision=precision,
         )
-        return [RankedAnswer(row, answers[row], score) for row, score in selected]
+        return [RankedAnswer(row, answers[row], score, entries.wordings[row]) for row, score in selected]
 
     def answer_policy(self, *, fuse_scores: bool = True) -> AnswerPolicy:
         """The checkpoint's fusion and calibration; without a checkpoint, scores are only sorted.
@@ -191,27 +213,56 @@ class Ranker:
         weight = self.config.bm25_weight if self.config and fuse_scores else 0.0
         return AnswerPolicy(self.source, weight, self.config.calibration if self.config else {}, self.model.scale)
 
-    @torch.inference_mode()
     def score(self, question: str, answers: Sequence[str], batch_size: int = BATCH_SIZE) -> Tensor:
-        """(N,) scores of one question with N answers, on the CPU.
+        """(N,) the model's scores of one question with N answers, on the CPU.
 
         Raises:
             InputError: `batch_size` is not positive, or a score is not a finite number.
         """
+        return self.score_entries(question, answers, batch_size=batch_size).scores
+
+    @torch.inference_mode()
+    def score_entries(
+        self,
+        question: str,
+        answers: Sequence[str],
+        wordings: Sequence[Sequence[str]] | None = None,
+        batch_size: int = BATCH_SIZE,
+    ) -> EntryScores:
+        """Score one question with N entries: their answers and, as in `rank`, their known wordings.
+
+        Raises:
+            ValueError: `wordings` are not N lists.
+            InputError: `batch_size` is not positive, or a score is not a finite number.
+        """
+        if wordings is not None and len(wordings) != len(answers):
+            raise ValueError(f"wordings must be {len(answers)} lists, one for each candidate, but got {len(wordings)}")
         batches = self.answer_states(answers, batch_size)
         if not answers:
-            return torch.empty(0)
+            return EntryScores(torch.empty(0), [])
         state = self.encode_question(question)
-        scores = torch.full((len(answers),), torch.nan)
+        weight = self.config.wording_weight if self.config and wordings and any(wordings) else 0.0
+        vector = self.model.text_vectors(state) if weight else None
+        scores, cosines = torch.full((2, len(answers)), torch.nan)
         for rows, states in batches:
             scores[rows] = self.model.match(state, states)[0].float().cpu()
+            if vector is not None and (others := self.model.text_vectors(states)) is not None:
+                cosines[rows] = (others @ vector[0]).float().cpu()
+        self._check_finite(scores)
+        if vector is None or wordings is None:
+            return EntryScores(scores, [None] * len(answers))
+        best = best_wordings(vector[0].float().cpu().numpy(), wordings, self.wording_vectors)
+        better = torch.from_numpy(best.cosines) > cosines
+        raised = add_wordings(scores, torch.maximum(cosines, torch.from_numpy(best.cosines)), weight)
+        return EntryScores(raised, [text if b else None for text, b in zip(best.texts, better.tolist(), strict=True)])
+
+    def _check_finite(self, scores: Tensor) -> None:
         finite = scores.isfinite()
         if not finite.all():
             raise InputError(
-                f"{self._name}: expected finite scores, found {int((~finite).sum())} of {len(answers)} that are not: "
+                f"{self._name}: expected finite scores, found {int((~finite).sum())} of {len(scores)} that are not: "
                 "its weights or its encodings contain too large numbers. Train it or encode again."
             )
-        return scores
 
     def explain(self, question: str, answer: str) -> Explanation:
         """The answer's score, and the attention weight of each word of the question and of the answer.
@@ -315,7 +366,10 @@ class Ranker:
         Raises:
             InputError: the model has no vectors of whole texts.
         """
-        return self._vectors([self.encode_question(text) for text in texts])
+        if len(texts) == 1:
+            return self._vectors([self.encode_question(texts[0])])
+        batches = (texts[start : start + BATCH_SIZE] for start in range(0, len(texts), BATCH_SIZE))
+        return self._vectors([self.encode_questions(batch) for batch in batches])
 
     @torch.inference_mode()
     def embed_answers(self, texts: Sequence[str], batch_size: int = BATCH_SIZE) -> Tensor:

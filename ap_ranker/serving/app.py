@@ -21,6 +21,7 @@ from starlette.responses import JSONResponse, Response
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.bm25 import BM25_RANK
 from ap_ranker.ranking.explanation import Token, pieces
+from ap_ranker.ranking.wordings import MATCHED
 from ap_ranker.serving.feedback import FeedbackFile, FeedbackFullError
 from ap_ranker.serving.hayhooks_route import add_pipeline
 from ap_ranker.serving.limits import MAX_BYTES, AllowedHosts, ApiKey, Limits, Rate
@@ -258,6 +259,7 @@ def _answer(document: Document) -> dict[str, Any]:
         "question": document.meta.get("question") or "",
         "answer": document.meta.get("answer") or document.content or "",
         "bm25_rank": document.meta.get(BM25_RANK),
+        MATCHED: document.meta.get(MATCHED),
     }
 
 

@@ -14,8 +14,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from ap_ranker.data.dataset import normalized
 from ap_ranker.errors import InputError
-from ap_ranker.files import sync
+from ap_ranker.files import atomic_file, sync
 
 logger = logging.getLogger(__name__)
 
@@ -87,6 +88,27 @@ class FeedbackFile:
                 _write(file, line)
                 self._seen.add(key)
                 self._end, self._last = self._end + len(line), line
+
+    def remove(self, question: str) -> int:
+        """Take all judgements of a question back, and return their number.
+
+        Their lines are moved to a file beside this one, whose name ends in `.removed`.
+
+        Raises:
+            OSError: nothing could be written.
+        """
+        wanted = normalized(question)
+        with self._lock, _locked(self.path) as file:
+            self._read_on(file)
+            lines = os.pread(file, os.fstat(file).st_size, 0).splitlines(keepends=True)
+            removed = [line for line in lines if normalized(str((_parsed(line) or {}).get("question", ""))) == wanted]
+            if removed:
+                with _locked(self.path.with_name(f"{self.path.name}.removed")) as aside:
+                    _write(aside, b"".join(removed))
+                kept = b"".join(line for line in lines if line not in removed)
+                with atomic_file(self.path) as draft:
+                    draft.write_bytes(kept)
+        return len(removed)
 
     def _check_room(self, file: int, needed: int) -> None:
         full = os.fstat(file).st_size + needed > self.max_bytes

@@ -194,6 +194,18 @@ class DeclaredPipeline:
             raise InputError(f"{self.path}: expected a ranker of ap-ranker, which can explain its scores, found none.")
         return ranker.explanation(question, document)
 
+    def add_wordings(self, paths: Sequence[str | Path]) -> None:
+        """Let the ranker use files of known wordings, and follow their changes.
+
+        Raises:
+            InputError: one of them cannot be read, or the pipeline has no ranker of ap-ranker.
+        """
+        ranker = self.ranker()
+        for path in paths:
+            if ranker is None:
+                raise InputError(f"{self.path}: expected a ranker of ap-ranker, which uses known wordings, found none.")
+            ranker.add_wordings(path)
+
     def ranker(self) -> AnswerRanker | None:
         """The first ranker of ap-ranker in the pipeline; `None` if there is none."""
         from haystack_integrations.components.rankers.ap_ranker import AnswerRanker
@@ -219,6 +231,7 @@ def search_faq(
     match: Match = DEFAULT_MATCH,
     top_k: int | None = None,
     precision: float | None = None,
+    wordings: Sequence[str | Path] = (),
 ) -> list[dict[str, Any]]:
     """Put questions to the pipeline of a YAML file.
 
@@ -229,15 +242,18 @@ def search_faq(
         match: the text of an entry that is matched with the question.
         top_k: maximum number of answers; `None` leaves it to the pipeline.
         precision: target precision; `None` leaves it to the pipeline.
+        wordings: files of questions that are known to ask for an entry.
 
     Returns:
-        For each question: `question`, and `answers` with `score`, `question` (`None` if not stored) and `answer`.
+        For each question: `question`, and `answers` with `score`, `question` (`None` if not stored), `answer` and, if
+        a known wording found it, `matched_wording`.
 
     Raises:
         InputError: a file cannot be read, or the pipeline, its store or its server fails.
     """
     entries = None if documents is None else read_faq(documents)
     search = DeclaredPipeline.load(pipeline)
+    search.add_wordings(wordings)
     results = []
     with report_store_errors(pipeline, search.place):
         search.fill(entries, match)
@@ -249,10 +265,12 @@ def search_faq(
 
 def _answer(document: Document) -> dict[str, Any]:
     question, answer = document.meta.get("question"), document.meta.get("answer")
+    matched = document.meta.get("matched_wording")
     return {
         "score": document.score,
         "question": None if question is None else str(question),
         "answer": str(answer or document.content or ""),
+        **({"matched_wording": matched} if matched else {}),
     }
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from ap_ranker.data.dataset import Dataset
 from ap_ranker.data.faq import Match
 from ap_ranker.data.reader import read_dataset
+from ap_ranker.data.wordings import add_wordings_of
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.calibration import (
     HIDDEN_SHARE,
@@ -123,6 +124,7 @@ def calibrate(
     precisions: Sequence[float] = PRECISIONS,
     share: float | None = None,
     answers: Path | None = None,
+    wordings: str | Path | None = None,
     device: str | None = None,
 ) -> CalibrationReport:
     """Fit the probability that an answer is right, and thresholds below which no answer is returned.
@@ -138,6 +140,7 @@ def calibrate(
         share: share of unanswerable questions if the data has none and they are made by hiding right answers;
             `HIDDEN_SHARE` by default.
         answers: the file of answers, as for `read_dataset`.
+        wordings: a file of known wordings; by default, `train.*` of a folder.
         device: as for `Ranker.from_pretrained`.
 
     Raises:
@@ -152,10 +155,7 @@ def calibrate(
     assert ranker.config is not None
     match = Match(ranker.config.training.get("match", Match.both))
     sources = {"dev": dev} if test is None else {"dev": dev, "test": test}
-    data = {
-        split: source if isinstance(source, Dataset) else read_dataset(source, split, answers=answers, match=match)
-        for split, source in sources.items()
-    }
+    data = {split: _read(source, split, answers, wordings, match) for split, source in sources.items()}
     if share is not None and not any(map(_all_answerable, data.values())):
         raise InputError(
             f"{data['dev'].name}: it has questions without a right answer, so share, which is for data without them, "
@@ -178,6 +178,14 @@ def calibrate(
         for split, dataset in data.items()
     }
     return _write(folder, fits, CalibrationReport(reports, ["config.json"]))
+
+
+def _read(
+    source: Dataset | str | Path, split: str, answers: Path | None, wordings: str | Path | None, match: Match
+) -> Dataset:
+    if isinstance(source, Dataset):
+        return source
+    return add_wordings_of(read_dataset(source, split, answers=answers, match=match), source, wordings, answers, match)
 
 
 def _check(folder: Path, precisions: Sequence[float], share: float | None) -> None:

@@ -14,6 +14,7 @@ from huggingface_hub import EvalResult, ModelCardData
 from ap_ranker.data.audit.report import AuditReport, Severity
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluate import EvaluationReport
+from ap_ranker.evaluation.gain import Difference
 from ap_ranker.evaluation.markdown import markdown_table
 from ap_ranker.models.registry import model_spec
 from ap_ranker.ranking.checkpoint import CARD
@@ -100,10 +101,10 @@ Licence: {about.licence or "not stated"}.
 
 {report.gain}
 p: paired randomisation test of the difference in MRR to BM25{", Holm-corrected" if report.fusion else ""}.
-{_fusion(report)}
+{_wordings(report)}{_fusion(report)}
 Candidates: {report.candidates}.
 
-The epoch and BM25's weight were chosen on these questions, so the numbers are slightly too high. Evaluate on other
+The epoch and the weights of wordings and BM25 were chosen on these questions, so the numbers are slightly too high. Evaluate on other
 questions with `ap-ranker evaluate`.
 
 ## Speed
@@ -173,7 +174,10 @@ def _command(command: str | None) -> str:
 
 
 def _table(report: EvaluationReport) -> str:
-    rows = [("BM25", report.bm25, None), ("this model", report.model, report.gain.model)]
+    rows: list[tuple[str, dict[str, float], Difference | None]] = [("BM25", report.bm25, None)]
+    if report.without_wordings:
+        rows.append(("answers alone", report.without_wordings, None))
+    rows.append(("this model", report.model, report.gain.model))
     if report.fusion:
         rows.append(("both scores added", report.fusion, report.gain.fusion))
     return markdown_table(
@@ -182,6 +186,15 @@ def _table(report: EvaluationReport) -> str:
             [name, *(f"{value:.3f}" for value in values.values()), f"{difference.p_value:.4f}" if difference else ""]
             for name, values, difference in rows
         ],
+    )
+
+
+def _wordings(report: EvaluationReport) -> str:
+    if not report.without_wordings:
+        return ""
+    return (
+        "The training questions are known wordings of the answers: the one most like a question raises its answer's "
+        "score.\nGive the ranker their file as `wordings`; \"answers alone\" is without.\n"
     )
 
 

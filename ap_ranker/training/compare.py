@@ -13,11 +13,11 @@ import numpy as np
 from transformers import TrainerCallback
 
 from ap_ranker.data.dataset import Dataset
+from ap_ranker.data.wordings import with_wordings
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluate import EvaluationReport, EvaluationSet
 from ap_ranker.evaluation.metrics import MEASURES
 from ap_ranker.evaluation.significance import holm, randomisation_test
-from ap_ranker.models.base import AnswerModel
 from ap_ranker.models.pretrained import DEFAULT_ENCODER, find_encoder
 from ap_ranker.models.registry import MODELS, complete_options, count_parameters, model_spec
 from ap_ranker.models.spec import ModelSpec
@@ -34,6 +34,9 @@ logger = logging.getLogger(__name__)
 MEASURE = "MRR"
 """The measure that sorts the table, is tested for significance and chooses the epoch."""
 
+
+ALONE = ", answers alone"
+"""Ends the label of the row that ranks without the known wordings."""
 
 POOLED = ", pooled cosine"
 """Ends the label of the row that ranks with the pooled vectors of a contender's checkpoint alone."""
@@ -211,7 +214,7 @@ def compare(
         InputError: `output` holds a run with other settings; a peer is unknown or its package is missing.
     """
     check_fine_tuning(peers)
-    evaluation_set = EvaluationSet(test)
+    evaluation_set = EvaluationSet(with_wordings(test, data))
     runs: dict[str, _Runs] = {}
 
     def add(label: str, seed: int, report: EvaluationReport, training_seconds: float, parameters: int) -> None:
@@ -227,9 +230,8 @@ def compare(
             )
             assert ranker.config is not None
             training_seconds = ranker.config.training["seconds"]
-            for label, model in _rows_of(contender, ranker.model).items():
-                report = evaluation_set.report(Ranker(model, ranker.tokenizer, ranker.device))
-                add(label, seed, report, training_seconds, count_parameters(model))
+            for label, row in _rows_of(contender, ranker).items():
+                add(label, seed, evaluation_set.report(row), training_seconds, count_parameters(row.model))
     for name in peers:
         for seed in seeds:
             encoder, folder = find_encoder(_encoder(contenders)), run_folder(output, name, seed)
@@ -256,10 +258,15 @@ def compare(
     )
 
 
-def _rows_of(contender: Contender, model: AnswerModel) -> dict[str, AnswerModel]:
-    """The rows of a contender: itself and, if it has pooled vectors, their cosine, which its attention must beat."""
-    pooled = model.pooled_only()
-    return {contender.label: model} | ({} if pooled is None else {contender.label + POOLED: pooled})
+def _rows_of(contender: Contender, ranker: Ranker) -> dict[str, Ranker]:
+    """The rows of a contender: itself, without known wordings, and the cosine that its attention must beat."""
+    rows = {contender.label: ranker}
+    if ranker.config and ranker.config.wording_weight:
+        rows[contender.label + ALONE] = Ranker(ranker.model, ranker.tokenizer, ranker.device)
+    pooled = ranker.model.pooled_only()
+    if pooled is not None:
+        rows[contender.label + POOLED] = Ranker(pooled, ranker.tokenizer, ranker.device)
+    return rows
 
 
 def _encoder(contenders: Sequence[Contender]) -> str:

@@ -17,6 +17,7 @@ from transformers import TrainerCallback
 from transformers.trainer_utils import set_seed
 
 from ap_ranker.data.dataset import Dataset, sample_questions
+from ap_ranker.data.wordings import with_wordings
 from ap_ranker.evaluation.evaluate import EvaluationReport, EvaluationSet, answerable
 from ap_ranker.evaluation.scoring import CandidateScores
 from ap_ranker.models.base import JudgedCandidates
@@ -130,7 +131,7 @@ def train(
             callbacks = (MineEachEpoch(hard, ranker), *callbacks)
 
         # 2. Train, and evaluate the best epoch beside BM25.
-        dev_set = EvaluationSet(sample_questions(dev, config.dev_questions, config.seed))
+        dev_set = EvaluationSet(sample_questions(with_wordings(dev, asked), config.dev_questions, config.seed))
         best_epoch, scores = 0, None
         with model.cache_frozen_states():
             # Also in a resumed run, which may keep the untrained model in the end.
@@ -142,8 +143,8 @@ def train(
                 best_epoch, scores = _learn(trainer, last, on_progress)
             if scores is None:
                 scores = _scores(dev_set, ranker, on_progress)
-        weight = dev_set.bm25_weight(scores.by_question)
-        report = dev_set.report_of(scores, weight)
+        scores, weights = dev_set.fit_fusion(ranker, scores)
+        report = dev_set.report_of(scores, weights.bm25)
         seconds = time.perf_counter() - started
 
         # 3. Write the checkpoint.
@@ -164,7 +165,8 @@ def train(
             inputs.max_tokens,
             settings,
             segmenter=config.segmenter,
-            bm25_weight=weight,
+            bm25_weight=weights.bm25,
+            wording_weight=weights.wording,
             encoder=inputs.encoder,
         )
         wait_for_all()  # other processes may still be reading the best epoch's weights

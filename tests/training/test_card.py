@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 
 from ap_ranker.cli.main import app
 from ap_ranker.data.reader import read_dataset
+from ap_ranker.data.wordings import with_wordings
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluate import EvaluationReport, evaluate
 from ap_ranker.evaluation.significance import randomisation_test
@@ -66,7 +67,8 @@ def card(folder: Path) -> str:
 
 @pytest.fixture
 def report(folder: Path) -> EvaluationReport:
-    return evaluate(Ranker.from_pretrained(folder / "ranker", "cpu"), read_dataset(folder, "dev"))
+    dev = with_wordings(read_dataset(folder, "dev"), read_dataset(folder, "train"))
+    return evaluate(Ranker.from_pretrained(folder / "ranker", "cpu"), dev)
 
 
 def table(card: str) -> Iterator[dict[str, str]]:

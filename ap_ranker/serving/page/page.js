@@ -57,6 +57,8 @@ function card(question, answer) {
   part("stored").textContent = answer.question;
   part("stored").hidden = !answer.question;
   part("text").textContent = answer.answer;
+  part("wording").textContent = answer.matched_wording;
+  part("matched").hidden = !answer.matched_wording || answer.matched_wording === answer.question;
   part("score").textContent = answer.score === null ? "no score" : `score ${answer.score.toFixed(3)}`;
   part("bm25").textContent = answer.bm25_rank === null ? "not found by BM25" : `BM25 rank ${answer.bm25_rank}`;
   part("why").addEventListener("click", () => toggleHeat(question, answer.id, part("why"), part("heat")));

@@ -5,6 +5,7 @@ from __future__ import annotations
 from haystack import Document
 
 from ap_ranker.data.faq import Entry, Match
+from ap_ranker.ranking.wordings import WORDINGS
 
 
 def to_document(entry: Entry, match: Match) -> Document:
@@ -12,6 +13,8 @@ def to_document(entry: Entry, match: Match) -> Document:
 
     :param entry: The entry of a FAQ file.
     :param match: The text of the entry that becomes the content, which is compared with a question.
-    :returns: The document; its meta contains `question`, `answer` and the file's other columns.
+    :returns: The document; its meta contains `question`, `answer`, the file's other columns and, if the entry has any,
+        `wordings`.
     """
-    return Document(content=entry.text(match), meta={**entry.other, "question": entry.question, "answer": entry.answer})
+    meta = {**entry.other, "question": entry.question, "answer": entry.answer}
+    return Document(content=entry.text(match), meta=meta | ({WORDINGS: list(entry.wordings)} if entry.wordings else {}))

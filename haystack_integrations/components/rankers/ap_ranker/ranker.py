@@ -17,6 +17,7 @@ from haystack import Document, component, default_from_dict, default_to_dict, tr
 from haystack.utils import ComponentDevice, Secret
 from haystack.utils.misc import _deduplicate_documents
 
+from ap_ranker.data.wordings import WordingFiles
 from ap_ranker.errors import InputError
 from ap_ranker.models.registry import MODELS
 from ap_ranker.models.spec import Family
@@ -26,6 +27,7 @@ from ap_ranker.ranking.explanation import Explanation, no_attention
 from ap_ranker.ranking.policy import check_limits
 from ap_ranker.ranking.quantization import StateDtype
 from ap_ranker.ranking.ranker import BATCH_SIZE, Ranker
+from ap_ranker.ranking.wordings import MATCHED, WORDINGS
 from ap_ranker.threads import in_thread
 
 logger = logging.getLogger(__name__)
@@ -88,6 +90,7 @@ class AnswerRanker:
         encodings: str | Path | None = None,
         fuse_scores: bool = False,
         precision: float | None = None,
+        wordings: str | Path | list[str] | None = None,
         explain: bool = False,
     ) -> None:
         """Create the component without loading the checkpoint.
@@ -120,6 +123,12 @@ class AnswerRanker:
         :param precision: The target share of right first answers, such as 0.9: documents below the calibrated threshold
             are left out. It must be one of the precisions given to `ap-ranker calibrate`, and replaces
             `score_threshold`.
+        :param wordings: A file, or several, with questions that are known to ask for an entry of the FAQ: training
+            questions (question, answer_ids; the ids are compared with `meta["aid"]`), pairs (question, answer) or the
+            feedback of `ap-ranker serve`. A changed file is read again before the next query. Other known wordings are
+            `meta["question"]` and `meta["wordings"]` of the documents. The wording that is most like the query raises
+            a document's score by the weight that training found best (0 if they do not help); if it is more like the
+            query than the document itself, `meta["matched_wording"]` names it.
         :param explain: Whether to add `meta["explanation"]`, the attention weight of each word, to each returned
             document: `{"question": [{"text", "start", "end", "weight"}, ...], "answer": [...]}`. The weights of a side
             sum to 1, or are `None` if the model has none for it. `start` and `end` are character offsets in the texts
@@ -155,17 +164,19 @@ class AnswerRanker:
         self.encodings = None if encodings is None else str(encodings)
         self.fuse_scores = fuse_scores
         self.precision = precision
+        self.wordings = [str(path) for path in ([wordings] if isinstance(wordings, (str, Path)) else wordings or [])]
         self.explain = explain
         self._reset()
 
     def _reset(self) -> None:
         self._ranker: Ranker | None = None
+        self._files: WordingFiles | None = None
         self._loading = threading.Lock()
         self._has_warned = False
 
     def __getstate__(self) -> dict[str, Any]:
         """The state without the loaded checkpoint: a copy loads its own on first use."""
-        return {name: value for name, value in vars(self).items() if name not in ("_ranker", "_loading")}
+        return {name: value for name, value in vars(self).items() if name not in ("_ranker", "_files", "_loading")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self._reset()
@@ -175,8 +186,8 @@ class AnswerRanker:
         """Load the checkpoint unless it is loaded already; other threads wait for it.
 
         :raises InputError: There is no checkpoint at `model`, it is damaged, its model belongs to another family or,
-            with `explain`, has no attention, `encodings` belong to another checkpoint, or it was not calibrated for
-            `precision`.
+            with `explain`, has no attention, `encodings` belong to another checkpoint, it was not calibrated for
+            `precision`, or a file of `wordings` cannot be read.
         """
         self._loaded()
 
@@ -206,7 +217,17 @@ class AnswerRanker:
         if self.precision is not None:
             policy = ranker.answer_policy(fuse_scores=self.fuse_scores)
             policy.threshold(self.precision, fused=policy.bm25_weight != 0)
+        self._files = WordingFiles(self.wordings)
         return ranker
+
+    def add_wordings(self, path: str | Path) -> None:
+        """Use the wordings of one more file.
+
+        :raises InputError: It cannot be read.
+        """
+        self.wordings = list(dict.fromkeys([*self.wordings, str(path)]))
+        if self._files is not None:
+            self._files.add(Path(path))
 
     @property
     def cache_info(self) -> CacheInfo | None:
@@ -280,19 +301,30 @@ class AnswerRanker:
         question, texts = self._question(query), [self._text(document) for document in candidates]
         self._trace(ranker, question, texts)
         policy = ranker.answer_policy(fuse_scores=self.fuse_scores)
+        entries = ranker.score_entries(question, texts, self._wordings(candidates), self.batch_size)
         answers = policy.answers(
-            ranker.score(question, texts, self.batch_size),
+            entries.scores,
             self._bm25_scores(documents, candidates) if policy.bm25_weight else None,
             top_k=top_k,
             scale_score=scale_score,
             score_threshold=score_threshold,
             precision=precision,
         )
-        best = [replace(candidates[row], score=score) for row, score in answers]
+        best = [_ranked(candidates[row], score, entries.wordings[row]) for row, score in answers]
         return {"documents": [self._explained(ranker, query, document) for document in best] if self.explain else best}
 
     run_async = in_thread(run)
     """As `run`, in a thread, so that the event loop stays free."""
+
+    def _wordings(self, documents: list[Document]) -> list[tuple[str, ...]]:
+        """The known wordings of each document."""
+        files = self._files
+        if files is not None:
+            files.refresh()
+        return [
+            tuple(text for text in dict.fromkeys((*_own_wordings(document), *_of_files(files, document))) if text)
+            for document in documents
+        ]
 
     def _bm25_scores(self, documents: list[Document], candidates: list[Document]) -> list[float] | None:
         """BM25's scores of the candidates. If any is missing, `None` and, the first time, a warning.
@@ -414,6 +446,25 @@ def init_parameters(instance: object) -> dict[str, Any]:
         for name in inspect.signature(type(instance).__init__).parameters
         if name != "self"
     }
+
+
+def _own_wordings(document: Document) -> list[str]:
+    """The stored question and further wordings of a document; other programs may have other things in these fields."""
+    known = document.meta.get(WORDINGS)
+    texts = [document.meta.get("question"), *(known if isinstance(known, list) else [])]
+    return [text for text in texts if isinstance(text, str)]
+
+
+def _of_files(files: WordingFiles | None, document: Document) -> tuple[str, ...]:
+    if files is None:
+        return ()
+    return files.of(str(document.meta.get("aid", "")), document.content or "", str(document.meta.get("answer", "")))
+
+
+def _ranked(document: Document, score: float, wording: str | None) -> Document:
+    if wording is None:
+        return replace(document, score=score)
+    return replace(document, score=score, meta={**document.meta, MATCHED: wording})
 
 
 def _bm25_score(document: Document) -> float:

@@ -48,6 +48,7 @@ class FAQSearch:
         top_k: int = 5,
         score_threshold: float | None = None,
         precision: float | None = None,
+        wordings: str | Path | list[str] | None = None,
         device: ComponentDevice | None = None,
     ) -> None:
         """Create the component without loading anything.
@@ -64,6 +65,7 @@ class FAQSearch:
             `precision`.
         :param precision: The target share of right first answers, such as 0.9: documents below the threshold that
             `ap-ranker calibrate` found for it are left out.
+        :param wordings: A file, or several, with questions that are known to ask for an entry, as for `AnswerRanker`.
         :param device: The device on which the model runs. `None` selects the GPU if there is one.
         :raises InputError: Neither `documents` nor `document_store` is given, or both are.
         :raises TypeError: `document_store` is another kind of store.
@@ -88,6 +90,7 @@ class FAQSearch:
             score_threshold=score_threshold,
             precision=precision,
             fuse_scores=True,
+            wordings=wordings,
         )
         self.model = str(model)
         self.documents = None if documents is None else str(documents)
@@ -97,6 +100,7 @@ class FAQSearch:
         self.top_k = top_k
         self.score_threshold = score_threshold
         self.precision = precision
+        self.wordings = ranker.wordings
         self.device = device
         self.pipeline = Pipeline()
         self.pipeline.add_component("retriever", retriever)

@@ -1,0 +1,179 @@
+"""Known wordings: texts of users that are known to ask for an answer. Adding one needs no training."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+
+from ap_ranker.data.dataset import Answer, Dataset, normalized
+from ap_ranker.data.faq import DEFAULT_MATCH, Match
+from ap_ranker.data.feedback import count_votes
+from ap_ranker.data.reader import UNANSWERABLE, Layout, find_layout, find_split, read_dataset
+from ap_ranker.data.tables import read_table
+from ap_ranker.errors import InputError
+
+logger = logging.getLogger(__name__)
+
+_normalized = lru_cache(maxsize=10_000)(normalized)  # of the same answers in every search
+
+
+@dataclass(frozen=True)
+class Wordings:
+    """The known wordings of a file.
+
+    Attributes:
+        by_id: id of an answer -> its wordings.
+        by_text: normalized text of an answer -> its wordings.
+    """
+
+    by_id: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    by_text: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    def of(self, answer_id: str, *texts: str) -> Iterable[str]:
+        """The wordings of an answer, given its id and the forms of its text, with and without the stored question."""
+        yield from self.by_id.get(answer_id, ())
+        if self.by_text:
+            for text in dict.fromkeys(map(_normalized, texts)):
+                yield from self.by_text.get(text, ())
+
+    def __len__(self) -> int:
+        return sum(map(len, (*self.by_id.values(), *self.by_text.values())))
+
+
+def read_wordings(path: str | Path) -> Wordings:
+    """Read the wordings of a file: training questions, a feedback file, or further wordings of FAQ entries.
+
+    Args:
+        path: a file with the columns question and answer_ids, or question and answer; with a column label (the
+            feedback of `ap-ranker serve`), the judgements are counted: a question is a wording of an answer that helped
+            more often than not.
+
+    Raises:
+        InputError: the file cannot be read, or its columns are others.
+    """
+    path = Path(path)
+    by_id: defaultdict[str, dict[str, None]] = defaultdict(dict)
+    by_text: defaultdict[str, dict[str, None]] = defaultdict(dict)
+    if path.is_file() and not path.stat().st_size:  # a new feedback file
+        return Wordings()
+    table = read_table(path)
+    layout = find_layout(table)
+    if layout == Layout.judged:
+        votes = count_votes(table.rows, lambda row: normalized(row.need("answer")))
+        for (question, answer), balance in votes.items():
+            if balance > 0:
+                by_text[answer][question] = None
+    for row in table.rows if layout != Layout.judged else ():
+        question = row.need("question")
+        if layout == Layout.pairs:
+            by_text[normalized(row.need("answer"))][question] = None
+        elif row.get("answerable").lower() not in UNANSWERABLE:
+            for answer_id in row.need("answer_ids").split():
+                by_id[answer_id][question] = None
+    return Wordings(*({key: tuple(texts) for key, texts in known.items()} for known in (by_id, by_text)))
+
+
+class WordingFiles:
+    """The wordings of several files, which are read again when they change, so that a new wording counts at once.
+
+    Threads may share it.
+
+    Raises:
+        InputError: a file cannot be read; later, while a file is being edited, its last readable version counts.
+    """
+
+    def __init__(self, paths: Iterable[str | Path]) -> None:
+        self._versions: dict[Path, tuple[int, ...]] = {}
+        self._wordings: dict[Path, Wordings] = {}
+        self._lock = threading.Lock()
+        for path in map(Path, paths):
+            self.add(path)
+
+    def add(self, path: Path) -> None:
+        """Follow one more file."""
+        with self._lock:
+            self._wordings[path] = read_wordings(path)
+            self._versions[path] = _version(path)
+
+    def of(self, answer_id: str, *texts: str) -> tuple[str, ...]:
+        """The wordings of an answer in all files, as `Wordings.of`."""
+        found = (text for wordings in self._wordings.values() for text in wordings.of(answer_id, *texts))
+        return tuple(dict.fromkeys(found))
+
+    def refresh(self) -> None:
+        """Read the files that have changed."""
+        with self._lock:
+            for path, last in self._versions.items():
+                if (version := _version(path)) == last:
+                    continue
+                self._versions[path] = version
+                try:
+                    self._wordings[path] = read_wordings(path)
+                except InputError as error:
+                    logger.warning("%s: the wordings read before still count: %s", path, error)
+
+
+def _version(path: Path) -> tuple[int, ...]:
+    """What differs between two versions of a file; empty if it is not there."""
+    try:
+        status = path.stat()
+    except OSError:
+        return ()
+    return status.st_ino, status.st_mtime_ns, status.st_size
+
+
+def add_wordings_of(
+    dataset: Dataset,
+    source: str | Path,
+    wordings: str | Path | None = None,
+    answers: Path | None = None,
+    match: Match = DEFAULT_MATCH,
+) -> Dataset:
+    """Give the answers of a data set their known wordings, as a search over them would have them.
+
+    Args:
+        dataset: the questions to evaluate.
+        source: where they were read from; of a folder, the questions of `train.*` are known wordings.
+        wordings: a file of wordings, as for `read_wordings`, in place of these.
+        answers: the file of answers, as for `read_dataset`.
+        match: likewise.
+
+    Raises:
+        InputError: a file cannot be read.
+    """
+    if dataset.judged:
+        return dataset
+    if wordings is not None:
+        known = read_wordings(wordings)
+        return _with(dataset, lambda answer: known.of(answer.id, answer.text))
+    folder = Path(source)
+    if not folder.is_dir() or find_split(folder, "train") is None:
+        return dataset
+    return with_wordings(dataset, read_dataset(folder, "train", answers=answers, match=match))
+
+
+def with_wordings(dataset: Dataset, training: Dataset) -> Dataset:
+    """Give the answers of a data set the training questions that they answer as known wordings.
+
+    The data of `judged` candidates stays as it is: its answers belong to one question each.
+    """
+    if dataset.judged or training.judged:
+        return dataset
+    known: defaultdict[str, dict[str, None]] = defaultdict(dict)
+    for question in training.questions:
+        for row in question.positives:
+            known[normalized(training.answers[row].text)][question.text] = None
+    return _with(dataset, lambda answer: known.get(normalized(answer.text), ()))
+
+
+def _with(dataset: Dataset, wordings: Callable[[Answer], Iterable[str]]) -> Dataset:
+    answers = [
+        replace(answer, wordings=tuple(dict.fromkeys((*answer.wordings, *wordings(answer)))))
+        for answer in dataset.answers
+    ]
+    return replace(dataset, answers=answers)

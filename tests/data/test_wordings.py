@@ -1,0 +1,157 @@
+"""Known wordings: from every kind of file, and from training questions."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ap_ranker.data.dataset import Answer, Dataset, Question
+from ap_ranker.data.faq import read_faq
+from ap_ranker.data.reader import read_dataset
+from ap_ranker.data.wordings import WordingFiles, add_wordings_of, read_wordings, with_wordings
+from ap_ranker.errors import InputError
+
+ANSWERS = [Answer("a1", "Open the link."), Answer("a2", "It is free.")]
+
+
+def of(path: Path, answer: Answer) -> list[str]:
+    return list(read_wordings(path).of(answer.id, answer.text))
+
+
+def write_judgements(path: Path, *judgements: tuple[str, str, int]) -> Path:
+    names = ("question", "answer", "label")
+    path.write_text("".join(json.dumps(dict(zip(names, line, strict=True))) + "\n" for line in judgements))
+    return path
+
+
+def test_training_questions_are_wordings_of_the_ids_they_name(tmp_path: Path) -> None:
+    path = tmp_path / "train.csv"
+    path.write_text("qid,question,answer_ids,answerable\n1,where,a1,yes\n2,price,a2 a1,yes\n3,lawn mowers,a2,no\n")
+    assert [of(path, answer) for answer in ANSWERS] == [["where", "price"], ["price"]]
+    assert len(read_wordings(path)) == 3
+
+
+def test_pairs_are_wordings_of_equal_answers(tmp_path: Path) -> None:
+    path = tmp_path / "more.csv"
+    path.write_text("question,answer\nwhere,OPEN  the link.\nwhere?,Open the link.\nwhere,Open the link.\n")
+    assert [of(path, answer) for answer in ANSWERS] == [["where", "where?"], []]
+
+
+def test_the_majority_of_judgements_decides(tmp_path: Path) -> None:
+    path = write_judgements(
+        tmp_path / "feedback.jsonl",
+        ("where", "Open the link.", 1),
+        ("where", "It is free.", 0),
+        ("gratis", "It is free.", 1),
+        ("gratis", "It is free.", 0),
+        ("cost", "It is free.", 1),
+        ("cost", "It is free.", 0),
+        ("cost", "It is free.", 1),
+    )
+    assert [of(path, answer) for answer in ANSWERS] == [["where"], ["cost"]]
+
+
+def test_a_new_feedback_file_is_empty(tmp_path: Path) -> None:
+    path = tmp_path / "feedback.jsonl"
+    path.touch()
+    assert len(read_wordings(path)) == 0
+
+
+def test_other_files_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "other.csv"
+    path.write_text("a,b\n1,2\n")
+    for wrong, message in ((path, "expected the columns"), (tmp_path / "none.csv", "none.csv")):
+        with pytest.raises(InputError, match=message):
+            read_wordings(wrong)
+
+
+def test_a_changed_file_counts_at_once_and_a_damaged_one_does_not(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = write_judgements(tmp_path / "feedback.jsonl", ("where", "Open the link.", 1))
+    more = tmp_path / "more.csv"
+    more.write_text("question,answer\nwhere,Open the link.\nparcel,Open the link.\n")
+    files = WordingFiles([path, more])
+    assert files.of("", "Open the link.") == ("where", "parcel")
+    write_judgements(path, ("where", "Open the link.", 1), ("track", "Open the link.", 1))
+    assert files.of("", "Open the link.") == ("where", "parcel")
+    files.refresh()
+    assert files.of("", "Open the link.") == ("where", "track", "parcel")
+    path.write_text("{")
+    with caplog.at_level(logging.WARNING):
+        files.refresh()
+        files.refresh()
+    assert [str(path) in record.message for record in caplog.records] == [True]
+    assert files.of("", "Open the link.") == ("where", "track", "parcel")
+    path.unlink()
+    files.refresh()
+    assert files.of("", "Open the link.") == ("where", "track", "parcel")
+    os.truncate(more, len("question,answer\nwhere,Open the link.\n"))
+    write_judgements(path, ("new", "Open the link.", 1))
+    files.refresh()
+    assert files.of("", "Open the link.") == ("new", "where")
+
+
+def test_training_data_gives_its_questions_by_the_answers_text() -> None:
+    training = Dataset("t", ANSWERS[::-1], [Question("1", "where", (1,)), Question("2", "where", (1,))])
+    data = Dataset("d", [replace(ANSWERS[0], wordings=("link",)), ANSWERS[1]], [Question("3", "price", (1,))])
+    assert [answer.wordings for answer in with_wordings(data, training).answers] == [("link", "where"), ()]
+    judged = replace(data, judged=True)
+    assert with_wordings(judged, training) is judged
+    assert with_wordings(data, replace(training, judged=True)) is data
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder of questions by id; the first answer has further wordings in two columns."""
+    (tmp_path / "answers.csv").write_text(
+        'aid,question,answer,wordings,Wording 2\na1,Where?,Open the link.,"parcel\ntrack  \n\nparcel",way\n'
+        "a2,Price?,It is free.,,\n"
+    )
+    (tmp_path / "train.csv").write_text("qid,question,answer_ids\n1,costs,a2\n")
+    (tmp_path / "test.csv").write_text("qid,question,answer_ids\n2,free of charge,a2\n")
+    return tmp_path
+
+
+def test_columns_of_the_faq_are_wordings_and_are_learnt_from(folder: Path) -> None:
+    entry = read_faq(folder / "answers.csv")[0]
+    assert (entry.wordings, entry.other) == (("parcel", "track", "way"), {"aid": "a1"})
+    training = read_dataset(folder, "train")
+    assert training.answers[0].wordings == ("Where?", "parcel", "track", "way")
+    learnt = {question.text: question.positives for question in training.questions if question.stored}
+    assert learnt == {"Where?": (0,), "parcel": (0,), "track": (0,), "way": (0,), "Price?": (1,)}
+
+
+def test_rows_that_differ_in_the_question_only_are_one_entry(tmp_path: Path) -> None:
+    path = tmp_path / "FAQ.jsonl"
+    rows = [
+        {"question": "Where?", "answer": "Open the link.", "topic": "x", "wordings": ["track", "parcel"]},
+        {"question": "way", "answer": "Open the link.", "topic": "x"},
+        {"question": "Where?", "answer": "Open the link.", "topic": "x"},
+        {"question": "Where?", "answer": "Open the link.", "topic": "y"},
+    ]
+    path.write_text("".join(json.dumps({"wordings": None, **row}) + "\n" for row in rows))
+    entries = read_faq(path)
+    assert [(entry.question, entry.wordings) for entry in entries] == [
+        ("Where?", ("track", "parcel", "way")),
+        ("Where?", ()),
+    ]
+
+
+def test_an_evaluation_knows_what_a_search_would(folder: Path) -> None:
+    test = read_dataset(folder, "test")
+    by_default = add_wordings_of(test, folder)
+    assert [answer.wordings for answer in by_default.answers] == [
+        ("Where?", "parcel", "track", "way"),
+        ("Price?", "costs"),
+    ]
+    named = add_wordings_of(test, folder / "test.csv", folder / "train.csv")
+    assert named == by_default
+    assert add_wordings_of(test, folder / "test.csv") == test
+    (folder / "train.csv").unlink()
+    assert add_wordings_of(test, folder) == test

@@ -1,0 +1,89 @@
+"""Known wordings in an evaluation: without leaks, with a weight that the dev questions choose."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import TEXTS, write_checkpoint
+
+from ap_ranker.data.dataset import Answer, Dataset, Question
+from ap_ranker.evaluation.evaluate import EvaluationSet
+from ap_ranker.evaluation.scoring import score_candidates, score_wordings
+from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.ranking.wordings import DEFAULT_WEIGHT
+
+WORDINGS = [("where", "WHERE is  my parcel?"), (), ("battery", "which one")]
+ANSWERS = [Answer(str(i), text, WORDINGS[i]) for i, text in enumerate(TEXTS[1::2])]
+QUESTIONS = [Question(str(i), text, (i,)) for i, text in enumerate(TEXTS[::2])]
+DATA = Dataset("d", ANSWERS, QUESTIONS)
+
+
+@pytest.fixture
+def ranker(tmp_path: Path) -> Ranker:
+    return Ranker.from_pretrained(write_checkpoint("ap-transformer", tmp_path / "c"), "cpu")
+
+
+def test_scores_are_those_of_a_loop_in_which_no_question_meets_its_own_text(ranker: Ranker) -> None:
+    pools = [(0, 1, 2), (2, 1), (0, 2)]
+    scores = score_candidates(ranker, DATA, QUESTIONS, pools)
+    assert scores.cosines is not None
+    found = score_wordings(ranker, DATA, QUESTIONS, pools, scores.cosines)
+    for question, rows, own, values in zip(QUESTIONS, pools, scores.cosines, found.by_question, strict=True):
+        vector = ranker.embed_questions([question.text])[0].double()
+        for row, cosine, value in zip(rows, own, values, strict=True):
+            assert cosine == pytest.approx(
+                float(ranker.embed_answers([ANSWERS[row].text])[0].double() @ vector), abs=1e-5
+            )
+            others = [text for text in WORDINGS[row] if " ".join(text.lower().split()) != question.text.lower()]
+            cosines = [float(ranker.embed_questions([text])[0].double() @ vector) for text in others]
+            assert value == pytest.approx(max([cosine, *cosines]), abs=1e-5)
+    assert found.bytes_per_answer == 4 * ranker.embed_questions(["x"]).shape[1] * 4 / 3
+
+
+def test_a_report_of_a_checkpoint_with_a_weight_has_both_rows(ranker: Ranker) -> None:
+    assert ranker.config is not None
+    evaluation_set = EvaluationSet(DATA)
+    alone = evaluation_set.report(ranker)
+    assert alone.without_wordings is None
+    ranker.config = replace(ranker.config, wording_weight=0.5)
+    report = evaluation_set.report(ranker)
+    assert report.without_wordings == alone.model
+    entries = [ranker.score_entries(q.text, [a.text for a in ANSWERS], _without(q)).scores.tolist() for q in QUESTIONS]
+    assert [values.tolist() for values in report.scores] == [pytest.approx(each, abs=1e-5) for each in entries]
+    assert report.bytes_per_answer > alone.bytes_per_answer
+
+
+def _without(question: Question) -> list[list[str]]:
+    return [[text for text in each if " ".join(text.split()).lower() != question.text.lower()] for each in WORDINGS]
+
+
+@pytest.mark.parametrize("helps", [True, False])
+def test_the_weight_is_0_unless_wordings_help(helps: bool, ranker: Ranker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The model ranks the answers of 40 questions at random; a wording of a right, or of a wrong answer is like each."""
+    rng = np.random.default_rng(0)
+    answers = [Answer(str(i), f"answer {i}", (f"wording {i}",)) for i in range(40)]
+    data = Dataset("d", answers, [Question(str(i), f"question {i}", (i,)) for i in range(40)])
+    evaluation_set = EvaluationSet(data)
+    scores = evaluation_set.timed_scores(ranker)
+    scores = replace(scores, by_question=[rng.random(40) for _ in range(40)])
+    wordings = evaluation_set.wording_scores(ranker, scores)
+    assert wordings is not None
+    known = [np.eye(40)[i if helps else (i * 7 + 3) % 40] for i in range(40)]
+    monkeypatch.setattr(evaluation_set, "wording_scores", lambda *_: replace(wordings, by_question=known))
+    raised, weights = evaluation_set.fit_fusion(ranker, scores)
+    assert (weights.wording > 0) == helps
+    assert (raised.without_wordings is not None) == helps
+
+
+def test_without_known_wordings_the_weight_is_the_default(ranker: Ranker, checkpoint: Path) -> None:
+    data = replace(DATA, answers=[replace(answer, wordings=()) for answer in ANSWERS])
+    for used, dataset, expected in (
+        (ranker, data, DEFAULT_WEIGHT),
+        (ranker, replace(data, judged=True), 0.0),
+        (Ranker.from_pretrained(checkpoint, "cpu"), DATA, 0.0),  # a model that has no vectors of whole texts
+    ):
+        evaluation_set = EvaluationSet(dataset)
+        assert evaluation_set.fit_fusion(used, evaluation_set.timed_scores(used))[1].wording == expected

@@ -1,0 +1,132 @@
+"""The best known wording of an entry, against the equations written out in float64."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from conftest import TEXTS, write_checkpoint
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.ranking.wordings import WordingVectors, best_wordings
+
+QUESTION, ANSWERS = "Where is my bike?", [*TEXTS[1::2], "bike"]
+WORDINGS = [["Where is my parcel?", "my bike"], [], ["Which battery?"], ["Where is my bike?"]]
+WEIGHT = 0.7
+
+
+@pytest.fixture
+def ranker(tmp_path: Path) -> Ranker:
+    ranker = Ranker.from_pretrained(write_checkpoint("ap-transformer", tmp_path / "c"), "cpu")
+    assert ranker.config is not None
+    ranker.config = replace(ranker.config, wording_weight=WEIGHT)
+    return ranker
+
+
+def naive(ranker: Ranker, wordings: Sequence[Sequence[str]]) -> list[float]:
+    """(s + v max(cos(q, a), max_i cos(q, w_i))) / (1 + v)."""
+    alone = ranker.score(QUESTION, ANSWERS).double().tolist()
+    question, *texts = ranker.embed_questions([QUESTION, *(text for each in wordings for text in each)]).double()
+    answers, vectors = ranker.embed_answers(ANSWERS).double(), iter(texts)
+    expected = []
+    for score, answer, each in zip(alone, answers, wordings, strict=True):
+        cosines = [sum(x * y for x, y in zip(question.tolist(), answer.tolist(), strict=True))]
+        cosines += [sum(x * y for x, y in zip(question.tolist(), next(vectors).tolist(), strict=True)) for _ in each]
+        expected.append((score + WEIGHT * max(cosines)) / (1 + WEIGHT))
+    return expected
+
+
+def test_the_best_wording_counts_beside_the_answer(ranker: Ranker) -> None:
+    entries = ranker.score_entries(QUESTION, ANSWERS, WORDINGS, batch_size=2)
+    assert entries.scores.tolist() == pytest.approx(naive(ranker, WORDINGS), abs=1e-5)
+    assert entries.wordings[3] == QUESTION
+    assert entries.wordings[1] is None
+
+
+def test_ranking_names_the_wording(ranker: Ranker) -> None:
+    ranked = ranker.rank(QUESTION, ANSWERS, wordings=WORDINGS)
+    entries = ranker.score_entries(QUESTION, ANSWERS, WORDINGS)
+    assert [answer.score for answer in ranked] == sorted(entries.scores.tolist(), reverse=True)
+    assert all(answer.wording == entries.wordings[answer.index] for answer in ranked)
+
+
+def test_without_wordings_or_their_weight_the_model_alone_decides(ranker: Ranker) -> None:
+    alone = ranker.score(QUESTION, ANSWERS)
+    assert ranker.config is not None
+    for wordings in (None, [[]] * 4):
+        assert torch.equal(ranker.score_entries(QUESTION, ANSWERS, wordings).scores, alone)
+    ranker.config = replace(ranker.config, wording_weight=0.0)
+    assert torch.equal(ranker.score_entries(QUESTION, ANSWERS, WORDINGS).scores, alone)
+
+
+def test_models_without_vectors_ignore_wordings(checkpoint: Path) -> None:
+    ranker = Ranker.from_pretrained(checkpoint, "cpu")
+    assert ranker.config is not None
+    ranker.config = replace(ranker.config, wording_weight=WEIGHT)
+    assert torch.equal(ranker.score_entries(QUESTION, ANSWERS, WORDINGS).scores, ranker.score(QUESTION, ANSWERS))
+
+
+def test_there_is_a_list_for_each_candidate(ranker: Ranker) -> None:
+    with pytest.raises(ValueError, match="wordings must be 4 lists, one for each candidate, but got 1"):
+        ranker.rank(QUESTION, ANSWERS, wordings=[["x"]])
+    assert ranker.rank(QUESTION, [], wordings=[]) == []
+
+
+class Letters:
+    """Encodes a text as the shares of its letters a to e, and remembers what it was asked for."""
+
+    def __init__(self) -> None:
+        self.encoded: list[str] = []
+
+    def __call__(self, texts: Sequence[str]) -> torch.Tensor:
+        self.encoded += texts
+        counts = torch.tensor([[text.count(letter) + 0.01 for letter in "abcde"] for text in texts])
+        return torch.nn.functional.normalize(counts, dim=1)
+
+
+LISTS = st.lists(st.lists(st.text("abcde", max_size=4), max_size=4), max_size=6)
+
+
+@given(st.text("abcde", max_size=4), st.lists(LISTS, min_size=1, max_size=3))
+def test_best_wordings_are_those_of_a_loop_and_each_text_is_encoded_once(text: str, requests: list[list[str]]) -> None:
+    letters = Letters()
+    vectors, question = WordingVectors(letters), Letters()([text])[0].numpy()
+    for wordings in requests:
+        best = best_wordings(question, wordings, vectors)
+        for each, cosine, chosen in zip(wordings, best.cosines, best.texts, strict=True):
+            cosines = [float(np.dot(Letters()([wording])[0].double().numpy(), question)) for wording in each]
+            assert cosine == pytest.approx(max(cosines, default=-1.0), abs=1e-5)
+            assert (chosen in each) if each else (chosen is None)
+    assert len(letters.encoded) == len(set(letters.encoded))
+
+
+def test_vectors_are_dropped_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ap_ranker.ranking.wordings.LARGEST_TABLE", 3)
+    vectors = WordingVectors(Letters())
+    for texts in (["a", "b"], ["a", "c", "d"], ["e", "a"], ["a", "b", "c", "d", "e"]):
+        assert vectors.of(texts) == pytest.approx(Letters()(texts).numpy())
+
+
+def test_threads_share_vectors() -> None:
+    letters = Letters()
+    vectors, results = WordingVectors(letters), []
+    texts = [letter * n for letter in "abcde" for n in range(1, 9)]
+
+    def ask(start: int) -> None:
+        results.append((start, vectors.of(texts[start:] + texts[:start])))
+
+    threads = [threading.Thread(target=ask, args=(start,)) for start in range(0, 40, 5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for start, found in results:
+        assert found == pytest.approx(Letters()(texts[start:] + texts[:start]).numpy())
+    assert sorted(letters.encoded) == sorted(texts)
