@@ -104,8 +104,8 @@ p: paired randomisation test of the difference in MRR to BM25{", Holm-corrected"
 {_wordings(report)}{_fusion(report)}
 Candidates: {report.candidates}.
 
-The epoch and the weights of wordings and BM25 were chosen on these questions, so the numbers are slightly too high. Evaluate on other
-questions with `ap-ranker evaluate`.
+The epoch and the weights of wordings and BM25 were chosen on these questions, so the numbers are slightly too high.
+Evaluate on other questions with `ap-ranker evaluate`.
 
 ## Speed
 
@@ -194,7 +194,7 @@ def _wordings(report: EvaluationReport) -> str:
         return ""
     return (
         "The training questions are known wordings of the answers: the one most like a question raises its answer's "
-        "score.\nGive the ranker their file as `wordings`; \"answers alone\" is without.\n"
+        'score.\nGive the ranker their file as `wordings`; "answers alone" is without.\n'
     )
 
 

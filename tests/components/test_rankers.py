@@ -129,6 +129,7 @@ def test_to_dict(component: Component) -> None:
             "encodings": None,
             "fuse_scores": False,
             "precision": None,
+            "wordings": [],
             "explain": False,
         },
     }
@@ -153,6 +154,7 @@ CUSTOM = {
     "encodings": "corpus",
     "fuse_scores": False,
     "precision": None,
+    "wordings": ["train.csv", "feedback.jsonl"],
     "explain": True,
 }
 
@@ -175,6 +177,7 @@ def test_to_dict_with_custom_init_parameters(component: Component) -> None:
         cache_megabytes=5,
         cache_dtype="int8",
         encodings=Path("corpus"),
+        wordings=["train.csv", "feedback.jsonl"],
         explain=True,
     )
     assert ranker.to_dict() == {"type": type_of(component), "init_parameters": CUSTOM}

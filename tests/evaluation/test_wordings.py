@@ -62,7 +62,7 @@ def _without(question: Question) -> list[list[str]]:
 
 @pytest.mark.parametrize("helps", [True, False])
 def test_the_weight_is_0_unless_wordings_help(helps: bool, ranker: Ranker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The model ranks the answers of 40 questions at random; a wording of a right, or of a wrong answer is like each."""
+    """The model ranks the answers of 40 questions at random; a wording of a right or a wrong answer is like each."""
     rng = np.random.default_rng(0)
     answers = [Answer(str(i), f"answer {i}", (f"wording {i}",)) for i in range(40)]
     data = Dataset("d", answers, [Question(str(i), f"question {i}", (i,)) for i in range(40)])

@@ -1,0 +1,125 @@
+"""The ranker's known wordings: in the documents' meta, and in files that it follows."""
+
+from __future__ import annotations
+
+import copy
+import json
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from conftest import TEXTS, write_checkpoint
+from haystack import Document, Pipeline
+
+from ap_ranker.data.faq import Match, read_faq
+from ap_ranker.errors import InputError
+from ap_ranker.ranking.checkpoint import read_checkpoint_config, write_checkpoint_config
+from ap_ranker.ranking.ranker import Ranker
+from haystack_integrations.components.rankers.ap_ranker import AnswerRanker
+from haystack_integrations.components.retrievers.ap_ranker import FAQSearch
+from haystack_integrations.document_stores.ap_ranker.entries import to_document
+
+QUERY = "Is my bike here?"
+STORED = [TEXTS[0], "", TEXTS[4]]
+DOCUMENTS = [
+    Document(content=text, meta={"aid": f"a{i}", "question": question, "answer": text})
+    for i, (question, text) in enumerate(zip(STORED, TEXTS[1::2], strict=True))
+]
+
+
+@pytest.fixture(scope="module")
+def weighted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkpoint with a weight for wordings."""
+    folder = write_checkpoint("ap-transformer", tmp_path_factory.mktemp("weighted") / "c")
+    write_checkpoint_config(folder, replace(read_checkpoint_config(folder), wording_weight=2.0))
+    return folder
+
+
+def expected(checkpoint: Path, *wordings: list[str]) -> dict[str, tuple[float, str | None]]:
+    """Content -> score and matched wording, by the library."""
+    texts = [document.content or "" for document in DOCUMENTS]
+    ranked = Ranker.from_pretrained(checkpoint, "cpu").rank(QUERY, texts, wordings=wordings, scale_score=True)
+    return {answer.text: (answer.score, answer.wording) for answer in ranked}
+
+
+def ranked(ranker: AnswerRanker, documents: list[Document] = DOCUMENTS) -> dict[str, tuple[float, str | None]]:
+    found = ranker.run(query=QUERY, documents=documents)["documents"]
+    return {document.content or "": (document.score or 0.0, document.meta.get("matched_wording")) for document in found}
+
+
+def write_judgements(path: Path, *judgements: tuple[str, str, int]) -> Path:
+    names = ("question", "answer", "label")
+    path.write_text("".join(json.dumps(dict(zip(names, line, strict=True))) + "\n" for line in judgements))
+    return path
+
+
+def test_the_stored_question_and_the_documents_wordings_count(weighted: Path) -> None:
+    known = [["bike"], ["my bike", QUERY], []]
+    documents = [
+        replace(document, meta={**document.meta, "wordings": each})
+        for document, each in zip(DOCUMENTS, known, strict=True)
+    ]
+    found = ranked(AnswerRanker(model=weighted), documents)
+    assert found == expected(weighted, [STORED[0], "bike"], ["my bike", QUERY], [STORED[2]])
+    assert found[TEXTS[3]][1] == QUERY
+
+
+@pytest.mark.parametrize("odd", ["text", 5, None, [1, None, "bike"]])
+def test_other_things_in_these_fields_are_no_wordings(weighted: Path, odd: object) -> None:
+    documents = [replace(DOCUMENTS[0], meta={"question": 7, "wordings": odd}), *DOCUMENTS[1:]]
+    own = ["bike"] if isinstance(odd, list) else []
+    assert ranked(AnswerRanker(model=weighted), documents) == expected(weighted, own, [], [STORED[2]])
+
+
+def test_files_are_followed(weighted: Path, tmp_path: Path) -> None:
+    train, feedback = tmp_path / "train.csv", tmp_path / "feedback.jsonl"
+    train.write_text("qid,question,answer_ids\n1,bike,a0 a1\n")
+    feedback.touch()
+    ranker = AnswerRanker(model=weighted, wordings=[str(train), str(feedback)])
+    before = expected(weighted, [STORED[0], "bike"], ["bike"], [STORED[2]])
+    assert ranked(ranker) == before
+    write_judgements(feedback, (QUERY, TEXTS[3], 1))
+    started = time.monotonic()
+    after = ranked(ranker)
+    assert time.monotonic() - started < 1
+    assert after == expected(weighted, [STORED[0], "bike"], ["bike", QUERY], [STORED[2]])
+    assert (next(iter(after)), after[TEXTS[3]][1]) == (TEXTS[3], QUERY)
+    write_judgements(feedback, (QUERY, TEXTS[3], 1), (QUERY, TEXTS[3], 0))
+    assert ranked(ranker) == before
+
+
+def test_a_file_may_be_added_before_and_after_loading(weighted: Path, tmp_path: Path) -> None:
+    first = write_judgements(tmp_path / "a.jsonl", ("bike", TEXTS[1], 1))
+    second = write_judgements(tmp_path / "b.jsonl", (QUERY, TEXTS[3], 1))
+    ranker = AnswerRanker(model=weighted)
+    ranker.add_wordings(first)
+    assert ranked(ranker) == expected(weighted, [STORED[0], "bike"], [], [STORED[2]])
+    ranker.add_wordings(second)
+    assert ranked(ranker) == expected(weighted, [STORED[0], "bike"], [QUERY], [STORED[2]])
+    assert ranked(copy.deepcopy(ranker)) == ranked(ranker)
+    assert ranker.wordings == [str(first), str(second)]
+
+
+def test_a_missing_file_is_named_when_the_checkpoint_is_loaded(weighted: Path) -> None:
+    with pytest.raises(InputError, match=r"none\.csv"):
+        AnswerRanker(model=weighted, wordings="none.csv").warm_up()
+
+
+def test_a_pipeline_in_yaml_keeps_the_files(weighted: Path, tmp_path: Path) -> None:
+    pipeline = Pipeline()
+    pipeline.add_component("ranker", AnswerRanker(model=weighted, wordings=tmp_path / "train.csv"))
+    loaded = Pipeline.loads(pipeline.dumps()).get_component("ranker")
+    assert loaded.wordings == [str(tmp_path / "train.csv")]
+
+
+def test_faq_search_reads_the_columns_of_a_faq_and_files(weighted: Path, tmp_path: Path) -> None:
+    faq = tmp_path / "FAQ.csv"
+    faq.write_text(f'question,answer,wordings\n{TEXTS[0]},{TEXTS[1]},"my bike\nbike"\n{TEXTS[4]},"{TEXTS[5]}",\n')
+    entry = read_faq(faq)[0]
+    assert to_document(entry, Match.both).meta["wordings"] == ["my bike", "bike"]
+    more = write_judgements(tmp_path / "more.jsonl", (QUERY, TEXTS[5], 1))
+    search = FAQSearch(model=weighted, documents=faq, wordings=more)
+    found = search.run(query=QUERY)["documents"]
+    assert {document.meta["answer"]: document.meta.get("matched_wording") for document in found}[TEXTS[5]] == QUERY
+    assert search.to_dict()["init_parameters"]["wordings"] == [str(more)]
