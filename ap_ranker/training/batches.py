@@ -157,9 +157,9 @@ class Batches:
         """Make the arguments of the model and of the loss.
 
         Returns:
-            question_ids, question_mask: (B, M); answer_ids, answer_mask: (N, L); target: (B,) the column of the pair's
-            answer; labels: (B, N) the class of each answer for each question, or `IGNORE`. With two classes they are
-            `NEGATIVE` and `POSITIVE`.
+            question_ids, question_mask: (Q, M) of the different questions; question_rows: (B,) the question of each
+            pair; answer_ids, answer_mask: (N, L); target: (B,) the column of the pair's answer; labels: (B, N) the
+            class of each answer for each question, or `IGNORE`. With two classes they are `NEGATIVE` and `POSITIVE`.
         """
         rng = np.random.default_rng([self._seed, *(position for pair in pairs for position in pair)])
         if self._own_candidates:
@@ -178,11 +178,13 @@ class Batches:
         for i, candidates in enumerate(own):
             others = sorted(set(column.values()) - {column[row] for row in candidates})
             labels[i, others] = IGNORE
-        questions = TokenBatch.from_lists([self._questions[question] for question, _ in pairs])
+        distinct = list(dict.fromkeys(question for question, _ in pairs))  # one with two right answers may be in two
+        questions = TokenBatch.from_lists([self._questions[question] for question in distinct])
         answers = TokenBatch.from_lists([self.answers[row] for row in rows])
         return {
             "question_ids": questions.ids,
             "question_mask": questions.mask,
+            "question_rows": torch.tensor([distinct.index(question) for question, _ in pairs]),
             "answer_ids": answers.ids,
             "answer_mask": answers.mask,
             "labels": labels,

@@ -10,18 +10,17 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_matrix
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
+from ap_ranker.data.audit.near import near_pairs
 from ap_ranker.data.dataset import Answer, Dataset, Question, normalized
-from ap_ranker.evaluation.scoring import score_candidates
+from ap_ranker.evaluation.scoring import CandidateScores, score_candidates
 from ap_ranker.ranking.bm25 import BM25
 from ap_ranker.ranking.ranker import Ranker
-from ap_ranker.text.tokenizer import split_words
 from ap_ranker.training.distributed import is_first_process
 
 logger = logging.getLogger(__name__)
@@ -31,9 +30,6 @@ DEPTH = 100
 
 HARDEST = 20
 """Number of these, highest-scored by the model, to draw from: with fewer, an epoch would repeat the same ones."""
-
-ALIKE = 0.9
-"""Share of common words from which two answers are near-copies: one word in ten is a typing error or a product name."""
 
 LEAD = 0.05
 """A negative must score this share below the right answer (Moreira et al. 2024, NV-Retriever, TopK-PercPos)."""
@@ -58,8 +54,7 @@ class HardNegatives:
     def __init__(self, dataset: Dataset) -> None:
         started = time.perf_counter()
         self._dataset = dataset
-        texts = [answer.text for answer in dataset.answers]
-        bm25, words = BM25(texts), word_sets(texts)
+        bm25 = BM25(answer.text for answer in dataset.answers)
         shared = right_answers(dataset.questions)
         self.not_wrong = not_wrong(dataset)
         self.left_out: Counter[str] = Counter()
@@ -69,14 +64,23 @@ class HardNegatives:
             known = np.isin(rows, question.candidates) if dataset.judged and question.candidates else rows < 0
             right = np.isin(rows, list(shared[i]))
             copy = np.isin(rows, list(self.not_wrong[i])) & ~right
-            near = near_copies(words, rows, sorted(shared[i])) & ~right & ~copy
-            self.not_wrong[i] |= set(rows[near].tolist())
-            self.rows.append(rows[~(known | right | copy | near)])
+            self.rows.append(rows[~(known | right | copy)])
             self.left_out["right"] += int(right.sum())
             self.left_out["copies of a right one"] += int(copy.sum())
-            self.left_out["near-copies of a right one"] += int(near.sum())
         self._retrieved = list(self.rows)
         self._log("BM25", self.left_out, started)
+
+    def guide(self, ranker: Ranker) -> None:
+        """Leave out for good what an untrained encoder finds as like the question as a right answer.
+
+        The guide of Solatorio (2024, GISTEmbed), here for mined negatives only. A model without vectors guides nothing.
+        """
+        started, skipped = time.perf_counter(), 0
+        for i, retrieved, right, others in self._scored(ranker, lambda scores: scores.cosines):
+            trusted = ~like_right(others, right)
+            self._retrieved[i] = self.rows[i] = retrieved[trusted]
+            skipped += int((~trusted).sum())
+        self._log("BM25 with a guide", {"scored like a right one": skipped}, started)
 
     def mine(self, ranker: Ranker) -> None:
         """Keep those of BM25's answers that the model now scores highest, but below the right answer.
@@ -84,18 +88,25 @@ class HardNegatives:
         The order stays BM25's, so that rounding, which differs between one process and several, changes no draw.
         """
         started, skipped = time.perf_counter(), 0
+        for i, retrieved, right, others in self._scored(ranker, lambda scores: scores.by_question):
+            trusted = np.flatnonzero(~like_right(others, right))
+            hardest = trusted[np.argsort(-others[trusted], kind="stable")[:HARDEST]]
+            self.rows[i] = retrieved[np.sort(hardest)]
+            skipped += len(retrieved) - len(trusted)
+        self._log("the model", {"scored like a right one": skipped}, started)
+
+    def _scored(
+        self, ranker: Ranker, kind: Callable[[CandidateScores], Sequence[np.ndarray] | None]
+    ) -> Iterator[tuple[int, np.ndarray, float, np.ndarray]]:
+        """Each question's position, its retrieved answers, the score of its best right answer, and theirs."""
         for start in range(0, len(self._retrieved), QUESTIONS_AT_ONCE):
             questions = self._dataset.questions[start : start + QUESTIONS_AT_ONCE]
             retrieved = self._retrieved[start : start + QUESTIONS_AT_ONCE]
             candidates = [[*q.positives, *rows.tolist()] for q, rows in zip(questions, retrieved, strict=True)]
-            scores = score_candidates(ranker, self._dataset, questions, candidates).by_question
-            for i, (question, rows, values) in enumerate(zip(questions, retrieved, scores, strict=True), start):
+            scores = kind(score_candidates(ranker, self._dataset, questions, candidates)) or ()
+            for i, (question, rows, values) in enumerate(zip(questions, retrieved, scores, strict=bool(scores)), start):
                 right, others = np.split(values, [len(question.positives)])
-                trusted = np.flatnonzero(~like_right(others, right.max()))
-                hardest = trusted[np.argsort(-others[trusted], kind="stable")[:HARDEST]]
-                self.rows[i] = rows[np.sort(hardest)]
-                skipped += len(rows) - len(trusted)
-        self._log("the model", {"scored like a right one": skipped}, started)
+                yield i, rows, float(right.max()), others
 
     def _log(self, source: str, left_out: dict[str, int], started: float) -> None:
         if is_first_process():
@@ -139,41 +150,25 @@ def right_answers(questions: Sequence[Question]) -> list[frozenset[int]]:
 
 
 def with_copies(groups: Iterable[frozenset[int]], answers: Sequence[Answer]) -> list[frozenset[int]]:
-    """Extend each group of answers by all answers with equal texts, ignoring case and white space."""
+    """Extend each group of answers by all answers with equal or near texts: near-duplicates count as one answer."""
     texts = [normalized(answer.text) for answer in answers]
     rows_of: dict[str, list[int]] = defaultdict(list)
     for row, text in enumerate(texts):
         rows_of[text].append(row)
-    return [frozenset(copy for row in group for copy in rows_of[texts[row]]) for group in groups]
+    distinct = list(rows_of)
+    near = {text: [text] for text in distinct}
+    for i, j in near_pairs(distinct):
+        near[distinct[i]].append(distinct[j])
+        near[distinct[j]].append(distinct[i])
+    return [frozenset(copy for row in group for text in near[texts[row]] for copy in rows_of[text]) for group in groups]
 
 
 def not_wrong(dataset: Dataset) -> list[frozenset[int]]:
-    """(Q,) answers that must not count as wrong: right answers of the question and of equal ones, and their copies."""
-    return with_copies(right_answers(dataset.questions), dataset.answers)
+    """(Q,) answers that must not count as wrong: right answers of the question and of equal ones, and their copies.
 
-
-def word_sets(texts: Iterable[str]) -> csr_matrix:
-    """(N, words) sparse, 1 where a text has a word."""
-    vocabulary: dict[str, int] = {}
-    sets = [{vocabulary.setdefault(word, len(vocabulary)) for word in split_words(text)} for text in texts]
-    columns = [word for words in sets for word in words]
-    starts = np.cumsum([0, *map(len, sets)])
-    return csr_matrix((np.ones(len(columns), np.float32), columns, starts), (len(sets), max(1, len(vocabulary))))
-
-
-def near_copies(words: csr_matrix, rows: np.ndarray, right: Sequence[int]) -> np.ndarray:
-    """(R,) whether the Jaccard index of the words of an answer in `rows` and of one in `right` is at least `ALIKE`.
-
-    Args:
-        words: words of all answers, from `word_sets`.
-        rows: (R,) answers.
-        right: answers to compare with.
+    Near-copies count as copies.
     """
-    common = (words[rows] @ words[right].T).toarray()
-    sizes = np.diff(words.indptr)
-    either = sizes[rows][:, None] + sizes[right] - common
-    near: np.ndarray = (common / np.maximum(either, 1) >= ALIKE).any(axis=1)
-    return near
+    return with_copies(right_answers(dataset.questions), dataset.answers)
 
 
 def like_right(scores: np.ndarray, right: float) -> np.ndarray:

@@ -127,6 +127,8 @@ def train(
         if model.statistics is not None:
             model.statistics.count(batches.answers)
         ranker = Ranker(model, tokenizer, torch_device)
+        if hard is not None and model_spec(config.model).pretrained:
+            hard.guide(ranker)
         if hard is not None and config.negatives_from == "model":
             callbacks = (MineEachEpoch(hard, ranker), *callbacks)
 

@@ -44,6 +44,7 @@ class Scorer(nn.Module):
         self,
         question_ids: Tensor,
         question_mask: Tensor,
+        question_rows: Tensor,
         answer_ids: Tensor,
         answer_mask: Tensor,
         mask: Tensor,
@@ -52,7 +53,8 @@ class Scorer(nn.Module):
         """(B, N) scores or (B, N, K) logits, as `AnswerModel.training_scores` of the whole batch."""
         (B, N), model = mask.shape, self.model  # noqa: N806
         own, others = share(B, mask.device), share(N, mask.device)
-        questions = model.encode_questions(TokenBatch(question_ids[own], question_mask[own]))
+        asked, rows = question_rows[own].unique(return_inverse=True)  # each question is encoded once
+        questions = model.encode_questions(TokenBatch(question_ids[asked], question_mask[asked]))[rows]
         answers = gather_states(model.encode_answers(TokenBatch(answer_ids[others], answer_mask[others])), N)
         return gather(model.training_scores(questions, answers, mask[own], classes), B)
 

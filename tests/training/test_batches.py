@@ -31,7 +31,8 @@ def test_in_batch() -> None:
     P, N = POSITIVE, NEGATIVE  # noqa: N806
     assert batch["labels"].tolist() == [[P, N, P], [N, P, N], [P, N, P]]
     assert batch["target"].tolist() == [0, 1, 2]
-    assert batch["question_mask"].sum(dim=1).tolist() == [2, 1, 2]
+    assert batch["question_mask"].sum(dim=1).tolist() == [2, 1]  # each question is read once
+    assert batch["question_rows"].tolist() == [0, 1, 0]
 
 
 def test_drawn_answers_and_false_negatives() -> None:
