@@ -42,6 +42,10 @@ def evaluate(
     ] = False,
     match: MatchText = None,
     wordings: KnownWordings = None,
+    hybrid: Annotated[
+        bool,
+        typer.Option("--hybrid", help="Of more than 1,000 answers, rank the best by the model's vectors, too."),
+    ] = False,
     dtype: Annotated[str, typer.Option(help="Dtype of the answers' states: float32, float16 or int8.")] = "float32",
     compare: Annotated[
         str | None, typer.Option(help="An earlier checkpoint to compare with, question by question.")
@@ -66,6 +70,7 @@ def evaluate(
         clean=clean,
         match=match,
         wordings=wordings,
+        hybrid=hybrid,
         dtype=dtype,
         device=device,
     )

@@ -110,6 +110,7 @@ def evaluate(
     clean: bool = False,
     match: Match | None = None,
     wordings: str | Path | None = None,
+    hybrid: bool = False,
     dtype: str = "float32",
     device: str | None = None,
 ) -> EvaluationReport:
@@ -125,6 +126,7 @@ def evaluate(
         clean: leave out questions whose candidates are all right.
         match: as for `read_dataset`; by default as the checkpoint was trained.
         wordings: a file of known wordings; by default, `train.*` if `data` is a folder.
+        hybrid: of more than `RANK_ALL` answers, fetch candidates by the model's vectors beside BM25.
         dtype: of the answers' states: `float32`, `float16` or `int8`; only for checkpoints that are loaded here.
         device: as for `Ranker.from_pretrained`.
 
@@ -143,7 +145,7 @@ def evaluate(
         data = read_dataset(source, "test", answers=answers, pools=pools, match=match)
         data = add_wordings_of(data, source, wordings, answers, match)
     data = data.without_pools() if no_pools else data
-    evaluation_set = EvaluationSet(data.clean() if clean else data)
+    evaluation_set = EvaluationSet(data.clean() if clean else data, retriever=ranker if hybrid else None)
     report = evaluation_set.report(ranker)
     if earlier is None:
         return report
@@ -164,6 +166,7 @@ class EvaluationSet:
     Args:
         dataset: questions and answers.
         unanswerable: include the questions without a right answer; they can be ranked, but no measure counts them.
+        retriever: fetches candidates by its vectors beside BM25, as `HybridRetriever` does; `None`: BM25 alone.
 
     Attributes:
         questions: the answerable questions; with `unanswerable`, all.
@@ -174,12 +177,12 @@ class EvaluationSet:
         InputError: no question has a right answer; by all methods that take or compute scores: a score is not finite.
     """
 
-    def __init__(self, dataset: Dataset, *, unanswerable: bool = False) -> None:
+    def __init__(self, dataset: Dataset, *, unanswerable: bool = False, retriever: Ranker | None = None) -> None:
         self.dataset = dataset
         self.questions = answerable(dataset)
         if unanswerable:
             self.questions = list(dataset.questions)
-        self.pools, self.candidates = self._choose_candidates()
+        self.pools, self.candidates = self._choose_candidates(retriever)
 
     @cached_property
     def _index(self) -> BM25:  # lazy: small data with given candidates does not need it in training
@@ -320,7 +323,7 @@ class EvaluationSet:
         }
         return measure_each(relevant, run)
 
-    def _choose_candidates(self) -> tuple[list[tuple[int, ...]], str]:
+    def _choose_candidates(self, retriever: Ranker | None) -> tuple[list[tuple[int, ...]], str]:
         """The candidates of each question, and how they were chosen."""
         pools = [question.candidates for question in self.questions if question.candidates is not None]
         if len(pools) == len(self.questions):
@@ -328,11 +331,21 @@ class EvaluationSet:
         total = len(self.dataset.answers)
         if total <= RANK_ALL:
             return [tuple(range(total))] * len(self.questions), f"all {total} answers"
-        scores = (self._index.scores(question.text) for question in self.questions)
-        pools = [tuple(np.argsort(-values, kind="stable")[:CANDIDATES].tolist()) for values in scores]
+        pools = [_best(self._index.scores(question.text)) for question in self.questions]
+        chosen = f"BM25's {CANDIDATES} best"
+        if retriever is not None:
+            vectors = retriever.embed_answers([answer.text for answer in self.dataset.answers]).numpy()
+            asked = retriever.embed_questions([question.text for question in self.questions]).numpy()
+            pools = [tuple(dict.fromkeys((*rows, *_best(vectors @ q)))) for rows, q in zip(pools, asked, strict=True)]
+            chosen += f" and the {CANDIDATES} best by the model's vectors"
         hits = [bool(set(rows) & set(q.positives)) for rows, q in zip(pools, self.questions, strict=True)]
         recall = sum(hits) / len(hits)
-        return pools, f"BM25's {CANDIDATES} best of {total} answers, with a right one for {recall:.1%} of the questions"
+        return pools, f"{chosen} of {total} answers, with a right one for {recall:.1%} of the questions"
+
+
+def _best(scores: np.ndarray) -> tuple[int, ...]:
+    """The positions of the `CANDIDATES` highest scores, best first."""
+    return tuple(np.argsort(-scores, kind="stable")[:CANDIDATES].tolist())
 
 
 def _check_finite(scores: Sequence[Sequence[float] | np.ndarray]) -> None:

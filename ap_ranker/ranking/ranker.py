@@ -359,6 +359,11 @@ class Ranker:
             )
         return ids
 
+    @property
+    def has_vectors(self) -> bool:
+        """Whether the model has a vector for each text, so that `embed_questions` works."""
+        return self.model.text_vectors(self._encode_empty_text()) is not None
+
     @torch.inference_mode()
     def embed_questions(self, texts: Sequence[str]) -> Tensor:
         """(B, C) vectors of B questions, of length 1, on the CPU: the cosine of two is their dot product.

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from protocols import PROTOCOLS, read_parts
+from protocols import PROTOCOLS, Parts, read_parts
 from results import Measured, Row, read_papers, render
 from rich.console import Console
 
@@ -31,6 +31,7 @@ from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluate import EvaluationReport, EvaluationSet
 from ap_ranker.evaluation.scoring import CandidateScores, score_candidates
 from ap_ranker.files import write_text_atomically
+from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.ranker import Ranker, resolve_device
 from ap_ranker.text.vectors import read_vectors
 from ap_ranker.training.config import read_training_config
@@ -42,6 +43,9 @@ ORIGIN = "origin.json"
 
 SEARCHES = 500
 """Dev questions whose searches fit the weight of BM25 end to end, as many as a training run has at most."""
+
+CACHE_BYTES = 8 * 10**9
+"""For the states of all answers; 27,413 answers of 128 tokens with 384 numbers each take 5 GB."""
 
 console = Console(soft_wrap=True)
 
@@ -92,9 +96,6 @@ def reproduce(
     for title, part in (("Training data", parts.training), ("Dev data", parts.dev), ("Test data", parts.test)):
         describe(console, title, part)
     vectors = read_vectors(embeddings) if embeddings else None
-    judged = [EvaluationSet(part) for part in (parts.test, parts.search) if part]
-    # BM25's own best candidates are others than a pool's, and so is what its score adds there.
-    searches = [EvaluationSet(sample_questions(parts.dev.without_pools(), SEARCHES, 1))] if parts.search else []
     reports: list[list[EvaluationReport]] = []
     origins: list[dict[str, str]] = []
     seconds: list[float] = []
@@ -104,10 +105,7 @@ def reproduce(
         assert ranker.config is not None
         origins.append(_remember(run, origin))
         seconds.append(ranker.config.training["seconds"])
-        found = score_together([*judged, *searches], ranker)
-        weights = [ranker.config.bm25_weight, *(each.bm25_weight(found[-1].by_question) for each in searches)]
-        known = zip(judged, found[: len(judged)], weights, strict=True)
-        reports.append([each.report_of(scores, weight) for each, scores, weight in known])
+        reports.append(_measure(parts, ranker))
         test = reports[-1][0]
         console.print(f"seed {seed}: test MRR {test.model['MRR']:.3f} (BM25 {test.bm25['MRR']:.3f})")
     measured, *searched = [_measured(list(each)) for each in zip(*reports, strict=True)]
@@ -124,6 +122,23 @@ def reproduce(
         commits=[each["commit"] for each in origins],
         command=_written_out(name, config, folder, origin["embeddings"]),
     ).add(results, partial(render, papers=read_papers()))
+
+
+def _measure(parts: Parts, ranker: Ranker) -> list[EvaluationReport]:
+    """The reports on the test questions: with the candidates that came with the data and, if asked for, end to end."""
+    assert ranker.config is not None
+    judged = EvaluationSet(parts.test)
+    if parts.search is None:
+        return [judged.report(ranker)]
+    retriever = ranker if ranker.has_vectors else None
+    if retriever is not None:
+        ranker.cache = EncodingCache(CACHE_BYTES)  # retrieval and ranking need the same states
+    search = EvaluationSet(parts.search, retriever=retriever)
+    # A retriever's own best candidates are others than a pool's, and so is what BM25's score adds there.
+    dev = EvaluationSet(sample_questions(parts.dev.without_pools(), SEARCHES, 1), retriever=retriever)
+    found = score_together([judged, search, dev], ranker)
+    weights = ranker.config.bm25_weight, dev.bm25_weight(found[-1].by_question)
+    return [each.report_of(*known) for each, *known in zip((judged, search), found[:2], weights, strict=True)]
 
 
 def score_together(evaluation_sets: Sequence[EvaluationSet], ranker: Ranker) -> list[CandidateScores]:

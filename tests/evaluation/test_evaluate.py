@@ -120,3 +120,37 @@ def test_scores_that_are_not_finite_are_no_ranking(wrong: float, checkpoint: Pat
         ):
             with pytest.raises(InputError, match=r"The model has diverged: expected scores .* a lower learning_rate"):
                 judge()
+
+
+def test_hybrid_candidates_are_the_best_by_bm25_and_by_the_vectors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "RANK_ALL", 2)
+    monkeypatch.setattr(module, "CANDIDATES", 2)
+    ranker = Ranker.from_pretrained(write_checkpoint("qa-cnn", tmp_path / "c"), "cpu")
+    answers = [Answer(str(i), text) for i, text in enumerate([*TEXTS, "bike", "parcel", "money back", "five days"])]
+    data = Dataset("d", answers, [Question(str(i), text, (i,)) for i, text in enumerate(TEXTS)])
+    evaluation_set = EvaluationSet(data, retriever=ranker)
+    index = BM25([answer.text for answer in answers])
+    for question, pool in zip(data.questions, evaluation_set.pools, strict=True):
+        vector = ranker.embed_questions([question.text])[0].double()
+        cosines = [float(ranker.embed_answers([answer.text])[0].double() @ vector) for answer in answers]
+        fetched = [
+            sorted(range(len(answers)), key=lambda row, scores=scores: -scores[row])[:2]  # type: ignore[misc]
+            for scores in (index.scores(question.text).tolist(), cosines)
+        ]
+        assert set(pool) == {row for rows in fetched for row in rows}
+        assert len(set(pool)) == len(pool)
+    report = evaluate(ranker, data, hybrid=True)
+    assert report.candidates.startswith("BM25's 2 best and the 2 best by the model's vectors of 10 answers")
+    assert report.candidates == evaluation_set.candidates
+
+
+def test_a_model_without_vectors_fetches_nothing(
+    checkpoint: Path, pairs: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "RANK_ALL", 2)
+    ranker = Ranker.from_pretrained(checkpoint, "cpu")
+    assert not ranker.has_vectors
+    with pytest.raises(InputError, match="a vector for each text, such as ap-transformer, found ap-cnn"):
+        evaluate(ranker, pairs, hybrid=True)
