@@ -36,7 +36,7 @@ demo: $(INSTALLED)  ## train on the example FAQ, evaluate, calibrate, ask five q
 	$(RANKER) train examples/faq --config examples/faq/settings.yaml --output $(CHECKPOINT) --overwrite
 	$(RANKER) evaluate $(CHECKPOINT) examples/faq
 	$(RANKER) calibrate $(CHECKPOINT) examples/faq --test examples/faq
-	$(RANKER) ask --documents examples/faq/answers.csv --top-k 1 --precision 0.9 \
+	$(RANKER) ask --documents examples/faq/answers.csv --wordings examples/faq/train.csv --top-k 1 --precision 0.9 \
 	  "when do I get my refund" \
 	  "my bike got stolen last night, what now" \
 	  "going abroad for two months, can I pause my subscription" \

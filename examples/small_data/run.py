@@ -22,6 +22,7 @@ from ap_ranker.cli.options import Device, whole_numbers
 from ap_ranker.cli.progress import EpochLines
 from ap_ranker.data.dataset import Dataset
 from ap_ranker.data.faq import Match
+from ap_ranker.data.wordings import with_wordings
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluate import EvaluationReport, EvaluationSet
 from ap_ranker.evaluation.markdown import spread
@@ -125,13 +126,12 @@ def add_rows(
         InputError: bad data, or a finished run that was made otherwise.
     """
     parts = source(method.config.match)
-    evaluation_set = EvaluationSet(parts.test)
     for size in sizes:
         if size > parts.training.pairs:
             console.print(f"{name}: {size:,} pairs left out, as there are {parts.training.pairs:,} to draw from")
             continue
         where = runs / name / str(size)
-        measured = _measure(name, parts, evaluation_set, method, size, seeds, where, device)
+        measured = _measure(name, parts, method, size, seeds, where, device)
         row = measured.add(results, partial(render, methods=order))
         console.print(f"{name}, {size:,} pairs, {method.name}: test MRR {spread(row.model['MRR'])}")
 
@@ -139,7 +139,6 @@ def add_rows(
 def _measure(
     name: str,
     parts: Parts,
-    judged: EvaluationSet,
     method: Method,
     size: int,
     seeds: Sequence[int],
@@ -157,7 +156,7 @@ def _measure(
         vectors, lines = _vectors(method.embeddings), (EpochLines(console),)
         ranker = train_or_load(sample, parts.dev, folder, settings, vectors=vectors, device=device, callbacks=lines)
         assert ranker.config is not None
-        reports.append(judged.report(ranker))
+        reports.append(EvaluationSet(with_wordings(parts.test, sample)).report(ranker))
         samples.append(sample)
         checkpoints.append(ranker.config.training)
     return Row(
