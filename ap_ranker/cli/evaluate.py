@@ -93,7 +93,7 @@ def _print(report: EvaluationReport, name: str) -> None:
     table = Table("", title=f"{report.n_questions:,} questions of {escape(report.dataset.name)}")
     for measure in report.model:
         table.add_column(measure, justify="right")
-    rows = {"BM25": report.bm25, escape(name): report.model, "both scores added": report.fusion or {}}
+    rows = {report.bm25_name: report.bm25, escape(name): report.model, "both scores added": report.fusion or {}}
     for title, measures in rows.items():
         if measures:
             table.add_row(title, *(f"{value:.3f}" for value in measures.values()))

@@ -173,7 +173,7 @@ def _command(command: str | None) -> str:
 
 
 def _table(report: EvaluationReport) -> str:
-    rows = [("BM25", report.bm25, None), ("this model", report.model, report.gain.model)]
+    rows = [(report.bm25_name, report.bm25, None), ("this model", report.model, report.gain.model)]
     if report.fusion:
         rows.append(("both scores added", report.fusion, report.gain.fusion))
     return markdown_table(

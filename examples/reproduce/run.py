@@ -92,9 +92,10 @@ def reproduce(
     for title, part in (("Training data", parts.training), ("Dev data", parts.dev), ("Test data", parts.test)):
         describe(console, title, part)
     vectors = read_vectors(embeddings) if embeddings else None
-    judged = [EvaluationSet(part) for part in (parts.test, parts.search) if part]
+    judged = [EvaluationSet(part, language=settings.language) for part in (parts.test, parts.search) if part]
     # BM25's own best candidates are others than a pool's, and so is what its score adds there.
-    searches = [EvaluationSet(sample_questions(parts.dev.without_pools(), SEARCHES, 1))] if parts.search else []
+    dev = sample_questions(parts.dev.without_pools(), SEARCHES, 1)
+    searches = [EvaluationSet(dev, language=settings.language)] if parts.search else []
     reports: list[list[EvaluationReport]] = []
     origins: list[dict[str, str]] = []
     seconds: list[float] = []

@@ -125,7 +125,7 @@ def add_rows(
         InputError: bad data, or a finished run that was made otherwise.
     """
     parts = source(method.config.match)
-    evaluation_set = EvaluationSet(parts.test)
+    evaluation_set = EvaluationSet(parts.test, language=method.config.language)
     for size in sizes:
         if size > parts.training.pairs:
             console.print(f"{name}: {size:,} pairs left out, as there are {parts.training.pairs:,} to draw from")
