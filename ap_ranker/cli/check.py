@@ -16,6 +16,7 @@ from ap_ranker.files import write_text_atomically
 
 if TYPE_CHECKING:
     from ap_ranker.data.audit.report import AuditReport
+    from ap_ranker.training.config import TrainingConfig
 
 console = Console(soft_wrap=True)
 STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
@@ -42,10 +43,11 @@ def check(
     from ap_ranker.data.audit.report import Severity
     from ap_ranker.training.config import TrainingConfig
 
-    report = audit(data, dev=dev, test=test, answers=answers, max_tokens=TrainingConfig.max_tokens)
+    settings = TrainingConfig(language=language)
+    report = audit(data, dev=dev, test=test, answers=answers, max_tokens=settings.max_tokens)
     _print(report)
     if language:
-        _print_recall(data, dev, answers, language)
+        _print_recall(data, dev, answers, settings)
     if json_file:
         if json_file.exists() and any(file and json_file.samefile(file) for file in (data, dev, test, answers)):
             raise InputError(f"{json_file}: expected another file than the data for --json, found the data.")
@@ -89,20 +91,19 @@ def warn_of_faults(
     return report
 
 
-def _print_recall(data: Path, dev: Path | None, answers: Path | None, language: str) -> None:
+def _print_recall(data: Path, dev: Path | None, answers: Path | None, settings: TrainingConfig) -> None:
     """Print what BM25 finds for the dev questions, without and with a stemmer."""
     from ap_ranker.evaluation.recall import bm25_recall
     from ap_ranker.ranking.bm25 import bm25_name
-    from ap_ranker.training.config import TrainingConfig
     from ap_ranker.training.data import read_training_data
 
-    _, development = read_training_data(data, dev, answers, TrainingConfig(language=language))
-    for each in (None, language):
+    _, development = read_training_data(data, dev, answers, settings)
+    for each in (None, settings.language):
         shares = [f"{share:.1%} among its {n} best" for n, share in bm25_recall(development, each).items()]
         console.print(f"{bm25_name(each)}: a right answer {', '.join(shares)}", highlight=False)
     console.print(
-        f"         → {len(development.answerable):,} dev questions. To use the stemmer: train --language {language}, and "
-        f"language: {language} in the document store",
+        f"         → {len(development.answerable):,} dev questions; to use the stemmer: train --language "
+        f"{settings.language}, and language: {settings.language} in the document store",
         highlight=False,
     )
 
