@@ -11,6 +11,14 @@ from typing import Any, Self
 
 from ap_ranker.errors import InputError
 from ap_ranker.files import write_text_atomically
+from ap_ranker.models.registry import model_spec
+from ap_ranker.training.config import TrainingConfig
+
+
+def describe_settings(config: TrainingConfig) -> str:
+    """The settings of a run as text; another design of the model is another setting."""
+    version = model_spec(config.model).format_version
+    return json.dumps(config.without_defaults()) + (f", format version {version}" if version > 1 else "")
 
 
 @dataclass(frozen=True)

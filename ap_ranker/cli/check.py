@@ -10,12 +10,13 @@ import typer
 from rich.markup import escape
 
 from ap_ranker.cli.console import Console
-from ap_ranker.cli.options import Answers
+from ap_ranker.cli.options import Answers, Language
 from ap_ranker.errors import InputError
 from ap_ranker.files import write_text_atomically
 
 if TYPE_CHECKING:
     from ap_ranker.data.audit.report import AuditReport
+    from ap_ranker.training.config import TrainingConfig
 
 console = Console(soft_wrap=True)
 STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
@@ -26,20 +27,27 @@ def check(
     dev: Annotated[Path | None, typer.Option(help="Dev questions, instead of the folder's.")] = None,
     test: Annotated[Path | None, typer.Option(help="Test questions, instead of the folder's.")] = None,
     answers: Answers = None,
+    language: Language = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the findings to this JSON file.")] = None,
     fix_file: Annotated[
         Path | None,
         typer.Option("--fix", help="Write a repaired copy of DATA to this file (pairs or judged candidates)."),
     ] = None,
 ) -> None:
-    """Check data for faults. The exit code is 1 if there are errors, 0 otherwise."""
+    """Check data for faults. The exit code is 1 if there are errors, 0 otherwise.
+
+    With --language, also measure whether BM25 finds more with that language's stemmer.
+    """
     from ap_ranker.data.audit import audit
     from ap_ranker.data.audit.fix import fix
     from ap_ranker.data.audit.report import Severity
     from ap_ranker.training.config import TrainingConfig
 
-    report = audit(data, dev=dev, test=test, answers=answers, max_tokens=TrainingConfig.max_tokens)
+    settings = TrainingConfig(language=language)
+    report = audit(data, dev=dev, test=test, answers=answers, max_tokens=settings.max_tokens)
     _print(report)
+    if language:
+        _print_recall(data, dev, answers, settings)
     if json_file:
         if json_file.exists() and any(file and json_file.samefile(file) for file in (data, dev, test, answers)):
             raise InputError(f"{json_file}: expected another file than the data for --json, found the data.")
@@ -81,6 +89,23 @@ def warn_of_faults(
     if faults:
         shown.print(f"  Details: ap-ranker check {escape(str(data))}", highlight=False)
     return report
+
+
+def _print_recall(data: Path, dev: Path | None, answers: Path | None, settings: TrainingConfig) -> None:
+    """Print what BM25 finds for the dev questions, without and with a stemmer."""
+    from ap_ranker.evaluation.recall import bm25_recall
+    from ap_ranker.ranking.bm25 import bm25_name
+    from ap_ranker.training.data import read_training_data
+
+    _, development = read_training_data(data, dev, answers, settings)
+    for each in (None, settings.language):
+        shares = [f"{share:.1%} among its {n} best" for n, share in bm25_recall(development, each).items()]
+        console.print(f"{bm25_name(each)}: a right answer {', '.join(shares)}", highlight=False)
+    console.print(
+        f"         → {len(development.answerable):,} dev questions; to use the stemmer: train --language "
+        f"{settings.language}, and language: {settings.language} in the document store",
+        highlight=False,
+    )
 
 
 def _print(report: AuditReport) -> None:

@@ -106,7 +106,8 @@ def compare(
 
 def _report(label: str, seed: int, report: EvaluationReport) -> None:
     console.print(
-        f"[bold]{escape(label)}[/], seed {seed}: test MRR {report.model['MRR']:.3f} (BM25 {report.bm25['MRR']:.3f})",
+        f"[bold]{escape(label)}[/], seed {seed}: test MRR {report.model['MRR']:.3f} "
+        f"({report.bm25_name} {report.bm25['MRR']:.3f})",
         highlight=False,
     )
 
@@ -127,7 +128,7 @@ def _rows(comparison: Comparison) -> list[list[str]]:
     ]
     empty = [""] * (len(comparison.baselines) + 4)
     ahead = sum(result.mean("MRR") > comparison.bm25["MRR"] for result in comparison.results)
-    rows.insert(ahead, ["BM25", *(f"{value:.3f}" for value in comparison.bm25.values()), *empty])
+    rows.insert(ahead, [comparison.bm25_name, *(f"{value:.3f}" for value in comparison.bm25.values()), *empty])
     rows.append(["random order", *(f"{value:.3f}" for value in comparison.random.values()), *empty])
     return rows
 
@@ -151,7 +152,7 @@ def _print(comparison: Comparison) -> None:
     for column, title in enumerate(_header(comparison)):
         table.add_column(title.replace(" ", "\n"), justify="right" if column else "left", no_wrap=True)
     for row in _rows(comparison):
-        table.add_row(*map(escape, row), style="bold" if row[0] == "BM25" else None)
+        table.add_row(*map(escape, row), style="bold" if row[0] == comparison.bm25_name else None)
     # A narrow terminal breaks the lines; rich would cut the numbers.
     table.width = Measurement.get(console, console.options.update(max_width=1_000), table).maximum
     console.print(table)

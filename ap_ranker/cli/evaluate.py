@@ -100,10 +100,10 @@ def _print(report: EvaluationReport, name: str) -> None:
     table = Table("", title=f"{report.n_questions:,} questions of {escape(report.dataset.name)}")
     for measure in report.model:
         table.add_column(measure, justify="right")
-    rows = {"BM25": report.bm25, escape(name): report.model}
+    rows = {report.bm25_name: report.bm25}
     if report.without_wordings:
-        rows = {"BM25": report.bm25, "answers alone": report.without_wordings, escape(name): report.model}
-    rows["both scores added"] = report.fusion or {}
+        rows["answers alone"] = report.without_wordings
+    rows |= {escape(name): report.model, "both scores added": report.fusion or {}}
     for title, measures in rows.items():
         if measures:
             table.add_row(title, *(f"{value:.3f}" for value in measures.values()))

@@ -43,6 +43,9 @@ Wordings = Annotated[
     ),
 ]
 Device = Annotated[str, typer.Option(help="Device: auto, cpu, cuda:0 ...; auto takes the GPU if there is one.")]
+Language = Annotated[
+    str | None, typer.Option(help="The language of a stemmer for BM25, such as english; by default none.")
+]
 MatchText = Annotated[
     Match | None,
     typer.Option(help="The text to match with the question, for answers with a stored question."),

@@ -12,7 +12,7 @@ from ap_ranker.cli.bars import ProgressBars
 from ap_ranker.cli.check import warn_of_faults
 from ap_ranker.cli.console import Console
 from ap_ranker.cli.data import describe
-from ap_ranker.cli.options import Answers, Device, MatchText, command_line
+from ap_ranker.cli.options import Answers, Device, Language, MatchText, command_line
 from ap_ranker.processes import process_number
 from ap_ranker.training.data import read_training_data
 
@@ -50,6 +50,7 @@ def train(
     recipe: Annotated[
         str | None, typer.Option(help="Training defaults: ours, or those of the model's paper (paper).")
     ] = None,
+    language: Language = None,
     objective: Annotated[str | None, typer.Option(help="Objective: softmax, hinge, pointwise or listwise.")] = None,
     epochs: Annotated[int | None, typer.Option(help="Maximum number of epochs.")] = None,
     seed: Annotated[int | None, typer.Option(help="Random seed.")] = None,
@@ -74,8 +75,8 @@ def train(
     from ap_ranker.training.config import read_training_config
     from ap_ranker.training.states import States
 
-    options = {"model": model, "recipe": recipe, "objective": objective, "epochs": epochs, "seed": seed, "match": match}
-    settings = read_training_config(config, options)
+    options = {"model": model, "recipe": recipe, "objective": objective, "epochs": epochs, "seed": seed}
+    settings = read_training_config(config, options | {"match": match, "language": language})
     if encoder is not None:
         settings = replace(settings, options={**settings.options, "encoder": encoder})
     about = About(command_line(), licence)
@@ -110,7 +111,7 @@ def train(
     on_dev = result.dev
     console.print(
         f"Wrote {escape(str(output))}: {settings.model}, epoch {result.best_epoch}, dev MRR {on_dev.model['MRR']:.3f} "
-        f"(BM25 {on_dev.bm25['MRR']:.3f}, "
+        f"({on_dev.bm25_name} {on_dev.bm25['MRR']:.3f}, "
         + (f"both added {on_dev.fusion['MRR']:.3f}" if on_dev.fusion else "adding both does not help")
         + f"), {result.seconds:.0f} s of training."
     )

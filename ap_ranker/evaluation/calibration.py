@@ -110,7 +110,7 @@ def rank(ranker: Ranker, dataset: Dataset) -> dict[str, Rankings]:
     Raises:
         InputError: no question has a right answer, or the model's scores are not finite numbers.
     """
-    evaluation_set = EvaluationSet(dataset, unanswerable=True)
+    evaluation_set = EvaluationSet(dataset, unanswerable=True, language=ranker.bm25_language)
     scores = {MODEL: evaluation_set.scores(ranker).by_question}
     if ranker.config and ranker.config.bm25_weight:
         scores[FUSED] = fuse(scores[MODEL], evaluation_set.bm25_scores, ranker.config.bm25_weight)

@@ -20,7 +20,7 @@ from ap_ranker.evaluation.fusion import FusionWeights, fit_weight, fuse
 from ap_ranker.evaluation.gain import Gain, gain_over_bm25
 from ap_ranker.evaluation.metrics import means, measure_each
 from ap_ranker.evaluation.scoring import CandidateScores, WordingScores, score_candidates, score_wordings
-from ap_ranker.ranking.bm25 import BM25
+from ap_ranker.ranking.bm25 import BM25, bm25_name
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.quantization import parse_dtype
 from ap_ranker.ranking.ranker import Ranker
@@ -60,6 +60,7 @@ class EvaluationReport:
         model_name: the model's registry name; empty if unknown.
         comparison: an earlier checkpoint on the same questions, if one was named.
         without_wordings: as `model`, by the answers alone; `None` if `model` has no wordings either.
+        bm25_language: the language of BM25's stemmer; `None` for no stemmer.
     """
 
     dataset: Dataset = field(repr=False)
@@ -79,6 +80,12 @@ class EvaluationReport:
     model_name: str = ""
     comparison: EarlierCheckpoint | None = None
     without_wordings: dict[str, float] | None = None
+    bm25_language: str | None = None
+
+    @property
+    def bm25_name(self) -> str:
+        """BM25 as a table names it."""
+        return bm25_name(self.bm25_language)
 
     @property
     def fused(self) -> dict[str, float]:
@@ -94,7 +101,7 @@ class EvaluationReport:
     def as_json(self) -> dict[str, Any]:
         """The means, times and, if there is one, the comparison as basic types."""
         measures = ("n_questions", "model", "without_wordings", "bm25", "fusion")
-        costs = ("encode_seconds", "seconds_per_question", "candidates")
+        costs = ("encode_seconds", "seconds_per_question", "candidates", "bm25_language")
         numbers = {name: getattr(self, name) for name in (*measures, *costs)}
         return numbers | ({"compare": self.comparison.as_json()} if self.comparison else {})
 
@@ -114,7 +121,7 @@ def evaluate(
     dtype: str = "float32",
     device: str | None = None,
 ) -> EvaluationReport:
-    """Rank each answerable question's candidates with the model and with BM25.
+    """Rank each answerable question's candidates with the model and with BM25, stemmed as in the model's training.
 
     Args:
         ranker: a ranker, a checkpoint folder or a hub name.
@@ -145,11 +152,13 @@ def evaluate(
         data = read_dataset(source, "test", answers=answers, pools=pools, match=match)
         data = add_wordings_of(data, source, wordings, answers, match)
     data = data.without_pools() if no_pools else data
-    evaluation_set = EvaluationSet(data.clean() if clean else data, retriever=ranker if hybrid else None)
+    evaluation_set = EvaluationSet(
+        data.clean() if clean else data, language=ranker.bm25_language, retriever=ranker if hybrid else None
+    )
     report = evaluation_set.report(ranker)
     if earlier is None:
         return report
-    before = evaluation_set.report(earlier)
+    before = evaluation_set.with_language(earlier.bm25_language).report(earlier)
     differences = changes(evaluation_set, before, report)
     return replace(
         report, comparison=EarlierCheckpoint(str(compare), before, differences, match, _trained_match(earlier))
@@ -167,6 +176,7 @@ class EvaluationSet:
         dataset: questions and answers.
         unanswerable: include the questions without a right answer; they can be ranked, but no measure counts them.
         retriever: fetches candidates by its vectors beside BM25, as `HybridRetriever` does; `None`: BM25 alone.
+        language: of BM25's stemmer; `None` for no stemmer.
 
     Attributes:
         questions: the answerable questions; with `unanswerable`, all.
@@ -177,8 +187,16 @@ class EvaluationSet:
         InputError: no question has a right answer; by all methods that take or compute scores: a score is not finite.
     """
 
-    def __init__(self, dataset: Dataset, *, unanswerable: bool = False, retriever: Ranker | None = None) -> None:
+    def __init__(
+        self,
+        dataset: Dataset,
+        *,
+        unanswerable: bool = False,
+        language: str | None = None,
+        retriever: Ranker | None = None,
+    ) -> None:
         self.dataset = dataset
+        self.language = language
         self.questions = answerable(dataset)
         if unanswerable:
             self.questions = list(dataset.questions)
@@ -186,7 +204,15 @@ class EvaluationSet:
 
     @cached_property
     def _index(self) -> BM25:  # lazy: small data with given candidates does not need it in training
-        return BM25([answer.text for answer in self.dataset.answers])
+        return BM25([answer.text for answer in self.dataset.answers], language=self.language)
+
+    def with_language(self, language: str | None) -> EvaluationSet:
+        """The same candidates beside BM25 of another language, for the fusion of a checkpoint trained with that."""
+        if language == self.language:
+            return self
+        pairs = zip(self.questions, self.pools, strict=True)
+        pooled = replace(self.dataset, questions=[replace(question, candidates=rows) for question, rows in pairs])
+        return EvaluationSet(pooled, language=language)
 
     @cached_property
     def bm25_scores(self) -> list[np.ndarray]:
@@ -310,6 +336,7 @@ class EvaluationSet:
             fusion_each=fused,
             scores=scores.by_question,
             without_wordings=self.measures(scores.without_wordings) if scores.without_wordings else None,
+            bm25_language=self.language,
         )
 
     def measures_each(self, scores: Sequence[Sequence[float] | np.ndarray]) -> dict[str, np.ndarray]:

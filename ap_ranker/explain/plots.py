@@ -52,7 +52,7 @@ def plot_comparison(comparison: Comparison, path: Path) -> None:
     figure = Figure(figsize=(16 if learnt else 11, 2 + 0.28 * len(results)), layout="constrained")
     bars, costs, *sizes = figure.subplots(1, 3 if learnt else 2)
     bars.barh(labels, mrr, xerr=[result.deviation("MRR") for result in results], color="tab:blue", alpha=0.8)
-    bars.axvline(comparison.bm25["MRR"], color="tab:orange", label="BM25")
+    bars.axvline(comparison.bm25["MRR"], color="tab:orange", label=comparison.bm25_name)
     bars.axvline(comparison.random["MRR"], color="grey", linestyle=":", label="random order")
     bars.set_xlabel("MRR")
     bars.legend(loc="lower right")

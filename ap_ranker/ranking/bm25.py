@@ -11,6 +11,7 @@ import bm25s
 import numpy as np
 
 from ap_ranker.errors import InputError, one_line
+from ap_ranker.text.stem import check_language, stem
 from ap_ranker.text.tokenizer import split_words
 
 logging.getLogger("bm25s").setLevel(logging.WARNING)  # the library sets it to DEBUG
@@ -18,8 +19,16 @@ logging.getLogger("bm25s").setLevel(logging.WARNING)  # the library sets it to D
 # The defaults of Lucene and Elasticsearch, which the published benchmark numbers also use.
 K1, B = 1.2, 0.75
 
-BM25_SCORE, BM25_RANK = "bm25_score", "bm25_rank"
-"""Meta fields of a document for BM25's score and rank, from 1: other components overwrite its `score`."""
+BM25_SCORE, BM25_RANK, BM25_LANGUAGE = "bm25_score", "bm25_rank", "bm25_language"
+"""Meta fields of a document for BM25's score, its rank, from 1, and the language of its stemmer.
+
+Other components overwrite `score`, and a ranker must not add scores of another stemmer than its checkpoint's.
+"""
+
+
+def bm25_name(language: str | None) -> str:
+    """BM25 in a table: with a stemmer it is another baseline."""
+    return "BM25" if language is None else f"BM25, {language} stemmer"
 
 
 class BM25:
@@ -31,11 +40,20 @@ class BM25:
         texts: the texts, read once and not kept; indexing takes about 30 bytes of memory per word.
         k1: how much a word's repetitions in a text add; 0 counts each word once.
         b: how much longer texts are penalised, from 0 (not at all) to 1.
+        language: of Snowball's stemmer, such as `english`: "parcels" then finds "parcel"; `None` for no stemmer.
+
+    Raises:
+        InputError: there is no stemmer for the language.
     """
 
-    def __init__(self, texts: Iterable[str], *, k1: float = K1, b: float = B) -> None:
+    def __init__(self, texts: Iterable[str], *, k1: float = K1, b: float = B, language: str | None = None) -> None:
+        if language is not None:
+            check_language(language)
+        self.language = language
         vocabulary: dict[str, int] = {}
-        rows = [array("i", [vocabulary.setdefault(word, len(vocabulary)) for word in _words(text)]) for text in texts]
+        rows = [
+            array("i", [vocabulary.setdefault(word, len(vocabulary)) for word in self._words(text)]) for text in texts
+        ]
         self._size = len(rows)
         self._folder: Path | None = None  # the folder of a saved index, whose numbers are checked on use
         self._index: bm25s.BM25 | None = None
@@ -57,7 +75,7 @@ class BM25:
         Raises:
             InputError: the index was loaded from a folder, and a part that this question needs is damaged.
         """
-        words = [word for word in _words(question) if self._index is not None and word in self._index.vocab_dict]
+        words = [word for word in self._words(question) if self._index is not None and word in self._index.vocab_dict]
         if self._index is None or not words:
             return np.zeros(self._size, dtype=np.float32)
         if self._folder is not None:
@@ -66,6 +84,10 @@ class BM25:
         if self._folder is not None and not np.isfinite(scores).all():
             raise _damaged(self._folder, "scores that are not finite")
         return scores
+
+    def _words(self, text: str) -> list[str]:
+        words = [word for word in split_words(text) if any(map(str.isalnum, word))]
+        return words if self.language is None else [stem(word, self.language) for word in words]
 
     def _check_postings(self, index: bm25s.BM25, words: Iterable[str], folder: Path) -> None:
         """Check the text numbers of these words: a wrong one may silently add to another text's score."""
@@ -82,8 +104,12 @@ class BM25:
         self._index.save(folder, allow_pickle=False)
 
     @classmethod
-    def load(cls, folder: Path) -> BM25:
+    def load(cls, folder: Path, language: str | None = None) -> BM25:
         """Map a saved index into memory, so that only the parts that questions need are read.
+
+        Args:
+            folder: where it was saved.
+            language: the one it was built with, which the files do not tell.
 
         Raises:
             InputError: a file is missing or damaged.
@@ -96,7 +122,7 @@ class BM25:
             _check(index, size)
         except Exception as error:  # the library, numpy and zipfile raise different errors for a damaged file
             raise _damaged(folder, f"{type(error).__name__}: {error}") from error
-        loaded = cls(())
+        loaded = cls((), language=language)
         loaded._index, loaded._size, loaded._folder = index, size, folder
         return loaded
 
@@ -122,5 +148,9 @@ def _damaged(folder: Path, reason: str) -> InputError:
     )
 
 
-def _words(text: str) -> list[str]:
-    return [word for word in split_words(text) if any(map(str.isalnum, word))]
+def best_rows(scores: np.ndarray, most: int) -> np.ndarray:
+    """The positions of the `most` highest positive scores, best first, ties in order; sorts only these."""
+    rows = np.flatnonzero(scores > 0)
+    if len(rows) > most:
+        rows = rows[scores[rows] >= np.partition(scores[rows], -most)[-most]]
+    return rows[np.argsort(-scores[rows], kind="stable")][:most]

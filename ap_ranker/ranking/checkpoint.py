@@ -22,6 +22,7 @@ from ap_ranker.models.spec import Inputs
 from ap_ranker.models.weights import Shapes, check_finite, difference, planned, read_shapes
 from ap_ranker.ranking.calibration import FUSED, MODEL, Calibration
 from ap_ranker.text.segment import SEGMENTERS
+from ap_ranker.text.stem import is_language
 from ap_ranker.text.subwords import AnyTokenizer, SubwordTokenizer
 from ap_ranker.text.tokenizer import WordTokenizer
 
@@ -41,7 +42,8 @@ class CheckpointConfig:
         training: the data and the settings of the training, for information; only `match` is used.
         segmenter: the tokenizer's segmenter, which splits Chinese into words.
         bm25_weight: the weight of BM25's score beside the model's, fitted on the dev questions; 0: it does not help.
-        wording_weight: likewise, the weight of an entry's best known wording.
+        bm25_language: the language of that BM25's stemmer; `None` for no stemmer.
+        wording_weight: the weight of an entry's best known wording, fitted likewise.
         encoder: the configuration of the pretrained encoder, in the format of transformers.
         calibration: the calibrations of the model's scores (`model`) and, with a weight of BM25, of the fused scores
             (`fused`); empty before `ap-ranker calibrate`.
@@ -54,6 +56,7 @@ class CheckpointConfig:
     training: Mapping[str, Any]
     segmenter: str | None = None
     bm25_weight: float = 0.0
+    bm25_language: str | None = None
     wording_weight: float = 0.0
     encoder: Mapping[str, Any] | None = None
     calibration: Mapping[str, Calibration] = field(default_factory=dict)
@@ -157,6 +160,7 @@ _FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "training": (_is_object, "an object"),
     "segmenter": (lambda value: value in (None, *SEGMENTERS), f"null or one of {', '.join(SEGMENTERS)}"),
     "bm25_weight": (_is_weight, "a finite number from 0 on"),
+    "bm25_language": (lambda value: value is None or is_language(value), "null or a language of Snowball's stemmers"),
     "wording_weight": (_is_weight, "a finite number from 0 on"),
     "encoder": (lambda value: value is None or _is_object(value), "an object or null"),
     "calibration": (lambda value: _is_object(value) and value.keys() <= {MODEL, FUSED}, f"fits of {MODEL} and {FUSED}"),

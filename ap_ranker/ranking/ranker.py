@@ -204,6 +204,11 @@ class Ranker:
         )
         return [RankedAnswer(row, answers[row], score, entries.wordings[row]) for row, score in selected]
 
+    @property
+    def bm25_language(self) -> str | None:
+        """The language of the stemmer of BM25 that the checkpoint was trained beside; `None` for no stemmer."""
+        return self.config.bm25_language if self.config else None
+
     def answer_policy(self, *, fuse_scores: bool = True) -> AnswerPolicy:
         """The checkpoint's fusion and calibration; without a checkpoint, scores are only sorted.
 

@@ -174,7 +174,7 @@ def _command(command: str | None) -> str:
 
 
 def _table(report: EvaluationReport) -> str:
-    rows: list[tuple[str, dict[str, float], Difference | None]] = [("BM25", report.bm25, None)]
+    rows: list[tuple[str, dict[str, float], Difference | None]] = [(report.bm25_name, report.bm25, None)]
     if report.without_wordings:
         rows.append(("answers alone", report.without_wordings, None))
     rows.append(("this model", report.model, report.gain.model))

@@ -21,6 +21,7 @@ from ap_ranker.evaluation.significance import holm, randomisation_test
 from ap_ranker.models.pretrained import DEFAULT_ENCODER, find_encoder
 from ap_ranker.models.registry import MODELS, complete_options, count_parameters, model_spec
 from ap_ranker.models.spec import ModelSpec
+from ap_ranker.ranking.bm25 import bm25_name
 from ap_ranker.ranking.ranker import Ranker, resolve_device
 from ap_ranker.reading import parse_yaml
 from ap_ranker.text.vectors import WordVectors
@@ -128,6 +129,7 @@ class Comparison:
         seeds: the seeds of each contender's runs.
         random: measure -> mean over random orders.
         bm25: measure -> mean of BM25.
+        bm25_name: BM25 as the table names it, with its stemmer.
         baselines: what each row is tested against: BM25, the peers, and pooled vectors alone.
         results: the best row first.
     """
@@ -137,6 +139,7 @@ class Comparison:
     seeds: list[int]
     random: dict[str, float]
     bm25: dict[str, float]
+    bm25_name: str
     baselines: list[str]
     results: list[Result]
 
@@ -214,7 +217,7 @@ def compare(
         InputError: `output` holds a run with other settings; a peer is unknown or its package is missing.
     """
     check_fine_tuning(peers)
-    evaluation_set = EvaluationSet(with_wordings(test, data))
+    evaluation_set = EvaluationSet(with_wordings(test, data), language=config.language)
     runs: dict[str, _Runs] = {}
 
     def add(label: str, seed: int, report: EvaluationReport, training_seconds: float, parameters: int) -> None:
@@ -253,6 +256,7 @@ def compare(
         seeds=list(seeds),
         random=evaluation_set.random(),
         bm25=evaluation_set.bm25,
+        bm25_name=bm25_name(config.language),
         baselines=list(baselines),
         results=sorted(results, key=lambda result: -result.mean(MEASURE)),
     )

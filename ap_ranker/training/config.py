@@ -13,6 +13,7 @@ from ap_ranker.errors import InputError
 from ap_ranker.models.registry import complete_options, is_number, model_spec
 from ap_ranker.models.spec import Bounds, Optimizer, Recipe, Schedule
 from ap_ranker.reading import parse_yaml, read_yaml_text
+from ap_ranker.text.stem import check_language
 from ap_ranker.training.objectives.registry import objective_spec, objectives_with_gradient
 
 FEW_PAIRS = 5_000
@@ -135,6 +136,11 @@ class TrainingConfig:
 
     segmenter: str | None = None
     """The library that splits Chinese into words (`jieba`); by default each character is a token."""
+
+    language: str | None = None
+    """The language of BM25's stemmer, such as `english`: "parcels" then finds "parcel". `ap-ranker check --language`
+    measures whether that helps. The store that fetches the candidates needs the same setting. It changes everything
+    that BM25 does (candidates, baseline, fusion, hard negatives), and nothing that the model reads."""
 
     max_tokens: int = 200
     """Maximum number of tokens per text; longer ones are truncated, and counted. Nearly every FAQ answer has fewer."""
@@ -262,6 +268,8 @@ def checked_setting(name: str, value: Any) -> Any:
         if value not in allowed:
             raise InputError(f"Expected {name} to be one of {', '.join(allowed)}, found {value!r}.")
         return Match(value) if name == "match" else value
+    if name == "language":
+        check_language(value)
     kinds: dict[str, type | tuple[type, ...]] = {"int": int, "float": (int, float), "bool": bool, "str": str}
     kind = kinds.get(annotation.removesuffix(" | None"), Mapping)
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):

@@ -19,7 +19,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 from ap_ranker.data.audit.near import near_pairs
 from ap_ranker.data.dataset import Answer, Dataset, Question, normalized
 from ap_ranker.evaluation.scoring import CandidateScores, score_candidates
-from ap_ranker.ranking.bm25 import BM25
+from ap_ranker.ranking.bm25 import BM25, best_rows
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.training.distributed import is_first_process
 
@@ -43,6 +43,7 @@ class HardNegatives:
 
     Args:
         dataset: Q questions, each with a right answer.
+        language: of BM25's stemmer; `None` for no stemmer.
 
     Attributes:
         rows: (Q,) arrays of answers that share a word with the question, in BM25's order, without answers that may be
@@ -51,16 +52,16 @@ class HardNegatives:
         left_out: reason -> number of answers left out of BM25's lists.
     """
 
-    def __init__(self, dataset: Dataset) -> None:
+    def __init__(self, dataset: Dataset, language: str | None = None) -> None:
         started = time.perf_counter()
         self._dataset = dataset
-        bm25 = BM25(answer.text for answer in dataset.answers)
+        bm25 = BM25((answer.text for answer in dataset.answers), language=language)
         shared = right_answers(dataset.questions)
         self.not_wrong = not_wrong(dataset)
         self.left_out: Counter[str] = Counter()
         self.rows: list[np.ndarray] = []
         for i, question in enumerate(dataset.questions):
-            rows = _best(bm25.scores(question.text), DEPTH)
+            rows = best_rows(bm25.scores(question.text), DEPTH)
             known = np.isin(rows, question.candidates) if dataset.judged and question.candidates else rows < 0
             right = np.isin(rows, list(shared[i]))
             copy = np.isin(rows, list(self.not_wrong[i])) & ~right
@@ -179,11 +180,3 @@ def like_right(scores: np.ndarray, right: float) -> np.ndarray:
     """
     suspected: np.ndarray = scores >= right - LEAD * abs(right)
     return suspected
-
-
-def _best(scores: np.ndarray, most: int) -> np.ndarray:
-    """Positions of the `most` highest positive scores, best first, ties in order; sorts only these."""
-    rows = np.flatnonzero(scores > 0)
-    if len(rows) > most:
-        rows = rows[scores[rows] >= np.partition(scores[rows], -most)[-most]]
-    return rows[np.argsort(-scores[rows], kind="stable")][:most]

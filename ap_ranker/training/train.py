@@ -115,7 +115,7 @@ def train(
         model, tokenizer, inputs = initialize_model(data, config, options, vectors, torch_device, on_progress)
         hard = None
         if config.negatives_from != "random" and objective.needs_gradient:
-            hard = HardNegatives(data)
+            hard = HardNegatives(data, config.language)
         batches = Batches(
             data,
             tokenizer,
@@ -133,12 +133,12 @@ def train(
             callbacks = (MineEachEpoch(hard, ranker), *callbacks)
 
         # 2. Train, and evaluate the best epoch beside BM25.
-        dev_set = EvaluationSet(sample_questions(with_wordings(dev, asked), config.dev_questions, config.seed))
+        dev = sample_questions(with_wordings(dev, asked), config.dev_questions, config.seed)
+        dev_set = EvaluationSet(dev, language=config.language)
         best_epoch, scores = 0, None
         with model.cache_frozen_states():
             # Also in a resumed run, which may keep the untrained model in the end.
-            size = min(config.dev_questions, model.fit_questions)
-            model.fit(_judged_candidates(ranker, sample_questions(asked, size, config.seed), on_progress))
+            model.fit(_judged_candidates(ranker, asked, config, on_progress))
             if objective.needs_gradient and config.epochs != 0:
                 pairs = Pairs(data, own_candidates=objective.own_candidates)
                 trainer = AnswerTrainer(config, recipe, ranker, dev_set, batches, pairs, states, started, callbacks)
@@ -168,6 +168,7 @@ def train(
             settings,
             segmenter=config.segmenter,
             bm25_weight=weights.bm25,
+            bm25_language=config.language,
             wording_weight=weights.wording,
             encoder=inputs.encoder,
         )
@@ -192,10 +193,13 @@ def _machine(device: torch.device) -> str:
     return "CPU, one thread" if threads == 1 else f"CPU, {threads} threads"
 
 
-def _judged_candidates(ranker: Ranker, data: Dataset, on_progress: Progress) -> Iterator[JudgedCandidates]:
-    """The questions of `data` with their candidates as in an evaluation; questions share the states of candidates."""
+def _judged_candidates(
+    ranker: Ranker, data: Dataset, config: TrainingConfig, on_progress: Progress
+) -> Iterator[JudgedCandidates]:
+    """Some questions with their candidates as in an evaluation; questions share the states of candidates."""
+    data = sample_questions(data, min(config.dev_questions, ranker.model.fit_questions), config.seed)
     cached = Ranker(ranker.model, ranker.tokenizer, ranker.device, cache=EncodingCache(FIT_CACHE_BYTES))
-    evaluation_set = EvaluationSet(data)
+    evaluation_set = EvaluationSet(data, language=config.language)
     for done, (question, rows) in enumerate(zip(evaluation_set.questions, evaluation_set.pools, strict=True)):
         on_progress("fitting to training questions", done, len(data.questions))
         batches = list(cached.answer_states([data.answers[row].text for row in rows]))

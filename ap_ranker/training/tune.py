@@ -134,7 +134,7 @@ def tune(
     answerable(data)
     if vectors is not None and "embedding_size" in space:
         raise InputError("Expected a space without embedding_size, as the word vectors determine it.")
-    bm25 = EvaluationSet(sample_questions(dev, base.dev_questions, base.seed)).bm25
+    bm25 = EvaluationSet(sample_questions(dev, base.dev_questions, base.seed), language=base.language).bm25
     parts = {"training questions": data, "dev questions": dev, "word vectors": vectors}
     _claim(output, {"space": space, "setting": base, "data": {name: _digest(part) for name, part in parts.items()}})
     run = partial(train, data, dev, vectors=vectors, device=device, about=about)

@@ -18,7 +18,7 @@ from typing import Annotated
 
 import typer
 from protocols import PROTOCOLS, Parts, read_parts
-from results import Measured, Row, read_papers, render
+from results import Measured, Row, describe_settings, read_papers, render
 from rich.console import Console
 
 from ap_ranker.benchmark.machine import describe_machine
@@ -114,7 +114,7 @@ def reproduce(
         config=config.stem,
         model=settings.model,
         seeds=seeds,
-        settings=json.dumps(settings.without_defaults()),
+        settings=describe_settings(settings),
         test=measured,
         end_to_end=searched[0] if searched else None,
         training_seconds=seconds,
@@ -127,15 +127,17 @@ def reproduce(
 def _measure(parts: Parts, ranker: Ranker) -> list[EvaluationReport]:
     """The reports on the test questions: with the candidates that came with the data and, if asked for, end to end."""
     assert ranker.config is not None
-    judged = EvaluationSet(parts.test)
+    language = ranker.bm25_language
+    judged = EvaluationSet(parts.test, language=language)
     if parts.search is None:
         return [judged.report(ranker)]
     retriever = ranker if ranker.has_vectors else None
     if retriever is not None:
         ranker.cache = EncodingCache(CACHE_BYTES)  # retrieval and ranking need the same states
-    search = EvaluationSet(parts.search, retriever=retriever)
+    search = EvaluationSet(parts.search, language=language, retriever=retriever)
     # A retriever's own best candidates are others than a pool's, and so is what BM25's score adds there.
-    dev = EvaluationSet(sample_questions(parts.dev.without_pools(), SEARCHES, 1), retriever=retriever)
+    questions = sample_questions(parts.dev.without_pools(), SEARCHES, 1)
+    dev = EvaluationSet(questions, language=language, retriever=retriever)
     found = score_together([judged, search, dev], ranker)
     weights = ranker.config.bm25_weight, dev.bm25_weight(found[-1].by_question)
     return [each.report_of(*known) for each, *known in zip((judged, search), found[:2], weights, strict=True)]

@@ -5,7 +5,6 @@ python examples/small_data/run.py --data examples/faq --covid covid-faq-en.csv.g
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -15,7 +14,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from sampling import Parts, draw, read_covid, read_folder
-from tables import MEASURES, Row, render
+from tables import MEASURES, Row, describe_settings, render
 
 from ap_ranker.cli.errors import report_user_errors
 from ap_ranker.cli.options import Device, whole_numbers
@@ -156,7 +155,7 @@ def _measure(
         vectors, lines = _vectors(method.embeddings), (EpochLines(console),)
         ranker = train_or_load(sample, parts.dev, folder, settings, vectors=vectors, device=device, callbacks=lines)
         assert ranker.config is not None
-        reports.append(EvaluationSet(with_wordings(parts.test, sample)).report(ranker))
+        reports.append(EvaluationSet(with_wordings(parts.test, sample), language=settings.language).report(ranker))
         samples.append(sample)
         checkpoints.append(ranker.config.training)
     return Row(
@@ -165,7 +164,7 @@ def _measure(
         size=size,
         pairs=[sample.pairs for sample in samples],
         seeds=list(seeds),
-        settings=f"{json.dumps(method.config.without_defaults())}, word vectors: {method.embeddings}",
+        settings=f"{describe_settings(method.config)}, word vectors: {method.embeddings}",
         n_questions=reports[0].n_questions,
         candidates=reports[0].candidates,
         model={measure: [report.model[measure] for report in reports] for measure in MEASURES},

@@ -11,6 +11,7 @@ from ap_ranker.evaluation.markdown import markdown_table, spread
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 from result_rows import ResultRow
+from result_rows import describe_settings as describe_settings
 
 MEASURES = ("MRR", "P@1")
 """What is kept; the tables show the first."""

@@ -38,6 +38,18 @@ def test_report_and_json(tmp_path: Path) -> None:
     assert "leaked-question: 1" in output
 
 
+def test_whether_a_stemmer_helps(tmp_path: Path) -> None:
+    (tmp_path / "faq.csv").write_text("question,answer\nWhere?,Tracked parcels.\nWhen?,Refunds.\nWhy?,Because.\n")
+    (tmp_path / "dev.csv").write_text("question,answer\nmy parcel,Tracked parcels.\nthe refunds,Refunds.\n")
+    arguments = (tmp_path / "faq.csv", "--dev", tmp_path / "dev.csv")
+    code, output = check(*arguments, "--language", "english")
+    assert code == 0
+    assert "\nBM25: a right answer 50.0% among its 10 best, 50.0% among its 100 best\n" in output
+    assert "\nBM25, english stemmer: a right answer 100.0% among its 10 best, 100.0% among its 100 best\n" in output
+    assert "2 dev questions; to use the stemmer: train --language english, and language: english" in output
+    assert "BM25" not in check(*arguments)[1]
+
+
 def test_fix(tmp_path: Path) -> None:
     (tmp_path / "faq.csv").write_text(FAULTS)
     code, output = check(tmp_path / "faq.csv", "--fix", tmp_path / "fixed.csv")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import pickle
 import re
 import sqlite3
 import subprocess
@@ -14,6 +15,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing
+from copy import deepcopy
 from dataclasses import replace
 from datetime import datetime
 from math import exp, log
@@ -22,6 +24,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import snowballstemmer
 from conftest import TEXTS
 from haystack import Document, Pipeline
 from haystack.components.retrievers.in_memory import InMemoryBM25Retriever
@@ -44,6 +47,9 @@ from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore, 
 KINDS = ["memory", "folder"]
 QUERY = "Where is my parcel?"
 DOCUMENTS = [Document(id=str(i), content=text, meta={"even": i % 2 == 0}) for i, text in enumerate(TEXTS)]
+ADDED = ("bm25_score", "bm25_rank", "bm25_language")
+"""Meta fields that retrieval adds."""
+
 EVEN = {"field": "meta.even", "operator": "==", "value": True}
 
 
@@ -90,18 +96,21 @@ def built(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return sizes
 
 
-def words(text: str) -> list[str]:
-    return re.findall(r"[a-z0-9]+", text.lower())
+def words(text: str, language: str | None = None) -> list[str]:
+    split = re.findall(r"[a-z0-9]+", text.lower())
+    return snowballstemmer.stemmer(language).stemWords(split) if language else split
 
 
-def lucene(texts: Sequence[str], query: str, k1: float = 1.2, b: float = 0.75) -> list[float]:
+def lucene(
+    texts: Sequence[str], query: str, k1: float = 1.2, b: float = 0.75, language: str | None = None
+) -> list[float]:
     """The sum over the query's words of log(1 + (N - df + .5) / (df + .5)) tf / (tf + k1 (1 - b + b len / avglen))."""
-    docs = [words(text) for text in texts]
+    docs = [words(text, language) for text in texts]
     average = sum(map(len, docs)) / len(docs) if docs else 0
     scores = []
     for doc in docs:
         score = 0.0
-        for word in words(query):
+        for word in words(query, language):
             df, tf = sum(word in other for other in docs), doc.count(word)
             if tf:
                 weight = tf / (tf + k1 * (1 - b + b * len(doc) / average))
@@ -210,7 +219,7 @@ def test_whole_documents_come_back(document_store: BM25SDocumentStore) -> None:
 
 def of_the_writer(document: Document) -> dict[str, Any]:
     """The meta without what retrieval adds."""
-    return {name: value for name, value in document.meta.items() if name not in ("bm25_score", "bm25_rank")}
+    return {name: value for name, value in document.meta.items() if name not in ADDED}
 
 
 def test_documents_are_copied_in_and_out(store: BM25SDocumentStore) -> None:
@@ -263,6 +272,33 @@ def test_scores_are_lucenes(query: str, k1: float, b: float, kind: str, tmp_path
     assert found == pytest.approx(expected, abs=1e-5)
     assert list(found) == sorted(found, key=lambda name: -found[name])
     assert all(type(score) is float for score in found.values())
+
+
+FORMS = ["Parcels are tracked.", "Track the parcel: tracking!", "Your refunds", "refunding refunds", "We track."]
+
+
+@pytest.mark.parametrize("query", ["a tracked parcel", "refund", "tracks PARCELS parcel"])
+@pytest.mark.parametrize("language", ["english", "porter", "german"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_stemmed_scores_are_lucenes_over_the_stems(query: str, language: str, kind: str, tmp_path: Path) -> None:
+    texts = [*FORMS, *TEXTS]
+    with opened(None if kind == "memory" else tmp_path, language=language) as store:
+        store.write_documents([Document(id=str(i), content=text) for i, text in enumerate(texts)])
+        found = store.bm25_retrieval(query, top_k=100)
+        store.close()
+        again = store.bm25_retrieval(query, top_k=100)  # from the saved index, if there is one
+    expected = {str(i): score for i, score in enumerate(lucene(texts, query, language=language)) if score}
+    assert expected
+    assert {document.id: document.score for document in found} == pytest.approx(expected, abs=1e-5)
+    assert again == found
+    assert {document.meta["bm25_language"] for document in found} == {language}
+
+
+def test_parcels_finds_parcel_only_with_a_stemmer() -> None:
+    for language, expected in ((None, ["0"]), ("english", ["0", "1"])):
+        store = BM25SDocumentStore(language=language)
+        store.write_documents([Document(id=str(i), content=text) for i, text in enumerate(FORMS)])
+        assert sorted(name for name, _ in ranked(store, "parcels")) == expected
 
 
 def test_scores_are_the_baselines(store: BM25SDocumentStore) -> None:
@@ -514,6 +550,27 @@ def test_stores_of_one_folder_see_each_others_writes(tmp_path: Path) -> None:
     assert len(list((tmp_path / "deep" / "s").iterdir())) == 3  # the database and two indexes; old ones are gone
 
 
+def test_a_saved_index_is_not_used_for_another_language(tmp_path: Path, built: list[int]) -> None:
+    languages = (None, "english", "german")
+    with opened(tmp_path / "s") as store:
+        store.write_documents([Document(id=str(i), content=text) for i, text in enumerate(FORMS)])
+    found = {}
+    for times in (1, 2):  # the second time, each has its saved index
+        for language in languages:
+            with opened(tmp_path / "s", language=language) as store:
+                found[language] = dict(ranked(store, "tracked parcels"))
+            expected = enumerate(lucene(FORMS, "tracked parcels", language=language))
+            assert found[language] == pytest.approx({str(i): score for i, score in expected if score}, abs=1e-5)
+        assert built == [len(FORMS)] * 3, times
+    assert len(found[None]) < len(found["german"]) < len(found["english"])
+    folders = sorted(re.sub("index-[0-9a-f]{16}-", "", path.name) for path in (tmp_path / "s").glob("index-*"))
+    assert folders == ["1.2-0.75", "1.2-0.75-english", "1.2-0.75-german"]
+    with opened(tmp_path / "s", language="english") as store:
+        store.write_documents([Document(content="another")])
+        store.warm_up()
+    assert len(list((tmp_path / "s").glob("index-*"))) == 1, "old ones are gone"
+
+
 KILLED = """
 import os, signal, sys
 from haystack import Document
@@ -760,12 +817,16 @@ RETRIEVER = "haystack_integrations.components.retrievers.ap_ranker.bm25s.BM25SRe
 
 
 def test_store_to_and_from_dict(tmp_path: Path) -> None:
-    default = {"type": STORE, "init_parameters": {"path": None, "k1": 1.2, "b": 0.75}}
+    default = {"type": STORE, "init_parameters": {"path": None, "k1": 1.2, "b": 0.75, "language": None}}
     assert BM25SDocumentStore().to_dict() == default
     data = {"type": STORE, "init_parameters": {"path": str(tmp_path / "s"), "k1": 0.9, "b": 0.4}}
+    data["init_parameters"]["language"] = "english"
     store = BM25SDocumentStore.from_dict(data)
-    assert (store.path, store.k1, store.b) == (str(tmp_path / "s"), 0.9, 0.4)
-    assert BM25SDocumentStore(tmp_path / "s", 0.9, 0.4).to_dict() == store.to_dict() == data
+    assert (store.path, store.k1, store.b, store.language) == (str(tmp_path / "s"), 0.9, 0.4, "english")
+    assert BM25SDocumentStore(tmp_path / "s", 0.9, 0.4, "english").to_dict() == store.to_dict() == data
+    assert pickle.loads(pickle.dumps(store)).to_dict() == deepcopy(store).to_dict() == data
+    earlier = {"type": STORE, "init_parameters": {"path": None, "k1": 1.2, "b": 0.75}}
+    assert BM25SDocumentStore.from_dict(earlier).to_dict() == default
     assert not (tmp_path / "s").exists()  # nothing happens before the first use
 
 
@@ -775,9 +836,10 @@ def test_store_to_and_from_dict(tmp_path: Path) -> None:
         ({"k1": -0.1}, "k1 of 0 or more, found -0.1"),
         ({"k1": float("nan")}, "k1 of 0 or more, found nan"),
         ({"b": 1.1}, "b from 0 to 1, found 1.1"),
+        ({"language": "englisch"}, "one of arabic, .* english, .*, or null for no stemmer; found 'englisch'"),
     ],
 )
-def test_store_parameters_are_checked(options: dict[str, float], message: str) -> None:
+def test_store_parameters_are_checked(options: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         BM25SDocumentStore(**options)
 
@@ -802,14 +864,17 @@ def test_retriever_to_and_from_dict() -> None:
     data = {
         "type": RETRIEVER,
         "init_parameters": {
-            "document_store": {"type": STORE, "init_parameters": {"path": None, "k1": 1.5, "b": 0.75}},
+            "document_store": {
+                "type": STORE,
+                "init_parameters": {"path": None, "k1": 1.5, "b": 0.75, "language": "english"},
+            },
             "filters": EVEN,
             "top_k": 3,
             "scale_score": True,
             "filter_policy": "merge",
         },
     }
-    retriever = BM25SRetriever(BM25SDocumentStore(k1=1.5), EVEN, 3, True, FilterPolicy.MERGE)
+    retriever = BM25SRetriever(BM25SDocumentStore(k1=1.5, language="english"), EVEN, 3, True, FilterPolicy.MERGE)
     assert retriever.to_dict() == data
     again = BM25SRetriever.from_dict(data)
     assert again.to_dict() == data

@@ -47,10 +47,10 @@ QUESTIONS = [
 
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Its ranking needs BM25's score: without it, or with another weight, other scores come out."""
+    """Its ranking needs BM25's score, with a stemmer: without it, or with another weight, other scores come out."""
     folder = write_checkpoint("ap-cnn", tmp_path_factory.mktemp("checkpoints") / "fused")
     config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps(config | {"bm25_weight": 0.3}))
+    (folder / "config.json").write_text(json.dumps(config | {"bm25_weight": 0.3, "bm25_language": "english"}))
     return folder
 
 
@@ -107,6 +107,16 @@ def test_it_finds_what_its_parts_find(checkpoint: Path, faq: Path, tmp_path: Pat
         assert found(search.run(query=question)) == expected
         assert found(search.run(query=question, top_k=1)) == expected[:1]
     assert sum(len(parts.run(question)) for question in QUESTIONS) > len(QUESTIONS), "the order was at stake"
+
+
+def test_a_file_is_searched_with_the_checkpoints_stemmer(checkpoint: Path, faq: Path, tmp_path: Path) -> None:
+    query = "any batteries"
+    [document] = FAQSearch(model=checkpoint, documents=faq, device=CPU).run(query=query)["documents"]
+    assert "battery" in f"{document.content}"
+    assert document.meta["bm25_language"] == "english"
+    plain = shutil.copytree(checkpoint, tmp_path / "plain")
+    write_checkpoint_config(plain, replace(read_checkpoint_config(plain), bm25_language=None))
+    assert FAQSearch(model=plain, documents=faq, device=CPU).run(query=query) == {"documents": []}
 
 
 def test_a_document_has_the_whole_entry(search: FAQSearch) -> None:

@@ -8,6 +8,7 @@ import copy
 import json
 import math
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -573,6 +574,31 @@ def test_fusion_needs_bm25s_score_of_every_document(weighted: Path, caplog: pyte
     assert [record.getMessage().split(":")[0] for record in caplog.records] == [
         "fuse_scores is on, but 2 of 3 documents have no meta['bm25_score']"
     ]
+
+
+def test_scores_of_another_stemmer_are_added_with_a_warning(weighted: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The checkpoint knows no stemmer; documents that do not name theirs are believed."""
+    documents = [replace(one, meta={"bm25_score": float(number)}) for number, one in enumerate(DOCUMENTS)]
+    plain = [replace(one, meta={**one.meta, "bm25_language": None}) for one in documents]
+    stemmed = [replace(one, meta={**one.meta, "bm25_language": "english"}) for one in documents]
+    ranker = APRanker(model=weighted, device=CPU, fuse_scores=True)
+    results = [ranker.run(query=QUERY, documents=each)["documents"] for each in (documents, plain, documents)]
+    assert not caplog.records
+    results += [ranker.run(query=QUERY, documents=each)["documents"] for each in (stemmed, stemmed)]
+    assert len({tuple((one.id, one.score) for one in each) for each in results}) == 1
+    [warning] = [record.getMessage() for record in caplog.records]
+    assert f"those of language: english, and {weighted} was trained with language: null" in warning
+
+
+@pytest.mark.parametrize(("found", "warned"), [("english", False), (None, True), ("german", True)])
+def test_a_stemmed_checkpoint_takes_its_own_stemmer(
+    weighted: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, found: str | None, warned: bool
+) -> None:
+    folder = shutil.copytree(weighted, tmp_path / "stemmed")
+    write_checkpoint_config(folder, replace(read_checkpoint_config(folder), bm25_language="english"))
+    documents = [replace(one, meta={"bm25_score": 1.0, "bm25_language": found}) for one in DOCUMENTS]
+    APRanker(model=folder, device=CPU, fuse_scores=True).run(query=QUERY, documents=documents)
+    assert [f"language: {found or 'null'}, and" in record.getMessage() for record in caplog.records] == [True] * warned
 
 
 # --- reasons ----------------------------------------------------------------------------------------------------------

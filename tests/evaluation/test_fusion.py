@@ -6,14 +6,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import TEXTS, write_checkpoint
+from haystack import Document
+from haystack.utils import ComponentDevice
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ap_ranker.data.dataset import Answer, Dataset, Question
-from ap_ranker.evaluation.evaluate import EvaluationSet
+from ap_ranker.evaluation.calibration import rank
+from ap_ranker.evaluation.evaluate import EvaluationSet, evaluate
 from ap_ranker.evaluation.fusion import fit_weight, fuse, reciprocal_ranks
 from ap_ranker.ranking.bm25 import BM25
+from ap_ranker.ranking.checkpoint import read_checkpoint_config, write_checkpoint_config
 from ap_ranker.ranking.ranker import Ranker
+from haystack_integrations.components.rankers.ap_ranker import AnswerRanker
+from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
 
 Lists = list[np.ndarray]
 
@@ -67,6 +73,53 @@ def test_reciprocal_rank_against_a_walk_down_the_list(pairs: list[tuple[int, boo
     expected = next(1 / rank for rank, row in enumerate(order, start=1) if pairs[row][1])
     scores, right = (np.array(each) for each in zip(*pairs, strict=True))
     assert reciprocal_ranks([scores], [right]).tolist() == [expected]
+
+
+FORMS = ["Parcels are tracked.", "Tracking the parcel", "Your refunds come", "We refund batteries", "No words shared"]
+
+
+def test_the_evaluator_the_store_and_the_fusion_have_the_same_scores(tmp_path: Path) -> None:
+    ranker = Ranker.from_pretrained(write_checkpoint("ap-cnn", tmp_path / "c"), "cpu")
+    assert ranker.config is not None
+    write_checkpoint_config(tmp_path / "c", replace(ranker.config, bm25_weight=0.3, bm25_language="english"))
+    answers = [Answer(str(row), text) for row, text in enumerate(FORMS)]
+    asked = ["refunded battery", "does a refund track parcels?", "words"]
+    dataset = Dataset("d", answers, [Question(str(row), text, (row,)) for row, text in enumerate(asked)])
+    store = BM25SDocumentStore(language="english")
+    store.write_documents([Document(id=answer.id, content=answer.text) for answer in answers])
+    component = AnswerRanker(
+        model=tmp_path / "c", device=ComponentDevice.from_str("cpu"), fuse_scores=True, scale_score=False
+    )
+    evaluation_set = EvaluationSet(dataset, language="english")
+    report = evaluate(tmp_path / "c", dataset, device="cpu")
+    fused = rank(Ranker.from_pretrained(tmp_path / "c", "cpu"), dataset)["fused"].scores
+    assert (report.bm25, report.bm25_name) == (evaluation_set.bm25, "BM25, english stemmer")
+    for row, question in enumerate(asked):
+        found = store.bm25_retrieval(question)
+        scores = dict.fromkeys(map(str, range(len(FORMS))), 0.0) | {one.id: one.meta["bm25_score"] for one in found}
+        assert len(found) > sum(score > 0 for score in BM25(FORMS).scores(question)) or question == "words"
+        assert list(scores.values()) == evaluation_set.bm25_scores[row].tolist()
+        assert list(scores.values()) == BM25(FORMS, language="english").scores(question).tolist()
+        ranked = {one.id: one.score for one in component.run(query=question, documents=found)["documents"]}
+        assert ranked == pytest.approx({one.id: fused[row][int(one.id)] for one in found}, abs=1e-5)
+
+
+def test_an_earlier_checkpoint_is_fused_with_the_bm25_that_it_was_trained_beside(tmp_path: Path) -> None:
+    for name, language in (("plain", None), ("stemmed", "english")):
+        folder = write_checkpoint("ap-cnn", tmp_path / name)
+        write_checkpoint_config(
+            folder, replace(read_checkpoint_config(folder), bm25_weight=0.3, bm25_language=language)
+        )
+    answers = [Answer(str(row), text) for row, text in enumerate([*FORMS, *TEXTS])]
+    asked = ["refunded battery", "does a refund track parcels?", "parcel tracked"]
+    dataset = Dataset("d", answers, [Question(str(row), text, (row,)) for row, text in enumerate(asked)])
+    alone = {name: evaluate(tmp_path / name, dataset, device="cpu") for name in ("plain", "stemmed")}
+    assert alone["plain"].fusion != alone["stemmed"].fusion
+    for name, earlier in (("plain", "stemmed"), ("stemmed", "plain")):
+        report = evaluate(tmp_path / name, dataset, compare=tmp_path / earlier, device="cpu")
+        assert report.fusion == pytest.approx(alone[name].fusion)
+        assert report.comparison is not None
+        assert report.comparison.before.fusion == pytest.approx(alone[earlier].fusion)
 
 
 def test_a_report_has_the_fused_measures_if_the_checkpoint_has_a_weight(tmp_path: Path) -> None:

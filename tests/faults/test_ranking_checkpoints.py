@@ -257,6 +257,8 @@ def loads(folder: Path) -> bool:
         ("segmenter", "x", "expected segmenter as null or one of jieba, found 'x'"),
         ("bm25_weight", float("nan"), "expected bm25_weight as a finite number from 0 on, found nan"),
         ("bm25_weight", -1, "expected bm25_weight as a finite number from 0 on, found -1"),
+        ("bm25_language", "x", "expected bm25_language as null or a language of Snowball's stemmers, found 'x'"),
+        ("bm25_language", [3], "expected bm25_language as null or a language of Snowball's stemmers, found [3]"),
         ("encoder", "bert", "expected encoder as an object or null, found 'bert'"),
         ("encoder", TINY, "expected no encoder for the model ap-cnn, found one"),
         ("calibration", {"bogus": {}}, "expected calibration as fits of model and fused"),

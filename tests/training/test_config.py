@@ -54,6 +54,8 @@ def test_the_papers_recipe_and_ours() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        ("language: englisch", "c.yaml: Expected language to be one of arabic, "),
+        ("language: 3", "null for no stemmer; found 3"),
         ("epoch: 3", "c.yaml: Unknown setting 'epoch': expected one of model, options"),
         ("epochs: many", "c.yaml: Expected epochs to be of type int | None, found 'many'"),
         ("epochs: true", "Expected epochs to be of type int | None, found True"),

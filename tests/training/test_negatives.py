@@ -154,6 +154,13 @@ def test_lists_are_bm25s_best_without_what_the_guards_leave_out(data: Dataset, d
         assert all(scores[a] >= scores[b] - 1e-5 for a, b in pairwise(found.tolist()))
 
 
+def test_a_stemmer_finds_other_negatives() -> None:
+    answers = [Answer(str(row), text) for row, text in enumerate(["right", "parcels", "parcel", "tracked parcels"])]
+    data = Dataset("d", answers, [Question("1", "parcel", (0,))])
+    assert [rows.tolist() for rows in HardNegatives(data).rows] == [[2]]
+    assert [rows.tolist() for rows in HardNegatives(data, "english").rows] == [[1, 2, 3]]
+
+
 def test_what_is_left_out_is_told(caplog: pytest.LogCaptureFixture) -> None:
     answers = ["a b c d e f g h i j", "A B c d e f g h i j", "a b c d e f g h i", "a wrong", "none"]
     questions = [Question("1", "where is a", (0,)), Question("2", "Where is  A", (4,)), Question("3", "zzz", (3,))]

@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 import pytest
 import torch
-from conftest import write_encoder
+from conftest import write_checkpoint, write_encoder
 from naive import SMALL
 from transformers import TrainerCallback
 from transformers.trainer_utils import get_last_checkpoint
@@ -23,6 +23,7 @@ from ap_ranker.models.ap_transformer import WORD_WEIGHTS
 from ap_ranker.models.classifier import Classifier
 from ap_ranker.models.registry import MODELS, complete_options
 from ap_ranker.models.spec import Bounds
+from ap_ranker.ranking.checkpoint import read_checkpoint_config
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.vectors import read_vectors
 from ap_ranker.training.config import BOUNDS, TrainingConfig
@@ -499,6 +500,30 @@ def test_the_checkpoint_keeps_the_weight_that_gave_the_fused_dev_numbers(tmp_pat
     assert ranker.config.bm25_weight > 0
     assert evaluate(ranker, DATA).fusion == pytest.approx(result.dev.fusion)
     assert result.dev.fusion["MRR"] > result.dev.model["MRR"]
+
+
+def test_a_checkpoint_remembers_the_stemmer_of_its_bm25(tmp_path: Path) -> None:
+    """Half of the questions name a topic in the plural, which only a stemmer finds."""
+    questions = [replace(q, text=f"{q.id.split('-')[0]}s") if q.id[-1] == "1" else q for q in DATA.questions]
+    data = replace(DATA, questions=questions)
+    config = settings("qa-cnn", epochs=1, learning_rate=1e-9)
+    plain = train(data, data, tmp_path / "plain", config, device="cpu")
+    stemmed = train(data, data, tmp_path / "stemmed", replace(config, language="english"), device="cpu")
+    assert stemmed.dev.model == plain.dev.model
+    assert stemmed.dev.bm25 == EvaluationSet(data, language="english").bm25
+    assert stemmed.dev.bm25["MRR"] > plain.dev.bm25["MRR"] + 0.1
+    loaded = read_checkpoint_config(tmp_path / "stemmed")
+    assert (loaded.bm25_language, read_checkpoint_config(tmp_path / "plain").bm25_language) == ("english", None)
+    assert evaluate(tmp_path / "stemmed", data, device="cpu").fusion == pytest.approx(stemmed.dev.fusion)
+    assert "| BM25, english stemmer |" in (tmp_path / "stemmed" / "README.md").read_text()
+
+
+def test_a_checkpoint_from_before_there_were_stemmers(tmp_path: Path) -> None:
+    folder = write_checkpoint("qa-cnn", tmp_path / "c")
+    config = json.loads((folder / "config.json").read_text())
+    assert config.pop("bm25_language") is None
+    (folder / "config.json").write_text(json.dumps(config))
+    assert Ranker.from_pretrained(folder, "cpu").bm25_language is None
 
 
 def test_nothing_to_learn_from(tmp_path: Path) -> None:

@@ -19,7 +19,8 @@ from haystack.utils import expit
 from haystack.utils.filters import document_matches_filter
 
 from ap_ranker.errors import InputError
-from ap_ranker.ranking.bm25 import BM25_RANK, BM25_SCORE, K1, B
+from ap_ranker.ranking.bm25 import BM25_LANGUAGE, BM25_RANK, BM25_SCORE, K1, B
+from ap_ranker.text.stem import check_language
 from ap_ranker.threads import in_thread
 from haystack_integrations.document_stores.ap_ranker.documents import Documents, FolderDocuments, Index, MemoryDocuments
 from haystack_integrations.document_stores.ap_ranker.metadata import MetadataQueries
@@ -50,42 +51,49 @@ class BM25SDocumentStore(MetadataQueries):
     thread.
     """
 
-    def __init__(self, path: str | Path | None = None, k1: float = K1, b: float = B) -> None:
+    def __init__(
+        self, path: str | Path | None = None, k1: float = K1, b: float = B, language: str | None = None
+    ) -> None:
         """Create the store. The first use opens or creates its folder.
 
         :param path: A folder for the documents and the index, relative to the working directory; both are read from
             there on demand. `None` keeps both in memory.
         :param k1: How much a word's repetitions in a text add; 0 counts each word once.
         :param b: How much longer texts are penalised, from 0 (not at all) to 1.
-        :raises InputError: `k1` or `b` is out of range.
+        :param language: The language of a Snowball stemmer, such as `english`: "parcels" then finds "parcel". A ranker
+            with `fuse_scores` needs the language that its checkpoint was trained with. `None` compares whole words.
+        :raises InputError: `k1` or `b` is out of range, or there is no stemmer for the language.
         """
         if not 0 <= k1 < float("inf"):
             raise InputError(f"Expected a k1 of 0 or more, found {k1}.")
         if not 0 <= b <= 1:
             raise InputError(f"Expected a b from 0 to 1, found {b}.")
+        if language is not None:
+            check_language(language)
         self.path = None if path is None else str(path)
         self.k1 = k1
         self.b = b
+        self.language = language
         self._lock = threading.RLock()
         self._documents: Documents = MemoryDocuments() if self.path is None else FolderDocuments(Path(self.path))
         self._index: tuple[str, Index] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """A copy of a store in memory has its own documents; a copy of a store with a path reads the same folder."""
-        state = {"path": self.path, "k1": self.k1, "b": self.b}
+        state = {"path": self.path, "k1": self.k1, "b": self.b, "language": self.language}
         if self.path is not None:
             return state
         with self._lock:
             return {**state, "documents": self.filter_documents()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(state["path"], state["k1"], state["b"])  # type: ignore[misc]
+        self.__init__(state["path"], state["k1"], state["b"], state["language"])  # type: ignore[misc]
         if documents := state.get("documents"):
             self.write_documents(documents)
 
     def to_dict(self) -> dict[str, Any]:
         """The store as basic types, without its documents."""
-        return default_to_dict(self, path=self.path, k1=self.k1, b=self.b)
+        return default_to_dict(self, path=self.path, k1=self.k1, b=self.b, language=self.language)
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
@@ -183,8 +191,8 @@ class BM25SDocumentStore(MetadataQueries):
         :param top_k: The maximum number of documents to return.
         :param scale_score: Whether to map the scores to the interval from 0.5 to 1 as `InMemoryDocumentStore` does, by
             1 / (1 + exp(-score / 8)).
-        :returns: Copies with their scores. In the meta of each, `bm25_score` is the score before scaling, and
-            `bm25_rank` the rank, from 1.
+        :returns: Copies with their scores. In the meta of each, `bm25_score` is the score before scaling, `bm25_rank`
+            the rank, from 1, and `bm25_language` the language of the stemmer, or `None`.
         :raises ValueError: The query is empty.
         :raises FilterError: `filters` are invalid.
         :raises InputError: The folder at `path` contains something else, or is damaged.
@@ -206,7 +214,7 @@ class BM25SDocumentStore(MetadataQueries):
         return [
             replace(
                 document,
-                meta={**deepcopy(document.meta), BM25_SCORE: score, BM25_RANK: rank},
+                meta={**deepcopy(document.meta), BM25_SCORE: score, BM25_RANK: rank, BM25_LANGUAGE: self.language},
                 score=expit(score / _SCALE) if scale_score else score,
             )
             for rank, (document, score) in enumerate(best_documents, start=1)
@@ -222,7 +230,7 @@ class BM25SDocumentStore(MetadataQueries):
         revision = self._documents.revision()
         if self._index is None or self._index[0] != revision:
             self._index = None  # frees the old one's memory before the new one needs it
-            self._index = revision, self._documents.index(self.k1, self.b)
+            self._index = revision, self._documents.index(self.k1, self.b, self.language)
         return self._index[1]
 
     count_documents_async = in_thread(count_documents)

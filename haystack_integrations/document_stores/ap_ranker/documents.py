@@ -1,8 +1,8 @@
 """Storage of a store's documents: in memory, or in a folder that keeps them and their index between runs.
 
 A folder contains one SQLite database, `documents.sqlite`, whose transactions make writes atomic, and at most one index,
-`index-REVISION-K1-B`, for each BM25 setting in use. An index is built from the documents, so it may be deleted at any
-time; its name contains the revision of the documents that it belongs to.
+`index-REVISION-K1-B[-LANGUAGE]`, for each BM25 setting in use. An index is built from the documents, so it may be
+deleted at any time; its name contains the revision of the documents that it belongs to.
 """
 
 from __future__ import annotations
@@ -93,10 +93,10 @@ class MemoryDocuments:
         self._documents.clear()
         self._changes += 1
 
-    def index(self, k1: float, b: float) -> Index:
+    def index(self, k1: float, b: float, language: str | None) -> Index:
         """The index of the current revision."""
         texts = {document.id: document.content for document in self if document.content is not None}
-        return Index(BM25(texts.values(), k1=k1, b=b), list(texts))
+        return Index(BM25(texts.values(), k1=k1, b=b, language=language), list(texts))
 
     def fetch(self, rows: Iterable[Any]) -> list[Document]:
         """The documents of some of the index's rows."""
@@ -167,9 +167,9 @@ class FolderDocuments:
     def clear(self) -> None:
         self._open().execute("DELETE FROM documents")
 
-    def index(self, k1: float, b: float) -> Index:
+    def index(self, k1: float, b: float, language: str | None) -> Index:
         revision = self.revision()
-        folder = self.folder / f"index-{revision}-{float(k1)}-{float(b)}"
+        folder = self.folder / "-".join(["index", revision, str(float(k1)), str(float(b)), *filter(None, [language])])
         if not folder.is_dir():
             rows = array("q")
 
@@ -181,11 +181,11 @@ class FolderDocuments:
                     rows.append(row)
                     yield self._text(content) or ""
 
-            built = Index(BM25(texts(), k1=k1, b=b), np.array(rows))
+            built = Index(BM25(texts(), k1=k1, b=b, language=language), np.array(rows))
             if built.bm25.wordless or not self._save(built, folder):
                 return built
             self._remove_indexes_but_of(revision)
-        return self._load(folder)
+        return self._load(folder, language)
 
     def fetch(self, rows: Iterable[Any]) -> list[Document]:
         query = "SELECT id, content, rest FROM documents WHERE row = ? AND content IS NOT NULL"  # as in `index`
@@ -297,8 +297,8 @@ class FolderDocuments:
             if path.name.lstrip(".").startswith("index-") and f"index-{revision}-" not in path.name:
                 shutil.rmtree(path, ignore_errors=True)
 
-    def _load(self, folder: Path) -> Index:
-        bm25 = BM25.load(folder)
+    def _load(self, folder: Path, language: str | None) -> Index:
+        bm25 = BM25.load(folder, language)
         try:
             rows = np.load(folder / ROWS, mmap_mode="r", allow_pickle=False)
             if rows.dtype.kind != "i" or rows.shape != (len(bm25),) or (np.diff(rows) <= 0).any():

@@ -21,7 +21,7 @@ from ap_ranker.data.wordings import WordingFiles
 from ap_ranker.errors import InputError
 from ap_ranker.models.registry import MODELS
 from ap_ranker.models.spec import Family
-from ap_ranker.ranking.bm25 import BM25_SCORE
+from ap_ranker.ranking.bm25 import BM25_LANGUAGE, BM25_SCORE
 from ap_ranker.ranking.cache import CacheInfo, EncodingCache
 from ap_ranker.ranking.explanation import Explanation, no_attention
 from ap_ranker.ranking.policy import check_limits
@@ -118,7 +118,8 @@ class AnswerRanker:
         :param encodings: A folder that `ap-ranker encode` wrote with this checkpoint: documents in it need no encoding.
         :param fuse_scores: Whether to add BM25's score to the model's, with the weight that training found best (0 if
             it does not help). It is read from `meta["bm25_score"]`, which `BM25SRetriever` and, for Elasticsearch,
-            `LuceneScores` set. If any document lacks it, it is not added to any document, and a warning is logged once.
+            `LuceneScores` set. If any document lacks it, it is not added to any document, and a warning is logged once;
+            so is one if `meta["bm25_language"]` names another stemmer than training used.
             Without a calibration, scaled fused scores are 1/2 + arctan(s) / pi.
         :param precision: The target share of right first answers, such as 0.9: documents below the calibrated threshold
             are left out. It must be one of the precisions given to `ap-ranker calibrate`, and replaces
@@ -172,7 +173,7 @@ class AnswerRanker:
         self._ranker: Ranker | None = None
         self._files: WordingFiles | None = None
         self._loading = threading.Lock()
-        self._has_warned = False
+        self._warned: set[str] = set()
 
     def __getstate__(self) -> dict[str, Any]:
         """The state without the loaded checkpoint: a copy loads its own on first use."""
@@ -304,7 +305,7 @@ class AnswerRanker:
         entries = ranker.score_entries(question, texts, self._wordings(candidates), self.batch_size)
         answers = policy.answers(
             entries.scores,
-            self._bm25_scores(documents, candidates) if policy.bm25_weight else None,
+            self._bm25_scores(ranker, documents, candidates) if policy.bm25_weight else None,
             top_k=top_k,
             scale_score=scale_score,
             score_threshold=score_threshold,
@@ -326,18 +327,15 @@ class AnswerRanker:
             for document in documents
         ]
 
-    def _bm25_scores(self, documents: list[Document], candidates: list[Document]) -> list[float] | None:
+    def _bm25_scores(self, ranker: Ranker, documents: list[Document], candidates: list[Document]) -> list[float] | None:
         """BM25's scores of the candidates. If any is missing, `None` and, the first time, a warning.
 
         All copies of a document are searched for its score: a joiner may keep the copy of another retriever.
         """
         scores = {copy.id: _bm25_score(copy) for copy in documents if copy.meta.get(BM25_SCORE) is not None}
         missing = sum(candidate.id not in scores for candidate in candidates)
-        if not missing:
-            return [scores[candidate.id] for candidate in candidates]
-        if not self._has_warned:
-            self._has_warned = True
-            logger.warning(
+        if missing:
+            self._warn_once(
                 "fuse_scores is on, but %d of %d documents have no meta[%r]: BM25's score is not added, and "
                 "probabilities and thresholds are those of the model alone. Retrieve with BM25SRetriever, put "
                 "LuceneScores behind Elasticsearch, or set fuse_scores to false. This warning is not repeated.",
@@ -345,7 +343,24 @@ class AnswerRanker:
                 len(candidates),
                 BM25_SCORE,
             )
-        return None
+            return None
+        expected = ranker.bm25_language
+        for copy in documents:
+            if (found := copy.meta.get(BM25_LANGUAGE, expected)) != expected:
+                self._warn_once(
+                    "fuse_scores is on, but BM25's scores are those of language: %s, and %s was trained with "
+                    "language: %s, which its weight of BM25 and its thresholds are for. Set the document store's "
+                    "language to that. This warning is not repeated.",
+                    found or "null",
+                    self.model,
+                    expected or "null",
+                )
+        return [scores[candidate.id] for candidate in candidates]
+
+    def _warn_once(self, message: str, *values: object) -> None:
+        if message not in self._warned:
+            self._warned.add(message)
+            logger.warning(message, *values)
 
     def _trace(self, ranker: Ranker, question: str, texts: list[str]) -> None:
         """Add tags to the span of this run if Haystack traces; the question only if content may be traced."""

@@ -107,7 +107,8 @@ class BM25SRetriever:
         :param scale_score: Whether to map the scores to the interval from 0.5 to 1. By default, the component's
             `scale_score`.
         :returns: `documents`: copies with their scores, best first, without those that share no word with the query.
-            In the meta of each, `bm25_score` is the score before scaling, and `bm25_rank` the rank, from 1.
+            In the meta of each, `bm25_score` is the score before scaling, `bm25_rank` the rank, from 1, and
+            `bm25_language` the language of the store's stemmer, or `None`.
         :raises ValueError: The query is empty, or `top_k` is negative.
         :raises FilterError: `filters` are invalid.
         :raises InputError: The store's folder contains something else, or is damaged; or the store is empty and the

@@ -12,6 +12,7 @@ from haystack.utils import ComponentDevice
 
 from ap_ranker.data.faq import DEFAULT_MATCH, Match, read_faq
 from ap_ranker.errors import InputError
+from ap_ranker.ranking.checkpoint import find_checkpoint, read_checkpoint_config
 from ap_ranker.threads import in_thread
 from haystack_integrations.components.rankers.ap_ranker.ranker import AnswerRanker, init_parameters
 from haystack_integrations.components.retrievers.ap_ranker.bm25s import BM25SRetriever
@@ -55,9 +56,9 @@ class FAQSearch:
 
         :param model: The path of a checkpoint folder, or the name of a repository of the Hugging Face hub.
         :param documents: A FAQ file with columns question and answer, which is kept in memory. The meta of a returned
-            document contains `question`, `answer` and the file's other columns.
+            document contains `question`, `answer` and the file's other columns. BM25 uses the checkpoint's stemmer.
         :param document_store: The store to search instead of a file, for a FAQ that is written elsewhere or kept on
-            disk.
+            disk. Its `language` must be the checkpoint's.
         :param match: The text of the file's entries to compare with the query: `both`, `answer` or `question`.
         :param candidates: The number of documents that BM25 fetches for the model to rank.
         :param top_k: The maximum number of documents to return.
@@ -77,7 +78,7 @@ class FAQSearch:
         if candidates <= 0:
             raise ValueError(f"candidates must be > 0, but got {candidates}")
         if documents is not None and document_store is None:
-            retriever: BM25SRetriever = _FAQFileRetriever(Path(documents), Match(match), candidates)
+            retriever: BM25SRetriever = _FAQFileRetriever(Path(documents), Match(match), candidates, str(model))
         elif documents is None and document_store is not None:
             retriever = BM25SRetriever(document_store, top_k=candidates)
         else:
@@ -171,22 +172,26 @@ class FAQSearch:
 
 @component
 class _FAQFileRetriever(BM25SRetriever):
-    """Reads a FAQ file into its store before the first question."""
+    """Reads a FAQ file into its store before the first question; the checkpoint names the stemmer."""
 
-    def __init__(self, path: Path, match: Match, top_k: int) -> None:
+    def __init__(self, path: Path, match: Match, top_k: int, checkpoint: str) -> None:
         BM25SRetriever.__init__(self, BM25SDocumentStore(), top_k=top_k)  # no super(): @component recreates the class
         self._path = path
         self._match = match
+        self._checkpoint = checkpoint
         self._is_read = False
 
     def warm_up(self) -> None:
         """Read and index the file unless this is done already.
 
-        :raises InputError: It cannot be read.
+        :raises InputError: It or the checkpoint cannot be read.
         """
         with _READING:
             if not self._is_read:
                 documents = [to_document(entry, self._match) for entry in read_faq(self._path)]
-                self.document_store.write_documents(documents, policy=DuplicatePolicy.SKIP)  # entries may be equal
+                language = read_checkpoint_config(find_checkpoint(self._checkpoint)).bm25_language
+                store = BM25SDocumentStore(language=language)
+                store.write_documents(documents, policy=DuplicatePolicy.SKIP)  # entries may be equal
+                self.document_store = store
                 self._is_read = True
         BM25SRetriever.warm_up(self)

@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import snowballstemmer
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ap_ranker.errors import InputError
+from ap_ranker.text.stem import check_language, is_language, stem
+
+LANGUAGES = snowballstemmer.algorithms()
+
+
+@given(st.text(st.characters(categories=["Ll", "Nd"]), min_size=1, max_size=12), st.sampled_from(LANGUAGES))
+def test_a_stem_is_the_librarys(word: str, language: str) -> None:
+    assert stem(word, language) == (snowballstemmer.stemmer(language).stemWord(word) or word)
+
+
+def test_the_forms_of_a_word_have_one_stem() -> None:
+    assert len({stem(word, "english") for word in ("deliver", "delivers", "delivered", "delivering")}) == 1
+    assert stem("häuser", "german") == stem("haus", "german")
+
+
+@pytest.mark.parametrize(("word", "language"), [("s", "porter"), ("का", "nepali"), ("αει", "greek")])
+def test_a_word_that_is_all_ending_stays(word: str, language: str) -> None:
+    assert stem(word, language) == word
+
+
+def test_threads_do_not_mix_their_words_up() -> None:
+    """A stemmer of the library keeps the word that it works on."""
+    words = [f"{'x' * (i % 7)}running{i}s" for i in range(4000)]
+    expected = [snowballstemmer.stemmer("english").stemWord(word) for word in words]
+    stem.cache_clear()
+    with ThreadPoolExecutor(8) as threads:
+        assert list(threads.map(lambda word: stem(word, "english"), words)) == expected
+
+
+@pytest.mark.parametrize("language", ["englisch", "English", "", 3, ["english"]])
+def test_other_languages_are_refused_with_a_list(language: object) -> None:
+    assert not is_language(language)
+    with pytest.raises(InputError, match=r"Expected language to be one of arabic, .* english, .*; found ") as error:
+        check_language(language)
+    assert str(error.value).endswith(f"found {language!r}.")
+    assert all(name in str(error.value) for name in LANGUAGES)
