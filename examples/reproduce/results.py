@@ -15,8 +15,7 @@ from protocols import PROTOCOLS
 from ap_ranker.evaluation.markdown import markdown_table, spread
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
-from result_rows import ResultRow
-from result_rows import describe_settings as describe_settings
+from result_rows import ResultRow, describe_settings  # noqa: F401  for run.py, which lies beside this
 
 MEASURES = ("MAP", "MRR", "P@1")
 END_TO_END = {"Hit@1": "P@1", "MRR@100": "MRR"}

@@ -10,8 +10,7 @@ from pathlib import Path
 from ap_ranker.evaluation.markdown import markdown_table, spread
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
-from result_rows import ResultRow
-from result_rows import describe_settings as describe_settings
+from result_rows import ResultRow, describe_settings  # noqa: F401  for run.py, which lies beside this
 
 MEASURES = ("MRR", "P@1")
 """What is kept; the tables show the first."""
