@@ -1,4 +1,4 @@
-"""An embedded document store for BM25 and embeddings. It is here because Haystack loads YAML only from this namespace."""
+"""An embedded document store. It is defined here because Haystack loads YAML only from `haystack_integrations`."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ class BM25SDocumentStore(MetadataQueries):
     """Documents, a BM25 index over their content and an index of their embeddings, in memory or in a folder.
 
     `BM25SRetriever` searches the content, `BM25SEmbeddingRetriever` the embeddings, `HybridRetriever` both. A query by
-    BM25 takes about a millisecond; `InMemoryBM25Retriever`, which scans every document, takes hundreds. In exchange, the
-    first query after a write rebuilds the index.
+    BM25 takes about a millisecond; `InMemoryBM25Retriever`, which scans every document, takes hundreds. In exchange,
+    the first query after a write rebuilds the index.
 
     The scores are those of Lucene's BM25; a document without content is not found by it. Embeddings are compared by
     their cosine: each is a vector of 8-bit numbers in the index, some 400 bytes, and all of them are scanned. The store
@@ -107,11 +107,17 @@ class BM25SDocumentStore(MetadataQueries):
         """Create the store from a dictionary, as made by `to_dict` or read from YAML."""
         return default_from_dict(cls, data)
 
-    def warm_up(self) -> None:
-        """Open the folder and build or load the index unless this is done already, so that no query waits for it."""
-        if self._index is None:
-            with self._transaction():
+    def warm_up(self, *, words: bool = True, embeddings: bool = False) -> None:
+        """Open the folder and build or load the index unless this is done already, so that no query waits for it.
+
+        :param words: Whether to prepare the index of the content.
+        :param embeddings: Whether to prepare the index of the embeddings.
+        """
+        with self._transaction():
+            if words:
                 self._current_index()
+            if embeddings:
+                self._current_vectors()
 
     def close(self) -> None:
         """Close the folder's files; the next use opens them again. Documents in memory stay."""
@@ -293,8 +299,9 @@ class BM25SDocumentStore(MetadataQueries):
             candidates = Candidates(documents, filters)
             best = {names: candidates.best(leg, top_k) for names, leg in legs.items()}
             rows = sorted({row for found in best.values() for row in found})
-            if len(documents) <= rank_all:
-                rows = candidates.matching(sorted({row for leg in legs.values() for row in leg.index.rows.tolist()}))
+            if max(len(leg.scores) for leg in legs.values()) <= rank_all:
+                everything = sorted({row for leg in legs.values() for row in leg.index.rows.tolist()})
+                rows = candidates.matching(everything) if len(everything) <= rank_all else rows
         found = [candidates.documents[row] for row in rows]
         metas: list[dict[str, Any]] = [{} for _ in rows]
         for (score_name, rank_name), leg in legs.items():
@@ -353,8 +360,8 @@ class BM25SDocumentStore(MetadataQueries):
         others = {document.meta.get(EMBEDDED_BY) for document in documents} - {None}
         if others:
             raise InputError(
-                f"{self.path or 'The store in memory'}: expected the embeddings of one checkpoint ({origin[:12]}), found "
-                f"that another program has written those of another ({one_line(min(map(str, others)), 12)}). "
+                f"{self.path or 'The store in memory'}: expected the embeddings of one checkpoint ({origin[:12]}), "
+                f"found that another program has written those of another ({one_line(min(map(str, others)), 12)}). "
                 "Restart this program with the new checkpoint, or give each checkpoint a store of its own."
             )
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-_TYPES = {b"f": np.dtype("<f4"), b"d": np.dtype("<f8")}
+_TYPES: dict[bytes, Any] = {b"f": np.dtype("<f4"), b"d": np.dtype("<f8")}
 """The first byte of a stored embedding, and the type of its numbers."""
 
 
