@@ -4,6 +4,8 @@ from ap_ranker import train, TrainingConfig, read_dataset, evaluate, calibrate  
 from ap_ranker import Ranker          # without Haystack
 from ap_ranker import AnswerRanker    # the Haystack component for any checkpoint; APRanker and others for one family
 from ap_ranker import BM25SDocumentStore, BM25SRetriever    # fetch the candidates
+from ap_ranker import HybridRetriever                       # fetch them by words and by meaning
+from ap_ranker import APTextEmbedder, APDocumentEmbedder    # for other document stores
 from ap_ranker import FAQSearch       # both in one component
 """
 
@@ -23,29 +25,38 @@ if TYPE_CHECKING:
     from ap_ranker.training.calibrate import CalibrationReport, calibrate
     from ap_ranker.training.config import TrainingConfig
     from ap_ranker.training.train import TrainingResult, train
+    from haystack_integrations.components.embedders.ap_ranker.document_embedder import APDocumentEmbedder
+    from haystack_integrations.components.embedders.ap_ranker.text_embedder import APTextEmbedder
     from haystack_integrations.components.rankers.ap_ranker.ranker import (
         ABCNNRanker,
         AnswerRanker,
         APRanker,
         GlobalLocalRanker,
     )
-    from haystack_integrations.components.retrievers.ap_ranker.bm25s import BM25SRetriever
+    from haystack_integrations.components.retrievers.ap_ranker.bm25_scores import BM25Scores
+    from haystack_integrations.components.retrievers.ap_ranker.bm25s import BM25SEmbeddingRetriever, BM25SRetriever
     from haystack_integrations.components.retrievers.ap_ranker.faq_search import FAQSearch
+    from haystack_integrations.components.retrievers.ap_ranker.hybrid import HybridRetriever
     from haystack_integrations.components.retrievers.ap_ranker.lucene_scores import LuceneScores
     from haystack_integrations.document_stores.ap_ranker.bm25s import BM25SDocumentStore
 
 __all__ = [
     "ABCNNRanker",
+    "APDocumentEmbedder",
     "APRanker",
+    "APTextEmbedder",
     "AnswerRanker",
     "BM25SDocumentStore",
+    "BM25SEmbeddingRetriever",
     "BM25SRetriever",
+    "BM25Scores",
     "CalibrationReport",
     "Dataset",
     "EvaluationReport",
     "Explanation",
     "FAQSearch",
     "GlobalLocalRanker",
+    "HybridRetriever",
     "InputError",
     "LuceneScores",
     "RankedAnswer",
@@ -62,16 +73,21 @@ __all__ = [
 _COMPONENTS = "haystack_integrations.components.rankers.ap_ranker.ranker"
 _HOMES = {
     "ABCNNRanker": _COMPONENTS,
+    "APDocumentEmbedder": "haystack_integrations.components.embedders.ap_ranker.document_embedder",
     "APRanker": _COMPONENTS,
+    "APTextEmbedder": "haystack_integrations.components.embedders.ap_ranker.text_embedder",
     "AnswerRanker": _COMPONENTS,
     "BM25SDocumentStore": "haystack_integrations.document_stores.ap_ranker.bm25s",
+    "BM25SEmbeddingRetriever": "haystack_integrations.components.retrievers.ap_ranker.bm25s",
     "BM25SRetriever": "haystack_integrations.components.retrievers.ap_ranker.bm25s",
+    "BM25Scores": "haystack_integrations.components.retrievers.ap_ranker.bm25_scores",
     "CalibrationReport": "ap_ranker.training.calibrate",
     "Dataset": "ap_ranker.data.dataset",
     "EvaluationReport": "ap_ranker.evaluation.evaluate",
     "Explanation": "ap_ranker.ranking.explanation",
     "FAQSearch": "haystack_integrations.components.retrievers.ap_ranker.faq_search",
     "GlobalLocalRanker": _COMPONENTS,
+    "HybridRetriever": "haystack_integrations.components.retrievers.ap_ranker.hybrid",
     "InputError": "ap_ranker.errors",
     "LuceneScores": "haystack_integrations.components.retrievers.ap_ranker.lucene_scores",
     "RankedAnswer": "ap_ranker.ranking.ranker",

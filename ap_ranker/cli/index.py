@@ -29,7 +29,13 @@ def index(
     from ap_ranker.serving.mirror import index_faq
 
     with ProgressBars() as bars:
-        changes = index_faq(documents, pipeline, match, on_progress=partial(bars.update, "indexing"))
+        changes = index_faq(
+            documents,
+            pipeline,
+            match,
+            on_progress=partial(bars.update, "indexing"),
+            on_embedded=partial(bars.update, "embedding"),
+        )
     console.print(
         f"{escape(changes.place)} now holds the {changes.total:,} entries of {escape(str(documents))}: "
         f"{changes.added:,} added, {changes.changed:,} changed, {changes.removed:,} removed, "

@@ -65,7 +65,7 @@ class BM25:
         return self._size
 
     @property
-    def wordless(self) -> bool:
+    def is_empty(self) -> bool:
         """Whether no text contains a word: all scores are 0, and there is nothing to save."""
         return self._index is None
 

@@ -16,7 +16,7 @@ from ap_ranker.errors import InputError, one_line
 from ap_ranker.models.base import AnswerModel, States
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.checkpoint import CheckpointConfig, find_checkpoint
-from ap_ranker.ranking.encodings import Encodings, fingerprint
+from ap_ranker.ranking.encodings import Encodings
 from ap_ranker.ranking.explanation import Explanation, Token, no_attention, tokens_of
 from ap_ranker.ranking.policy import AnswerPolicy
 from ap_ranker.ranking.quantization import QuantizedStates, StateDtype
@@ -138,12 +138,23 @@ class Ranker:
                 f"({one_line(repr(error))})."
             ) from error
         if encodings is not None:
-            ranker.encodings = ranker.open_encodings(encodings, fingerprint(folder))
+            ranker.encodings = ranker.open_encodings(encodings, ranker.fingerprint)
         return ranker
 
     @torch.inference_mode()
     def _encode_empty_text(self) -> States:
         return self.encode_answers(self.tokenize([""]))
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of the checkpoint's weights, vocabulary and sizes.
+
+        Raises:
+            InputError: the model does not come from a checkpoint.
+        """
+        if self._loaded is None:
+            raise InputError("Expected a model from a checkpoint, which has a fingerprint, found another. Save it.")
+        return self._loaded.fingerprint
 
     def open_encodings(self, folder: str | Path, checkpoint_fingerprint: str) -> Encodings:
         """Open what `ap-ranker encode` wrote with this checkpoint.

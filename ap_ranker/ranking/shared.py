@@ -6,6 +6,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from weakref import WeakValueDictionary
 
@@ -13,6 +14,7 @@ import torch
 
 from ap_ranker.models.base import AnswerModel, States
 from ap_ranker.ranking.checkpoint import CONFIG, TOKENIZER, WEIGHTS, CheckpointConfig, load_checkpoint
+from ap_ranker.ranking.encodings import fingerprint
 from ap_ranker.text.subwords import AnyTokenizer
 
 LAST_QUESTIONS = 64
@@ -48,13 +50,20 @@ class LoadedCheckpoint:
         config: its `config.json`.
         model: on its device, in evaluation mode; nobody may train it.
         tokenizer: the model's.
+        folder: its folder.
         questions: the states of the last questions.
     """
 
     config: CheckpointConfig
     model: AnswerModel
     tokenizer: AnyTokenizer
+    folder: Path
     questions: QuestionStates = field(default_factory=QuestionStates)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash of what its encodings depend on; computed on first use, as it reads the weights again."""
+        return fingerprint(self.folder)
 
 
 _loaded: WeakValueDictionary[tuple[object, ...], LoadedCheckpoint] = WeakValueDictionary()
@@ -72,7 +81,7 @@ def load_shared(folder: Path, device: torch.device) -> LoadedCheckpoint:
         loaded = _loaded.get(key)
         if loaded is None:
             config, model, tokenizer = load_checkpoint(folder)
-            loaded = LoadedCheckpoint(config, model.to(device), tokenizer)
+            loaded = LoadedCheckpoint(config, model.to(device), tokenizer, folder.resolve())
             _loaded[key] = loaded
         return loaded
 

@@ -1,4 +1,4 @@
-"""Mirrors a FAQ file in a persistent document store; rerun whenever the file changes."""
+"""Mirrors a FAQ file in a persistent document store, with the embeddings of its pipeline; rerun it after a change."""
 
 from __future__ import annotations
 
@@ -13,10 +13,20 @@ from typing import TYPE_CHECKING, Any
 
 from ap_ranker.data.faq import DEFAULT_MATCH, Match, read_faq
 from ap_ranker.errors import InputError
-from ap_ranker.serving.stores import describe_store, find_pipeline, find_stores, load_pipeline, report_store_errors
+from ap_ranker.serving.stores import (
+    components_of,
+    describe_store,
+    find_pipeline,
+    find_stores,
+    load_pipeline,
+    report_store_errors,
+)
 
 if TYPE_CHECKING:
     from haystack import Document, Pipeline
+
+    from haystack_integrations.components.embedders.ap_ranker import APDocumentEmbedder
+    from haystack_integrations.components.retrievers.ap_ranker import HybridRetriever
 
 MARK = "ap_ranker_key"
 """The field of the meta that marks documents of `mirror`: a number below `KEYS`, a hash of the document's id."""
@@ -33,7 +43,7 @@ class IndexChanges:
 
     Attributes:
         added: entries that were not in the store.
-        changed: entries that replaced an older version.
+        changed: entries that replaced an older version, or that another checkpoint had embedded.
         removed: entries that the file no longer has.
         unchanged: entries that were already in the store.
         duplicates: entries of the file left out because they equal another one.
@@ -59,16 +69,19 @@ def index_faq(
     match: Match = DEFAULT_MATCH,
     *,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
+    on_embedded: Callable[[int, int], None] = lambda done, total: None,
 ) -> IndexChanges:
     """Synchronize the document store of a pipeline with a FAQ file: add, change and remove entries.
 
-    Documents from other sources are not touched. To continue an interrupted run, run it again.
+    Documents from other sources are not touched. To continue an interrupted run, run it again. An `APDocumentEmbedder`
+    before the pipeline's writer, or a `HybridRetriever`, embeds what it has not embedded yet.
 
     Args:
         faq: a file with columns question and answer.
         pipeline: the YAML file of a Haystack pipeline with one document store.
         match: the text of an entry that is matched with the question.
         on_progress: called with the number of entries in the store and their total.
+        on_embedded: called with the number of embedded entries and their total, by a `HybridRetriever`.
 
     Raises:
         InputError: a file cannot be read, the pipeline has no persistent store, or its store or server fails.
@@ -76,16 +89,19 @@ def index_faq(
     from haystack_integrations.document_stores.ap_ranker.entries import to_document
 
     documents = [to_document(entry, match) for entry in read_faq(Path(faq))]
-    store = _only_store(Path(pipeline))
+    store, embedder, retrievers = _parts(Path(pipeline))
     place = describe_store(store)
     with report_store_errors(Path(pipeline), place):
-        changes = mirror(store, documents, on_progress=on_progress)
+        changes = mirror(store, documents, embedder, on_progress=on_progress)
+        for retriever in retrievers:
+            retriever.embed_documents(on_embedded)
     return replace(changes, duplicates=len(documents) - changes.total, place=place)
 
 
 def mirror(
     store: Any,
     documents: Iterable[Document],
+    embedder: APDocumentEmbedder | None = None,
     *,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
     listed: int = LISTED,
@@ -101,6 +117,7 @@ def mirror(
         store: a store with Haystack's protocol: `count_documents`, `filter_documents`, `write_documents`,
             `delete_documents`.
         documents: documents with ids computed by Haystack; duplicates are written once.
+        embedder: embeds the documents that are written; those that it has not embedded are written again.
         on_progress: called with the number of these documents in the store and their total.
         listed: approximate number of documents to list at once.
         batch: number of documents to write or delete at once.
@@ -108,31 +125,40 @@ def mirror(
     Raises:
         InputError: the store does not find or delete a document that it should; says why.
     """
+    from ap_ranker.ranking.vectors import EMBEDDED_BY
+
+    origin = None if embedder is None else embedder.embedded_by
     unique = {document.id: _marked(document) for document in documents}
     target = sorted(unique.values(), key=_key)
     missing: list[Document] = []
     stale: list[Document] = []
+    not_embedded = 0
     n_ranges = 1 + max(len(target), store.count_documents()) // listed
     done = 0
     for low, high in pairwise(KEYS * i // n_ranges for i in range(n_ranges + 1)):
         in_range = target[bisect_left(target, low, key=_key) : bisect_left(target, high, key=_key)]
         stored = _stored(store, low, high)
-        new = [document for document in in_range if document.id not in stored]
+        known = [stored[document.id] for document in in_range if document.id in stored]
+        current = {document.id for document in known if origin in (None, document.meta.get(EMBEDDED_BY))}
+        new = [document for document in in_range if document.id not in current]
+        not_embedded += len(known) - len(current)
         missing += new
         stale += [document for key, document in stored.items() if key not in unique]
         done += len(in_range) - len(new)
         on_progress(done, len(target))
 
     for start in range(0, len(missing), batch):
-        _write(store, missing[start : start + batch])
+        written = missing[start : start + batch]
+        _write(store, written if embedder is None else embedder.run(documents=written)["documents"])
         if start == 0:
             _check_found(store, missing[0])
         on_progress(done + min(start + batch, len(missing)), len(target))
     for start in range(0, len(stale), batch):
         _delete(store, [document.id for document in stale[start : start + batch]])
 
-    changed = (Counter(map(_entry, missing)) & Counter(map(_entry, stale))).total()
-    return IndexChanges(len(missing) - changed, changed, len(stale) - changed, done)
+    replaced = (Counter(map(_entry, missing)) & Counter(map(_entry, stale))).total()
+    added = len(missing) - not_embedded - replaced
+    return IndexChanges(added, replaced + not_embedded, len(stale) - replaced, done)
 
 
 def _marked(document: Document) -> Document:
@@ -202,32 +228,47 @@ def _delete(store: Any, ids: list[str]) -> None:
         )
 
 
-def _only_store(path: Path) -> Any:
-    """The document store of a pipeline's file."""
+def _parts(path: Path) -> tuple[Any, APDocumentEmbedder | None, list[HybridRetriever]]:
+    """The document store of a pipeline's file, the embedder before its writer, and the retrievers that embed."""
+    from haystack_integrations.components.retrievers.ap_ranker import HybridRetriever
+
     path = find_pipeline(path)
     pipeline, _ = load_pipeline(path)
     stores = find_stores(pipeline)
     if not stores or any(store.to_dict() != stores[0].to_dict() for store in stores):
         raise InputError(f"{path}: expected a pipeline with one document store, found {len(stores)}.")
-    _check_writers(pipeline, path)
+    embedder = _embedder(pipeline, path)
     if _in_memory(stores[0]):
         raise InputError(
             f"{path}: expected a persistent document store, found {describe_store(stores[0])} in memory, which ends "
             "with this command. Give it a path, or use `ap-ranker ask --documents`."
         )
-    return stores[0]
+    return stores[0], embedder, [part for part in components_of(pipeline) if isinstance(part, HybridRetriever)]
 
 
-def _check_writers(pipeline: Pipeline, path: Path) -> None:
+def _embedder(pipeline: Pipeline, path: Path) -> APDocumentEmbedder | None:
+    """The embedder before the pipeline's writer, if there is one; the writer's own part is done by `mirror`."""
     from haystack.components.writers import DocumentWriter
 
+    from haystack_integrations.components.embedders.ap_ranker import APDocumentEmbedder
+
+    embedders = []
     for name in pipeline.graph.nodes:
         senders = sorted(pipeline.graph.predecessors(name))
-        if isinstance(pipeline.get_component(name), DocumentWriter) and senders:
+        if not isinstance(pipeline.get_component(name), DocumentWriter) or not senders:
+            continue
+        first = pipeline.get_component(senders[0])
+        if (
+            len(senders) > 1
+            or not isinstance(first, APDocumentEmbedder)
+            or any(pipeline.graph.predecessors(senders[0]))
+        ):
             raise InputError(
-                f"{path}: expected a writer without components before it, found {name!r} behind "
-                f"{', '.join(senders)}. Run such a pipeline with Haystack."
+                f"{path}: expected a writer without components before it but an APDocumentEmbedder, found {name!r} "
+                f"behind {', '.join(senders)}. Run such a pipeline with Haystack."
             )
+        embedders.append(first)
+    return embedders[0] if embedders else None
 
 
 def _in_memory(store: Any) -> bool:

@@ -214,7 +214,9 @@ def test_whole_documents_come_back(document_store: BM25SDocumentStore) -> None:
     assert document_store.filter_documents() == [document]
     [found] = document_store.bm25_retrieval("保险")
     assert found.score != document.score
-    assert replace(found, score=document.score, meta=of_the_writer(found)) == document
+    assert found.embedding is None, "only who asks for an embedding waits for it to be read"
+    embedding = document.embedding
+    assert replace(found, score=document.score, meta=of_the_writer(found), embedding=embedding) == document
 
 
 def of_the_writer(document: Document) -> dict[str, Any]:
@@ -532,8 +534,8 @@ def test_a_saved_index_is_mapped_not_built(saved: Path, built: list[int]) -> Non
         assert dict(ranked(store, QUERY)) == dict(ranked_alone(DOCUMENTS, QUERY))
         assert store._index is not None
         index = store._index[1]
-        assert index.bm25._index is not None
-        arrays = [index.rows, *(index.bm25._index.scores[name] for name in ("data", "indices", "indptr"))]
+        assert index.scorer._index is not None
+        arrays = [index.rows, *(index.scorer._index.scores[name] for name in ("data", "indices", "indptr"))]
         assert all(isinstance(array, np.memmap) for array in arrays)
     assert built == [len(DOCUMENTS)]  # by `ranked_alone`
 

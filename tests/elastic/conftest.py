@@ -29,14 +29,15 @@ class Search:
     server: Server
     proxy: Adapter
     index: str
+    kind: str = "elasticsearch"
 
     @property
     def indexing(self) -> Path:
-        return self.folder / "faq_index_elasticsearch.yaml"
+        return self.folder / f"faq_index_{self.kind}.yaml"
 
     @property
     def searching(self) -> Path:
-        return self.folder / "faq_search_elasticsearch.yaml"
+        return self.folder / f"faq_search_{self.kind}.yaml"
 
     def write_pipelines(self, checkpoint: Path, **settings: Any) -> None:
         """The project's files with this index; `settings` are the document store's."""

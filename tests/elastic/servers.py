@@ -23,6 +23,7 @@ class Server:
         lucene: whether its scores are Lucene's.
         mapped_only: whether it finds documents by fields of the mapping only.
         lasting: whether its documents are there again after it was killed and started.
+        vectors: whether it searches by vectors.
         command: what starts it; none for one that is not ours.
         log: what it prints.
     """
@@ -31,6 +32,7 @@ class Server:
     lucene: bool
     mapped_only: bool
     lasting: bool
+    vectors: bool = True
     command: list[str] = field(default_factory=list)
     log: Path = Path(os.devnull)
     process: subprocess.Popen[bytes] | None = None
@@ -79,7 +81,7 @@ def make_server(name: str, folder: Path) -> Server:
         command = [_binary("noida_db", "noida-db"), *options, "--data-dir", str(folder / "data")]
         return Server(url, lucene=True, mapped_only=False, lasting=True, command=command, log=log)
     command = [_binary("osmem_server", "bin/osmem-server"), "-no-stdin-watch", "-addr", f"127.0.0.1:{port}"]
-    return Server(url, lucene=False, mapped_only=True, lasting=False, command=command, log=log)
+    return Server(url, lucene=False, mapped_only=True, lasting=False, vectors=False, command=command, log=log)
 
 
 def _binary(package: str, path: str) -> str:

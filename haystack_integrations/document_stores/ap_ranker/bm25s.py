@@ -1,13 +1,14 @@
-"""An embedded document store for BM25. It is defined here because Haystack loads YAML only from this namespace."""
+"""An embedded document store. It is defined here because Haystack loads YAML only from `haystack_integrations`."""
 
 from __future__ import annotations
 
+import logging
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import replace
-from itertools import islice
+from math import inf
 from pathlib import Path
 from typing import Any, Self
 
@@ -18,24 +19,37 @@ from haystack.document_stores.types import DuplicatePolicy
 from haystack.utils import expit
 from haystack.utils.filters import document_matches_filter
 
-from ap_ranker.errors import InputError
-from ap_ranker.ranking.bm25 import BM25_LANGUAGE, BM25_RANK, BM25_SCORE, K1, B
+from ap_ranker.errors import InputError, one_line
+from ap_ranker.ranking.bm25 import BM25, BM25_LANGUAGE, BM25_RANK, BM25_SCORE, K1, B
+from ap_ranker.ranking.vectors import EMBEDDED_BY, EMBEDDING_RANK, EMBEDDING_SCORE, Vectors
 from ap_ranker.text.stem import check_language
 from ap_ranker.threads import in_thread
-from haystack_integrations.document_stores.ap_ranker.documents import Documents, FolderDocuments, Index, MemoryDocuments
+from haystack_integrations.document_stores.ap_ranker.documents import (
+    Documents,
+    FolderDocuments,
+    Index,
+    MemoryDocuments,
+)
+from haystack_integrations.document_stores.ap_ranker.embeddings import to_array
+from haystack_integrations.document_stores.ap_ranker.legs import Candidates, Leg, compares_embeddings
 from haystack_integrations.document_stores.ap_ranker.metadata import MetadataQueries
 
+logger = logging.getLogger(__name__)
+
 _SCALE = 8  # InMemoryDocumentStore's: a score of 8 becomes 0.73
-_BATCH = 256  # documents fetched at once
+_WRITTEN = 1024  # documents embedded before they are written: an interrupted run loses as many
 
 
 class BM25SDocumentStore(MetadataQueries):
-    """Documents and a BM25 index over their content, in memory or in a folder.
+    """Documents, a BM25 index over their content and an index of their embeddings, in memory or in a folder.
 
-    `BM25SRetriever` searches the store. A query takes about a millisecond; `InMemoryBM25Retriever`, which scans every
-    document, takes hundreds. In exchange, the first query after a write rebuilds the index.
+    `BM25SRetriever` searches the content, `BM25SEmbeddingRetriever` the embeddings, `HybridRetriever` both. A query by
+    BM25 takes about a millisecond; `InMemoryBM25Retriever`, which scans every document, takes hundreds. In exchange,
+    the first query after a write rebuilds the index.
 
-    The scores are those of Lucene's BM25. A document without content is stored but never found.
+    The scores are those of Lucene's BM25; a document without content is not found by it. Embeddings are compared by
+    their cosine: each is a vector of 8-bit numbers in the index, some 400 bytes, and all of them are scanned. The store
+    keeps them as they were written, too. Documents that a query finds have no embedding, unless it asks for it.
 
     ```python
     from haystack import Document
@@ -76,7 +90,8 @@ class BM25SDocumentStore(MetadataQueries):
         self.language = language
         self._lock = threading.RLock()
         self._documents: Documents = MemoryDocuments() if self.path is None else FolderDocuments(Path(self.path))
-        self._index: tuple[str, Index] | None = None
+        self._index: tuple[str, Index[BM25]] | None = None
+        self._vectors: tuple[str, Index[Vectors]] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """A copy of a store in memory has its own documents; a copy of a store with a path reads the same folder."""
@@ -100,16 +115,22 @@ class BM25SDocumentStore(MetadataQueries):
         """Create the store from a dictionary, as made by `to_dict` or read from YAML."""
         return default_from_dict(cls, data)
 
-    def warm_up(self) -> None:
-        """Open the folder and build or load the index unless this is done already, so that no query waits for it."""
-        if self._index is None:
-            with self._transaction():
+    def warm_up(self, *, words: bool = True, embeddings: bool = False) -> None:
+        """Open the folder and build or load the index unless this is done already, so that no query waits for it.
+
+        :param words: Whether to prepare the index of the content.
+        :param embeddings: Whether to prepare the index of the embeddings.
+        """
+        with self._transaction():
+            if words:
                 self._current_index()
+            if embeddings:
+                self._current_vectors()
 
     def close(self) -> None:
         """Close the folder's files; the next use opens them again. Documents in memory stay."""
         with self._lock:
-            self._index = None
+            self._index = self._vectors = None
             self._documents.close()
 
     def count_documents(self) -> int:
@@ -123,7 +144,7 @@ class BM25SDocumentStore(MetadataQueries):
         :raises FilterError: `filters` are invalid.
         """
         with self._transaction() as documents:
-            return [_copy(document) for document in (_matching(documents, filters) if filters else documents)]
+            return [_copy(document) for document in (_matching(documents, filters) if filters else documents.read())]
 
     def write_documents(self, documents: list[Document], policy: DuplicatePolicy = DuplicatePolicy.NONE) -> int:
         """Write documents, all of them or, after an error, none.
@@ -191,47 +212,187 @@ class BM25SDocumentStore(MetadataQueries):
         :param top_k: The maximum number of documents to return.
         :param scale_score: Whether to map the scores to the interval from 0.5 to 1 as `InMemoryDocumentStore` does, by
             1 / (1 + exp(-score / 8)).
-        :returns: Copies with their scores. In the meta of each, `bm25_score` is the score before scaling, `bm25_rank`
-            the rank, from 1, and `bm25_language` the language of the stemmer, or `None`.
+        :returns: Copies with their scores, without embeddings. In the meta of each, `bm25_score` is the score before
+            scaling, `bm25_rank` the rank, from 1, and `bm25_language` the language of the stemmer, or `None`.
         :raises ValueError: The query is empty.
         :raises FilterError: `filters` are invalid.
         :raises InputError: The folder at `path` contains something else, or is damaged.
         """
-        if not query:
-            raise ValueError("Query should be a non-empty string")
+        _check_query(query)
         with self._transaction() as documents:
-            index = self._current_index()
-            scores = index.bm25.scores(query)
-            best = _best(scores, None if filters else top_k).tolist()
-            batches = (best[start : start + _BATCH] for start in range(0, len(best), _BATCH))
-            fetched = (
-                (document, float(scores[row]))
-                for rows in batches
-                for row, document in zip(rows, documents.fetch(index.rows[row] for row in rows), strict=True)
-            )
-            matching = (pair for pair in fetched if not filters or document_matches_filter(filters, pair[0]))
-            best_documents = list(islice(matching, top_k))
+            leg = Leg.bm25(self._current_index(), query)
+            candidates = Candidates(documents, filters)
+            rows = candidates.best(leg, top_k)
         return [
-            replace(
-                document,
-                meta={**deepcopy(document.meta), BM25_SCORE: score, BM25_RANK: rank, BM25_LANGUAGE: self.language},
-                score=expit(score / _SCALE) if scale_score else score,
+            _found(
+                candidates.documents[row],
+                {BM25_SCORE: score, BM25_RANK: rank, BM25_LANGUAGE: self.language},
+                expit(score / _SCALE) if scale_score else score,
             )
-            for rank, (document, score) in enumerate(best_documents, start=1)
+            for rank, (row, score) in enumerate(zip(rows, leg.scores_of(rows), strict=True), start=1)
         ]
+
+    def embedding_retrieval(
+        self,
+        query_embedding: list[float],
+        filters: dict[str, Any] | None = None,
+        top_k: int = 10,
+        scale_score: bool = False,
+        return_embedding: bool | None = False,
+    ) -> list[Document]:
+        """The documents whose embeddings are most like a query's, best first; ties are in the order of writing.
+
+        :param query_embedding: The embedding of the query, by the model that embedded the documents.
+        :param filters: Only documents that match are returned.
+        :param top_k: The maximum number of documents to return.
+        :param scale_score: Whether to map the cosines to the interval from 0 to 1, by (1 + cosine) / 2.
+        :param return_embedding: Whether the documents returned have their embeddings.
+        :returns: Copies with their scores: the cosine of the query with the embedding as 8-bit numbers. In the meta of
+            each, `embedding_score` is the score before scaling, and `embedding_rank` the rank, from 1. Documents
+            without embedding are left out.
+        :raises ValueError: `query_embedding` is not a list of finite floats, or is empty.
+        :raises FilterError: `filters` are invalid.
+        :raises DocumentStoreError: The embeddings differ in size from each other or from the query's.
+        :raises InputError: The folder at `path` contains something else, or is damaged.
+        """
+        query_vector = _checked_embedding(query_embedding)
+        with self._transaction() as documents:
+            vectors = self._current_vectors()
+            if vectors.scorer.is_empty:
+                logger.warning("Expected documents with embeddings, found none. Embed them: APDocumentEmbedder.")
+                return []
+            leg = Leg.dense(vectors, query_vector)
+            candidates = Candidates(documents, filters, embedding=bool(return_embedding))
+            rows = candidates.best(leg, top_k)
+        return [
+            _found(
+                candidates.documents[row],
+                {EMBEDDING_SCORE: score, EMBEDDING_RANK: rank},
+                (1 + score) / 2 if scale_score else score,
+                return_embedding=bool(return_embedding),
+            )
+            for rank, (row, score) in enumerate(zip(rows, leg.scores_of(rows), strict=True), start=1)
+        ]
+
+    def hybrid_retrieval(
+        self,
+        query: str,
+        query_embedding: list[float],
+        filters: dict[str, Any] | None = None,
+        top_k: int = 10,
+        rank_all: int = 0,
+    ) -> list[Document]:
+        """The union of what `bm25_retrieval` and `embedding_retrieval` find, each document with the scores of both.
+
+        :param query: The question of the user.
+        :param query_embedding: The embedding of the query, by the model that embedded the documents.
+        :param filters: Only documents that match are returned.
+        :param top_k: The maximum number of documents of each of the two.
+        :param rank_all: A store with at most this many documents returns all that have content or an embedding.
+        :returns: Copies, the highest `embedding_score` first. It is the `score` of the document, too, and `None` if it
+            has no embedding; these come last. `bm25_score` is 0 if it shares no word with the query. `bm25_rank` and
+            `embedding_rank` are `None` if the document was not among the `top_k` of BM25 or of the embeddings.
+        :raises ValueError: The query is empty, or `query_embedding` is not a list of finite floats, or is empty.
+        :raises FilterError: `filters` are invalid.
+        :raises DocumentStoreError: The embeddings differ in size from each other or from the query's.
+        :raises InputError: The folder at `path` contains something else, or is damaged.
+        """
+        _check_query(query)
+        query_vector = _checked_embedding(query_embedding)
+        with self._transaction() as documents:
+            legs = {
+                (BM25_SCORE, BM25_RANK): Leg.bm25(self._current_index(), query),
+                (EMBEDDING_SCORE, EMBEDDING_RANK): Leg.dense(self._current_vectors(), query_vector),
+            }
+            candidates = Candidates(documents, filters)
+            best = {names: candidates.best(leg, top_k) for names, leg in legs.items()}
+            rows = sorted({row for found in best.values() for row in found})
+            if max(len(leg.scores) for leg in legs.values()) <= rank_all:
+                everything = sorted({row for leg in legs.values() for row in leg.index.rows.tolist()})
+                rows = candidates.matching(everything) if len(everything) <= rank_all else rows
+        found = [candidates.documents[row] for row in rows]
+        metas: list[dict[str, Any]] = [{BM25_LANGUAGE: self.language} for _ in rows]
+        for (score_name, rank_name), leg in legs.items():
+            ranks = {row: rank for rank, row in enumerate(best[score_name, rank_name], start=1)}
+            for meta, row, score in zip(metas, rows, leg.scores_of(rows), strict=True):
+                meta |= {score_name: score, rank_name: ranks.get(row)}
+        union = [_found(document, meta, meta[EMBEDDING_SCORE]) for document, meta in zip(found, metas, strict=True)]
+        return sorted(union, key=lambda document: -inf if document.score is None else document.score, reverse=True)
+
+    def embed_documents(
+        self,
+        origin: str,
+        embed: Callable[[list[Document]], Sequence[Sequence[float]]],
+        *,
+        replace_others: bool = True,
+        on_progress: Callable[[int, int], None] = lambda done, total: None,
+    ) -> str | None:
+        """Embed the documents that have no embedding of this origin, and leave the others alone.
+
+        They are written in batches, so that an interrupted call is continued by the next one. Others may read and write
+        meanwhile: a document that they have changed is left out.
+
+        :param origin: What the embeddings come from; it is written into `meta["embedded_by"]`.
+        :param embed: A function that returns the embeddings of documents.
+        :param replace_others: Whether to replace the embeddings of another origin.
+        :param on_progress: Called with the number of embedded documents and their total.
+        :returns: The revision of which every document has an embedding of this origin; `None` if one was written or
+            changed meanwhile.
+        :raises InputError: There are embeddings of another origin, and `replace_others` is false; or as other methods.
+        """
+        with self._transaction() as documents:
+            rows = documents.not_embedded_by(origin)
+            if not replace_others:
+                self._refuse_others(origin, documents.existing(rows).values())
+        for start in range(0, len(rows), _WRITTEN):
+            on_progress(start, len(rows))
+            with self._transaction() as documents:
+                before = documents.existing(rows[start : start + _WRITTEN])
+            embeddings = dict(zip(before, embed(list(before.values())), strict=True))
+            with self._transaction(write=True) as documents:
+                for row, document in documents.existing(before).items():
+                    if document == before[row]:
+                        meta = {**document.meta, EMBEDDED_BY: origin}
+                        documents.update(row, replace(document, meta=meta, embedding=list(embeddings[row])))
+        if rows:
+            on_progress(len(rows), len(rows))
+        with self._transaction() as documents:
+            return None if documents.not_embedded_by(origin) else documents.revision()
+
+    def revision(self) -> str:
+        """A text that differs after every change of a document."""
+        with self._transaction() as documents:
+            return documents.revision()
+
+    def _refuse_others(self, origin: str, documents: Iterable[Document]) -> None:
+        others = {document.meta.get(EMBEDDED_BY) for document in documents} - {None}
+        if others:
+            raise InputError(
+                f"{self.path or 'The store in memory'}: expected the embeddings of one checkpoint ({origin[:12]}), "
+                f"found that another program has written those of another ({one_line(min(map(str, others)), 12)}). "
+                "Restart this program with the new checkpoint, or give each checkpoint a store of its own."
+            )
 
     @contextmanager
     def _transaction(self, *, write: bool = False) -> Iterator[Documents]:
         with self._lock, self._documents.transaction(write=write):
             yield self._documents
 
-    def _current_index(self) -> Index:
+    def _current_index(self) -> Index[BM25]:
         """The index of the current documents, built on first use rather than on each write."""
         revision = self._documents.revision()
         if self._index is None or self._index[0] != revision:
             self._index = None  # frees the old one's memory before the new one needs it
             self._index = revision, self._documents.index(self.k1, self.b, self.language)
         return self._index[1]
+
+    def _current_vectors(self) -> Index[Vectors]:
+        """As `_current_index`, of the embeddings."""
+        revision = self._documents.revision()
+        if self._vectors is None or self._vectors[0] != revision:
+            self._vectors = None
+            self._vectors = revision, self._documents.vectors()
+        return self._vectors[1]
 
     count_documents_async = in_thread(count_documents)
     filter_documents_async = in_thread(filter_documents)
@@ -241,10 +402,37 @@ class BM25SDocumentStore(MetadataQueries):
     delete_by_filter_async = in_thread(delete_by_filter)
     update_by_filter_async = in_thread(update_by_filter)
     bm25_retrieval_async = in_thread(bm25_retrieval)
+    embedding_retrieval_async = in_thread(embedding_retrieval)
+    hybrid_retrieval_async = in_thread(hybrid_retrieval)
+    embed_documents_async = in_thread(embed_documents)
 
 
-def _matching(documents: Iterable[Document], filters: dict[str, Any]) -> Iterator[Document]:
-    return (document for document in documents if document_matches_filter(filters, document))
+def _matching(documents: Documents, filters: dict[str, Any]) -> Iterator[Document]:
+    if compares_embeddings(filters):
+        return (document for document in documents.read() if document_matches_filter(filters, document))
+    return documents.read(lambda document: document_matches_filter(filters, document))
+
+
+def _found(
+    document: Document, meta: dict[str, Any], score: float | None, *, return_embedding: bool = False
+) -> Document:
+    """A copy of a document with the meta and the score of a query."""
+    embedding = document.embedding if return_embedding else None
+    return replace(document, meta={**deepcopy(document.meta), **meta}, score=score, embedding=embedding)
+
+
+def _check_query(query: str) -> None:
+    if not query:
+        raise ValueError("Query should be a non-empty string")
+
+
+def _checked_embedding(embedding: Sequence[float]) -> np.ndarray:
+    if len(embedding) == 0 or not isinstance(embedding[0], float):
+        raise ValueError("query_embedding should be a non-empty list of floats.")
+    try:
+        return to_array(embedding).astype(np.float64)
+    except ValueError as error:
+        raise ValueError(f"query_embedding should be a list of finite floats, but is {error}") from error
 
 
 def _copy(document: Document) -> Document:
@@ -259,13 +447,8 @@ def _checked(document: object) -> Document:
         f"{document.id}{document.content}".encode()
     except UnicodeEncodeError as error:  # checked here, because once it is written every query would fail
         raise InputError(f"Document {document.id!r}: expected text that UTF-8 can hold, found {error}.") from error
+    try:
+        to_array([] if document.embedding is None else document.embedding)
+    except ValueError as error:
+        raise InputError(f"Document {document.id!r}: expected an embedding of numbers, found {error}.") from error
     return document
-
-
-def _best(scores: np.ndarray, limit: int | None) -> np.ndarray:
-    """The positions of at most `limit` positive scores among (N,), highest first."""
-    minimum = 0.0
-    if limit is not None and 0 < limit < len(scores):
-        minimum = float(np.partition(scores, -limit)[-limit])  # sorting all would take ten times as long as scoring
-    positions = np.flatnonzero((scores >= minimum) & (scores > 0))
-    return positions[np.argsort(-scores[positions], kind="stable")][:limit]

@@ -1,8 +1,9 @@
 """Storage of a store's documents: in memory, or in a folder that keeps them and their index between runs.
 
-A folder contains one SQLite database, `documents.sqlite`, whose transactions make writes atomic, and at most one index,
-`index-REVISION-K1-B[-LANGUAGE]`, for each BM25 setting in use. An index is built from the documents, so it may be
-deleted at any time; its name contains the revision of the documents that it belongs to.
+A folder contains one SQLite database, `documents.sqlite`, whose transactions make writes atomic, at most one index,
+`index-REVISION-K1-B[-LANGUAGE]`, for each BM25 setting in use, and at most one of the embeddings,
+`index-REVISION-vectors`. An index is built from the documents, so it may be deleted at any time; its name contains the
+revision of the documents that it belongs to.
 """
 
 from __future__ import annotations
@@ -14,18 +15,21 @@ import secrets
 import shutil
 import sqlite3
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from haystack import Document
+from haystack.document_stores.errors import DocumentStoreError
 
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.files import WriteError, atomic_directory, make_folder
 from ap_ranker.ranking.bm25 import BM25
+from ap_ranker.ranking.vectors import EMBEDDED_BY, Vectors
+from haystack_integrations.document_stores.ap_ranker.embeddings import from_bytes, to_array, to_bytes
 
 logger = logging.getLogger(__name__)
 
@@ -35,6 +39,9 @@ FORMAT_VERSION = 1
 
 _REVISION = re.compile("new|[0-9a-f]{16}")
 _APPLICATION = 0x61705F72  # "ap_r": SQLite's header field for the application that owns a file
+_JSON_EMBEDDING = '"embedding": ['
+"""What the JSON of a document contains if an earlier version wrote its embedding there."""
+
 _WAIT = 60.0  # seconds that a write waits for another process, which may be building an index
 
 _REMEDIES = {
@@ -45,19 +52,34 @@ _REMEDIES = {
 """Prefixes of SQLite's error names, and what the user can do."""
 
 
-@dataclass(frozen=True)
-class Index:
-    """BM25 over the N documents that have content, and the (N,) rows by which to `fetch` them."""
+class EmbeddingSizeError(InputError, DocumentStoreError):
+    """Embeddings that cannot be compared; also the error that Haystack's in-memory store raises."""
 
-    bm25: BM25
-    rows: Sequence[str] | np.ndarray
+
+Kind = TypeVar("Kind", BM25, Vectors)
+
+
+@dataclass(frozen=True)
+class Index(Generic[Kind]):
+    """Something that scores N documents, and their (N,) rows, ascending, by which to `fetch` them."""
+
+    scorer: Kind
+    rows: np.ndarray
 
 
 class MemoryDocuments:
-    """Documents by id, in the order of writing, in memory. Every call but `close` needs a `transaction`."""
+    """Documents by id, in the order of writing, in memory. Every call but `close` needs a `transaction`.
+
+    The number of a document's row stays while the document does; a new document has a higher one than all before.
+    """
 
     def __init__(self) -> None:
-        self._documents: dict[str, Document] = {}
+        self._rows: dict[str, int] = {}
+        self._documents: dict[
+            int, Document
+        ] = {}  # without embeddings, which lists of floats would make ten times larger
+        self._embeddings: dict[int, np.ndarray] = {}
+        self._next = 0
         self._changes = 0
 
     def transaction(self, *, write: bool = False) -> AbstractContextManager[None]:
@@ -69,41 +91,88 @@ class MemoryDocuments:
         return str(self._changes)
 
     def __len__(self) -> int:
-        return len(self._documents)
+        return len(self._rows)
 
     def __contains__(self, document_id: object) -> bool:
-        return document_id in self._documents
+        return document_id in self._rows
 
-    def __iter__(self) -> Iterator[Document]:
-        return iter(self._documents.values())
+    def read(self, keep: Callable[[Document], bool] = lambda document: True) -> Iterator[Document]:
+        """The documents with their embeddings, except those that `keep`, which sees none, does not keep."""
+        return (self._whole(row) for row, document in self._documents.items() if keep(document))
 
     def put(self, document: Document) -> None:
         """Write a document at the end, in place of an older one with the same id."""
         self.remove(document.id)
-        self._documents[document.id] = document
-        self._changes += 1
+        self._set(self._next, document)
+        self._next += 1
+
+    def update(self, row: int, document: Document) -> None:
+        """Write another version of a document into its row."""
+        self._set(row, document)
 
     def remove(self, document_id: str) -> None:
         """Delete the document with this id, if it exists."""
-        if self._documents.pop(document_id, None) is not None:
+        row = self._rows.pop(document_id, None)
+        if row is not None:
+            del self._documents[row]
+            self._embeddings.pop(row, None)
             self._changes += 1
 
     def clear(self) -> None:
         """Delete all documents."""
-        self._documents.clear()
+        for part in (self._rows, self._documents, self._embeddings):
+            part.clear()
         self._changes += 1
 
-    def index(self, k1: float, b: float, language: str | None) -> Index:
-        """The index of the current revision."""
-        texts = {document.id: document.content for document in self if document.content is not None}
-        return Index(BM25(texts.values(), k1=k1, b=b, language=language), list(texts))
+    def index(self, k1: float, b: float, language: str | None) -> Index[BM25]:
+        """The BM25 index of the current revision, of the documents that have content."""
+        texts = {row: document.content for row, document in self._documents.items() if document.content is not None}
+        return Index(BM25(texts.values(), k1=k1, b=b, language=language), np.array(list(texts), np.int64))
 
-    def fetch(self, rows: Iterable[Any]) -> list[Document]:
-        """The documents of some of the index's rows."""
-        return [self._documents[row] for row in rows]
+    def vectors(self) -> Index[Vectors]:
+        """The embeddings of the current revision, of the documents that have one.
+
+        :raises EmbeddingSizeError: They differ in size.
+        """
+        embeddings = ((row, self._documents[row].id, self._embeddings[row]) for row in sorted(self._embeddings))
+        return _vectors(embeddings, "the documents in memory")
+
+    def not_embedded_by(self, origin: str) -> list[int]:
+        """The rows of the documents without an embedding of this origin."""
+        return [
+            row
+            for row, document in self._documents.items()
+            if row not in self._embeddings or document.meta.get(EMBEDDED_BY) != origin
+        ]
+
+    def existing(self, rows: Iterable[int]) -> dict[int, Document]:
+        """The documents of those rows that there still are, without their embeddings."""
+        return {row: self._documents[row] for row in rows if row in self._documents}
+
+    def fetch(self, rows: Iterable[Any], *, content: bool = False, embedding: bool = False) -> list[Document]:
+        """The documents of some of an index's rows.
+
+        :param rows: The rows.
+        :param content: Whether each must have content, because the index is that of the content.
+        :param embedding: Whether to read the embeddings, too.
+        """
+        return [self._whole(row) if embedding else self._documents[row] for row in map(int, rows)]
 
     def close(self) -> None:
         """Close files until the next use."""
+
+    def _set(self, row: int, document: Document) -> None:
+        self._rows[document.id] = row
+        self._documents[row] = replace(document, embedding=None)
+        if document.embedding is not None:
+            self._embeddings[row] = to_array(document.embedding)
+        self._changes += 1
+
+    def _whole(self, row: int) -> Document:
+        embedding = self._embeddings.get(row)
+        return (
+            self._documents[row] if embedding is None else replace(self._documents[row], embedding=embedding.tolist())
+        )
 
 
 class FolderDocuments:
@@ -118,11 +187,13 @@ class FolderDocuments:
         self.folder = folder
         self._connection: sqlite3.Connection | None = None
         self._warned = False
+        self._has_embeddings = False
 
     @contextmanager
     def transaction(self, *, write: bool = False) -> Iterator[None]:
         try:
             with self._begin("IMMEDIATE" if write else "DEFERRED") as connection:
+                self._find_embeddings(connection, write=write)
                 before = connection.total_changes
                 yield
                 if connection.total_changes != before:
@@ -146,20 +217,20 @@ class FolderDocuments:
     def __contains__(self, document_id: object) -> bool:
         return bool(self._one("SELECT EXISTS (SELECT 1 FROM documents WHERE id = ?)", document_id)[0])
 
-    def __iter__(self) -> Iterator[Document]:
-        return map(self._document, self._open().execute("SELECT id, content, rest FROM documents ORDER BY row"))
+    def read(self, keep: Callable[[Document], bool] = lambda document: True) -> Iterator[Document]:
+        for *fields, embedding in self._open().execute(f"SELECT {self._columns} FROM documents ORDER BY row"):
+            document = self._document(fields)
+            if keep(document):
+                yield self._with_embedding(document, fields[2], embedding)
 
     def put(self, document: Document) -> None:
-        fields = document.to_dict(flatten=False)
-        document_id, content = fields.pop("id"), fields.pop("content")
-        try:
-            values = (document_id, content, json.dumps(fields, ensure_ascii=False))
-            self._open().execute("INSERT OR REPLACE INTO documents (id, content, rest) VALUES (?, ?, ?)", values)
-        except (TypeError, ValueError) as error:
-            raise InputError(
-                f"Document {document.id!r}: expected meta that JSON can hold, to write it into {self.folder}, found "
-                f"{document.meta} ({error})."
-            ) from error
+        values = (document.id, document.content, self._rest(document), self._blob(document))
+        query = "INSERT OR REPLACE INTO documents (id, content, rest, embedding) VALUES (?, ?, ?, ?)"
+        self._open().execute(query, values)
+
+    def update(self, row: int, document: Document) -> None:
+        query = "UPDATE documents SET rest = ?, embedding = ? WHERE row = ?"
+        self._open().execute(query, (self._rest(document), self._blob(document), row))
 
     def remove(self, document_id: str) -> None:
         self._open().execute("DELETE FROM documents WHERE id = ?", (document_id,))
@@ -167,10 +238,8 @@ class FolderDocuments:
     def clear(self) -> None:
         self._open().execute("DELETE FROM documents")
 
-    def index(self, k1: float, b: float, language: str | None) -> Index:
-        revision = self.revision()
-        folder = self.folder / "-".join(["index", revision, str(float(k1)), str(float(b)), *filter(None, [language])])
-        if not folder.is_dir():
+    def index(self, k1: float, b: float, language: str | None) -> Index[BM25]:
+        def build() -> Index[BM25]:
             rows = array("q")
 
             def texts() -> Iterator[str]:
@@ -181,15 +250,49 @@ class FolderDocuments:
                     rows.append(row)
                     yield self._text(content) or ""
 
-            built = Index(BM25(texts(), k1=k1, b=b, language=language), np.array(rows))
-            if built.bm25.wordless or not self._save(built, folder):
-                return built
-            self._remove_indexes_but_of(revision)
-        return self._load(folder, language)
+            return Index(BM25(texts(), k1=k1, b=b, language=language), np.array(rows))
 
-    def fetch(self, rows: Iterable[Any]) -> list[Document]:
-        query = "SELECT id, content, rest FROM documents WHERE row = ? AND content IS NOT NULL"  # as in `index`
-        return [self._document(self._one(query, int(row))) for row in rows]
+        name = "-".join([str(float(k1)), str(float(b)), *filter(None, [language])])
+        return self._load_or_build(name, lambda folder: BM25.load(folder, language), build)
+
+    def vectors(self) -> Index[Vectors]:
+        def build() -> Index[Vectors]:
+            # An earlier version wrote embeddings as JSON.
+            cursor = self._open().execute(
+                f"SELECT row, id, {self._embedding}, CASE WHEN {self._embedding} IS NULL THEN rest END FROM documents "
+                f"WHERE {self._embedding} IS NOT NULL OR instr(rest, ?) ORDER BY row",
+                (_JSON_EMBEDDING,),
+            )
+            embeddings = (
+                (row, document_id, embedding)
+                for row, document_id, blob, rest in cursor
+                if (embedding := self._stored_embedding(document_id, blob, rest)) is not None
+            )
+            return _vectors(embeddings, str(self.folder / DATABASE))
+
+        return self._load_or_build("vectors", Vectors.load, build)
+
+    def not_embedded_by(self, origin: str) -> list[int]:
+        query = (
+            f"SELECT row FROM documents WHERE NOT instr(rest, ?) OR ({self._embedding} IS NULL AND NOT instr(rest, ?)) "
+            "ORDER BY row"
+        )
+        return [row for (row,) in self._open().execute(query, (f'"{EMBEDDED_BY}": "{origin}"', _JSON_EMBEDDING))]
+
+    def existing(self, rows: Iterable[int]) -> dict[int, Document]:
+        query = "SELECT id, content, rest FROM documents WHERE row = ?"
+        stored = {row: self._open().execute(query, (row,)).fetchone() for row in rows}
+        return {row: self._document(fields) for row, fields in stored.items() if fields is not None}
+
+    def fetch(self, rows: Iterable[Any], *, content: bool = False, embedding: bool = False) -> list[Document]:
+        columns = self._columns if embedding else "id, content, rest"
+        query = f"SELECT {columns} FROM documents WHERE row = ?" + (" AND content IS NOT NULL" if content else "")
+        documents = []
+        for row in rows:
+            fields = self._one(query, int(row))
+            document = self._document(fields[:3])
+            documents.append(self._with_embedding(document, *fields[2:]) if embedding else document)
+        return documents
 
     def close(self) -> None:
         if self._connection is not None:
@@ -231,7 +334,8 @@ class FolderDocuments:
             connection.execute(f"PRAGMA application_id = {_APPLICATION}")
             connection.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
             connection.execute(
-                "CREATE TABLE documents (row INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, content TEXT, rest TEXT)"
+                "CREATE TABLE documents "
+                "(row INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, content TEXT, rest TEXT, embedding BLOB)"
             )
             connection.execute("CREATE TABLE state (revision TEXT)")
             connection.execute("INSERT INTO state VALUES ('new')")
@@ -260,15 +364,63 @@ class FolderDocuments:
             raise InputError(f"{self.folder}: damaged: no answer to {query} with {values}.")
         return row
 
-    def _document(self, fields: tuple[str, str | None, str]) -> Document:
+    @property
+    def _embedding(self) -> str:
+        """The embedding in a query; NULL in a folder of an earlier version that nothing was written into since."""
+        return "embedding" if self._has_embeddings else "NULL"
+
+    @property
+    def _columns(self) -> str:
+        return f"id, content, rest, {self._embedding}"
+
+    def _find_embeddings(self, connection: sqlite3.Connection, *, write: bool) -> None:
+        if not self._has_embeddings:
+            columns = {name for _, name, *_ in connection.execute("PRAGMA table_info(documents)")}
+            if write and "embedding" not in columns:
+                connection.execute("ALTER TABLE documents ADD COLUMN embedding BLOB")
+            self._has_embeddings = write or "embedding" in columns
+
+    def _document(self, fields: Sequence[Any]) -> Document:
+        """The document of an id, a content and the rest, without its embedding."""
         document_id, content, rest = fields
         try:
-            return Document.from_dict({**json.loads(rest), "id": document_id, "content": self._text(content)})
+            known = {**json.loads(rest), "id": document_id, "content": self._text(content), "embedding": None}
+            return Document.from_dict(known)
         except (ValueError, TypeError, AttributeError, RecursionError) as error:
+            raise self._damaged(document_id, error) from error
+
+    def _with_embedding(self, document: Document, rest: str, blob: bytes | None) -> Document:
+        embedding = self._stored_embedding(document.id, blob, rest)
+        return document if embedding is None else replace(document, embedding=embedding.tolist())
+
+    def _stored_embedding(self, document_id: str, blob: bytes | None, rest: str | None) -> np.ndarray | None:
+        """The embedding of the column or, as an earlier version wrote it, of the rest."""
+        try:
+            embedding = json.loads(rest or "{}").get("embedding") if blob is None else from_bytes(blob)
+            return None if embedding is None else to_array(embedding)
+        except (ValueError, TypeError, AttributeError, RecursionError) as error:
+            raise self._damaged(document_id, error) from error
+
+    def _damaged(self, document_id: object, error: Exception) -> InputError:
+        return InputError(
+            f"{self.folder / DATABASE}: document {one_line(repr(document_id), 80)} is damaged ({one_line(error, 200)})."
+        )
+
+    def _rest(self, document: Document) -> str:
+        """All of a document but its id, its content and its embedding."""
+        fields = document.to_dict(flatten=False)
+        for name in ("id", "content", "embedding"):
+            del fields[name]
+        try:
+            return json.dumps(fields, ensure_ascii=False)
+        except (TypeError, ValueError) as error:
             raise InputError(
-                f"{self.folder / DATABASE}: document {one_line(repr(document_id), 80)} is damaged "
-                f"({one_line(error, 200)})."
+                f"Document {document.id!r}: expected meta that JSON can hold, to write it into {self.folder}, found "
+                f"{document.meta} ({error})."
             ) from error
+
+    def _blob(self, document: Document) -> bytes | None:
+        return None if document.embedding is None else to_bytes(to_array(document.embedding))
 
     def _text(self, content: object) -> str | None:
         """Check the type of the content: SQLite stores any type that another program writes."""
@@ -278,11 +430,23 @@ class FolderDocuments:
             f"{self.folder / DATABASE}: expected text as content, found {type(content).__name__}. Write it anew."
         )
 
-    def _save(self, index: Index, folder: Path) -> bool:
+    def _load_or_build(self, name: str, load: Callable[[Path], Kind], build: Callable[[], Index[Kind]]) -> Index[Kind]:
+        """The index of this name and the current revision; built and saved if it is not there."""
+        revision = self.revision()
+        folder = self.folder / f"index-{revision}-{name}"
+        if not folder.is_dir():
+            built = build()
+            if built.scorer.is_empty or not self._save(built, folder):
+                return built
+            self._remove_indexes_but_of(revision)
+        scorer = load(folder)
+        return Index(scorer, self._load_rows(folder, len(scorer)))
+
+    def _save(self, index: Index[Any], folder: Path) -> bool:
         """Save an index and return whether that succeeded; without permission or space, it is used from memory."""
         try:
             with atomic_directory(folder) as draft:
-                index.bm25.save(draft)
+                index.scorer.save(draft)
                 np.save(draft / ROWS, index.rows, allow_pickle=False)
         except WriteError as error:
             if not self._warned:
@@ -297,18 +461,39 @@ class FolderDocuments:
             if path.name.lstrip(".").startswith("index-") and f"index-{revision}-" not in path.name:
                 shutil.rmtree(path, ignore_errors=True)
 
-    def _load(self, folder: Path, language: str | None) -> Index:
-        bm25 = BM25.load(folder, language)
+    def _load_rows(self, folder: Path, size: int) -> np.ndarray:
         try:
             rows = np.load(folder / ROWS, mmap_mode="r", allow_pickle=False)
-            if rows.dtype.kind != "i" or rows.shape != (len(bm25),) or (np.diff(rows) <= 0).any():
-                raise ValueError(f"{rows.dtype} of shape {rows.shape} for {len(bm25)} texts, or not ascending")
+            if rows.dtype.kind != "i" or rows.shape != (size,) or (np.diff(rows) <= 0).any():
+                raise ValueError(f"{rows.dtype} of shape {rows.shape} for {size} texts, or not ascending")
         except Exception as error:  # numpy raises almost anything for a damaged header
             raise InputError(
                 f"{folder / ROWS}: expected the rows of an index, found damaged ones ({one_line(error, 200)}). "
                 f"Delete the folder {folder}; the next query builds the index again."
             ) from error
-        return Index(bm25, rows)
+        return rows
+
+
+def _vectors(embeddings: Iterable[tuple[int, str, np.ndarray]], place: str) -> Index[Vectors]:
+    """The index of rows with their documents' ids and embeddings; an empty embedding counts as none."""
+    rows = array("q")
+    first: tuple[str, int] | None = None
+
+    def checked() -> Iterator[np.ndarray]:
+        nonlocal first
+        for row, document_id, embedding in embeddings:
+            if not len(embedding):
+                continue
+            first = first or (document_id, len(embedding))
+            if len(embedding) != first[1]:
+                raise EmbeddingSizeError(
+                    f"{place}: expected embeddings of one size, found {first[1]} numbers in document {first[0]!r} and "
+                    f"{len(embedding)} in {document_id!r}. Embed all documents with the same model."
+                )
+            rows.append(row)
+            yield embedding
+
+    return Index(Vectors(checked()), np.array(rows, np.int64))
 
 
 Documents = MemoryDocuments | FolderDocuments

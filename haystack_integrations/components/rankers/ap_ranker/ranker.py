@@ -5,15 +5,13 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 import math
-import threading
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from haystack import Document, component, default_from_dict, default_to_dict, tracing
+from haystack import Document, component, default_from_dict, tracing
 from haystack.utils import ComponentDevice, Secret
 from haystack.utils.misc import _deduplicate_documents
 
@@ -29,6 +27,11 @@ from ap_ranker.ranking.quantization import StateDtype
 from ap_ranker.ranking.ranker import BATCH_SIZE, Ranker
 from ap_ranker.ranking.wordings import MATCHED, WORDINGS
 from ap_ranker.threads import in_thread
+from haystack_integrations.components.rankers.ap_ranker.checkpoint import (
+    CheckpointComponent,
+    DocumentTexts,
+    check_number,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -43,7 +46,7 @@ CROSS_ENCODER_DEFAULTS = {
 
 
 @component
-class AnswerRanker:
+class AnswerRanker(CheckpointComponent):
     """Ranks documents with a trained answer-selection model: how well does each answer the query?
 
     A drop-in replacement for `SentenceTransformersSimilarityRanker`: same arguments, same behaviour, but a checkpoint
@@ -68,6 +71,7 @@ class AnswerRanker:
     """
 
     family: ClassVar[Family | None] = None
+    _not_copied = (*CheckpointComponent._not_copied, "_files")
 
     def __init__(
         self,
@@ -144,9 +148,8 @@ class AnswerRanker:
         check_limits(score_threshold, precision)
         if cache_dtype not in list(StateDtype):
             raise ValueError(f"cache_dtype must be one of {', '.join(StateDtype)}, but got {cache_dtype}")
-        for name, value, minimum in (("batch_size", batch_size, 1), ("cache_megabytes", cache_megabytes, 0)):
-            if not isinstance(value, int) or value < minimum:
-                raise ValueError(f"{name} must be a whole number >= {minimum}, but got {value!r}")
+        check_number("batch_size", batch_size, 1)
+        check_number("cache_megabytes", cache_megabytes, 0)
         self.model = str(model)
         self.device = ComponentDevice.resolve_device(device)
         self.token = token
@@ -170,47 +173,13 @@ class AnswerRanker:
         self._reset()
 
     def _reset(self) -> None:
-        self._ranker: Ranker | None = None
+        CheckpointComponent._reset(self)  # no super(): @component recreates the class
         self._files: WordingFiles | None = None
-        self._loading = threading.Lock()
         self._warned: set[str] = set()
 
-    def __getstate__(self) -> dict[str, Any]:
-        """The state without the loaded checkpoint: a copy loads its own on first use."""
-        return {name: value for name, value in vars(self).items() if name not in ("_ranker", "_files", "_loading")}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self._reset()
-        vars(self).update(state)
-
-    def warm_up(self) -> None:
-        """Load the checkpoint unless it is loaded already; other threads wait for it.
-
-        :raises InputError: There is no checkpoint at `model`, it is damaged, its model belongs to another family or,
-            with `explain`, has no attention, `encodings` belong to another checkpoint, it was not calibrated for
-            `precision`, or a file of `wordings` cannot be read.
-        """
-        self._loaded()
-
-    warm_up_async = in_thread(warm_up)
-    """As `warm_up`, in a thread, so that the event loop stays free."""
-
-    def _loaded(self) -> Ranker:
-        with self._loading:
-            if self._ranker is None:
-                self._ranker = self._load()
-            return self._ranker
-
     def _load(self) -> Ranker:
-        token = self.token.resolve_value() if self.token else None
         cache = EncodingCache(self.cache_megabytes * 10**6, StateDtype(self.cache_dtype))
-        ranker = Ranker.from_pretrained(
-            self.model,
-            self.device.to_torch_str(),
-            token,
-            cache=cache if self.cache_megabytes else None,
-            encodings=self.encodings,
-        )
+        ranker = self._read_checkpoint(cache=cache if self.cache_megabytes else None, encodings=self.encodings)
         assert ranker.config is not None
         self._check_family(ranker.config.model)
         if self.explain and not MODELS[ranker.config.model].attention_over:
@@ -234,14 +203,6 @@ class AnswerRanker:
     def cache_info(self) -> CacheInfo | None:
         """Hits, misses, entries and bytes of the cache; `None` without a cache or before the checkpoint is loaded."""
         return self._ranker.cache.info() if self._ranker and self._ranker.cache else None
-
-    def close(self) -> None:
-        """Free the model; a later `run` loads it again."""
-        self._ranker = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """The component as basic types."""
-        return default_to_dict(self, **init_parameters(self))
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
@@ -404,9 +365,9 @@ class AnswerRanker:
         return self.query_prefix + query + self.query_suffix
 
     def _text(self, document: Document) -> str:
-        values = [document.meta.get(name) for name in self.meta_fields_to_embed]
-        parts = [*(str(value) for value in values if value is not None), document.content or ""]
-        return self.document_prefix + self.embedding_separator.join(parts) + self.document_suffix
+        return DocumentTexts(
+            self.document_prefix, self.document_suffix, self.meta_fields_to_embed, self.embedding_separator
+        ).text(document)
 
 
 @component
@@ -452,15 +413,6 @@ class ABCNNRanker(AnswerRanker):
     """
 
     family = "abcnn"
-
-
-def init_parameters(instance: object) -> dict[str, Any]:
-    """The constructor's arguments of a component that keeps each of them as an attribute of the same name."""
-    return {
-        name: getattr(instance, name)
-        for name in inspect.signature(type(instance).__init__).parameters
-        if name != "self"
-    }
 
 
 def _own_wordings(document: Document) -> list[str]:

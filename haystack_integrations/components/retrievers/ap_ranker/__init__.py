@@ -1,7 +1,9 @@
-"""Haystack components of ap-ranker: a retriever, a converter of Elasticsearch's scores, and a complete FAQ search."""
+"""Haystack components of ap-ranker: retrievers, scores of other retrievers as BM25's, and a complete FAQ search."""
 
-from .bm25s import BM25SRetriever
+from .bm25_scores import BM25Scores
+from .bm25s import BM25SEmbeddingRetriever, BM25SRetriever
 from .faq_search import FAQSearch
+from .hybrid import HybridRetriever
 from .lucene_scores import LuceneScores
 
-__all__ = ["BM25SRetriever", "FAQSearch", "LuceneScores"]
+__all__ = ["BM25SEmbeddingRetriever", "BM25SRetriever", "BM25Scores", "FAQSearch", "HybridRetriever", "LuceneScores"]

@@ -14,7 +14,8 @@ from ap_ranker.data.faq import DEFAULT_MATCH, Match, read_faq
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.checkpoint import find_checkpoint, read_checkpoint_config
 from ap_ranker.threads import in_thread
-from haystack_integrations.components.rankers.ap_ranker.ranker import AnswerRanker, init_parameters
+from haystack_integrations.components.rankers.ap_ranker.checkpoint import init_parameters
+from haystack_integrations.components.rankers.ap_ranker.ranker import AnswerRanker
 from haystack_integrations.components.retrievers.ap_ranker.bm25s import BM25SRetriever
 from haystack_integrations.document_stores.ap_ranker.bm25s import BM25SDocumentStore
 from haystack_integrations.document_stores.ap_ranker.entries import to_document

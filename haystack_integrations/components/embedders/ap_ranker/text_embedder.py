@@ -1,0 +1,75 @@
+"""The embedder of questions. It is defined here because Haystack loads YAML only from `haystack_integrations`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from haystack import component
+from haystack.utils import ComponentDevice, Secret
+
+from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.threads import in_thread
+from haystack_integrations.components.rankers.ap_ranker.checkpoint import CheckpointComponent
+
+
+@component
+class APTextEmbedder(CheckpointComponent):
+    """Embeds a question, for the embedding retriever of any document store.
+
+    The checkpoint is one of `ap-ranker train` whose model has vectors of whole texts, such as `ap-transformer`. A
+    ranker with the same checkpoint that gets the same question does not encode it again. Loading is lazy: the first
+    `run`, or `warm_up`, reads the checkpoint.
+
+    ```python
+    from haystack_integrations.components.embedders.ap_ranker import APTextEmbedder
+
+    APTextEmbedder(model="checkpoints/faq").run("Where is my parcel?")["embedding"]
+    ```
+    """
+
+    def __init__(
+        self,
+        *,
+        model: str | Path,
+        device: ComponentDevice | None = None,
+        token: Secret | None = Secret.from_env_var(["HF_API_TOKEN", "HF_TOKEN"], strict=False),  # noqa: B008
+        prefix: str = "",
+        suffix: str = "",
+    ) -> None:
+        """Create the component without loading the checkpoint.
+
+        :param model: The path of a checkpoint folder, or the name of a repository of the Hugging Face hub.
+        :param device: The device on which the model runs. `None` selects the GPU if there is one.
+        :param token: The token for downloading private models from the hub.
+        :param prefix: The text to put before the question.
+        :param suffix: The text to put after the question.
+        """
+        self.model = str(model)
+        self.device = ComponentDevice.resolve_device(device)
+        self.token = token
+        self.prefix = prefix
+        self.suffix = suffix
+        self._reset()
+
+    def _load(self) -> Ranker:
+        return self._read_embedder()
+
+    @component.output_types(embedding=list[float])
+    def run(self, text: str) -> dict[str, list[float]]:
+        """Embed a question.
+
+        :param text: The question of the user.
+        :returns: `embedding`: its vector, of length 1.
+        :raises TypeError: `text` is not a string.
+        :raises InputError: The checkpoint cannot be loaded, or its model has no vectors of whole texts.
+        """
+        if not isinstance(text, str):
+            raise TypeError(
+                f"APTextEmbedder expects a string as input, but got {type(text).__name__}. To embed a list of "
+                "Documents, use APDocumentEmbedder."
+            )
+        embedding: list[float] = self._loaded().embed_questions([self.prefix + text + self.suffix])[0].tolist()
+        return {"embedding": embedding}
+
+    run_async = in_thread(run)
+    """As `run`, in a thread, so that the event loop stays free."""

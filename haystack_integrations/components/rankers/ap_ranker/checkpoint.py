@@ -1,0 +1,135 @@
+"""What the components that load a checkpoint have in common."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any, ClassVar, Self
+
+from haystack import Document, default_from_dict, default_to_dict
+from haystack.utils import ComponentDevice, Secret
+
+from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.threads import in_thread
+
+
+class CheckpointComponent:
+    """Loads a checkpoint on first use, once, whichever thread comes first. A copy of it loads its own."""
+
+    model: str
+    device: ComponentDevice
+    token: Secret | None
+
+    _not_copied: ClassVar[tuple[str, ...]] = ("_ranker", "_loading")
+    """The attributes that `_reset` makes anew in a copy."""
+
+    def _reset(self) -> None:
+        self._ranker: Ranker | None = None
+        self._loading = threading.RLock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The state without the loaded checkpoint: a copy loads its own on first use."""
+        return {name: value for name, value in vars(self).items() if name not in self._not_copied}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._reset()
+        vars(self).update(state)
+
+    def warm_up(self) -> None:
+        """Load the checkpoint unless it is loaded already; other threads wait for it.
+
+        :raises InputError: There is no checkpoint at `model`, it is damaged, or the component cannot use it.
+        """
+        self._loaded()
+
+    warm_up_async = in_thread(warm_up)
+    """As `warm_up`, in a thread, so that the event loop stays free."""
+
+    def _loaded(self) -> Ranker:
+        with self._loading:
+            if self._ranker is None:
+                self._ranker = self._load()
+            return self._ranker
+
+    def _load(self) -> Ranker:
+        raise NotImplementedError
+
+    def _read_checkpoint(self, **options: Any) -> Ranker:
+        token = self.token.resolve_value() if self.token else None
+        return Ranker.from_pretrained(self.model, self.device.to_torch_str(), token, **options)
+
+    def _read_embedder(self) -> Ranker:
+        """The checkpoint, if its model has vectors of whole texts.
+
+        :raises InputError: It has none, or cannot be loaded.
+        """
+        ranker = self._read_checkpoint()
+        ranker.embed_questions([])
+        _ = ranker.fingerprint  # now: later, the folder might contain another checkpoint
+        return ranker
+
+    def close(self) -> None:
+        """Free the model; a later `run` loads it again."""
+        self._ranker = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The component as basic types."""
+        return default_to_dict(self, **init_parameters(self))
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        """Create the component from a dictionary, as made by `to_dict` or read from YAML."""
+        return default_from_dict(cls, data)
+
+
+@dataclass(frozen=True)
+class DocumentTexts:
+    """The text of a document as a model reads it.
+
+    Attributes:
+        prefix: the text before it.
+        suffix: the text after it.
+        meta_fields: the meta fields whose values are put before the content.
+        separator: the text between these values and the content.
+    """
+
+    prefix: str = ""
+    suffix: str = ""
+    meta_fields: Sequence[str] = ()
+    separator: str = "\n"
+
+    def text(self, document: Document) -> str:
+        """The text of a document; missing content counts as empty."""
+        values = [document.meta.get(name) for name in self.meta_fields]
+        parts = [*(str(value) for value in values if value is not None), document.content or ""]
+        return self.prefix + self.separator.join(parts) + self.suffix
+
+    def origin(self, ranker: Ranker) -> str:
+        """What an embedding of such a text comes from: the checkpoint's fingerprint and, unless the text is the content
+        alone, a hash of these settings."""
+        if not (self.prefix or self.suffix or self.meta_fields):
+            return ranker.fingerprint
+        settings = json.dumps([self.prefix, self.suffix, *self.meta_fields, self.separator])
+        return f"{ranker.fingerprint}-{blake2b(settings.encode(), digest_size=4).hexdigest()}"
+
+
+def init_parameters(instance: object) -> dict[str, Any]:
+    """The constructor's arguments of a component that keeps each of them as an attribute of the same name."""
+    return {
+        name: getattr(instance, name)
+        for name in inspect.signature(type(instance).__init__).parameters
+        if name != "self"
+    }
+
+
+def check_number(name: str, value: int, minimum: int) -> None:
+    """Check a whole number.
+
+    :raises ValueError: It is none, or too small.
+    """
+    if not isinstance(value, int) or value < minimum:
+        raise ValueError(f"{name} must be a whole number >= {minimum}, but got {value!r}")

@@ -1,0 +1,98 @@
+"""BM25's scores of documents that were found otherwise. It is here because Haystack loads YAML only from there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Self
+
+from haystack import Document, component, default_from_dict, default_to_dict
+
+from ap_ranker.errors import InputError
+from ap_ranker.ranking.bm25 import BM25_RANK, BM25_SCORE, K1
+from ap_ranker.threads import in_thread
+from haystack_integrations.components.rankers.ap_ranker.checkpoint import init_parameters
+from haystack_integrations.components.retrievers.ap_ranker.lucene_scores import check_k1, with_lucene_score
+
+
+@component
+class BM25Scores:
+    """Adds BM25's scores to documents that an embedding retriever found, for a ranker with `fuse_scores: true`.
+
+    It asks the keyword retriever for the scores of just these documents, by a filter on their ids. They are the scores
+    that the same retriever gives without a filter, so that both kinds of documents can be compared. Elasticsearch's are
+    converted as by `LuceneScores`.
+
+    ```python
+    from haystack_integrations.components.retrievers.ap_ranker import BM25Scores
+
+    BM25Scores(ElasticsearchBM25Retriever(document_store=store, fuzziness="0")).run(
+        query="Where is my parcel?", documents=documents
+    )["documents"]
+    ```
+    """
+
+    def __init__(self, retriever: Any, k1: float = K1) -> None:
+        """Create the component.
+
+        :param retriever: The keyword retriever, with the settings of the one in the pipeline. Its `run` takes `query`,
+            `filters` and `top_k`.
+        :param k1: The k1 of the index's BM25 similarity, as of `LuceneScores`.
+        :raises InputError: `k1` is out of range, or `retriever` cannot be asked.
+        """
+        check_k1(k1)
+        if not callable(getattr(retriever, "run", None)):
+            raise InputError(
+                "BM25Scores: expected a keyword retriever, such as ElasticsearchBM25Retriever, found "
+                f"{type(retriever).__name__}."
+            )
+        self.retriever = retriever
+        self.k1 = k1
+
+    def warm_up(self) -> None:
+        """Warm up the retriever."""
+        if hasattr(self.retriever, "warm_up"):
+            self.retriever.warm_up()
+
+    warm_up_async = in_thread(warm_up)
+    """As `warm_up`, in a thread, so that the event loop stays free."""
+
+    def close(self) -> None:
+        """Close the retriever's connections; a later `run` opens them again."""
+        if hasattr(self.retriever, "close"):
+            self.retriever.close()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The component as basic types."""
+        return default_to_dict(self, **init_parameters(self))
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        """Create the component from a dictionary, as made by `to_dict` or read from YAML."""
+        return default_from_dict(cls, data)
+
+    @component.output_types(documents=list[Document])
+    def run(self, query: str, documents: list[Document]) -> dict[str, list[Document]]:
+        """Add the missing scores.
+
+        :param query: The question of the user, as the keyword retriever gets it.
+        :param documents: The candidates of all retrievers.
+        :returns: `documents`: in the same order. Those that have `meta["bm25_score"]` are unchanged. Copies of the
+            others have it: 0 if the document shares no word with the query. Their `meta["bm25_rank"]` is `None`.
+        """
+        missing = list(dict.fromkeys(one.id for one in documents if one.meta.get(BM25_SCORE) is None))
+        if not missing:
+            return {"documents": documents}
+        filters = {"field": "id", "operator": "in", "value": missing}
+        found = self.retriever.run(query=query, filters=filters, top_k=len(missing))["documents"]
+        scores = {one.id: with_lucene_score(one, self.k1).meta.get(BM25_SCORE) for one in found}
+        return {
+            "documents": [
+                one
+                if one.meta.get(BM25_SCORE) is not None
+                else replace(one, meta={**one.meta, BM25_SCORE: scores.get(one.id) or 0.0, BM25_RANK: None})
+                for one in documents
+            ]
+        }
+
+    run_async = in_thread(run)
+    """As `run`, in a thread, so that the event loop stays free."""

@@ -1,0 +1,184 @@
+"""The retriever by words and by meaning. It is here because Haystack loads YAML only from this namespace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from haystack import Document, component
+from haystack.document_stores.types import FilterPolicy
+from haystack.utils import ComponentDevice, Secret
+
+from ap_ranker.ranking.ranker import BATCH_SIZE, Ranker
+from ap_ranker.threads import in_thread
+from haystack_integrations.components.rankers.ap_ranker.checkpoint import (
+    CheckpointComponent,
+    DocumentTexts,
+    check_number,
+)
+from haystack_integrations.components.retrievers.ap_ranker.store_retriever import StoreRetriever
+from haystack_integrations.document_stores.ap_ranker.bm25s import BM25SDocumentStore
+
+
+@component
+class HybridRetriever(StoreRetriever, CheckpointComponent):
+    """Finds the documents that share words with a query, by BM25, and those that mean the same, by a model's vectors.
+
+    The checkpoint is one of `ap-ranker train` whose model has vectors of whole texts, such as `ap-transformer`. Give
+    the ranker behind it the same one: they share it, and the question is encoded once. Documents that this checkpoint
+    has not embedded yet are embedded by `warm_up`, or by the first `run`, and written back into the store: all of them
+    the first time and after another training, later only new ones. If Haystack's tracing is on, a run's span has the
+    tags `ap_ranker.top_k` and `ap_ranker.found` (number of documents).
+
+    ```python
+    from haystack_integrations.components.retrievers.ap_ranker import HybridRetriever
+
+    HybridRetriever(store, model="checkpoints/faq").run(query="Where is my parcel?")["documents"]
+    ```
+    """
+
+    _not_copied = (*CheckpointComponent._not_copied, "_embedded", "_has_embedded")
+
+    def __init__(
+        self,
+        document_store: BM25SDocumentStore,
+        *,
+        model: str | Path,
+        device: ComponentDevice | None = None,
+        token: Secret | None = Secret.from_env_var(["HF_API_TOKEN", "HF_TOKEN"], strict=False),  # noqa: B008
+        filters: dict[str, Any] | None = None,
+        top_k: int = 100,
+        filter_policy: FilterPolicy = FilterPolicy.REPLACE,
+        rank_all: int = 200,
+        query_prefix: str = "",
+        query_suffix: str = "",
+        document_prefix: str = "",
+        document_suffix: str = "",
+        meta_fields_to_embed: list[str] | None = None,
+        embedding_separator: str = "\n",
+        batch_size: int = BATCH_SIZE,
+    ) -> None:
+        """Create the component without loading the checkpoint.
+
+        :param document_store: The store to search.
+        :param model: The path of a checkpoint folder, or the name of a repository of the Hugging Face hub.
+        :param device: The device on which the model runs. `None` selects the GPU if there is one.
+        :param token: The token for downloading private models from the hub.
+        :param filters: Haystack filters on the documents' meta; only documents that match are returned.
+        :param top_k: The maximum number of documents to find by words, and the maximum number to find by meaning.
+        :param filter_policy: Whether filters given to `run` replace the component's filters or are merged with them.
+        :param rank_all: A store with at most this many documents returns all of them, for the ranker to rank.
+        :param query_prefix: The text to put before the query, as the ranker does.
+        :param query_suffix: The text to put after the query, as the ranker does.
+        :param document_prefix: The text to put before each document's text.
+        :param document_suffix: The text to put after each document's text.
+        :param meta_fields_to_embed: The meta fields whose values are put before the content.
+        :param embedding_separator: The text to put between these values and the content.
+        :param batch_size: The number of documents to encode at once; more need more memory.
+        :raises TypeError: `document_store` is another kind of store.
+        :raises ValueError: `top_k` or `batch_size` is not positive, or `rank_all` is negative.
+        """
+        self._search(document_store, filters, top_k, filter_policy)
+        check_number("rank_all", rank_all, 0)
+        check_number("batch_size", batch_size, 1)
+        self.model = str(model)
+        self.device = ComponentDevice.resolve_device(device)
+        self.token = token
+        self.rank_all = rank_all
+        self.query_prefix = query_prefix
+        self.query_suffix = query_suffix
+        self.document_prefix = document_prefix
+        self.document_suffix = document_suffix
+        self.meta_fields_to_embed = meta_fields_to_embed or []
+        self.embedding_separator = embedding_separator
+        self.batch_size = batch_size
+        self._reset()
+
+    def _reset(self) -> None:
+        CheckpointComponent._reset(self)  # no super(): @component recreates the class
+        self._embedded: str | None = None  # the revision of the store of which every document is embedded
+        self._has_embedded = False
+
+    def _load(self) -> Ranker:
+        return self._read_embedder()
+
+    def warm_up(self) -> None:
+        """Load the checkpoint, embed the documents that it has not embedded yet, and build or load the indexes.
+
+        :raises InputError: The checkpoint cannot be loaded, or its model has no vectors of whole texts; or the store's
+            folder contains something else, is damaged or cannot be written.
+        """
+        self.embed_documents()
+        self.document_store.warm_up(embeddings=True)
+
+    def close(self) -> None:
+        """Free the model and close the store's files; a later `run` loads and opens them again."""
+        CheckpointComponent.close(self)
+        StoreRetriever.close(self)
+
+    def embed_documents(self, on_progress: Callable[[int, int], None] = lambda done, total: None) -> None:
+        """Embed the documents that this checkpoint has not embedded yet; other threads wait for it.
+
+        :param on_progress: Called with the number of embedded documents and the number of those to embed.
+        :raises InputError: As `warm_up`; or another program has replaced the embeddings by those of another checkpoint.
+        """
+        if self._is_embedded():
+            return
+        with self._loading:
+            if self._is_embedded():
+                return
+            ranker, texts = self._loaded(), self._texts
+
+            def embed(documents: list[Document]) -> list[list[float]]:
+                vectors: list[list[float]] = ranker.embed_answers(
+                    [texts.text(document) for document in documents], self.batch_size
+                ).tolist()
+                return vectors
+
+            self._embedded = self.document_store.embed_documents(
+                # Two programs with two checkpoints would else replace each other's embeddings for every question.
+                texts.origin(ranker),
+                embed,
+                replace_others=not self._has_embedded,
+                on_progress=on_progress,
+            )
+            self._has_embedded = True
+
+    def _is_embedded(self) -> bool:
+        return self._embedded is not None and self._embedded == self.document_store.revision()
+
+    @component.output_types(documents=list[Document])
+    def run(
+        self, query: str, filters: dict[str, Any] | None = None, top_k: int | None = None
+    ) -> dict[str, list[Document]]:
+        """Find documents.
+
+        :param query: The question of the user. Must not be empty.
+        :param filters: Haystack filters on the documents' meta; only documents that match are returned. The component's
+            `filter_policy` says whether they replace the component's filters or are merged with them.
+        :param top_k: The maximum number of documents to find by words, and the maximum number to find by meaning; may
+            be 0. By default, the component's `top_k`.
+        :returns: `documents`: copies of all that were found, without embeddings. The score of each is the cosine of its
+            vector with the query's; the highest comes first. In the meta of each, `embedding_score` is that cosine and
+            `bm25_score` BM25's score, 0 if it shares no word with the query; `embedding_rank` and `bm25_rank` are its
+            ranks, from 1, or `None` if it was not among the `top_k`.
+        :raises ValueError: The query is empty, or `top_k` is negative.
+        :raises FilterError: `filters` are invalid.
+        :raises InputError: As `warm_up`; or the store is empty and the component was loaded from YAML.
+        """
+        filters, top_k = self._limits(filters, top_k)
+        self.embed_documents()
+        question = self.query_prefix + query + self.query_suffix
+        embedding = self._loaded().embed_questions([question])[0].tolist()
+        documents = self.document_store.hybrid_retrieval(query, embedding, filters, top_k, self.rank_all)
+        return self._result(documents, top_k)
+
+    run_async = in_thread(run)
+    """As `run`, in a thread, so that the event loop stays free."""
+
+    @property
+    def _texts(self) -> DocumentTexts:
+        return DocumentTexts(
+            self.document_prefix, self.document_suffix, self.meta_fields_to_embed, self.embedding_separator
+        )

@@ -1,0 +1,102 @@
+"""What the retrievers of `BM25SDocumentStore` have in common."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from haystack import Document, default_from_dict, default_to_dict, tracing
+from haystack.document_stores.types import FilterPolicy, apply_filter_policy
+
+from ap_ranker.errors import InputError
+from ap_ranker.threads import in_thread
+from haystack_integrations.components.rankers.ap_ranker.checkpoint import init_parameters
+from haystack_integrations.document_stores.ap_ranker.bm25s import BM25SDocumentStore
+
+
+class StoreRetriever:
+    """Retrieves from a `BM25SDocumentStore`, with filters.
+
+    If Haystack's tracing is on, a run's span has the tags `ap_ranker.top_k` and `ap_ranker.found` (number of
+    documents).
+    """
+
+    document_store: BM25SDocumentStore
+    filters: dict[str, Any] | None
+    top_k: int
+    filter_policy: FilterPolicy
+    _is_from_dict = False
+
+    def _search(
+        self,
+        document_store: BM25SDocumentStore,
+        filters: dict[str, Any] | None,
+        top_k: int,
+        filter_policy: FilterPolicy,
+    ) -> None:
+        """Keep the parameters that all retrievers have.
+
+        :raises TypeError: `document_store` is another kind of store.
+        :raises ValueError: `top_k` is not positive.
+        """
+        if not isinstance(document_store, BM25SDocumentStore):
+            raise TypeError(f"document_store must be a BM25SDocumentStore, but got {type(document_store).__name__}")
+        if top_k <= 0:
+            raise ValueError(f"top_k must be greater than 0, but got {top_k}")
+        self.document_store = document_store
+        self.filters = filters
+        self.top_k = top_k
+        self.filter_policy = filter_policy
+
+    def warm_up(self) -> None:
+        """Open the store and build or load its index unless this is done already, so that no query waits for it.
+
+        :raises InputError: The store's folder contains something else, or is damaged.
+        """
+        self.document_store.warm_up()
+
+    warm_up_async = in_thread(warm_up)
+    """As `warm_up`, in a thread, so that the event loop stays free."""
+
+    def close(self) -> None:
+        """Close the store's files; a later `run` opens them again."""
+        self.document_store.close()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The component as basic types."""
+        return default_to_dict(self, **init_parameters(self) | {"filter_policy": self.filter_policy.value})
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        """Create the component from a dictionary, as made by `to_dict` or read from YAML."""
+        parameters = dict(data.get("init_parameters", {}))
+        if "filter_policy" in parameters:
+            parameters["filter_policy"] = FilterPolicy.from_str(parameters["filter_policy"])
+        retriever = default_from_dict(cls, {**data, "init_parameters": parameters})
+        retriever._is_from_dict = True
+        return retriever
+
+    def _limits(self, filters: dict[str, Any] | None, top_k: int | None) -> tuple[dict[str, Any] | None, int]:
+        """The filters and the `top_k` of a run, from its arguments and the component's.
+
+        :raises ValueError: `top_k` is negative.
+        """
+        top_k = self.top_k if top_k is None else top_k
+        if top_k < 0:
+            raise ValueError(f"top_k must be greater than or equal to 0, but got {top_k}")
+        return apply_filter_policy(self.filter_policy, self.filters, filters), top_k
+
+    def _result(self, documents: list[Document], top_k: int) -> dict[str, list[Document]]:
+        """The output of a run.
+
+        :raises InputError: The store is empty, and the component was loaded from YAML.
+        """
+        # A program may query before it writes, but the user of a served pipeline cannot see that its store is empty.
+        if not documents and self._is_from_dict and not self.document_store.count_documents():
+            raise InputError(
+                f"{type(self).__name__}: expected documents in the store, found none. In the pipeline's file, give the "
+                "document_store a path, and run `ap-ranker index FAQ.csv --pipeline FILE`; or serve the pipeline with "
+                "`ap-ranker serve --pipeline FILE --documents FAQ.csv`."
+            )
+        if (span := tracing.tracer.current_span()) is not None:
+            span.set_tags({"ap_ranker.top_k": top_k, "ap_ranker.found": len(documents)})
+        return {"documents": documents}

@@ -1,0 +1,117 @@
+"""Search by words and by meaning in Elasticsearch: the project's pipelines, and what a joiner does to scores."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from conftest import write_checkpoint
+from haystack import Document, Pipeline
+from haystack.document_stores.types import DuplicatePolicy
+from typer.testing import CliRunner
+
+from ap_ranker.cli.main import app
+from ap_ranker.ranking.checkpoint import read_checkpoint_config
+from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.serving.stores import find_stores
+from elastic.conftest import Search
+from elastic.test_index import FAQ, counts, index
+from haystack_integrations.components.retrievers.ap_ranker import BM25Scores
+
+QUESTION = "battery"
+
+
+@pytest.fixture(scope="module")
+def bi_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_checkpoint("qa-cnn", tmp_path_factory.mktemp("checkpoints") / "qa-cnn")
+
+
+@pytest.fixture
+def hybrid(search: Search, bi_encoder: Path) -> Iterator[Search]:
+    if not search.server.vectors:
+        pytest.skip("this stand-in has no vectors")
+    made = replace(search, kind="hybrid_elasticsearch")
+    made.write_pipelines(bi_encoder)
+    yield made
+
+
+def test_index_embeds_what_it_writes(hybrid: Search, bi_encoder: Path) -> None:
+    assert counts(index(hybrid, FAQ)) == [3, 0, 0, 0]
+    ranker = Ranker.from_pretrained(bi_encoder, "cpu")
+    stored = hybrid.documents().values()
+    for fields in stored:
+        [vector] = ranker.embed_answers([fields["content"]]).tolist()
+        assert fields["embedding"] == pytest.approx(vector, abs=1e-5)
+        assert fields["embedded_by"] == ranker.fingerprint
+    bulks = hybrid.proxy.bulks()
+    assert counts(index(hybrid, FAQ)) == [0, 0, 0, 3]
+    assert hybrid.proxy.bulks() == bulks  # nothing written
+    later = [FAQ[0], (FAQ[1][0], "Ten days now."), ("Do you ship abroad?", "Yes.")]
+    assert counts(index(hybrid, later)) == [1, 1, 1, 1]
+
+
+def test_another_checkpoint_embeds_anew(hybrid: Search, bi_encoder: Path, tmp_path: Path) -> None:
+    index(hybrid, FAQ)
+    before = hybrid.documents()
+    options = read_checkpoint_config(bi_encoder).options
+    hybrid.write_pipelines(write_checkpoint("qa-cnn", tmp_path / "other", {**options, "window": options["window"] + 1}))
+    assert counts(index(hybrid, FAQ[:2])) == [0, 2, 1, 0]
+    after = hybrid.documents()
+    assert after.keys() < before.keys()
+    for name in ("embedding", "embedded_by"):
+        assert all(after[one][name] != before[one][name] for one in after)
+
+
+def test_search(hybrid: Search) -> None:
+    """Words find one entry, meaning all of them; each has BM25's score, of Lucene's scale."""
+    index(hybrid, FAQ)
+    pipeline = Pipeline.loads(hybrid.searching.read_text())
+    inputs = {
+        "embedder": {"text": QUESTION},
+        **{name: {"query": QUESTION} for name in ("by_words", "scores", "ranker")},
+    }
+    parts = {"by_words", "by_meaning", "lucene_scores", "scores"}
+    run = pipeline.run(inputs, include_outputs_from=parts)
+    [by_words] = run["by_words"]["documents"]
+    assert len(run["by_meaning"]["documents"]) == len(FAQ)
+    scores = {document.id: document.meta["bm25_score"] for document in run["scores"]["documents"]}
+    assert {name: score for name, score in scores.items() if score} == {
+        by_words.id: pytest.approx(by_words.score / 2.2)
+    }
+    assert len(scores) == len(FAQ)
+    assert {document.id for document in run["ranker"]["documents"]} == scores.keys()
+    ask = ["ask", QUESTION, "--pipeline", str(hybrid.searching), "--json"]
+    found = json.loads(CliRunner().invoke(app, ask, catch_exceptions=False).stdout)
+    assert len(found["answers"]) == len(FAQ)
+
+
+def test_scores_of_documents_are_those_of_a_search_without_a_filter(search: Search) -> None:
+    """Also of those that the joiner took from the other retriever, in any order."""
+    index(search, FAQ)
+    retriever = Pipeline.loads(search.searching.read_text()).get_component("retriever")
+    store = find_stores(Pipeline.loads(search.searching.read_text()))[0]
+    everything = store.filter_documents()
+    for query in ("my", "battery", "my parcel", "nothing of this kind"):
+        expected = {document.id: document.score / 2.2 for document in retriever.run(query=query)["documents"]}
+        given = [replace(document, score=0.7) for document in everything]
+        found = BM25Scores(retriever).run(query=query, documents=given)["documents"]
+        assert [document.id for document in found] == [document.id for document in everything]
+        assert {document.id: document.meta["bm25_score"] for document in found} == {
+            document.id: pytest.approx(expected.get(document.id, 0.0)) for document in everything
+        }
+        assert all(document.score == 0.7 for document in found)
+
+
+def test_documents_without_embeddings_are_found_by_their_words(hybrid: Search) -> None:
+    """What `ask --documents` wrote, until `index` embeds it."""
+    store = find_stores(Pipeline.loads(hybrid.searching.read_text()))[0]
+    store.write_documents(
+        [Document(content=f"{question} {answer}", meta={"question": question}) for question, answer in FAQ],
+        policy=DuplicatePolicy.OVERWRITE,
+    )
+    ask = ["ask", QUESTION, "--pipeline", str(hybrid.searching), "--json"]
+    found = json.loads(CliRunner().invoke(app, ask, catch_exceptions=False).stdout)
+    assert [answer["question"] for answer in found["answers"]] == [FAQ[2][0]]

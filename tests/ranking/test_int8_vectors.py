@@ -1,0 +1,96 @@
+"""The scan of 8-bit vectors against cosines in float64, number by number."""
+
+from __future__ import annotations
+
+import re
+from math import sqrt
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ap_ranker.errors import InputError
+from ap_ranker.ranking.vectors import Vectors
+
+
+def cosine(first: list[float], second: list[float]) -> float:
+    lengths = [sqrt(sum(x * x for x in vector)) for vector in (first, second)]
+    return sum(x * y for x, y in zip(first, second, strict=True)) / (lengths[0] * lengths[1]) if all(lengths) else 0.0
+
+
+@pytest.mark.parametrize("size", [1, 2, 50, 384, 1000])
+def test_scores_are_cosines(size: int) -> None:
+    """Of random vectors of any length, more than are scanned at once; 127 steps in each direction tell them apart."""
+    generator = np.random.default_rng(size)
+    vectors = generator.normal(size=(2500, size)) * generator.uniform(1e-6, 1e6, size=(2500, 1))
+    query = generator.normal(size=size)
+    expected = [cosine(query.tolist(), vector.tolist()) for vector in vectors]
+    scores = Vectors(vectors).scores(query)
+    assert scores.dtype == np.float32
+    assert scores == pytest.approx(expected, abs=0.006)
+    assert np.abs(scores).max() <= 1 + 1e-6
+
+
+@given(
+    st.lists(st.lists(st.integers(-9, 9), min_size=3, max_size=3), min_size=1, max_size=30),
+    st.lists(st.integers(-9, 9), min_size=3, max_size=3),
+    st.floats(1e-300, 1e300),
+)
+def test_any_small_vectors(vectors: list[list[int]], query: list[int], scale: float) -> None:
+    scores = Vectors([np.array(vector) * scale for vector in vectors]).scores(np.array(query, float))
+    assert scores == pytest.approx([cosine(query, vector) for vector in vectors], abs=0.02)
+    same = Vectors([np.array(query) * scale]).scores(np.array(query, float))
+    assert same == pytest.approx([1.0 if any(query) else 0.0], abs=0.001)
+
+
+def test_equal_vectors_have_equal_scores_wherever_they_stand() -> None:
+    generator = np.random.default_rng(0)
+    one = generator.normal(size=384)
+    vectors = generator.normal(size=(3001, 384))
+    vectors[::7] = one
+    for _ in range(20):
+        scores = Vectors(vectors).scores(generator.normal(size=384))
+        assert len(set(scores[::7].tolist())) == 1
+
+
+def test_zeros_are_like_nothing() -> None:
+    vectors = Vectors([np.zeros(4), np.ones(4)])
+    assert vectors.scores(np.ones(4)).tolist() == [0.0, pytest.approx(1.0)]
+    assert vectors.scores(np.zeros(4)).tolist() == [0.0, 0.0]
+    assert Vectors([]).is_empty
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    Vectors(np.random.default_rng(0).normal(size=(5, 8))).save(tmp_path)
+    return tmp_path
+
+
+def test_saved_vectors_are_mapped(saved: Path) -> None:
+    vectors = Vectors.load(saved)
+    assert all(isinstance(array, np.memmap) for array in (vectors._matrix, vectors._scales))
+    expected = Vectors(np.random.default_rng(0).normal(size=(5, 8))).scores(np.arange(8.0))
+    assert vectors.scores(np.arange(8.0)).tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize(
+    ("name", "array"),
+    [
+        ("vectors.npy", np.zeros((5, 8), np.float32)),
+        ("vectors.npy", np.zeros((4, 8), np.int8)),
+        ("vectors.npy", np.zeros(40, np.int8)),
+        ("scales.npy", np.full(5, np.nan, np.float32)),
+        ("scales.npy", np.full(5, -1, np.float32)),
+        ("scales.npy", np.full(5, 1, np.float64)),
+        ("scales.npy", None),
+    ],
+)
+def test_damaged_vectors_are_refused(saved: Path, name: str, array: np.ndarray | None) -> None:
+    if array is None:
+        (saved / name).unlink()
+    else:
+        np.save(saved / name, array)
+    with pytest.raises(InputError, match=f"Delete the folder {re.escape(str(saved))}; the next query builds it again"):
+        Vectors.load(saved)
