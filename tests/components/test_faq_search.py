@@ -249,6 +249,7 @@ def test_every_setting_survives_yaml(kind: str, tmp_path: Path) -> None:
         "top_k": 3,
         "score_threshold": 0.25,
         "precision": None,
+        "wordings": ["train.csv"],
         "device": CPU,
     }
     pipeline = Pipeline()

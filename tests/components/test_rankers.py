@@ -300,9 +300,9 @@ def test_absent_content_is_empty_text(ranker: AnswerRanker, checkpoint: Path) ->
 def texts_seen(ranker: AnswerRanker, documents: list[Document]) -> tuple[str, list[str]]:
     ranker.warm_up()
     assert ranker._ranker is not None
-    with patch.object(ranker._ranker, "score", wraps=ranker._ranker.score) as score:
+    with patch.object(ranker._ranker, "score_entries", wraps=ranker._ranker.score_entries) as score:
         ranker.run(query="query", documents=documents)
-    question, texts, batch_size = score.call_args.args
+    question, texts, _, batch_size = score.call_args.args
     assert batch_size == ranker.batch_size
     return question, texts
 

@@ -70,6 +70,7 @@ def test_the_ranking_is_the_pipelines_own(client: TestClient, search: DeclaredPi
             "question": document.meta["question"],
             "answer": document.meta["answer"],
             "bm25_rank": fetched.index(document.id) + 1,
+            "matched_wording": None,
         }
         for document in results["ranker"]["documents"]
     ]
