@@ -318,6 +318,16 @@ def test_a_folder_of_an_earlier_version(saved: Path) -> None:
         assert len(blob) == 1 + 8 * SIZE
 
 
+def test_a_folder_of_an_earlier_version_after_a_write_that_failed(saved: Path) -> None:
+    as_before_embeddings_were_bytes(saved)
+    with closing(BM25SDocumentStore(saved)) as store:
+        for _ in range(2):
+            with pytest.raises(InputError, match="meta that JSON can hold"):
+                store.write_documents([Document(id="new", embedding=QUERY), Document(id="late", meta={"a": object()})])
+            assert store.filter_documents() == MIXED
+            assert ids(store.embedding_retrieval(QUERY, top_k=1)) == ["wordless"]
+
+
 def test_a_folder_of_an_earlier_version_that_another_process_writes_into(saved: Path) -> None:
     as_before_embeddings_were_bytes(saved)
     with closing(BM25SDocumentStore(saved)) as reader, closing(BM25SDocumentStore(saved)) as writer:

@@ -42,6 +42,7 @@ _APPLICATION = 0x61705F72  # "ap_r": SQLite's header field for the application t
 _JSON_EMBEDDING = '"embedding": ['
 """What the JSON of a document contains if an earlier version wrote its embedding there."""
 
+_COLUMNS = "PRAGMA table_info(documents)"
 _WAIT = 60.0  # seconds that a write waits for another process, which may be building an index
 
 _REMEDIES = {
@@ -164,15 +165,15 @@ class MemoryDocuments:
     def _set(self, row: int, document: Document) -> None:
         self._rows[document.id] = row
         self._documents[row] = replace(document, embedding=None)
+        self._embeddings.pop(row, None)
         if document.embedding is not None:
             self._embeddings[row] = to_array(document.embedding)
         self._changes += 1
 
     def _whole(self, row: int) -> Document:
         embedding = self._embeddings.get(row)
-        return (
-            self._documents[row] if embedding is None else replace(self._documents[row], embedding=embedding.tolist())
-        )
+        document = self._documents[row]
+        return document if embedding is None else replace(document, embedding=embedding.tolist())
 
 
 class FolderDocuments:
@@ -374,11 +375,11 @@ class FolderDocuments:
         return f"id, content, rest, {self._embedding}"
 
     def _find_embeddings(self, connection: sqlite3.Connection, *, write: bool) -> None:
-        if not self._has_embeddings:
-            columns = {name for _, name, *_ in connection.execute("PRAGMA table_info(documents)")}
-            if write and "embedding" not in columns:
-                connection.execute("ALTER TABLE documents ADD COLUMN embedding BLOB")
-            self._has_embeddings = write or "embedding" in columns
+        # Each time: another process may have added the column, or a failed write of ours may have undone that.
+        self._has_embeddings = any(name == "embedding" for _, name, *_ in connection.execute(_COLUMNS))
+        if write and not self._has_embeddings:
+            connection.execute("ALTER TABLE documents ADD COLUMN embedding BLOB")
+            self._has_embeddings = True
 
     def _document(self, fields: Sequence[Any]) -> Document:
         """The document of an id, a content and the rest, without its embedding."""
