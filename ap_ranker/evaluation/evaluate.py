@@ -255,9 +255,10 @@ class EvaluationSet:
             ranker: the model.
             scores: its scores of this set's candidates.
         """
-        if scores.cosines is None or not any(answer.wordings for answer in self.dataset.answers):
+        vectors = scores.question_vectors
+        if scores.cosines is None or vectors is None or not any(answer.wordings for answer in self.dataset.answers):
             return None
-        return score_wordings(ranker, self.dataset, self.questions, self.pools, scores.cosines)
+        return score_wordings(ranker, self.dataset, self.questions, self.pools, scores.cosines, vectors)
 
     def fit_fusion(self, ranker: Ranker, scores: CandidateScores) -> tuple[CandidateScores, FusionWeights]:
         """Fit the weights of the known wordings, then that of BM25, each 0 if it does not help.

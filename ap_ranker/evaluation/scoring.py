@@ -27,6 +27,7 @@ class CandidateScores:
         question_seconds: time to encode all questions and match them with their candidates.
         bytes_per_answer: of the states kept of an answer, without padding; mean over the answers.
         cosines: as `by_question`, of the vectors of whole texts; `None` for a model without such vectors.
+        question_vectors: (Q, C) the vectors of the questions, likewise.
         without_wordings: `by_question` before the best known wordings were added; `None` if they were not.
     """
 
@@ -35,6 +36,7 @@ class CandidateScores:
     question_seconds: float
     bytes_per_answer: float = 0.0
     cosines: list[np.ndarray] | None = None
+    question_vectors: np.ndarray | None = None
     without_wordings: list[np.ndarray] | None = None
 
     def with_wordings(self, wordings: WordingScores, weight: float) -> CandidateScores:
@@ -117,7 +119,14 @@ def score_candidates(
         done += len(batch)
         on_progress(done, len(order))
     encode_seconds = time.perf_counter() - started - matching
-    return CandidateScores(scores, encode_seconds, question_seconds + matching, n_bytes / max(1, len(order)), cosines)
+    return CandidateScores(
+        scores,
+        encode_seconds,
+        question_seconds + matching,
+        n_bytes / max(1, len(order)),
+        cosines,
+        None if question_vectors is None else question_vectors.float().cpu().numpy(),
+    )
 
 
 def score_wordings(
@@ -126,6 +135,7 @@ def score_wordings(
     questions: Sequence[Question],
     candidates: Sequence[Sequence[int]],
     cosines: Sequence[np.ndarray],
+    question_vectors: np.ndarray,
 ) -> WordingScores:
     """Compare each question with the known wordings of its candidates, without those equal to the question.
 
@@ -135,6 +145,7 @@ def score_wordings(
         questions: to score candidates for.
         candidates: the candidates of each question, as rows of `dataset.answers`.
         cosines: of each question with its candidates.
+        question_vectors: (Q, C) the vectors of the questions.
     """
     used = [row for row in sorted({row for rows in candidates for row in rows}) if dataset.answers[row].wordings]
     wordings = [text for row in used for text in dataset.answers[row].wordings]
@@ -144,10 +155,9 @@ def score_wordings(
     for position, text in enumerate(wordings):
         known[normalized(text)].append(position)
     started = time.perf_counter()
-    asked = ranker.embed_questions([question.text for question in questions]).numpy()
     best = np.full(len(dataset.answers), -1.0)
     results = []
-    for question, vector, rows, own in zip(questions, asked, candidates, cosines, strict=True):
+    for question, vector, rows, own in zip(questions, question_vectors, candidates, cosines, strict=True):
         if wordings:
             scores = vectors @ vector
             scores[known.get(normalized(question.text), [])] = -1.0  # a question never meets its own text

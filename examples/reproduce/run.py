@@ -159,7 +159,10 @@ def score_together(evaluation_sets: Sequence[EvaluationSet], ranker: Ranker) -> 
     pools = [pool for evaluation_set in evaluation_sets for pool in evaluation_set.pools]
     scores = score_candidates(ranker, dataset, questions, pools)
     rest = iter(scores.by_question)
-    return [replace(scores, by_question=list(islice(rest, len(each.questions)))) for each in evaluation_sets]
+    return [
+        replace(scores, by_question=list(islice(rest, len(each.questions))), cosines=None, question_vectors=None)
+        for each in evaluation_sets
+    ]
 
 
 def current_commit(folder: Path) -> str:

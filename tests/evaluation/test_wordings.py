@@ -30,7 +30,8 @@ def test_scores_are_those_of_a_loop_in_which_no_question_meets_its_own_text(rank
     pools = [(0, 1, 2), (2, 1), (0, 2)]
     scores = score_candidates(ranker, DATA, QUESTIONS, pools)
     assert scores.cosines is not None
-    found = score_wordings(ranker, DATA, QUESTIONS, pools, scores.cosines)
+    assert scores.question_vectors is not None
+    found = score_wordings(ranker, DATA, QUESTIONS, pools, scores.cosines, scores.question_vectors)
     for question, rows, own, values in zip(QUESTIONS, pools, scores.cosines, found.by_question, strict=True):
         vector = ranker.embed_questions([question.text])[0].double()
         for row, cosine, value in zip(rows, own, values, strict=True):
