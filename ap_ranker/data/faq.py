@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
@@ -68,8 +68,7 @@ class Entry:
 def read_faq(path: Path) -> list[Entry]:
     """Read the entries of a file with a column `answer` and, usually, `question`.
 
-    Columns `wording`, `wordings`, `wording 2` ... hold further wordings of the question, one per line. Rows that differ
-    in the question only are one entry: the first question is stored, the others are wordings.
+    Columns `wording`, `wordings`, `wording 2` ... hold further wordings of the question, one per line.
 
     Raises:
         InputError: the file cannot be read, has no such column or a row without an answer.
@@ -77,13 +76,4 @@ def read_faq(path: Path) -> list[Entry]:
     table = read_table(path)
     if "answer" not in table.columns:
         raise InputError(f"{path}: expected a column 'answer' (and 'question'), found {table.header}.")
-    entries: dict[tuple[str, ...], Entry] = {}
-    for entry in map(Entry.of, table.rows):
-        key = (entry.answer, *entry.other.values())
-        first = entries.setdefault(key, entry)
-        if first is not entry:
-            wordings = dict.fromkeys((*first.wordings, entry.question, *entry.wordings))
-            wordings.pop("", None)
-            wordings.pop(first.question, None)
-            entries[key] = replace(first, wordings=tuple(wordings))
-    return list(entries.values())
+    return [Entry.of(row) for row in table.rows]

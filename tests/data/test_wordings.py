@@ -127,20 +127,10 @@ def test_columns_of_the_faq_are_wordings_and_are_learnt_from(folder: Path) -> No
     assert learnt == {"Where?": (0,), "parcel": (0,), "track": (0,), "way": (0,), "Price?": (1,)}
 
 
-def test_rows_that_differ_in_the_question_only_are_one_entry(tmp_path: Path) -> None:
+def test_wordings_in_json_are_a_list(tmp_path: Path) -> None:
     path = tmp_path / "FAQ.jsonl"
-    rows = [
-        {"question": "Where?", "answer": "Open the link.", "topic": "x", "wordings": ["track", "parcel"]},
-        {"question": "way", "answer": "Open the link.", "topic": "x"},
-        {"question": "Where?", "answer": "Open the link.", "topic": "x"},
-        {"question": "Where?", "answer": "Open the link.", "topic": "y"},
-    ]
-    path.write_text("".join(json.dumps({"wordings": None, **row}) + "\n" for row in rows))
-    entries = read_faq(path)
-    assert [(entry.question, entry.wordings) for entry in entries] == [
-        ("Where?", ("track", "parcel", "way")),
-        ("Where?", ()),
-    ]
+    path.write_text(json.dumps({"question": "Where?", "answer": "Open the link.", "wordings": ["track", "my parcel"]}))
+    assert read_faq(path)[0].wordings == ("track", "my parcel")
 
 
 def test_an_evaluation_knows_what_a_search_would(folder: Path) -> None:

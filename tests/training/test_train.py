@@ -16,6 +16,7 @@ from transformers import TrainerCallback
 from transformers.trainer_utils import get_last_checkpoint
 
 from ap_ranker.data.dataset import Answer, Dataset, Question
+from ap_ranker.data.wordings import with_wordings
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluate import EvaluationSet, evaluate
 from ap_ranker.models import transformer_encoder
@@ -479,7 +480,8 @@ def test_an_encoders_scores_are_made_once_before_training_and_once_an_epoch(
         result = train(data, dev, tmp_path / "c", config, device="cpu", callbacks=(epochs,))
     assert scored.call_count == 1 + epochs.number > 1
     assert (result.best_epoch > 0) == learns
-    assert evaluate(Ranker.from_pretrained(tmp_path / "c", "cpu"), dev).model == result.dev.model
+    evaluated = evaluate(Ranker.from_pretrained(tmp_path / "c", "cpu"), with_wordings(dev, data))
+    assert evaluated.model == result.dev.model
 
 
 def test_word_vectors_are_taken_and_frozen_if_wished(tmp_path: Path) -> None:
