@@ -416,9 +416,9 @@ def _matching(documents: Documents, filters: dict[str, Any]) -> Iterator[Documen
 def _found(
     document: Document, meta: dict[str, Any], score: float | None, *, return_embedding: bool = False
 ) -> Document:
-    """A copy of a document with the meta and the score of a query."""
+    """A fetched document with the meta and the score of a query."""
     embedding = document.embedding if return_embedding else None
-    return replace(document, meta={**deepcopy(document.meta), **meta}, score=score, embedding=embedding)
+    return replace(document, meta=document.meta | meta, score=score, embedding=embedding)
 
 
 def _check_query(query: str) -> None:

@@ -17,6 +17,7 @@ import sqlite3
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -151,13 +152,14 @@ class MemoryDocuments:
         return {row: self._documents[row] for row in rows if row in self._documents}
 
     def fetch(self, rows: Iterable[Any], *, content: bool = False, embedding: bool = False) -> list[Document]:
-        """The documents of some of an index's rows.
+        """The documents of some of an index's rows, which the caller may change.
 
-        :param rows: The rows.
+        :param rows: The rows; at most some hundred.
         :param content: Whether each must have content, because the index is that of the content.
         :param embedding: Whether to read the embeddings, too.
         """
-        return [self._whole(row) if embedding else self._documents[row] for row in map(int, rows)]
+        documents = (self._whole(row) if embedding else self._documents[row] for row in map(int, rows))
+        return [replace(document, meta=deepcopy(document.meta)) for document in documents]
 
     def close(self) -> None:
         """Close files until the next use."""
@@ -286,11 +288,17 @@ class FolderDocuments:
         return {row: self._document(fields) for row, fields in stored.items() if fields is not None}
 
     def fetch(self, rows: Iterable[Any], *, content: bool = False, embedding: bool = False) -> list[Document]:
+        numbers = list(map(int, rows))
         columns = self._columns if embedding else "id, content, rest"
-        query = f"SELECT {columns} FROM documents WHERE row = ?" + (" AND content IS NOT NULL" if content else "")
+        query = f"SELECT row, {columns} FROM documents WHERE row IN ({', '.join('?' * len(numbers))})"
+        found = {row: fields for row, *fields in self._open().execute(query, numbers)}
         documents = []
-        for row in rows:
-            fields = self._one(query, int(row))
+        for row in numbers:
+            fields = found.get(row)
+            if fields is None or (content and fields[1] is None):
+                raise InputError(
+                    f"{self.folder}: damaged: the index has a document of row {row}, the database has not."
+                )
             document = self._document(fields[:3])
             documents.append(self._with_embedding(document, *fields[2:]) if embedding else document)
         return documents
