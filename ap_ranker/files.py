@@ -75,6 +75,15 @@ def write_text_atomically(path: Path, text: str) -> None:
         draft.write_text(text, encoding="utf-8")
 
 
+def file_version(path: Path) -> tuple[int, ...]:
+    """What differs between two versions of a file; empty if it is not there."""
+    try:
+        status = path.stat()
+    except OSError:
+        return ()
+    return status.st_ino, status.st_mtime_ns, status.st_size
+
+
 def write_first(path: Path, text: str) -> None:
     """Write a text file atomically unless it exists: of several processes, the first one writes it.
 

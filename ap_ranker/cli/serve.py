@@ -72,8 +72,9 @@ def serve(
     from ap_ranker.serving.feedback import FeedbackFile
 
     judgements = FeedbackFile(feedback)
+    search.add_wordings(wordings or ())
     if search.ranker() is not None:
-        search.add_wordings([*(wordings or ()), feedback])  # so that a click counts in the next search
+        search.add_wordings([feedback])  # so that a click counts in the next search
     with report_store_errors(pipeline, search.place):
         filled = search.fill(entries, match)
         with console.status("Reading the answers ..."):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from ap_ranker.data.tables import Row, read_table
+from ap_ranker.data.tables import WORDINGS, Row, read_table
 from ap_ranker.errors import InputError
 
 
@@ -21,10 +20,6 @@ class Match(StrEnum):
 
 # Measured on the example FAQ, see "Which text is matched" in the README.
 DEFAULT_MATCH = Match.both
-
-
-WORDINGS = re.compile(r"wordings?( ?[0-9]+)?", re.IGNORECASE)
-"""Names of columns with further wordings of an entry's question, one per line of a cell."""
 
 
 @dataclass(frozen=True)
@@ -49,8 +44,7 @@ class Entry:
     def of(cls, row: Row) -> Entry:
         """The entry of a row, which must have an answer."""
         other = {name: value for name, value in row.fields.items() if name not in ("question", "answer")}
-        columns = [name for name in other if WORDINGS.fullmatch(name)]
-        cells = [other.pop(name) for name in columns]
+        cells = [other.pop(name) for name in list(other) if WORDINGS.fullmatch(name)]
         wordings = dict.fromkeys(line.strip() for cell in cells for line in cell.splitlines())
         wordings.pop("", None)
         return cls(row.get("question"), row.need("answer"), other, row.place, tuple(wordings))

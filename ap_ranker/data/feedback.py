@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -44,18 +44,18 @@ def add_feedback(training: Dataset, dev: Dataset, path: Path) -> Dataset:
     row_of = {answer.text: i for i, answer in enumerate(training.answers)}
     questions = {row.need("question") for row in table.rows}
     held_out = near_any(questions, {question.text for question in dev.questions})
-    rows: list[Row] = []
+    judgements: list[tuple[Row, int]] = []
     notes: Counter[str] = Counter()
     for row in table.rows:
-        if not any(text in row_of for text in _texts(row)):
+        answer = next((row_of[text] for text in _texts(row) if text in row_of), None)
+        if answer is None:
             notes["judgements of answers that the data does not have left out"] += 1
         elif row.need("question") in held_out:
             notes["judgements for dev questions left out"] += 1
         else:
-            rows.append(row)
+            judgements.append((row, answer))
     right: defaultdict[str, list[int]] = defaultdict(list)
-    votes = count_votes(rows, lambda row: next(row_of[text] for text in _texts(row) if text in row_of))
-    for (text, answer), balance in votes.items():
+    for (text, answer), balance in count_votes(judgements).items():
         if balance > 0:
             right[text].append(answer)
     notes["questions that users' feedback answers"] = len(right)
@@ -67,11 +67,15 @@ def add_feedback(training: Dataset, dev: Dataset, path: Path) -> Dataset:
     return replace(training, questions=[*extended, *new], notes=training.notes + notes)
 
 
-def count_votes(rows: Iterable[Row], answer_of: Callable[[Row], A]) -> dict[tuple[str, A], int]:
-    """(question, answer) -> how many more users said that it helped than that it did not."""
+def count_votes(judgements: Iterable[tuple[Row, A]]) -> dict[tuple[str, A], int]:
+    """(question, answer) -> how many more users said that it helped than that it did not.
+
+    Args:
+        judgements: rows of a feedback file, each with its answer in whatever form the caller needs.
+    """
     votes: defaultdict[tuple[str, A], int] = defaultdict(int)
-    for row in rows:
-        votes[row.need("question"), answer_of(row)] += 1 if _helped(row) else -1
+    for row, answer in judgements:
+        votes[row.need("question"), answer] += 1 if _helped(row) else -1
     return votes
 
 

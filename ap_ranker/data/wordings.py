@@ -16,6 +16,7 @@ from ap_ranker.data.feedback import count_votes
 from ap_ranker.data.reader import UNANSWERABLE, Layout, find_layout, find_split, read_dataset
 from ap_ranker.data.tables import read_table
 from ap_ranker.errors import InputError
+from ap_ranker.files import file_version
 
 logger = logging.getLogger(__name__)
 
@@ -64,7 +65,7 @@ def read_wordings(path: str | Path) -> Wordings:
     table = read_table(path)
     layout = find_layout(table)
     if layout == Layout.judged:
-        votes = count_votes(table.rows, lambda row: normalized(row.need("answer")))
+        votes = count_votes((row, normalized(row.need("answer"))) for row in table.rows)
         for (question, answer), balance in votes.items():
             if balance > 0:
                 by_text[answer][question] = None
@@ -97,64 +98,74 @@ class WordingFiles:
     def add(self, path: Path) -> None:
         """Follow one more file."""
         with self._lock:
-            self._wordings[path] = read_wordings(path)
-            self._versions[path] = _version(path)
+            self._read(path, file_version(path))
 
     def of(self, answer_id: str, *texts: str) -> tuple[str, ...]:
         """The wordings of an answer in all files, as `Wordings.of`."""
-        found = (text for wordings in self._wordings.values() for text in wordings.of(answer_id, *texts))
-        return tuple(dict.fromkeys(found))
+        known = (text for wordings in self._wordings.values() for text in wordings.of(answer_id, *texts))
+        return tuple(dict.fromkeys(known))
 
     def refresh(self) -> None:
         """Read the files that have changed."""
         with self._lock:
-            for path, last in self._versions.items():
-                if (version := _version(path)) == last:
+            for path, last in list(self._versions.items()):
+                if (version := file_version(path)) == last:
                     continue
-                self._versions[path] = version
                 try:
-                    self._wordings[path] = read_wordings(path)
+                    self._read(path, version)
                 except InputError as error:
                     logger.warning("%s: the wordings read before still count: %s", path, error)
 
-
-def _version(path: Path) -> tuple[int, ...]:
-    """What differs between two versions of a file; empty if it is not there."""
-    try:
-        status = path.stat()
-    except OSError:
-        return ()
-    return status.st_ino, status.st_mtime_ns, status.st_size
+    def _read(self, path: Path, version: tuple[int, ...]) -> None:
+        """Read a file; its version was taken before, so that a change meanwhile is seen by the next look."""
+        self._versions[path] = version
+        self._wordings[path] = read_wordings(path)
 
 
-def add_wordings_of(
-    dataset: Dataset,
+def read_with_wordings(
     source: str | Path,
+    split: str,
+    *,
     wordings: str | Path | None = None,
     answers: Path | None = None,
+    pools: Path | None = None,
     match: Match = DEFAULT_MATCH,
 ) -> Dataset:
-    """Give the answers of a data set their known wordings, as a search over them would have them.
+    """Read questions to evaluate; their answers have their known wordings, as in a search over them.
 
     Args:
-        dataset: the questions to evaluate.
-        source: where they were read from; of a folder, the questions of `train.*` are known wordings.
+        source: as for `read_dataset`; of a folder, the questions of `train.*` are known wordings.
+        split: as for `read_dataset`, like the arguments after the next.
         wordings: a file of wordings, as for `read_wordings`, in place of these.
-        answers: the file of answers, as for `read_dataset`.
-        match: likewise.
+        answers: the file of answers.
+        pools: the candidate pools.
+        match: the text to match, for answers with a stored question.
 
     Raises:
-        InputError: a file cannot be read.
+        InputError: a file cannot be read, or as `with_wordings_of`.
     """
-    if dataset.judged:
-        return dataset
+    dataset = read_dataset(source, split, answers=answers, pools=pools, match=match)
     if wordings is not None:
-        known = read_wordings(wordings)
-        return _with(dataset, lambda answer: known.of(answer.id, answer.text))
+        return with_wordings_of(dataset, wordings)
     folder = Path(source)
-    if not folder.is_dir() or find_split(folder, "train") is None:
+    if dataset.judged or not folder.is_dir() or find_split(folder, "train") is None:
         return dataset
     return with_wordings(dataset, read_dataset(folder, "train", answers=answers, match=match))
+
+
+def with_wordings_of(dataset: Dataset, path: str | Path) -> Dataset:
+    """Give the answers of a data set the known wordings of a file, as for `read_wordings`.
+
+    Raises:
+        InputError: the file cannot be read, or the data set is `judged`.
+    """
+    if dataset.judged:
+        raise InputError(
+            f"{path}: expected known wordings of answers that all questions share, but each of {dataset.name} was "
+            "judged for one question. Leave out --wordings."
+        )
+    known = read_wordings(path)
+    return _with(dataset, lambda answer: known.of(answer.id, answer.text))
 
 
 def with_wordings(dataset: Dataset, training: Dataset) -> Dataset:

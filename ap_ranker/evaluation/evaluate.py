@@ -12,15 +12,14 @@ import numpy as np
 
 from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.data.faq import Match
-from ap_ranker.data.reader import read_dataset
-from ap_ranker.data.wordings import add_wordings_of
+from ap_ranker.data.wordings import read_with_wordings, with_wordings_of
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.changes import EarlierCheckpoint, changes
 from ap_ranker.evaluation.fusion import FusionWeights, fit_weight, fuse
 from ap_ranker.evaluation.gain import Gain, gain_over_bm25
 from ap_ranker.evaluation.metrics import means, measure_each
 from ap_ranker.evaluation.scoring import CandidateScores, WordingScores, score_candidates, score_wordings
-from ap_ranker.ranking.bm25 import BM25, bm25_name
+from ap_ranker.ranking.bm25 import BM25, best_rows, bm25_name
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.quantization import parse_dtype
 from ap_ranker.ranking.ranker import Ranker
@@ -148,9 +147,9 @@ def evaluate(
     match = match or _trained_match(ranker)
     earlier = None if compare is None else Ranker.from_pretrained(compare, device, cache=cache)
     if not isinstance(data, Dataset):
-        source = data
-        data = read_dataset(source, "test", answers=answers, pools=pools, match=match)
-        data = add_wordings_of(data, source, wordings, answers, match)
+        data = read_with_wordings(data, "test", wordings=wordings, answers=answers, pools=pools, match=match)
+    elif wordings is not None:
+        data = with_wordings_of(data, wordings)
     data = data.without_pools() if no_pools else data
     evaluation_set = EvaluationSet(
         data.clean() if clean else data, language=ranker.bm25_language, retriever=ranker if hybrid else None
@@ -373,7 +372,7 @@ class EvaluationSet:
 
 def _best(scores: np.ndarray) -> tuple[int, ...]:
     """The positions of the `CANDIDATES` highest scores, best first."""
-    return tuple(np.argsort(-scores, kind="stable")[:CANDIDATES].tolist())
+    return tuple(best_rows(scores, CANDIDATES, above=-np.inf).tolist())
 
 
 def _check_finite(scores: Sequence[Sequence[float] | np.ndarray]) -> None:

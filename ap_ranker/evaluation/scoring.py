@@ -14,7 +14,7 @@ from ap_ranker.data.dataset import Dataset, Question, normalized
 from ap_ranker.models.base import States
 from ap_ranker.ranking.quantization import QuantizedStates, StateDtype
 from ap_ranker.ranking.ranker import BATCH_SIZE, Ranker
-from ap_ranker.ranking.wordings import add_wordings
+from ap_ranker.ranking.wordings import add_wordings, best_wordings
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ def score_candidates(
         matching += time.perf_counter() - match_started
         vectors = ranker.model.text_vectors(states)
         if cosines is not None and question_vectors is not None and vectors is not None:
-            values = (question_vectors[list(rows)] * vectors[list(columns)]).sum(dim=1).float().tolist()
+            values = (question_vectors @ vectors.T)[list(rows), list(columns)].float().tolist()
             for question, position, value in zip(rows, positions, values, strict=True):
                 cosines[question][position] = value
         n_bytes += QuantizedStates.quantize(states, StateDtype.float32).nbytes
@@ -147,21 +147,17 @@ def score_wordings(
         cosines: of each question with its candidates.
         question_vectors: (Q, C) the vectors of the questions.
     """
-    used = [row for row in sorted({row for rows in candidates for row in rows}) if dataset.answers[row].wordings]
-    wordings = [text for row in used for text in dataset.answers[row].wordings]
-    starts = np.cumsum([0, *(len(dataset.answers[row].wordings) for row in used)])[:-1]
-    vectors = ranker.wording_vectors.of(wordings) if wordings else np.empty((0, 0), np.float32)
-    known: defaultdict[str, list[int]] = defaultdict(list)
-    for position, text in enumerate(wordings):
-        known[normalized(text)].append(position)
-    started = time.perf_counter()
-    best = np.full(len(dataset.answers), -1.0)
+    ranked = sorted({row for rows in candidates for row in rows})
+    wordings = [text for row in ranked for text in dataset.answers[row].wordings]
+    vectors = ranker.wording_vectors.of(wordings)  # before the time is taken, as those of the answers are
+    known = {normalized(text) for text in wordings}
+    seconds = 0.0
     results = []
     for question, vector, rows, own in zip(questions, question_vectors, candidates, cosines, strict=True):
-        if wordings:
-            scores = vectors @ vector
-            scores[known.get(normalized(question.text), [])] = -1.0  # a question never meets its own text
-            best[used] = np.maximum.reduceat(scores, starts)
-        results.append(np.maximum(own, best[list(rows)]))
-    answers = max(1, len({row for rows in candidates for row in rows}))
-    return WordingScores(results, time.perf_counter() - started, vectors.nbytes / answers)
+        lists: Sequence[Sequence[str]] = [dataset.answers[row].wordings for row in rows]
+        if (asked := normalized(question.text)) in known:  # a question never meets its own text
+            lists = [[text for text in each if normalized(text) != asked] for each in lists]
+        started = time.perf_counter()
+        results.append(np.maximum(own, best_wordings(vector, lists, ranker.wording_vectors).cosines))
+        seconds += time.perf_counter() - started
+    return WordingScores(results, seconds, vectors.nbytes / max(1, len(ranked)))

@@ -148,9 +148,15 @@ def _damaged(folder: Path, reason: str) -> InputError:
     )
 
 
-def best_rows(scores: np.ndarray, most: int) -> np.ndarray:
-    """The positions of the `most` highest positive scores, best first, ties in order; sorts only these."""
-    rows = np.flatnonzero(scores > 0)
-    if len(rows) > most:
+def best_rows(scores: np.ndarray, most: int | None, *, above: float = 0.0) -> np.ndarray:
+    """The positions of the highest scores, best first, ties in order.
+
+    Args:
+        scores: (N,) scores.
+        most: maximum number of positions; `None` for all.
+        above: only higher scores count.
+    """
+    rows = np.flatnonzero(scores > above)
+    if most and len(rows) > most:  # sorting all of a large collection would take ten times as long as scoring it
         rows = rows[scores[rows] >= np.partition(scores[rows], -most)[-most]]
     return rows[np.argsort(-scores[rows], kind="stable")][:most]

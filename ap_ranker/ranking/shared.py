@@ -12,6 +12,7 @@ from weakref import WeakValueDictionary
 
 import torch
 
+from ap_ranker.files import file_version
 from ap_ranker.models.base import AnswerModel, States
 from ap_ranker.ranking.checkpoint import CONFIG, TOKENIZER, WEIGHTS, CheckpointConfig, load_checkpoint
 from ap_ranker.ranking.encodings import fingerprint
@@ -77,16 +78,11 @@ def load_shared(folder: Path, device: torch.device) -> LoadedCheckpoint:
         InputError: as `load_checkpoint`.
     """
     with _lock:
-        key = (folder.resolve(), str(device), *map(_version, (CONFIG, WEIGHTS, TOKENIZER), (folder,) * 3))
+        versions = (file_version(folder / name) for name in (CONFIG, WEIGHTS, TOKENIZER))
+        key = (folder.resolve(), str(device), *versions)
         loaded = _loaded.get(key)
         if loaded is None:
             config, model, tokenizer = load_checkpoint(folder)
             loaded = LoadedCheckpoint(config, model.to(device), tokenizer, folder.resolve())
             _loaded[key] = loaded
         return loaded
-
-
-def _version(name: str, folder: Path) -> tuple[int, ...]:
-    """What differs between two versions of a file."""
-    status = (folder / name).stat()
-    return status.st_ino, status.st_mtime_ns, status.st_size

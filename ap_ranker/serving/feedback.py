@@ -51,10 +51,11 @@ class FeedbackFile:
         self._end, self._last = 0, b""
         self._logged_full = False
         try:
-            with path.open("ab"):
-                pass
+            with _locked(path) as file:
+                self._read_on(file)  # repairs a line that a crash left incomplete, before others read the file
         except OSError as error:
-            raise InputError(f"{path}: expected a writable file for feedback ({error.strerror}).") from error
+            where = error.filename or path  # a half line may not have been moved to the file beside it
+            raise InputError(f"{where}: expected a writable file for feedback ({error.strerror}).") from error
 
     def append(self, *, question: str, answer: str, stored_question: str, helped: bool, visit: str = "") -> None:
         """Append a line and flush it to disk, unless it is a repeat.
@@ -100,14 +101,16 @@ class FeedbackFile:
         wanted = normalized(question)
         with self._lock, _locked(self.path) as file:
             self._read_on(file)
-            lines = os.pread(file, os.fstat(file).st_size, 0).splitlines(keepends=True)
-            removed = [line for line in lines if normalized(str((_parsed(line) or {}).get("question", ""))) == wanted]
+            kept: list[bytes] = []
+            removed: list[bytes] = []
+            for line in os.pread(file, os.fstat(file).st_size, 0).splitlines(keepends=True):
+                asked = normalized(str((_parsed(line) or {}).get("question", "")))
+                (removed if asked == wanted else kept).append(line)
             if removed:
                 with _locked(self.path.with_name(f"{self.path.name}.removed")) as aside:
                     _write(aside, b"".join(removed))
-                kept = b"".join(line for line in lines if line not in removed)
                 with atomic_file(self.path) as draft:
-                    draft.write_bytes(kept)
+                    draft.write_bytes(b"".join(kept))
         return len(removed)
 
     def _check_room(self, file: int, needed: int) -> None:

@@ -264,13 +264,15 @@ def search_faq(
 
 
 def _answer(document: Document) -> dict[str, Any]:
+    from ap_ranker.ranking.wordings import MATCHED  # loads torch, as above
+
     question, answer = document.meta.get("question"), document.meta.get("answer")
-    matched = document.meta.get("matched_wording")
+    matched = {MATCHED: document.meta[MATCHED]} if MATCHED in document.meta else {}
     return {
         "score": document.score,
         "question": None if question is None else str(question),
         "answer": str(answer or document.content or ""),
-        **({"matched_wording": matched} if matched else {}),
+        **matched,
     }
 
 

@@ -9,8 +9,7 @@ from typing import Any
 
 from ap_ranker.data.dataset import Dataset
 from ap_ranker.data.faq import Match
-from ap_ranker.data.reader import read_dataset
-from ap_ranker.data.wordings import add_wordings_of
+from ap_ranker.data.wordings import read_with_wordings
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.calibration import (
     HIDDEN_SHARE,
@@ -155,7 +154,12 @@ def calibrate(
     assert ranker.config is not None
     match = Match(ranker.config.training.get("match", Match.both))
     sources = {"dev": dev} if test is None else {"dev": dev, "test": test}
-    data = {split: _read(source, split, answers, wordings, match) for split, source in sources.items()}
+    data = {
+        split: source
+        if isinstance(source, Dataset)
+        else read_with_wordings(source, split, wordings=wordings, answers=answers, match=match)
+        for split, source in sources.items()
+    }
     if share is not None and not any(map(_all_answerable, data.values())):
         raise InputError(
             f"{data['dev'].name}: it has questions without a right answer, so share, which is for data without them, "
@@ -178,14 +182,6 @@ def calibrate(
         for split, dataset in data.items()
     }
     return _write(folder, fits, CalibrationReport(reports, ["config.json"]))
-
-
-def _read(
-    source: Dataset | str | Path, split: str, answers: Path | None, wordings: str | Path | None, match: Match
-) -> Dataset:
-    if isinstance(source, Dataset):
-        return source
-    return add_wordings_of(read_dataset(source, split, answers=answers, match=match), source, wordings, answers, match)
 
 
 def _check(folder: Path, precisions: Sequence[float], share: float | None) -> None:

@@ -76,8 +76,10 @@ class HardNegatives:
 
         The guide of Solatorio (2024, GISTEmbed), here for mined negatives only. A model without vectors guides nothing.
         """
+        if not ranker.has_vectors:
+            return
         started, skipped = time.perf_counter(), 0
-        for i, retrieved, right, others in self._scored(ranker, lambda scores: scores.cosines):
+        for i, retrieved, right, others in self._scored(ranker, lambda scores: scores.cosines or []):
             trusted = ~like_right(others, right)
             self._retrieved[i] = self.rows[i] = retrieved[trusted]
             skipped += int((~trusted).sum())
@@ -97,15 +99,15 @@ class HardNegatives:
         self._log("the model", {"scored like a right one": skipped}, started)
 
     def _scored(
-        self, ranker: Ranker, kind: Callable[[CandidateScores], Sequence[np.ndarray] | None]
+        self, ranker: Ranker, kind: Callable[[CandidateScores], Sequence[np.ndarray]]
     ) -> Iterator[tuple[int, np.ndarray, float, np.ndarray]]:
         """Each question's position, its retrieved answers, the score of its best right answer, and theirs."""
         for start in range(0, len(self._retrieved), QUESTIONS_AT_ONCE):
             questions = self._dataset.questions[start : start + QUESTIONS_AT_ONCE]
             retrieved = self._retrieved[start : start + QUESTIONS_AT_ONCE]
             candidates = [[*q.positives, *rows.tolist()] for q, rows in zip(questions, retrieved, strict=True)]
-            scores = kind(score_candidates(ranker, self._dataset, questions, candidates)) or ()
-            for i, (question, rows, values) in enumerate(zip(questions, retrieved, scores, strict=bool(scores)), start):
+            scores = kind(score_candidates(ranker, self._dataset, questions, candidates))
+            for i, (question, rows, values) in enumerate(zip(questions, retrieved, scores, strict=True), start):
                 right, others = np.split(values, [len(question.positives)])
                 yield i, rows, float(right.max()), others
 

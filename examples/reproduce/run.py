@@ -128,9 +128,9 @@ def _measure(parts: Parts, ranker: Ranker) -> list[EvaluationReport]:
     """The reports on the test questions: with the candidates that came with the data and, if asked for, end to end."""
     assert ranker.config is not None
     language = ranker.bm25_language
-    judged = EvaluationSet(parts.test, language=language)
+    evaluation_set = EvaluationSet(parts.test, language=language)
     if parts.search is None:
-        return [judged.report(ranker)]
+        return [evaluation_set.report(ranker)]
     retriever = ranker if ranker.has_vectors else None
     if retriever is not None:
         ranker.cache = EncodingCache(CACHE_BYTES)  # retrieval and ranking need the same states
@@ -138,9 +138,9 @@ def _measure(parts: Parts, ranker: Ranker) -> list[EvaluationReport]:
     # A retriever's own best candidates are others than a pool's, and so is what BM25's score adds there.
     questions = sample_questions(parts.dev.without_pools(), SEARCHES, 1)
     dev = EvaluationSet(questions, language=language, retriever=retriever)
-    found = score_together([judged, search, dev], ranker)
-    weights = ranker.config.bm25_weight, dev.bm25_weight(found[-1].by_question)
-    return [each.report_of(*known) for each, *known in zip((judged, search), found[:2], weights, strict=True)]
+    scores, searched, fitted = score_together([evaluation_set, search, dev], ranker)
+    weight = dev.bm25_weight(fitted.by_question)
+    return [evaluation_set.report_of(scores, ranker.config.bm25_weight), search.report_of(searched, weight)]
 
 
 def score_together(evaluation_sets: Sequence[EvaluationSet], ranker: Ranker) -> list[CandidateScores]:

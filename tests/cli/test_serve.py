@@ -86,6 +86,21 @@ def test_a_port_that_is_taken(folder: Path) -> None:
     assert "cannot be used (Address already in use). Choose others with --host and --port." in str(error)
 
 
+def test_wordings_without_a_ranker_that_uses_them(folder: Path) -> None:
+    declared = yaml.safe_load((folder / "search.yaml").read_text())
+    del declared["components"]["ranker"]
+    declared |= {
+        "connections": [],
+        "inputs": {"query": "retriever.query"},
+        "outputs": {"documents": "retriever.documents"},
+    }
+    (folder / "search.yaml").write_text(yaml.safe_dump(declared))
+    assert run().exit_code == 0
+    error = run("--wordings", "faq.csv").exception
+    assert isinstance(error, InputError)
+    assert "expected a ranker of ap-ranker, which uses known wordings, found none" in str(error)
+
+
 def test_what_is_wrong_is_said_before_it_listens(folder: Path) -> None:
     assert "expected documents in" in str(run(documents=False).exception)
     assert "ends in .jsonl" in str(run("--feedback", "feedback.txt").exception)

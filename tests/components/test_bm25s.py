@@ -37,6 +37,7 @@ from haystack.testing import document_store as suite
 from haystack.testing import document_store_async as async_suite
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from killed import killed_while
 
 import ap_ranker
 from ap_ranker.errors import InputError
@@ -573,28 +574,13 @@ def test_a_saved_index_is_not_used_for_another_language(tmp_path: Path, built: l
     assert len(list((tmp_path / "s").glob("index-*"))) == 1, "old ones are gone"
 
 
-KILLED = """
-import os, signal, sys
-from haystack import Document
-from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore, documents
-
-calls = 0
-def killing(function):
-    def call(*arguments, **options):
-        global calls
-        calls += 1
-        if calls == int(sys.argv[3]):
-            os.kill(os.getpid(), signal.SIGKILL)
-        return function(*arguments, **options)
-    return call
-
-store = BM25SDocumentStore(sys.argv[1])
-place, name = {"write": (documents.FolderDocuments, "put"), "arrays": (documents.np, "save"),
-               "rename": (documents.Path, "rename")}[sys.argv[2]]
-setattr(place, name, killing(getattr(place, name)))
+KILLED = killed_while(
+    "put",
+    """
 store.write_documents([Document(id=f"new{i}", content=f"parcel {i} " * 500) for i in range(int(sys.argv[4]))])
 store.bm25_retrieval("parcel")
-"""
+""",
+)
 
 
 @pytest.mark.parametrize(("place", "call"), [("write", 600), ("arrays", 2), ("arrays", 4), ("rename", 1)])

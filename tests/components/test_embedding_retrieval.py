@@ -26,6 +26,7 @@ from haystack.document_stores.errors import DocumentStoreError
 from haystack.document_stores.in_memory import InMemoryDocumentStore
 from haystack.document_stores.types import DuplicatePolicy, FilterPolicy
 from haystack.errors import FilterError
+from killed import killed_while
 
 from ap_ranker.errors import InputError
 from haystack_integrations.components.retrievers.ap_ranker import BM25SEmbeddingRetriever
@@ -337,28 +338,13 @@ def test_a_folder_of_an_earlier_version_that_another_process_writes_into(saved: 
         assert {"new", "wordless"} == set(ids(reader.embedding_retrieval(QUERY, top_k=2)))
 
 
-KILLED = """
-import os, signal, sys
-from haystack import Document
-from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore, documents
-
-calls = 0
-def killing(function):
-    def call(*arguments, **options):
-        global calls
-        calls += 1
-        if calls == int(sys.argv[3]):
-            os.kill(os.getpid(), signal.SIGKILL)
-        return function(*arguments, **options)
-    return call
-
-place, name = {"write": (documents.FolderDocuments, "update"), "arrays": (documents.np, "save"),
-               "rename": (documents.Path, "rename")}[sys.argv[2]]
-setattr(place, name, killing(getattr(place, name)))
-store = BM25SDocumentStore(sys.argv[1])
+KILLED = killed_while(
+    "update",
+    """
 store.embed_documents("another", lambda some: [[1.0, float(document.id == "3")] for document in some])
 store.embedding_retrieval([0.0, 1.0])
-"""
+""",
+)
 
 
 @pytest.mark.parametrize(("place", "call"), [("write", 20), ("arrays", 1), ("arrays", 3), ("rename", 1)])

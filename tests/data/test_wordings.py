@@ -13,7 +13,7 @@ import pytest
 from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.data.faq import read_faq
 from ap_ranker.data.reader import read_dataset
-from ap_ranker.data.wordings import WordingFiles, add_wordings_of, read_wordings, with_wordings
+from ap_ranker.data.wordings import WordingFiles, read_with_wordings, read_wordings, with_wordings, with_wordings_of
 from ap_ranker.errors import InputError
 
 ANSWERS = [Answer("a1", "Open the link."), Answer("a2", "It is free.")]
@@ -135,13 +135,23 @@ def test_wordings_in_json_are_a_list(tmp_path: Path) -> None:
 
 def test_an_evaluation_knows_what_a_search_would(folder: Path) -> None:
     test = read_dataset(folder, "test")
-    by_default = add_wordings_of(test, folder)
+    by_default = read_with_wordings(folder, "test")
     assert [answer.wordings for answer in by_default.answers] == [
         ("Where?", "parcel", "track", "way"),
         ("Price?", "costs"),
     ]
-    named = add_wordings_of(test, folder / "test.csv", folder / "train.csv")
+    named = read_with_wordings(folder / "test.csv", "test", wordings=folder / "train.csv")
     assert named == by_default
-    assert add_wordings_of(test, folder / "test.csv") == test
+    assert read_with_wordings(folder / "test.csv", "test") == test
     (folder / "train.csv").unlink()
-    assert add_wordings_of(test, folder) == test
+    assert read_with_wordings(folder, "test") == test
+
+
+def test_wordings_of_judged_candidates_are_refused(tmp_path: Path) -> None:
+    judged = Dataset("judged.csv", ANSWERS, [Question("1", "where", (0,), (0, 1))], judged=True)
+    path = tmp_path / "more.csv"
+    path.write_text("question,answer\nwhere,Open the link.\n")
+    with pytest.raises(InputError, match="judged for one question"):
+        with_wordings_of(judged, path)
+    shared = with_wordings_of(replace(judged, judged=False), path)
+    assert [answer.wordings for answer in shared.answers] == [("where",), ()]

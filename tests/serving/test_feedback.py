@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 
 from ap_ranker.data.tables import read_table
+from ap_ranker.data.wordings import read_wordings
+from ap_ranker.errors import InputError
 from ap_ranker.serving import feedback as feedback_module
 from ap_ranker.serving.feedback import FeedbackFile, FeedbackFullError
 
@@ -32,6 +34,13 @@ def questions(path: Path) -> list[str]:
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "feedback.jsonl"
+
+
+def test_what_a_crash_left_incomplete_is_repaired_before_anybody_reads_the_file(path: Path) -> None:
+    path.write_text(json.dumps(LINE) + '\n{"question": "half a li')
+    FeedbackFile(path)
+    assert list(read_wordings(path).of("", "b")) == ["a"]
+    assert path.with_name("feedback.jsonl.damaged").read_text() == '{"question": "half a li\n'
 
 
 def write_many(path: Path, name: str, count: int, acknowledged: Path) -> None:
@@ -103,8 +112,8 @@ def test_a_half_line_is_kept_aside(path: Path, half: str, caplog: pytest.LogCapt
 def test_a_half_line_that_cannot_be_moved_stays(path: Path) -> None:
     path.write_text('{"half')
     path.with_name("feedback.jsonl.damaged").mkdir()
-    with pytest.raises(OSError):
-        keep(FeedbackFile(path))
+    with pytest.raises(InputError, match=r"feedback\.jsonl\.damaged: expected a writable file"):
+        FeedbackFile(path)
     assert path.read_text() == '{"half'
 
 

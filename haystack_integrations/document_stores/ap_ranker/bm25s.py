@@ -121,6 +121,9 @@ class BM25SDocumentStore(MetadataQueries):
         :param words: Whether to prepare the index of the content.
         :param embeddings: Whether to prepare the index of the embeddings.
         """
+        words, embeddings = words and self._index is None, embeddings and self._vectors is None
+        if not (words or embeddings):  # a pipeline asks before each run
+            return
         with self._transaction():
             if words:
                 self._current_index()

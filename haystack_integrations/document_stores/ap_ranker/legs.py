@@ -11,7 +11,7 @@ import numpy as np
 from haystack import Document
 from haystack.utils.filters import document_matches_filter
 
-from ap_ranker.ranking.bm25 import BM25
+from ap_ranker.ranking.bm25 import BM25, best_rows
 from ap_ranker.ranking.vectors import Vectors
 from haystack_integrations.document_stores.ap_ranker.documents import Documents, EmbeddingSizeError, Index
 
@@ -55,12 +55,7 @@ class Leg:
 
     def best(self, limit: int | None) -> list[int]:
         """At most `limit` rows, the highest score first; ties are in the order of writing."""
-        minimum = -inf
-        if limit is not None and 0 < limit < len(self.scores):
-            # Sorting all would take ten times as long as scoring.
-            minimum = float(np.partition(self.scores, -limit)[-limit])
-        positions = np.flatnonzero((self.scores >= minimum) & (self.scores > (0 if self.by_words else -inf)))
-        order = positions[np.argsort(-self.scores[positions], kind="stable")][:limit]
+        order = best_rows(self.scores, limit, above=0 if self.by_words else -inf)
         rows: list[int] = self.index.rows[order].tolist()
         return rows
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -174,7 +175,7 @@ class AnswerRanker(CheckpointComponent):
 
     def _reset(self) -> None:
         CheckpointComponent._reset(self)  # no super(): @component recreates the class
-        self._files: WordingFiles | None = None
+        self._files = WordingFiles(())
         self._warned: set[str] = set()
 
     def _load(self) -> Ranker:
@@ -196,7 +197,7 @@ class AnswerRanker(CheckpointComponent):
         :raises InputError: It cannot be read.
         """
         self.wordings = list(dict.fromkeys([*self.wordings, str(path)]))
-        if self._files is not None:
+        if self._ranker is not None:  # otherwise the file is read with the checkpoint
             self._files.add(Path(path))
 
     @property
@@ -263,7 +264,8 @@ class AnswerRanker(CheckpointComponent):
         question, texts = self._question(query), [self._text(document) for document in candidates]
         self._trace(ranker, question, texts)
         policy = ranker.answer_policy(fuse_scores=self.fuse_scores)
-        entries = ranker.score_entries(question, texts, self._wordings(candidates), self.batch_size)
+        wordings = self._wordings(candidates) if ranker.config and ranker.config.wording_weight else None
+        entries = ranker.score_entries(question, texts, wordings, self.batch_size)
         answers = policy.answers(
             entries.scores,
             self._bm25_scores(ranker, documents, candidates) if policy.bm25_weight else None,
@@ -280,13 +282,17 @@ class AnswerRanker(CheckpointComponent):
 
     def _wordings(self, documents: list[Document]) -> list[tuple[str, ...]]:
         """The known wordings of each document."""
-        files = self._files
-        if files is not None:
-            files.refresh()
-        return [
-            tuple(text for text in dict.fromkeys((*_own_wordings(document), *_of_files(files, document))) if text)
-            for document in documents
-        ]
+        self._files.refresh()
+        return [tuple(filter(None, dict.fromkeys(self._wordings_of(document)))) for document in documents]
+
+    def _wordings_of(self, document: Document) -> Iterator[str]:
+        """The stored question, further wordings and those of files; other programs may have other things in meta."""
+        meta = document.meta
+        further = meta.get(WORDINGS)
+        for text in (meta.get("question"), *(further if isinstance(further, list) else [])):
+            if isinstance(text, str):
+                yield text
+        yield from self._files.of(str(meta.get("aid", "")), document.content or "", str(meta.get("answer", "")))
 
     def _bm25_scores(self, ranker: Ranker, documents: list[Document], candidates: list[Document]) -> list[float] | None:
         """BM25's scores of the candidates. If any is missing, `None` and, the first time, a warning.
@@ -413,19 +419,6 @@ class ABCNNRanker(AnswerRanker):
     """
 
     family = "abcnn"
-
-
-def _own_wordings(document: Document) -> list[str]:
-    """The stored question and further wordings of a document; other programs may have other things in these fields."""
-    known = document.meta.get(WORDINGS)
-    texts = [document.meta.get("question"), *(known if isinstance(known, list) else [])]
-    return [text for text in texts if isinstance(text, str)]
-
-
-def _of_files(files: WordingFiles | None, document: Document) -> tuple[str, ...]:
-    if files is None:
-        return ()
-    return files.of(str(document.meta.get("aid", "")), document.content or "", str(document.meta.get("answer", "")))
 
 
 def _ranked(document: Document, score: float, wording: str | None) -> Document:
