@@ -23,6 +23,7 @@ from naive.ap_transformer import TINY
 from transformers import AutoConfig, AutoModel
 
 from ap_ranker.data.dataset import Answer, Dataset, Question
+from ap_ranker.models import transformer_encoder
 from ap_ranker.models.base import AnswerModel
 from ap_ranker.models.registry import MODELS, build_model, complete_options
 from ap_ranker.models.spec import Inputs
@@ -34,6 +35,13 @@ settings.load_profile("any machine")
 
 ROOT = Path(__file__).parent.parent
 BENCHMARKS = ROOT.parent / "shared" / "data"
+
+
+@pytest.fixture(autouse=True)
+def in_float32(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Transformers compute the same on every machine that runs the tests."""
+    monkeypatch.setattr(transformer_encoder, "multiplies_bfloat16", lambda: False)
+
 
 TEXTS = [
     "Where is my parcel?",

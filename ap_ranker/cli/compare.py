@@ -143,7 +143,7 @@ def _notes(comparison: Comparison) -> str:
     return (
         f"{comparison.n_questions:,} questions of {comparison.data}; {runs}. p: paired randomisation test on the "
         "questions' MRR, two-sided, Holm-corrected. Parameters beside the word vectors; time per question with the "
-        "answers encoded beforehand; bytes in float32."
+        "answers encoded beforehand; bytes as they are stored."
     )
 
 

@@ -11,7 +11,7 @@ from rich.markup import escape
 
 from ap_ranker.cli.bars import ProgressBars
 from ap_ranker.cli.console import Console
-from ap_ranker.cli.options import Device, MatchText
+from ap_ranker.cli.options import Device, MatchText, StoredDtype
 
 console = Console(soft_wrap=True)
 
@@ -20,7 +20,7 @@ def encode(
     checkpoint: Annotated[str, typer.Argument(help="A checkpoint folder or a hub name.")],
     documents: Annotated[Path, typer.Argument(help="The FAQ: a file with a column answer and, optionally, question.")],
     output: Annotated[Path, typer.Option(help="The folder to write; encodings in it are kept, missing ones added.")],
-    dtype: Annotated[str, typer.Option(help="Dtype of the stored states: float32, float16 or int8.")] = "float16",
+    dtype: StoredDtype = None,
     match: MatchText = None,
     device: Device = "auto",
 ) -> None:
@@ -42,6 +42,7 @@ def encode(
     encodings = Encodings.open(output, fingerprint(folder))
     console.print(
         f"Encoded {written:,} of {len(texts):,} texts; {escape(str(output))} now holds {len(encodings):,} in "
-        f"{encodings.size / 1e6:,.1f} MB ({dtype}, {encodings.size / max(len(encodings), 1):,.0f} bytes each).",
+        f"{encodings.size / 1e6:,.1f} MB ({encodings.manifest.dtype}, "
+        f"{encodings.size / max(len(encodings), 1):,.0f} bytes each).",
         highlight=False,
     )

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ap_ranker.cli.console import Console
-from ap_ranker.cli.options import Answers, Device, KnownWordings, MatchText
+from ap_ranker.cli.options import Answers, Device, KnownWordings, MatchText, StoredDtype
 from ap_ranker.explain.plots import check_plotting, plot_lengths
 from ap_ranker.files import write_text_atomically
 
@@ -46,7 +46,7 @@ def evaluate(
         bool,
         typer.Option("--hybrid", help="Of more than 1,000 answers, rank the best by the model's vectors, too."),
     ] = False,
-    dtype: Annotated[str, typer.Option(help="Dtype of the answers' states: float32, float16 or int8.")] = "float32",
+    dtype: StoredDtype = None,
     compare: Annotated[
         str | None, typer.Option(help="An earlier checkpoint to compare with, question by question.")
     ] = None,

@@ -46,6 +46,12 @@ Device = Annotated[str, typer.Option(help="Device: auto, cpu, cuda:0 ...; auto t
 Language = Annotated[
     str | None, typer.Option(help="The language of a stemmer for BM25, such as english; by default none.")
 ]
+StoredDtype = Annotated[
+    str | None,
+    typer.Option(
+        help="Dtype of the stored states: float32, float16 or int8; by default the smallest that costs nothing."
+    ),
+]
 MatchText = Annotated[
     Match | None,
     typer.Option(help="The text to match with the question, for answers with a stored question."),

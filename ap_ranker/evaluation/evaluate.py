@@ -117,7 +117,7 @@ def evaluate(
     match: Match | None = None,
     wordings: str | Path | None = None,
     hybrid: bool = False,
-    dtype: str = "float32",
+    dtype: str | None = None,
     device: str | None = None,
 ) -> EvaluationReport:
     """Rank each answerable question's candidates with the model and with BM25, stemmed as in the model's training.
@@ -133,7 +133,8 @@ def evaluate(
         match: as for `read_dataset`; by default as the checkpoint was trained.
         wordings: a file of known wordings; by default, `train.*` if `data` is a folder.
         hybrid: of more than `RANK_ALL` answers, fetch candidates by the model's vectors beside BM25.
-        dtype: of the answers' states: `float32`, `float16` or `int8`; only for checkpoints that are loaded here.
+        dtype: of the answers' states: `float32`, `float16` or `int8`; only for checkpoints that are loaded here. By
+            default as `AnswerRanker` stores them.
         device: as for `Ranker.from_pretrained`.
 
     Raises:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from ap_ranker.models.fast_bert import FastBert
 from ap_ranker.models.pooling import mean_pool
 from ap_ranker.models.pretrained import build_backbone, read_weights
 from ap_ranker.models.sentence_settings import SentenceSettings
@@ -40,9 +41,13 @@ class TransformerEncoder(nn.Module):
         self._attention: str = self.backbone.config._attn_implementation
         self._memory: dict[bytes, Tensor] = {}
         self._room = 0
+        self._weights = tuple(self.backbone.parameters())  # to walk through the modules takes a millisecond
+        self._fast: tuple[object, FastBert | None] = (None, None)  # of which weights, and a copy of them
 
     def train(self, mode: bool = True) -> Self:
         super().train(mode)
+        if mode:
+            self._fast = None, None  # fused optimisers do not count what they change
         # Fused attention is the faster one forwards, but its gradient on a CPU costs half a training step more.
         plain = mode and self.backbone.device.type == "cpu"
         self.backbone.set_attn_implementation("eager" if plain else self._attention)
@@ -108,19 +113,36 @@ class TransformerEncoder(nn.Module):
 
     def _read(self, batch: TokenBatch) -> Tensor:
         """(N, T, H) hidden states."""
-        # bfloat16 halves the training time where the CPU multiplies matrices in it; ranking stays in float32.
-        reduced = batch.ids.device.type == "cpu" and (self.training or self._room > 0) and multiplies_bfloat16()
         # In groups of similar length, because padding takes as long as words. Dropped words may leave gaps at the end.
         lengths = (batch.mask * torch.arange(1, batch.mask.shape[1] + 1, device=batch.mask.device)).amax(dim=1)
         order = lengths.argsort()
         parts = []
         for rows in order.split(AT_ONCE):
             width = int(lengths[rows[-1]])
-            ids, mask = batch.ids[rows, :width], batch.mask[rows, :width].long()
-            with torch.autocast("cpu", torch.bfloat16, enabled=reduced):
-                states: Tensor = self.backbone(input_ids=ids, attention_mask=mask).last_hidden_state
+            states = self._read_group(batch.ids[rows, :width], batch.mask[rows, :width])
             parts.append(nn.functional.pad(states.to(self._dtype), (0, 0, 0, batch.ids.shape[1] - width)))
         return torch.cat(parts)[order.argsort()]
+
+    def _read_group(self, ids: Tensor, mask: Tensor) -> Tensor:
+        fast = None if torch.is_grad_enabled() else self._fast_forward()
+        if fast is not None:
+            return fast(ids, mask)
+        # bfloat16 halves the training time where the CPU multiplies matrices in it.
+        reduced = ids.device.type == "cpu" and self.training and multiplies_bfloat16()
+        with torch.autocast("cpu", torch.bfloat16, enabled=reduced):
+            states: Tensor = self.backbone(input_ids=ids, attention_mask=mask.long()).last_hidden_state
+        return states
+
+    def _fast_forward(self) -> FastBert | None:
+        """Our own forward pass with the backbone's present weights; `None` if this transformer has none."""
+        if not FastBert.supports(self.backbone):
+            return None
+        weights = [(w.data_ptr(), 0 if w.is_inference() else w._version) for w in self._weights]
+        known, fast = self._fast
+        if known != weights:
+            fast = FastBert.checked(self.backbone, torch.bfloat16 if multiplies_bfloat16() else torch.float32)
+            self._fast = weights, fast
+        return fast
 
     @torch.no_grad()
     def _cached_states(self, batch: TokenBatch) -> Tensor:

@@ -64,10 +64,10 @@ class EncodingCache:
 
     Attributes:
         max_bytes: maximum size of states, texts and entries together.
-        dtype: data type to which all states are converted; float32 for a model that does not support quantization.
+        dtype: data type to which all states are converted; `None`: the ranker's, which sets it (`Ranker.state_dtype`).
     """
 
-    def __init__(self, max_bytes: int, dtype: StateDtype = StateDtype.float32) -> None:
+    def __init__(self, max_bytes: int, dtype: StateDtype | None = None) -> None:
         if max_bytes < 0:
             raise InputError(f"Expected a cache of 0 bytes or more, found {max_bytes}.")
         self.max_bytes = max_bytes
@@ -77,6 +77,10 @@ class EncodingCache:
         self._bytes = self._hits = self._misses = 0
         self._claims: dict[str, threading.Event] = {}  # texts that a thread is encoding -> set when it is done
         self._lock = threading.Lock()
+
+    @property
+    def _dtype(self) -> StateDtype:
+        return self.dtype or StateDtype.float32
 
     def count(self, texts: Sequence[str]) -> int:
         """The number of texts that are in the cache; unlike `lengths`, this does not count as a use."""
@@ -117,7 +121,7 @@ class EncodingCache:
     @torch.inference_mode()  # the tables are modified in place, by callers inside and outside of this mode
     def put(self, texts: Sequence[str], states: QuantizedStates) -> None:
         """Add the states of these texts, and evict others if there is no room."""
-        states = states.converted(self.dtype, next(iter(states.tensors().values())).device)
+        states = states.converted(self._dtype, next(iter(states.tensors().values())).device)
         per_text, paged = states.per_text, {name: _paged(value) for name, value in states.per_token.items()}
         row_bytes = sum(value[0].nbytes for value in per_text.values())
         page_bytes = sum(value[0, 0].nbytes for value in paged.values())
@@ -166,7 +170,7 @@ class EncodingCache:
             try:
                 claimed, awaited = self._claim({texts[index]: index for index in remaining}, done)
                 if claimed:
-                    encoded = QuantizedStates.quantize(encode(claimed), self.dtype)
+                    encoded = QuantizedStates.quantize(encode(claimed), self._dtype)
                     self.put([texts[index] for index in claimed], encoded)
             finally:
                 self._release(texts, done)

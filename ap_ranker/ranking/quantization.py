@@ -21,12 +21,14 @@ class StateDtype(StrEnum):
     int8 = "int8"
 
 
-def parse_dtype(name: str) -> StateDtype:
-    """Look up a dtype by name.
+def parse_dtype(name: str | None) -> StateDtype | None:
+    """Look up a dtype by name; `None` stays `None`.
 
     Raises:
         InputError: the name is unknown.
     """
+    if name is None:
+        return None
     if name not in list(StateDtype):
         raise InputError(f"Expected --dtype to be one of {', '.join(StateDtype)}, found {name!r}.")
     return StateDtype(name)

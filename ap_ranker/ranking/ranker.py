@@ -95,8 +95,8 @@ class Ranker:
         self.config = config
         self.cache = cache
         self.encodings = encodings
-        if cache is not None and not model.supports_quantization:
-            cache.dtype = StateDtype.float32
+        if cache is not None:
+            cache.dtype = self.state_dtype(cache.dtype)
         self.wording_vectors = WordingVectors(self.embed_questions)
         self._loaded: LoadedCheckpoint | None = None
         self._has_warned_of_cuts = False
@@ -332,7 +332,7 @@ class Ranker:
                     remaining += rows
                     continue
                 if source is self.encodings and self.cache is not None:
-                    states = states.converted(self.cache.dtype, self.device)
+                    states = states.converted(self.state_dtype(self.cache.dtype), self.device)
                     self.cache.put(texts, states)
                 yield rows, states.dequantize(self.device)
         rows_of: dict[str, list[int]] = {}
@@ -359,9 +359,20 @@ class Ranker:
         for indices, states in parts:
             yield indices, states.dequantize(self.device)
 
+    def state_dtype(self, wanted: StateDtype | None, otherwise: StateDtype = StateDtype.float32) -> StateDtype:
+        """The data type in which states are stored.
+
+        Args:
+            wanted: by whoever stores them; `None`: int8 for a compact model.
+            otherwise: for other models, if none is wanted.
+        """
+        if not self.model.supports_quantization:
+            return StateDtype.float32
+        return wanted or (StateDtype.int8 if self.model.compact else otherwise)
+
     def quantize(self, states: States, dtype: StateDtype) -> QuantizedStates:
         """The states in this dtype, or in float32 if the model supports no other."""
-        return QuantizedStates.quantize(states, dtype if self.model.supports_quantization else StateDtype.float32)
+        return QuantizedStates.quantize(states, self.state_dtype(dtype))
 
     def tokenize(self, texts: Sequence[str]) -> list[list[int]]:
         """Token ids of texts. The first time that a text is too long for the model, a warning is logged."""

@@ -11,6 +11,7 @@ from transformers import TrainerCallback
 from ap_ranker.data.dataset import Dataset
 from ap_ranker.errors import InputError
 from ap_ranker.models.registry import model_spec
+from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.checkpoint import is_checkpoint
 from ap_ranker.ranking.ranker import Ranker, resolve_device
 from ap_ranker.text.vectors import WordVectors
@@ -40,7 +41,7 @@ def train_or_load(
     if not is_checkpoint(folder):
         vectors = None if model_spec(config.model).pretrained else vectors
         return train(data, dev, folder, config, vectors=vectors, device=device, callbacks=callbacks, about=about).ranker
-    ranker = Ranker.from_pretrained(folder, resolve_device(device))
+    ranker = Ranker.from_pretrained(folder, resolve_device(device), cache=EncodingCache(0))  # as `train` returns it
     assert ranker.config is not None
     settings = json.loads(json.dumps(asdict(config) | {"data": data.name}))
     settings |= asdict(config.training_recipe(judged=data.judged))

@@ -126,7 +126,7 @@ def train(
         )
         if model.statistics is not None:
             model.statistics.count(batches.answers)
-        ranker = Ranker(model, tokenizer, torch_device)
+        ranker = Ranker(model, tokenizer, torch_device, cache=EncodingCache(0))  # evaluates states as they are stored
         if hard is not None and model_spec(config.model).pretrained:
             hard.guide(ranker)
         if hard is not None and config.negatives_from == "model":

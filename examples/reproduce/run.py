@@ -45,7 +45,7 @@ SEARCHES = 500
 """Dev questions whose searches fit the weight of BM25 end to end, as many as a training run has at most."""
 
 CACHE_BYTES = 8 * 10**9
-"""For the states of all answers; 27,413 answers of 128 tokens with 384 numbers each take 5 GB."""
+"""For the states of all answers; 27,413 answers with a state of 384 numbers for each token take 5 GB."""
 
 console = Console(soft_wrap=True)
 
@@ -133,7 +133,9 @@ def _measure(parts: Parts, ranker: Ranker) -> list[EvaluationReport]:
         return [evaluation_set.report(ranker)]
     retriever = ranker if ranker.has_vectors else None
     if retriever is not None:
-        ranker.cache = EncodingCache(CACHE_BYTES)  # retrieval and ranking need the same states
+        ranker.cache = EncodingCache(
+            CACHE_BYTES, ranker.state_dtype(None)
+        )  # retrieval and ranking need the same states
     search = EvaluationSet(parts.search, language=language, retriever=retriever)
     # A retriever's own best candidates are others than a pool's, and so is what BM25's score adds there.
     questions = sample_questions(parts.dev.without_pools(), SEARCHES, 1)

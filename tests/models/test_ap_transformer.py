@@ -19,6 +19,7 @@ from ap_ranker.errors import InputError
 from ap_ranker.models import pretrained, transformer_encoder
 from ap_ranker.models.ap_transformer import WORD_WEIGHTS, AttentiveTransformer
 from ap_ranker.models.base import JudgedCandidates
+from ap_ranker.models.fast_bert import FastBert
 from ap_ranker.models.pretrained import DEFAULT_ENCODER, find_encoder, read_encoder_config
 from ap_ranker.models.transformer_encoder import TransformerEncoder
 from ap_ranker.text.batch import TokenBatch
@@ -101,11 +102,11 @@ def test_all_dimensions_only_rotate_the_states(texts: int) -> None:
 
 
 def test_fewer_dimensions_are_the_leading_ones() -> None:
-    """They span what numpy's SVD of the normalised mean states spans, one by one up to the sign."""
+    """They span what numpy's SVD of the normalised token states spans, one by one up to the sign."""
     model = built(size=3).double()
     model.fit_projection(batches(TOKENS))
-    means = np.array([mean_state(model.encoder.backbone, ids) for ids in TOKENS])
-    expected = np.linalg.svd(means / np.linalg.norm(means, axis=1, keepdims=True))[2][:3]
+    states = np.array([state for ids in TOKENS for state in naive.bert(model.encoder.backbone, ids)])
+    expected = np.linalg.svd(states / np.linalg.norm(states, axis=1, keepdims=True), full_matrices=False)[2][:3]
     found = model.projection.weight.detach().numpy()
     assert np.abs(found @ expected.T) == pytest.approx(np.eye(3), abs=1e-8)
 
@@ -159,8 +160,7 @@ def test_a_frozen_encoder_remembers_what_it_read() -> None:
     batch, other = TokenBatch.from_lists(TOKENS[:5]), TokenBatch.from_lists([TOKENS[3], TOKENS[20], TOKENS[1]])
     plain, mixed = states(model.encoder, batch), states(model.encoder, other)
     with (
-        patch.object(transformer_encoder, "multiplies_bfloat16", lambda: False),
-        patch.object(model.encoder.backbone, "forward", wraps=model.encoder.backbone.forward) as read,
+        patch.object(model.encoder, "_read_group", wraps=model.encoder._read_group) as read,
     ):
         with model.cache_frozen_states():
             for _ in range(3):
@@ -168,7 +168,7 @@ def test_a_frozen_encoder_remembers_what_it_read() -> None:
             assert read.call_count == 1
             assert torch.allclose(states(model.encoder, other), mixed, atol=1e-2)
             assert read.call_count == 2
-            assert read.call_args.kwargs["input_ids"].tolist() == [TOKENS[20]]  # the others are known
+            assert read.call_args.args[0].tolist() == [TOKENS[20]]  # the others are known
         assert torch.equal(states(model.encoder, batch), plain)  # outside, nothing is remembered
         assert read.call_count == 3
 
@@ -189,19 +189,19 @@ def test_memory_has_an_end() -> None:
     plain = states(model.encoder, TokenBatch.from_lists(four))
     with (
         patch.object(transformer_encoder, "FROZEN_CACHE_BYTES", 2 * 4 * TINY["hidden_size"] * 2 + 1),
-        patch.object(model.encoder.backbone, "forward", wraps=model.encoder.backbone.forward) as read,
+        patch.object(model.encoder, "_read_group", wraps=model.encoder._read_group) as read,
         model.cache_frozen_states(),
     ):
         for _ in range(3):
             assert torch.allclose(states(model.encoder, TokenBatch.from_lists(four)), plain, atol=1e-2)
-        assert [len(call.kwargs["input_ids"]) for call in read.call_args_list] == [3, 1, 1]
+        assert [len(call.args[0]) for call in read.call_args_list] == [3, 1, 1]
 
 
 def test_an_encoder_that_learns_remembers_nothing() -> None:
     model = built(size=6)
     batch = TokenBatch.from_lists(TOKENS[:5])
     with (
-        patch.object(model.encoder.backbone, "forward", wraps=model.encoder.backbone.forward) as read,
+        patch.object(model.encoder, "_read_group", wraps=model.encoder._read_group) as read,
         model.cache_frozen_states(),
     ):
         for _ in range(2):
@@ -218,10 +218,10 @@ def test_texts_are_read_in_groups_of_similar_length() -> None:
     batch = TokenBatch.from_lists(TOKENS)
     with (
         patch.object(transformer_encoder, "AT_ONCE", 8),
-        patch.object(model.encoder.backbone, "forward", wraps=model.encoder.backbone.forward) as read,
+        patch.object(model.encoder, "_read_group", wraps=model.encoder._read_group) as read,
     ):
         grouped = states(model.encoder, batch)
-    widths = [call.kwargs["input_ids"].shape[1] for call in read.call_args_list]
+    widths = [call.args[0].shape[1] for call in read.call_args_list]
     assert widths == sorted(widths)
     assert len(set(widths)) > 3
     with patch.object(transformer_encoder, "AT_ONCE", 1000):
@@ -237,8 +237,7 @@ def test_words_that_are_not_heard_have_no_state(frozen: bool) -> None:
     whole = states(model.encoder, batch)
     model.train()
     torch.manual_seed(1)
-    with patch.object(transformer_encoder, "multiplies_bfloat16", lambda: False):
-        found_states, kept, _ = model.encoder(batch)
+    found_states, kept, _ = model.encoder(batch)
     assert kept[:, 0].all()
     assert not (kept & ~batch.mask).any()
     assert 0.3 < kept[:, 1:].sum() / batch.mask[:, 1:].sum() < 0.7
@@ -355,3 +354,68 @@ def test_minilm_ranks_as_sentence_transformers_do() -> None:
     ranker = Ranker(model.pooled_only(), tokenizer)
     found = torch.stack([ranker.score(question, answers) for question in questions])
     assert torch.allclose(found, a @ b.T, rtol=0, atol=1e-5)
+
+
+# --- our own forward pass ---
+
+ROBERTA = TINY | {"model_type": "xlm-roberta", "pad_token_id": 1, "max_position_embeddings": 26}
+"""As BERT, but its positions begin after the padding's."""
+
+
+def backbone(architecture: dict[str, Any]) -> Any:
+    torch.manual_seed(3)
+    return pretrained.build_backbone(architecture).eval()
+
+
+@pytest.mark.parametrize("architecture", [TINY, ROBERTA], ids=["bert", "xlm-roberta"])
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.bfloat16, 0.05)])
+def test_it_computes_what_transformers_does(architecture: dict[str, Any], dtype: torch.dtype, tolerance: float) -> None:
+    """One text as it is, and several with padding and with words that are not heard."""
+    model = backbone(architecture)
+    for tokens in ([[3, 5, 2, 9]], [[30 + i % 7 for i in range(length)] for length in (1, 4, 20)]):
+        batch = TokenBatch.from_lists(tokens)
+        heard = batch.mask.clone()
+        heard[-1, 2] = False
+        with torch.no_grad():
+            expected = model(input_ids=batch.ids, attention_mask=heard.long()).last_hidden_state
+            found = FastBert(model, dtype)(batch.ids, heard)
+        assert torch.allclose(found[heard], expected[heard], rtol=0, atol=tolerance)
+    assert expected[heard].std() > 0.5
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"hidden_act": "relu"}, {"is_decoder": True}, {"model_type": "mpnet", "relative_attention_num_buckets": 8}],
+    ids=str,
+)
+def test_other_transformers_are_left_to_the_library(change: dict[str, Any]) -> None:
+    assert FastBert.supports(backbone(TINY))
+    assert not FastBert.supports(backbone(TINY | change))
+    assert not FastBert.supports(backbone(TINY).double())
+
+
+def test_a_forward_pass_that_differs_is_not_used(caplog: pytest.LogCaptureFixture) -> None:
+    model = built(size=6)
+    batch = TokenBatch.from_lists(TOKENS[:4])
+    expected = states(model.encoder, batch)
+    with patch.object(FastBert, "__call__", lambda self, ids, mask: -torch.ones(*ids.shape, 8)), torch.no_grad():
+        assert torch.equal(states(model.encoder, batch), expected)
+        states(model.encoder, batch)
+    [warning] = [record.getMessage() for record in caplog.records]
+    assert "cosine of" in warning
+
+
+def test_changed_weights_are_noticed() -> None:
+    model = built(size=6)
+    batch = TokenBatch.from_lists(TOKENS[:4])
+    with torch.no_grad():
+        before = states(model.encoder, batch)
+        with patch.object(FastBert, "checked", wraps=FastBert.checked) as copied:
+            assert torch.equal(states(model.encoder, batch), before)
+            assert not copied.called
+            model.encoder.load_state_dict({name: 1.1 * value for name, value in model.encoder.state_dict().items()})
+            changed = states(model.encoder, batch)
+            assert copied.call_count == 1
+    with torch.enable_grad():  # by the library
+        assert torch.allclose(states(model.encoder, batch), changed, rtol=0, atol=1e-5)
+    assert not torch.allclose(changed, before, atol=1e-2)

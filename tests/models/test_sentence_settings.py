@@ -109,8 +109,7 @@ def test_each_subword_of_a_text_has_a_weight_and_a_prompt_has_none(tmp_path: Pat
     for tokens, text in zip(ranker.attention_weights(TEXTS[0], TEXTS[1]), TEXTS[:2], strict=True):
         assert sum(token.weight for token in tokens) == pytest.approx(1, abs=1e-5)
         assert "".join(token.text for token in tokens).lower() in text.lower().replace(" ", "")
-    states = ranker.encode_answers(ranker.tokenize([TEXTS[1]]))
-    assert states.mask.sum() == len(ranker.tokenize([TEXTS[1]])[0])
+    assert ranker.encode_questions([TEXTS[1]]).mask.sum() == len(ranker.tokenize([TEXTS[1]])[0])
 
 
 def test_prompts_take_room(tmp_path: Path) -> None:

@@ -79,6 +79,12 @@ def token_states(model: AnswerModel, ids: list[int]) -> Matrix:
     return [unit(matvec(model.projection.weight, h)) for h in bert(model.encoder.backbone, ids)]
 
 
+def pair_states(model: AnswerModel, ids: list[int]) -> Matrix:
+    """Of tokens 0 and 1, 2 and 3, ...; the last may be alone."""
+    states = token_states(model, ids)
+    return [unit(mean(states[start : start + 2])) for start in range(0, len(ids), 2)]
+
+
 def alpha(model: AnswerModel, q: list[int]) -> Vector:
     u, gamma = model.importance.tolist(), model.rarity.item()
     hidden = bert(model.encoder.backbone, q)
@@ -86,8 +92,8 @@ def alpha(model: AnswerModel, q: list[int]) -> Vector:
 
 
 def cosines(model: AnswerModel, q: list[int], a: list[int]) -> Matrix:
-    """Of each question token with each answer token."""
-    answer = token_states(model, a)
+    """Of each question token with each pair of answer tokens."""
+    answer = pair_states(model, a)
     return [[dot(x, y) for y in answer] for x in token_states(model, q)]
 
 
@@ -104,7 +110,10 @@ def score(model: AnswerModel, q: list[int], a: list[int]) -> float:
 def attention(model: AnswerModel, q: list[int], a: list[int]) -> tuple[Vector, Vector]:
     received = [0.0] * len(a)
     for weight, row in zip(alpha(model, q), cosines(model, q, a), strict=True):
-        received[row.index(max(row))] += weight
+        best = 2 * row.index(max(row))
+        pair = range(best, min(best + 2, len(a)))
+        for token in pair:
+            received[token] += weight / len(pair)
     return alpha(model, q), received
 
 

@@ -19,7 +19,6 @@ from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.data.wordings import with_wordings
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluate import EvaluationSet, evaluate
-from ap_ranker.models import transformer_encoder
 from ap_ranker.models.ap_transformer import WORD_WEIGHTS
 from ap_ranker.models.classifier import Classifier
 from ap_ranker.models.registry import MODELS, complete_options
@@ -473,10 +472,7 @@ def test_an_encoders_scores_are_made_once_before_training_and_once_an_epoch(
     dev = data if learns else DATA
     rate = 0.002 if learns else 0.1
     config = with_encoder(encoder, epochs=4, learning_rate=rate, encoder_learning_rate=5e-5 if learns else rate)
-    with (
-        patch.object(EvaluationSet, "timed_scores", autospec=True, side_effect=EvaluationSet.timed_scores) as scored,
-        patch.object(transformer_encoder, "multiplies_bfloat16", lambda: False),
-    ):
+    with patch.object(EvaluationSet, "timed_scores", autospec=True, side_effect=EvaluationSet.timed_scores) as scored:
         result = train(data, dev, tmp_path / "c", config, device="cpu", callbacks=(epochs,))
     assert scored.call_count == 1 + epochs.number > 1
     assert (result.best_epoch > 0) == learns
