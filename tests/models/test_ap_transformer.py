@@ -419,3 +419,20 @@ def test_changed_weights_are_noticed() -> None:
     with torch.enable_grad():  # by the library
         assert torch.allclose(states(model.encoder, batch), changed, rtol=0, atol=1e-5)
     assert not torch.allclose(changed, before, atol=1e-2)
+
+
+def test_a_step_of_training_is_noticed() -> None:
+    """A fused optimiser changes weights without counting it."""
+    model = built(size=6)
+    batch = TokenBatch.from_lists(TOKENS[:4])
+    with torch.no_grad():
+        before = states(model.encoder, batch)
+    model.train()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.1, fused=True)
+    model.match(model.encode_questions(batch), model.encode_answers(batch)).sum().backward()
+    optimizer.step()
+    model.eval()
+    with torch.no_grad():
+        found = states(model.encoder, batch)
+    assert not torch.allclose(found, before, atol=1e-2)
+    assert torch.allclose(found, states(model.encoder, batch), rtol=0, atol=1e-5)  # the latter by the library
