@@ -109,8 +109,9 @@ def _latency(rows: Sequence[Latency]) -> TextTable:
 
 
 def _pipeline(rows: Sequence[PipelineTimes]) -> TextTable:
-    parts = ("pipeline", "retriever", "ranker", "rest")
-    header = ["model", *(f"{part} {point}" for part in parts for point in ("p50", "p95"))]
+    parts = ("pipeline", "retriever", "ranker", "rest", "one_component")
+    titles = (*parts[:-1], "as one component")
+    header = ["model", *(f"{title} {point}" for title in titles for point in ("p50", "p95"))]
     cells = [[row.model, *(short(value) for part in parts for value in asdict(row)[part].values())] for row in rows]
     return TextTable(
         f"The whole pipeline: BM25's {RETRIEVED} best, then the {RETURNED} best of these (ms)", header, [cells]

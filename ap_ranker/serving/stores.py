@@ -72,7 +72,7 @@ def load_pipeline(path: Path) -> tuple[Pipeline, dict[str, Any]]:
 
 
 def components_of(pipeline: Pipeline) -> Iterator[Any]:
-    """A pipeline's components; a super component, such as `FAQSearch`, is replaced by the ones inside."""
+    """A pipeline's components; a super component, and a `FAQSearch`, is replaced by the ones inside."""
     from haystack import Pipeline
 
     for name in pipeline.graph.nodes:
@@ -81,7 +81,7 @@ def components_of(pipeline: Pipeline) -> Iterator[Any]:
         if isinstance(inside, Pipeline):
             yield from components_of(inside)
         else:
-            yield component
+            yield from getattr(component, "parts", (component,))
 
 
 def find_stores(pipeline: Pipeline) -> list[Any]:

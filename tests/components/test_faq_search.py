@@ -180,7 +180,7 @@ def test_loading_is_lazy_and_happens_once(checkpoint: Path, faq: Path, reads: li
     search = FAQSearch(model=checkpoint, documents=faq)
     assert reads == []
     search.warm_up()
-    ranker = search.pipeline.get_component("ranker")
+    ranker = search.ranker
     loaded = ranker._ranker
     assert loaded is not None
     search.warm_up()
@@ -267,9 +267,8 @@ def test_every_setting_survives_yaml(kind: str, tmp_path: Path) -> None:
     }
     again = Pipeline.loads(text)
     assert again.dumps() == text
-    inner = again.get_component("search").pipeline
-    assert inner.get_component("retriever").top_k == 7
-    ranker = inner.get_component("ranker")
+    retriever, ranker = again.get_component("search").parts
+    assert retriever.top_k == 7
     assert (ranker.model, ranker.top_k, ranker.score_threshold) == (str(tmp_path / "ranker"), 3, 0.25)
     assert ranker.device == CPU
 

@@ -37,6 +37,7 @@ from haystack_integrations.document_stores.ap_ranker.metadata import MetadataQue
 logger = logging.getLogger(__name__)
 
 _SCALE = 8  # InMemoryDocumentStore's: a score of 8 becomes 0.73
+_IMMUTABLE = frozenset({str, int, float, bool, type(None)})  # of what meta holds, most
 _WRITTEN = 1024  # documents embedded before they are written: an interrupted run loses as many
 
 
@@ -421,7 +422,7 @@ def _found(
 ) -> Document:
     """A fetched document with the meta and the score of a query."""
     embedding = document.embedding if return_embedding else None
-    return replace(document, meta=document.meta | meta, score=score, embedding=embedding)
+    return replace(document, meta=_copied(document.meta) | meta, score=score, embedding=embedding)
 
 
 def _check_query(query: str) -> None:
@@ -440,7 +441,7 @@ def _checked_embedding(embedding: Sequence[float]) -> np.ndarray:
 
 def _copy(document: Document) -> Document:
     """A copy with its own meta, so that changes outside the store do not reach its documents."""
-    return replace(document, meta=deepcopy(document.meta))
+    return replace(document, meta=_copied(document.meta))
 
 
 def _checked(document: object) -> Document:
@@ -455,3 +456,8 @@ def _checked(document: object) -> Document:
     except ValueError as error:
         raise InputError(f"Document {document.id!r}: expected an embedding of numbers, found {error}.") from error
     return document
+
+
+def _copied(meta: dict[str, Any]) -> dict[str, Any]:
+    """As `deepcopy`, which takes a tenth of the time of a search to copy texts that nobody can change."""
+    return {name: value if type(value) in _IMMUTABLE else deepcopy(value) for name, value in meta.items()}

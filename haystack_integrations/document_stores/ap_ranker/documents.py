@@ -17,7 +17,6 @@ import sqlite3
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -152,14 +151,13 @@ class MemoryDocuments:
         return {row: self._documents[row] for row in rows if row in self._documents}
 
     def fetch(self, rows: Iterable[Any], *, content: bool = False, embedding: bool = False) -> list[Document]:
-        """The documents of some of an index's rows, which the caller may change.
+        """The documents of some of an index's rows, which the caller must not change.
 
         :param rows: The rows; at most some hundred.
         :param content: Whether each must have content, because the index is that of the content.
         :param embedding: Whether to read the embeddings, too.
         """
-        documents = (self._whole(row) if embedding else self._documents[row] for row in map(int, rows))
-        return [replace(document, meta=deepcopy(document.meta)) for document in documents]
+        return [self._whole(row) if embedding else self._documents[row] for row in map(int, rows)]
 
     def close(self) -> None:
         """Close files until the next use."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
-from haystack import Document, Pipeline, component, default_from_dict, default_to_dict, super_component
+from haystack import Document, component, default_from_dict, default_to_dict
 from haystack.document_stores.types import DuplicatePolicy
 from haystack.utils import ComponentDevice
 
@@ -24,7 +24,7 @@ _READING = threading.Lock()
 """Held while a FAQ file is read, so that only one thread reads it. Global because components are copied."""
 
 
-@super_component
+@component
 class FAQSearch:
     """Finds the answers to a question: BM25 fetches candidates, a trained model ranks them.
 
@@ -104,18 +104,12 @@ class FAQSearch:
         self.precision = precision
         self.wordings = ranker.wordings
         self.device = device
-        self.pipeline = Pipeline()
-        self.pipeline.add_component("retriever", retriever)
-        self.pipeline.add_component("ranker", ranker)
-        self.pipeline.connect("retriever.documents", "ranker.documents")
-        self.input_mapping = {
-            "query": ["retriever.query", "ranker.query"],
-            "filters": ["retriever.filters"],
-            "top_k": ["ranker.top_k"],
-            "score_threshold": ["ranker.score_threshold"],
-            "precision": ["ranker.precision"],
-        }
-        self.output_mapping = {"ranker.documents": "documents"}
+        self.retriever, self.ranker = retriever, ranker
+
+    @property
+    def parts(self) -> tuple[BM25SRetriever, AnswerRanker]:
+        """The components that do the work; they are called directly, as a pipeline copies all candidates: 3 ms."""
+        return self.retriever, self.ranker
 
     def to_dict(self) -> dict[str, Any]:
         """The component as basic types, without the documents of its store."""
@@ -126,49 +120,56 @@ class FAQSearch:
         """Create the component from a dictionary, as made by `to_dict` or read from YAML."""
         return default_from_dict(cls, data)
 
-    if TYPE_CHECKING:  # the methods that `super_component` adds, declared as in Haystack's own super components
+    @component.output_types(documents=list[Document])
+    def run(
+        self,
+        *,
+        query: str,
+        filters: dict[str, Any] | None = None,
+        top_k: int | None = None,
+        score_threshold: float | None = None,
+        precision: float | None = None,
+    ) -> dict[str, list[Document]]:
+        """Find answers.
 
-        def run(
-            self,
-            *,
-            query: str,
-            filters: dict[str, Any] | None = None,
-            top_k: int | None = None,
-            score_threshold: float | None = None,
-            precision: float | None = None,
-        ) -> dict[str, list[Document]]:
-            """Find answers.
+        :param query: The question of the user. Must not be empty.
+        :param filters: Haystack filters on the documents' meta; only documents that match are searched.
+        :param top_k: The maximum number of documents to return. By default, the component's `top_k`.
+        :param score_threshold: The minimum score, from 0 to 1, of a returned document. By default, the component's.
+            Cannot be combined with `precision`.
+        :param precision: The target share of right first answers, such as 0.9: documents below the calibrated threshold
+            are left out. The checkpoint must be calibrated for this value. By default, the component's.
+        :returns: `documents`: copies with their scores, best first; none if no document shares a word with the query,
+            or none is good enough.
+        :raises ValueError: The query is empty, `top_k` is not positive, or both `score_threshold` and `precision` are
+            given.
+        :raises InputError: The checkpoint or the FAQ file cannot be read, or the checkpoint was not calibrated for
+            `precision`.
+        """
+        self.warm_up()
+        candidates = self.retriever.run(query=query, filters=filters)["documents"]
+        ranked: dict[str, list[Document]] = self.ranker.run(
+            query=query, documents=candidates, top_k=top_k, score_threshold=score_threshold, precision=precision
+        )
+        return ranked
 
-            :param query: The question of the user. Must not be empty.
-            :param filters: Haystack filters on the documents' meta; only documents that match are searched.
-            :param top_k: The maximum number of documents to return. By default, the component's `top_k`.
-            :param score_threshold: The minimum score, from 0 to 1, of a returned document. By default, the
-                component's. Cannot be combined with `precision`.
-            :param precision: The target share of right first answers, such as 0.9: documents below the calibrated
-                threshold are left out. The checkpoint must be calibrated for this value. By default, the component's.
-            :returns: `documents`: copies with their scores, best first; none if no document shares a word with the
-                query, or none is good enough.
-            :raises InputError: The checkpoint or the FAQ file cannot be read.
-            :raises PipelineRuntimeError: The query is empty, or the retriever or the ranker rejects a parameter.
-            """
-            ...
+    run_async = in_thread(run)
+    """As `run`, in a thread, so that the event loop stays free."""
 
-        def warm_up(self) -> None:
-            """Load the checkpoint and the FAQ file unless this is done already.
+    def warm_up(self) -> None:
+        """Load the checkpoint and the FAQ file unless this is done already.
 
-            :raises InputError: One of them cannot be read.
-            """
-            ...
+        :raises InputError: One of them cannot be read.
+        """
+        self.retriever.warm_up()
+        self.ranker.warm_up()
 
-        run_async = in_thread(run)
-        """As `run`, with the event loop free while BM25 and the model work."""
+    warm_up_async = in_thread(warm_up)
+    """As `warm_up`, in a thread, so that the event loop stays free."""
 
-        warm_up_async = in_thread(warm_up)
-        """As `warm_up`, with the event loop free meanwhile."""
-
-        def close(self) -> None:
-            """Free the model; a later `run` loads it again."""
-            ...
+    def close(self) -> None:
+        """Free the model; a later `run` loads it again."""
+        self.ranker.close()
 
 
 @component
