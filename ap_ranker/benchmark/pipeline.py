@@ -104,13 +104,14 @@ def measure_pipelines(
         for label, pipeline in pipelines.items():
             tell(f"Pipeline: question {number + 1} of {len(corpus.questions)}, {label}")
             retriever, ranker = pipeline.get_component("retriever"), pipeline.get_component("ranker")
-            # Fills the caches of answers. A space makes a question another one, whose states are not known yet.
+            # Fills the caches of answers. More spaces make a question another one, whose states are not known yet.
             components[label].ranker.run(query=other, documents=retriever.run(query=question)["documents"])
             ranker.run(query=other, documents=retriever.run(query=question)["documents"])
-            whole, _ = timed(pipeline.run, {"retriever": {"query": question}, "ranker": {"query": question}})
+            asked, again, once_more = (question + spaces for spaces in (" ", "  ", "   "))
+            whole, _ = timed(pipeline.run, {"retriever": {"query": asked}, "ranker": {"query": asked}})
             retrieving, found = timed(retriever.run, query=question)
-            ranking, _ = timed(ranker.run, query=question + " ", documents=found["documents"])
-            as_one, _ = timed(components[label].run, query=question + "  ")
+            ranking, _ = timed(ranker.run, query=again, documents=found["documents"])
+            as_one, _ = timed(components[label].run, query=once_more)
             seconds[label].append((whole, retrieving, ranking, as_one))
     return [_pipeline_times(label, each) for label, each in seconds.items()]
 
