@@ -101,6 +101,7 @@ SHARED = {
     "classifier",
     "coordinate_ascent",
     "encoders",
+    "fast_bert",
     "pooling",
     "pretrained",
     "sentence_settings",

@@ -126,7 +126,7 @@ def test_to_dict(component: Component) -> None:
             "score_threshold": None,
             "batch_size": 64,
             "cache_megabytes": 256,
-            "cache_dtype": "float32",
+            "cache_dtype": None,
             "encodings": None,
             "fuse_scores": False,
             "precision": None,

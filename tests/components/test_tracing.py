@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from conftest import TEXTS
-from haystack import Document, tracing
+from haystack import Document, Pipeline, tracing
 from haystack.tracing import Span, Tracer
 from haystack.utils import ComponentDevice
 
@@ -77,12 +77,26 @@ def search(checkpoint: Path, faq: Path) -> FAQSearch:
     return FAQSearch(model=checkpoint, documents=faq, device=CPU)
 
 
+def in_a_pipeline(search: FAQSearch) -> Pipeline:
+    """Its two components, each with a span of its own."""
+    pipeline = Pipeline()
+    for name, part in zip(("retriever", "ranker"), search.parts, strict=True):
+        pipeline.add_component(name, part)
+    pipeline.connect("retriever.documents", "ranker.documents")
+    return pipeline
+
+
+def asked(question: str) -> dict[str, dict[str, object]]:
+    return {"retriever": {"query": question}, "ranker": {"query": question, "score_threshold": 0.0}}
+
+
 @pytest.mark.parametrize("content", [False, True])
 def test_a_search(tracer: SpyingTracer, search: FAQSearch, monkeypatch: pytest.MonkeyPatch, content: bool) -> None:
     monkeypatch.setattr(tracing.tracer, "is_content_tracing_enabled", content)
     question = "my bike, my e-mail, the frame"
+    pipeline = in_a_pipeline(search)
     for _ in range(2):
-        fetched = len(search.run(query=question)["documents"])
+        fetched = len(pipeline.run(asked(question))["ranker"]["documents"])
     assert fetched > 1
     assert tracer.named("retriever") == [{"ap_ranker.top_k": 100, "ap_ranker.found": fetched}] * 2
     common = {
@@ -100,8 +114,9 @@ def test_a_search(tracer: SpyingTracer, search: FAQSearch, monkeypatch: pytest.M
 async def test_concurrent_searches_tag_their_own_spans(tracer: SpyingTracer, search: FAQSearch) -> None:
     questions = {"parcel": 1, "my bike, my e-mail, the frame": 2, "the refund": 3, "xyzzy": 0}
     await search.warm_up_async()
-    results = await asyncio.gather(*(search.run_async(query=text, score_threshold=0.0) for text in questions))
-    sizes = [len(result["documents"]) for result in results]
+    pipeline = in_a_pipeline(search)
+    results = await asyncio.gather(*(pipeline.run_async(asked(text)) for text in questions))
+    sizes = [len(result["ranker"]["documents"]) for result in results]
     assert len(set(sizes)) > 2
     assert sorted(tags["ap_ranker.found"] for tags in tracer.named("retriever")) == sorted(sizes)
     assert sorted(tags.get("ap_ranker.candidates", 0) for tags in tracer.named("ranker")) == sorted(sizes)

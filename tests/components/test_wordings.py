@@ -14,6 +14,7 @@ from haystack import Document, Pipeline
 
 from ap_ranker.data.faq import Match, read_faq
 from ap_ranker.errors import InputError
+from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.checkpoint import read_checkpoint_config, write_checkpoint_config
 from ap_ranker.ranking.ranker import Ranker
 from haystack_integrations.components.rankers.ap_ranker import AnswerRanker
@@ -39,7 +40,8 @@ def weighted(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def expected(checkpoint: Path, *wordings: list[str]) -> dict[str, tuple[float, str | None]]:
     """Content -> score and matched wording, by the library."""
     texts = [document.content or "" for document in DOCUMENTS]
-    ranked = Ranker.from_pretrained(checkpoint, "cpu").rank(QUERY, texts, wordings=wordings, scale_score=True)
+    ranker = Ranker.from_pretrained(checkpoint, "cpu", cache=EncodingCache(0))
+    ranked = ranker.rank(QUERY, texts, wordings=wordings, scale_score=True)
     return {answer.text: (answer.score, answer.wording) for answer in ranked}
 
 

@@ -136,10 +136,11 @@ def test_peers_stand_beside_the_models(encoder: Path, tmp_path: Path) -> None:
     assert results["bi-encoder"].measures["MRR"] == [1, 1]
     assert results["bi-encoder"].p_values.keys() == {"BM25", pooled}
     evaluation_set = EvaluationSet(DATA)
-    # A pooled vector, and four numbers per token.
+    # A pooled vector, and four numbers for every two tokens; of our model in int8, with a scale of two bytes each.
     tokens = [len(ids) for ids in AutoTokenizer.from_pretrained(encoder)(TEXTS[1::2])["input_ids"]]
     assert results[pooled].bytes_per_answer == 32 * 4
-    assert results["ap-transformer"].bytes_per_answer == 32 * 4 + 4 * 4 * np.mean(np.minimum(tokens, 24))
+    states = np.ceil(np.minimum(tokens, 24) / 2)
+    assert results["ap-transformer"].bytes_per_answer == 32 + 2 + (4 + 2) * np.mean(states)
     ranker = Ranker.from_pretrained(run_folder(tmp_path, "ap-transformer", 1), "cpu")
     for question in DATA.questions:
         vectors = [ranker.encode_answers(ranker.tokenize([text])).per_text["pooled"] for text in TEXTS[1::2]]

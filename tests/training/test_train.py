@@ -23,6 +23,7 @@ from ap_ranker.models.ap_transformer import WORD_WEIGHTS
 from ap_ranker.models.classifier import Classifier
 from ap_ranker.models.registry import MODELS, complete_options
 from ap_ranker.models.spec import Bounds
+from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.checkpoint import read_checkpoint_config
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.vectors import read_vectors
@@ -266,7 +267,7 @@ def with_other_answers(data: Dataset) -> Dataset:
 @pytest.mark.parametrize("frozen", [False, True], ids=["fine-tuned", "frozen"])
 def test_what_training_changes_of_a_pretrained_encoder(frozen: bool, encoder: str, tmp_path: Path) -> None:
     data = with_other_answers(DATA)
-    config = with_encoder(encoder, 6, frozen=frozen, epochs=4, patience=4, learning_rate=0.02)
+    config = with_encoder(encoder, frozen=frozen, epochs=4, patience=4, learning_rate=0.02)
     result = train(data, data, tmp_path / "c", config, device="cpu")
     assert result.best_epoch > 0
     torch.manual_seed(config.seed)
@@ -312,7 +313,7 @@ def test_an_encoder_and_its_attention_have_learning_rates_of_their_own(encoder: 
 @pytest.mark.parametrize("frozen", [False, True], ids=["fine-tuned", "frozen"])
 def test_an_untrained_encoder_is_kept_if_training_makes_it_worse(frozen: bool, encoder: str, tmp_path: Path) -> None:
     """It learns from wrong answers, and is judged by the right ones."""
-    config = with_encoder(encoder, frozen=frozen, learning_rate=0.3, encoder_learning_rate=0.1, patience=3)
+    config = with_encoder(encoder, frozen=frozen, learning_rate=0.1, encoder_learning_rate=0.1, patience=3)
     result = train(with_other_answers(DATA), DATA, tmp_path / "c", config, device="cpu")
     torch.manual_seed(config.seed)
     options = complete_options(config.model, config.options)
@@ -328,7 +329,7 @@ def test_an_untrained_encoder_is_kept_if_training_makes_it_worse(frozen: bool, e
 @pytest.mark.parametrize("frozen", [False, True], ids=["fine-tuned", "frozen"])
 def test_a_resumed_run_with_an_encoder(frozen: bool, encoder: str, tmp_path: Path) -> None:
     data = with_other_answers(DATA)
-    config = with_encoder(encoder, 6, frozen=frozen, epochs=4, learning_rate=0.02)
+    config = with_encoder(encoder, frozen=frozen, epochs=4, learning_rate=0.02)
     unbroken = train(data, data, tmp_path / "unbroken", config, device="cpu")
     with pytest.raises(KeyboardInterrupt):
         train(data, data, tmp_path / "broken", config, device="cpu", callbacks=(StopAfter(2),))
@@ -364,7 +365,7 @@ def test_a_checkpoint_needs_its_encoder_no_longer(tmp_path: Path) -> None:
         patch("huggingface_hub.snapshot_download", side_effect=AssertionError),
         patch("transformers.AutoModel.from_pretrained", side_effect=AssertionError),
     ):
-        loaded = Ranker.from_pretrained(tmp_path / "elsewhere", "cpu")
+        loaded = Ranker.from_pretrained(tmp_path / "elsewhere", "cpu", cache=EncodingCache(0))
     assert loaded.config == result.ranker.config
     assert same(loaded, result.ranker)
     assert torch.equal(loaded.score("where is my parcel?", texts), result.ranker.score("where is my parcel?", texts))
@@ -470,13 +471,13 @@ def test_an_encoders_scores_are_made_once_before_training_and_once_an_epoch(
     """Whichever is kept in the end, its numbers are those that its checkpoint reaches."""
     data, epochs = with_other_answers(DATA), Epochs()
     dev = data if learns else DATA
-    rate = 0.002 if learns else 0.1
+    rate = 0.02 if learns else 0.1
     config = with_encoder(encoder, epochs=4, learning_rate=rate, encoder_learning_rate=5e-5 if learns else rate)
     with patch.object(EvaluationSet, "timed_scores", autospec=True, side_effect=EvaluationSet.timed_scores) as scored:
         result = train(data, dev, tmp_path / "c", config, device="cpu", callbacks=(epochs,))
     assert scored.call_count == 1 + epochs.number > 1
     assert (result.best_epoch > 0) == learns
-    evaluated = evaluate(Ranker.from_pretrained(tmp_path / "c", "cpu"), with_wordings(dev, data))
+    evaluated = evaluate(tmp_path / "c", with_wordings(dev, data), device="cpu")
     assert evaluated.model == result.dev.model
 
 
