@@ -105,8 +105,9 @@ def measure_pipelines(
             tell(f"Pipeline: question {number + 1} of {len(corpus.questions)}, {label}")
             retriever, ranker = pipeline.get_component("retriever"), pipeline.get_component("ranker")
             # Fills the caches of answers. More spaces make a question another one, whose states are not known yet.
-            components[label].ranker.run(query=other, documents=retriever.run(query=question)["documents"])
-            ranker.run(query=other, documents=retriever.run(query=question)["documents"])
+            candidates = retriever.run(query=question)["documents"]
+            components[label].ranker.run(query=other, documents=candidates)
+            ranker.run(query=other, documents=candidates)
             asked, again, once_more = (question + spaces for spaces in (" ", "  ", "   "))
             whole, _ = timed(pipeline.run, {"retriever": {"query": asked}, "ranker": {"query": asked}})
             retrieving, found = timed(retriever.run, query=question)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from ap_ranker.data.tables import WORDINGS, Row, read_table
+from ap_ranker.data.tables import WORDING_COLUMNS, Row, read_table
 from ap_ranker.errors import InputError
 
 
@@ -44,7 +44,7 @@ class Entry:
     def of(cls, row: Row) -> Entry:
         """The entry of a row, which must have an answer."""
         other = {name: value for name, value in row.fields.items() if name not in ("question", "answer")}
-        cells = [other.pop(name) for name in list(other) if WORDINGS.fullmatch(name)]
+        cells = [other.pop(name) for name in list(other) if WORDING_COLUMNS.fullmatch(name)]
         wordings = dict.fromkeys(line.strip() for cell in cells for line in cell.splitlines())
         wordings.pop("", None)
         return cls(row.get("question"), row.need("answer"), other, row.place, tuple(wordings))

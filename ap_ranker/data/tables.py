@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 csv.field_size_limit(min(sys.maxsize, 2**31 - 1))  # the default refuses answers longer than 131,072 characters
 
 
-WORDINGS = re.compile(r"wordings?( ?[0-9]+)?", re.IGNORECASE)
+WORDING_COLUMNS = re.compile(r"wordings?( ?[0-9]+)?", re.IGNORECASE)
 """Names of columns with further wordings of a question, one per line of a cell."""
 
 
@@ -237,7 +237,7 @@ def _text(value: object, column: str, place: str) -> str:
     if isinstance(value, list):
         if any(isinstance(part, list) for part in value):
             raise InputError(f"{place}: expected text or texts in column {column!r}, found a list inside a list.")
-        separator = "\n" if WORDINGS.fullmatch(column) else " "
+        separator = "\n" if WORDING_COLUMNS.fullmatch(column) else " "
         return separator.join(_text(part, column, place) for part in value)
     if isinstance(value, dict):
         raise InputError(f"{place}: expected text in column {column!r}, found an object with fields of its own.")

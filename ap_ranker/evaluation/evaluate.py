@@ -31,6 +31,9 @@ CANDIDATES = 100
 RANK_ALL = 1000
 """Maximum number of answers that are all candidates: so few need no first stage, which would cost recall."""
 
+HYBRID_CACHE_BYTES = 2 * 10**9
+"""For the answers' states while candidates are fetched by the model's vectors, and then ranked."""
+
 DIVERGED = (
     "The model has diverged: expected scores that are finite numbers, found others. "
     "Train it again with a lower learning_rate, or with another objective."
@@ -142,11 +145,16 @@ def evaluate(
     """
     if pools and no_pools:
         raise InputError("Expected either --pools, which names the candidates, or --no-pools, found both.")
-    cache = EncodingCache(0, parse_dtype(dtype))  # stores nothing, but quantizes the states
+    # Quantizes the states even if it stores none; with `hybrid` they are needed twice.
+    stored = HYBRID_CACHE_BYTES if hybrid else 0
+
+    def load(checkpoint: str | Path) -> Ranker:
+        return Ranker.from_pretrained(checkpoint, device, cache=EncodingCache(stored, parse_dtype(dtype)))
+
     if not isinstance(ranker, Ranker):
-        ranker = Ranker.from_pretrained(ranker, device, cache=cache)
+        ranker = load(ranker)
     match = match or _trained_match(ranker)
-    earlier = None if compare is None else Ranker.from_pretrained(compare, device, cache=cache)
+    earlier = None if compare is None else load(compare)
     if not isinstance(data, Dataset):
         data = read_with_wordings(data, "test", wordings=wordings, answers=answers, pools=pools, match=match)
     elif wordings is not None:

@@ -12,7 +12,6 @@ import torch
 
 from ap_ranker.data.dataset import Dataset, Question, normalized
 from ap_ranker.models.base import States
-from ap_ranker.ranking.quantization import QuantizedStates
 from ap_ranker.ranking.ranker import BATCH_SIZE, Ranker
 from ap_ranker.ranking.wordings import add_wordings, best_wordings
 
@@ -101,7 +100,6 @@ def score_candidates(
 
     started, matching, n_bytes = time.perf_counter(), 0.0, 0
     order, done = list(uses), 0
-    dtype = ranker.state_dtype(ranker.cache.dtype if ranker.cache else None)
     on_progress(0, len(order))
     for batch, states in ranker.answer_states([dataset.answers[row].text for row in order]):
         match_started = time.perf_counter()
@@ -116,7 +114,7 @@ def score_candidates(
             values = (question_vectors @ vectors.T)[list(rows), list(columns)].float().tolist()
             for question, position, value in zip(rows, positions, values, strict=True):
                 cosines[question][position] = value
-        n_bytes += QuantizedStates.quantize(states, dtype).nbytes
+        n_bytes += ranker.quantize(states, ranker.stored_dtype).nbytes
         done += len(batch)
         on_progress(done, len(order))
     encode_seconds = time.perf_counter() - started - matching

@@ -112,18 +112,18 @@ class FastBert:
 
         Args:
             ids: (N, T) token ids.
-            mask: (N, T) bool: the tokens that are heard. A text's positions are counted over all of its tokens.
+            mask: (N, T) bool: the tokens to attend to. A text's positions are counted over all of its tokens.
         """
         size = ids.shape[1]
         table = self._embeddings
         positions = table.position_embeddings.weight[self._first : self._first + size]
         words = table.word_embeddings(ids) + positions + table.token_type_embeddings.weight[0]
         states: Tensor = table.LayerNorm(words)
-        heard = None if bool(mask.all()) else mask[:, None, None]
+        attended_to = None if bool(mask.all()) else mask[:, None, None]
         for layer in self._layers:
             heads = layer.projections(states).unflatten(2, (3, self._heads, -1))
             query, key, value = heads.permute(2, 0, 3, 1, 4)
-            attended = F.scaled_dot_product_attention(query, key, value, attn_mask=heard)
+            attended = F.scaled_dot_product_attention(query, key, value, attn_mask=attended_to)
             states = layer.attention_norm(states + layer.attended(attended.transpose(1, 2).flatten(2)))
             states = layer.norm(states + layer.narrow(layer.wide(states, "gelu")))
         return states

@@ -332,7 +332,7 @@ class Ranker:
                     remaining += rows
                     continue
                 if source is self.encodings and self.cache is not None:
-                    states = states.converted(self.state_dtype(self.cache.dtype), self.device)
+                    states = states.converted(self.stored_dtype, self.device)
                     self.cache.put(texts, states)
                 yield rows, states.dequantize(self.device)
         rows_of: dict[str, list[int]] = {}
@@ -369,6 +369,11 @@ class Ranker:
         if not self.model.supports_quantization:
             return StateDtype.float32
         return wanted or (StateDtype.int8 if self.model.compact else otherwise)
+
+    @property
+    def stored_dtype(self) -> StateDtype:
+        """The data type of the states in the cache; without one, in which a cache would store them."""
+        return self.state_dtype(self.cache.dtype if self.cache else None)
 
     def quantize(self, states: States, dtype: StateDtype) -> QuantizedStates:
         """The states in this dtype, or in float32 if the model supports no other."""
@@ -431,7 +436,7 @@ class Ranker:
         """States of one question; one of the last questions is not encoded again."""
         if self._loaded is None:
             return self.encode_questions([text])
-        return self._loaded.questions.get(text, lambda: self.encode_questions([text]))
+        return self._loaded.questions.get(text, self.encode_questions)
 
     def encode_questions(self, texts: Sequence[str]) -> States:
         """States of B questions."""

@@ -75,13 +75,17 @@ def components_of(pipeline: Pipeline) -> Iterator[Any]:
     """A pipeline's components; a super component, and a `FAQSearch`, is replaced by the ones inside."""
     from haystack import Pipeline
 
+    from haystack_integrations.components.retrievers.ap_ranker.faq_search import FAQSearch
+
     for name in pipeline.graph.nodes:
         component = pipeline.get_component(name)
         inside = getattr(component, "pipeline", None)
         if isinstance(inside, Pipeline):
             yield from components_of(inside)
+        elif isinstance(component, FAQSearch):
+            yield from component.parts
         else:
-            yield from getattr(component, "parts", (component,))
+            yield component
 
 
 def find_stores(pipeline: Pipeline) -> list[Any]:

@@ -10,7 +10,7 @@ from conftest import TEXTS, write_checkpoint
 from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.evaluation import changes as module
 from ap_ranker.evaluation.changes import changes
-from ap_ranker.evaluation.evaluate import EvaluationReport, EvaluationSet
+from ap_ranker.evaluation.evaluate import EvaluationReport, EvaluationSet, evaluate
 from ap_ranker.evaluation.significance import randomisation_test
 from ap_ranker.ranking.ranker import Ranker
 
@@ -99,3 +99,15 @@ def test_two_models_and_their_fusion(tmp_path: Path) -> None:
         else:
             assert ranks[0] == ranks[1]
     assert moved
+
+
+@pytest.mark.parametrize("name", ["ap-cnn", "ap-transformer"])
+def test_an_earlier_checkpoint_is_evaluated_as_if_it_were_alone(name: str, pairs: Dataset, tmp_path: Path) -> None:
+    """`ap-transformer` is stored in int8, `ap-cnn` in float32."""
+    later, earlier = (write_checkpoint(model, tmp_path / model) for model in ("ap-transformer", "ap-cnn"))
+    if name == "ap-transformer":
+        later, earlier = earlier, later
+    before = evaluate(later, pairs, compare=earlier, device="cpu").comparison.before  # type: ignore[union-attr]
+    alone = evaluate(earlier, pairs, device="cpu")
+    assert all(a.tolist() == b.tolist() for a, b in zip(before.scores, alone.scores, strict=True))
+    assert before.bytes_per_answer == alone.bytes_per_answer

@@ -229,7 +229,7 @@ def test_texts_are_read_in_groups_of_similar_length() -> None:
 
 
 @pytest.mark.parametrize("frozen", [False, True])
-def test_words_that_are_not_heard_have_no_state(frozen: bool) -> None:
+def test_words_that_are_dropped_have_no_state(frozen: bool) -> None:
     """To an encoder that learns they are not there, gaps at the end included; a frozen one reads texts whole."""
     model = built(size=6, frozen=frozen).double()
     model.encoder.dropout = 0.5
@@ -370,17 +370,17 @@ def backbone(architecture: dict[str, Any]) -> Any:
 @pytest.mark.parametrize("architecture", [TINY, ROBERTA], ids=["bert", "xlm-roberta"])
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.bfloat16, 0.05)])
 def test_it_computes_what_transformers_does(architecture: dict[str, Any], dtype: torch.dtype, tolerance: float) -> None:
-    """One text as it is, and several with padding and with words that are not heard."""
+    """One text as it is, and several with padding and with words that are dropped."""
     model = backbone(architecture)
     for tokens in ([[3, 5, 2, 9]], [[30 + i % 7 for i in range(length)] for length in (1, 4, 20)]):
         batch = TokenBatch.from_lists(tokens)
-        heard = batch.mask.clone()
-        heard[-1, 2] = False
+        present = batch.mask.clone()
+        present[-1, 2] = False
         with torch.no_grad():
-            expected = model(input_ids=batch.ids, attention_mask=heard.long()).last_hidden_state
-            found = FastBert(model, dtype)(batch.ids, heard)
-        assert torch.allclose(found[heard], expected[heard], rtol=0, atol=tolerance)
-    assert expected[heard].std() > 0.5
+            expected = model(input_ids=batch.ids, attention_mask=present.long()).last_hidden_state
+            found = FastBert(model, dtype)(batch.ids, present)
+        assert torch.allclose(found[present], expected[present], rtol=0, atol=tolerance)
+    assert expected[present].std() > 0.5
 
 
 @pytest.mark.parametrize(
