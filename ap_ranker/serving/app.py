@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 from fastapi import FastAPI, HTTPException, Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, StringConstraints, TypeAdapter
+from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.responses import JSONResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.bm25 import BM25_RANK
@@ -134,7 +136,7 @@ def build_app(
         refused=metrics.refused,
     )
     app.add_middleware(AllowedHosts, names=hosts, refused=metrics.refused)
-    app.middleware("http")(_with_headers)
+    app.add_middleware(_WithHeaders)
     app.add_middleware(MeasureTime, metrics=metrics, routes=routes)
     return app
 
@@ -201,14 +203,15 @@ def _add_search(
         raise HTTPException(404, "Expected the id of an answer to this question, found another. Ask again.")
 
     @app.post("/api/search")
-    async def api_search(request: SearchRequest) -> dict[str, Any]:
+    async def api_search(request: SearchRequest) -> JSONResponse:
         """The answers that are good enough, best first; `found` is false if there is none."""
         documents = await run(lambda: ranked(request.question))
         answers = [
             _answer(document) | {"receipt": receipts.sign(request.question, document.id, _shown(document))}
             for document in documents
         ]
-        return {"question": request.question, "found": bool(documents), "answers": answers}
+        # Not a dictionary, which FastAPI would walk through first: its values are basic types already.
+        return JSONResponse({"question": request.question, "found": bool(documents), "answers": answers})
 
     @app.post("/api/explain")
     async def api_explain(request: ExplainRequest) -> dict[str, Any]:
@@ -270,10 +273,19 @@ def _tokens(tokens: Sequence[Token]) -> list[dict[str, float]] | None:
     return [{"start": start, "end": end, "heat": heat} for start, end, heat in pieces(tokens)]
 
 
-async def _with_headers(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
-    response = await call_next(request)
-    response.headers.update(HEADERS)
-    return response
+class _WithHeaders:
+    """ASGI middleware that adds `HEADERS` to every answer."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(HEADERS)
+            await send(message)
+
+        await self.app(scope, receive, with_headers)
 
 
 def _answer_errors_in_json(app: FastAPI, metrics: Metrics) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from ap_ranker.data.faq import DEFAULT_MATCH, Entry, Match, read_faq
 from ap_ranker.errors import InputError
+from ap_ranker.serving.short_way import ShortWay
 from ap_ranker.serving.stores import (
     components_of,
     describe_store,
@@ -175,13 +177,26 @@ class DeclaredPipeline:
         for target in self.query:
             component, socket = target.split(".", 1)
             data.setdefault(component, {})[socket] = question
-        documents = self.pipeline.run(data, include_outputs_from={self.last}).get(self.last, {}).get("documents")
+        documents = self._outputs(data).get("documents")
         if not isinstance(documents, list):
             raise InputError(
                 f"{self.path}: expected documents from {self.last!r}, found none. Does the query reach every component "
                 "that needs it? It goes to " + ", ".join(self.query) + "."
             )
         return documents
+
+    def _outputs(self, data: dict[str, dict[str, Any]]) -> Mapping[str, Any]:
+        """The outputs of the last component."""
+        from haystack import tracing
+
+        if self._short_way is not None and not tracing.is_tracing_enabled():
+            return self._short_way.run(data, self.last)
+        outputs: Mapping[str, Any] = self.pipeline.run(data, include_outputs_from={self.last}).get(self.last, {})
+        return outputs
+
+    @cached_property
+    def _short_way(self) -> ShortWay | None:
+        return ShortWay.of(self.pipeline, self.query)
 
     def explain(self, question: str, document: Document) -> tuple[str, str, Explanation]:
         """The matched texts of question and document, and the weights of their words.

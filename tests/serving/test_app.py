@@ -34,6 +34,7 @@ from ap_ranker.serving.app import HEADERS, THREADS, build_app
 from ap_ranker.serving.feedback import FeedbackFile
 from ap_ranker.serving.limits import MAX_BYTES, MAX_CLIENTS, Rate
 from ap_ranker.serving.search import DeclaredPipeline
+from ap_ranker.serving.short_way import ShortWay
 from haystack_integrations.document_stores.ap_ranker.entries import to_document
 
 from .conftest import ENTRIES, NASTY, filled, write_pipeline
@@ -396,8 +397,8 @@ def test_a_search_that_fails(client: TestClient, search: DeclaredPipeline, monke
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("a secret of the server")
 
-    with monkeypatch.context() as patch:
-        patch.setattr(search.pipeline, "run", fail)
+    with monkeypatch.context() as patch:  # this pipeline goes the short way
+        patch.setattr(ShortWay, "run", fail)
         response = client.post("/api/search", json={"question": "x"})
     assert (response.status_code, list(response.json())) == (500, ["error"])
     assert "secret" not in response.text
