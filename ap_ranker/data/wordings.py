@@ -7,7 +7,6 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from pathlib import Path
 
 from ap_ranker.data.dataset import Answer, Dataset, normalized
@@ -20,7 +19,8 @@ from ap_ranker.files import file_version
 
 logger = logging.getLogger(__name__)
 
-_normalized = lru_cache(maxsize=10_000)(normalized)  # of the same answers in every search
+MOST_ANSWERS = 100_000
+"""Maximum number of answers whose wordings `WordingFiles` keeps at hand."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Wordings:
         """The wordings of an answer, given its id and the forms of its text, with and without the stored question."""
         yield from self.by_id.get(answer_id, ())
         if self.by_text:
-            for text in dict.fromkeys(map(_normalized, texts)):
+            for text in dict.fromkeys(map(normalized, texts)):
                 yield from self.by_text.get(text, ())
 
     def __len__(self) -> int:
@@ -91,6 +91,7 @@ class WordingFiles:
     def __init__(self, paths: Iterable[str | Path]) -> None:
         self._versions: dict[Path, tuple[int, ...]] = {}
         self._wordings: dict[Path, Wordings] = {}
+        self._known: dict[tuple[str, ...], tuple[str, ...]] = {}
         self._lock = threading.Lock()
         for path in map(Path, paths):
             self.add(path)
@@ -102,8 +103,13 @@ class WordingFiles:
 
     def of(self, answer_id: str, *texts: str) -> tuple[str, ...]:
         """The wordings of an answer in all files, as `Wordings.of`."""
-        known = (text for wordings in self._wordings.values() for text in wordings.of(answer_id, *texts))
-        return tuple(dict.fromkeys(known))
+        key, known = (answer_id, *texts), self._known  # of the same answers in every search
+        found = known.get(key)
+        if found is None:
+            found = tuple(dict.fromkeys(text for each in self._wordings.values() for text in each.of(*key)))
+            if len(known) < MOST_ANSWERS:
+                known[key] = found
+        return found
 
     def refresh(self) -> None:
         """Read the files that have changed."""
@@ -120,6 +126,7 @@ class WordingFiles:
         """Read a file; its version was taken before, so that a change meanwhile is seen by the next look."""
         self._versions[path] = version
         self._wordings[path] = read_wordings(path)
+        self._known = {}  # not `clear`: another thread may be about to add what it found before
 
 
 def read_with_wordings(

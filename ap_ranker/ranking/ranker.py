@@ -21,7 +21,7 @@ from ap_ranker.ranking.explanation import Explanation, Token, no_attention, toke
 from ap_ranker.ranking.policy import AnswerPolicy
 from ap_ranker.ranking.quantization import QuantizedStates, StateDtype
 from ap_ranker.ranking.shared import LoadedCheckpoint, load_shared
-from ap_ranker.ranking.wordings import WordingVectors, add_wordings, best_wordings
+from ap_ranker.ranking.wordings import WordingVectors, add_wordings
 from ap_ranker.text.batch import TokenBatch
 from ap_ranker.text.subwords import AnyTokenizer
 
@@ -267,7 +267,7 @@ class Ranker:
         self._check_finite(scores)
         if vector is None or wordings is None:
             return EntryScores(scores, [None] * len(answers))
-        best = best_wordings(vector[0].float().cpu().numpy(), wordings, self.wording_vectors)
+        best = self.wording_vectors.best(vector[0].float().cpu().numpy(), wordings)
         better = torch.from_numpy(best.cosines) > cosines
         raised = add_wordings(scores, torch.maximum(cosines, torch.from_numpy(best.cosines)), weight)
         return EntryScores(raised, [text if b else None for text, b in zip(best.texts, better.tolist(), strict=True)])

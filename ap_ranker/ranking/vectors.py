@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from itertools import islice
 from math import sqrt
 from pathlib import Path
@@ -41,9 +42,7 @@ class Vectors:
         while block := list(islice(remaining, _BLOCK)):
             blocks.append(_rounded(np.stack(block)))
         self._matrix = np.concatenate(blocks) if blocks else np.zeros((0, 0), np.int8)
-        lengths = np.sqrt(np.einsum("nc,nc->n", self._matrix, self._matrix, dtype=np.int64))
-        # Cosines need the lengths after rounding; a vector of zeros is like nothing.
-        self._scales = np.divide(1, lengths, out=np.zeros(len(lengths)), where=lengths > 0).astype(np.float32)
+        self._scales = _scales(self._matrix)
 
     def __len__(self) -> int:
         return len(self._matrix)
@@ -104,6 +103,50 @@ class Vectors:
             ) from error
         loaded._matrix, loaded._scales = matrix, scales
         return loaded
+
+
+@dataclass(frozen=True)
+class RoundedVectors:
+    """N vectors of C numbers in memory, rounded as those of `Vectors`; for a few of them at a time.
+
+    Attributes:
+        matrix: (N, C) int8.
+        scales: (N,) what makes the length of each 1.
+    """
+
+    matrix: np.ndarray
+    scales: np.ndarray
+
+    @classmethod
+    def of(cls, vectors: np.ndarray) -> RoundedVectors:
+        """Round (N, C) vectors of any length."""
+        matrix = _rounded(vectors)
+        return cls(matrix, _scales(matrix))
+
+    def extended(self, others: RoundedVectors) -> RoundedVectors:
+        """These vectors and then the others."""
+        return RoundedVectors(*(np.concatenate(pair) for pair in zip(self.arrays, others.arrays, strict=True)))
+
+    @property
+    def arrays(self) -> tuple[np.ndarray, np.ndarray]:
+        """Both arrays."""
+        return self.matrix, self.scales
+
+    @property
+    def bytes_each(self) -> int:
+        """Bytes of one vector."""
+        return int(sum(array[:1].nbytes for array in self.arrays))
+
+    def cosines(self, rows: np.ndarray, query: np.ndarray) -> np.ndarray:
+        """(R,) cosines of the vectors in these rows with a query (C,) of length 1."""
+        cosines: np.ndarray = (self.matrix[rows].astype(np.float32) @ query) * self.scales[rows]
+        return cosines
+
+
+def _scales(matrix: np.ndarray) -> np.ndarray:
+    """(B,) one over the length of each vector, after rounding; a vector of zeros is like nothing."""
+    lengths = np.sqrt(np.einsum("nc,nc->n", matrix, matrix, dtype=np.int64))
+    return np.divide(1, lengths, out=np.zeros(len(lengths)), where=lengths > 0).astype(np.float32)
 
 
 def _rounded(vectors: np.ndarray) -> np.ndarray:

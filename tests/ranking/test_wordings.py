@@ -13,9 +13,10 @@ import torch
 from conftest import TEXTS, write_checkpoint
 from hypothesis import given
 from hypothesis import strategies as st
+from naive.vectors import cosine, rounded
 
 from ap_ranker.ranking.ranker import Ranker
-from ap_ranker.ranking.wordings import WordingVectors, best_wordings
+from ap_ranker.ranking.wordings import WordingVectors
 
 QUESTION, ANSWERS = "Where is my bike?", [*TEXTS[1::2], "bike"]
 WORDINGS = [["Where is my parcel?", "my bike"], [], ["Which battery?"], ["Where is my bike?"]]
@@ -37,8 +38,8 @@ def naive(ranker: Ranker, wordings: Sequence[Sequence[str]]) -> list[float]:
     answers, vectors = ranker.embed_answers(ANSWERS).double(), iter(texts)
     expected = []
     for score, answer, each in zip(alone, answers, wordings, strict=True):
-        cosines = [sum(x * y for x, y in zip(question.tolist(), answer.tolist(), strict=True))]
-        cosines += [sum(x * y for x, y in zip(question.tolist(), next(vectors).tolist(), strict=True)) for _ in each]
+        cosines = [cosine(question.tolist(), answer.tolist())]
+        cosines += [cosine(question.tolist(), rounded(next(vectors).tolist())) for _ in each]
         expected.append((score + WEIGHT * max(cosines)) / (1 + WEIGHT))
     return expected
 
@@ -91,6 +92,21 @@ class Letters:
         return torch.nn.functional.normalize(counts, dim=1)
 
 
+def letter_shares(text: str) -> list[float]:
+    shares: list[float] = Letters()([text])[0].double().tolist()
+    return shares
+
+
+def assert_vectors_of(vectors: WordingVectors, texts: Sequence[str]) -> None:
+    """Each text has its own vector: the cosines with the axes are its numbers."""
+    for axis, letter in enumerate("abcde"):
+        question = np.eye(5, dtype=np.float32)[axis]
+        best = vectors.best(question, [[text] for text in texts])
+        expected = [rounded(letter_shares(text))[axis] for text in texts]
+        assert best.cosines.tolist() == pytest.approx(expected, abs=1e-6), letter
+        assert best.texts == list(texts)
+
+
 LISTS = st.lists(st.lists(st.text("abcde", max_size=4), max_size=4), max_size=6)
 
 
@@ -99,34 +115,44 @@ def test_best_wordings_are_those_of_a_loop_and_each_text_is_encoded_once(text: s
     letters = Letters()
     vectors, question = WordingVectors(letters), Letters()([text])[0].numpy()
     for wordings in requests:
-        best = best_wordings(question, wordings, vectors)
-        for each, cosine, chosen in zip(wordings, best.cosines, best.texts, strict=True):
-            cosines = [float(np.dot(Letters()([wording])[0].double().numpy(), question)) for wording in each]
-            assert cosine == pytest.approx(max(cosines, default=-1.0), abs=1e-5)
+        best = vectors.best(question, wordings)
+        for each, found, chosen in zip(wordings, best.cosines, best.texts, strict=True):
+            cosines = [cosine(rounded(letter_shares(wording)), question.tolist()) for wording in each]
+            assert found == pytest.approx(max(cosines, default=-1.0), abs=1e-5)
             assert (chosen in each) if each else (chosen is None)
     assert len(letters.encoded) == len(set(letters.encoded))
+
+
+def test_a_vector_takes_a_byte_per_number() -> None:
+    vectors = WordingVectors(Letters())
+    assert vectors.nbytes(["a", "b", "a"]) == 2 * (5 + 4)
+    assert vectors.nbytes(["b", "c"]) == 2 * (5 + 4)
 
 
 def test_vectors_are_dropped_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ap_ranker.ranking.wordings.LARGEST_TABLE", 3)
     vectors = WordingVectors(Letters())
     for texts in (["a", "b"], ["a", "c", "d"], ["e", "a"], ["a", "b", "c", "d", "e"]):
-        assert vectors.of(texts) == pytest.approx(Letters()(texts).numpy())
+        assert_vectors_of(vectors, texts)
+        assert len(vectors._rows) <= max(3, len(texts))
 
 
 def test_threads_share_vectors() -> None:
     letters = Letters()
     vectors, results = WordingVectors(letters), []
+    question = np.full(5, 0.2**0.5, dtype=np.float32)
     texts = [letter * n for letter in "abcde" for n in range(1, 9)]
 
     def ask(start: int) -> None:
-        results.append((start, vectors.of(texts[start:] + texts[:start])))
+        rotated = texts[start:] + texts[:start]
+        results.append((rotated, vectors.best(question, [[text] for text in rotated]).cosines.tolist()))
 
     threads = [threading.Thread(target=ask, args=(start,)) for start in range(0, 40, 5)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    for start, found in results:
-        assert found == pytest.approx(Letters()(texts[start:] + texts[:start]).numpy())
+    assert len(results) == 8
+    for rotated, found in results:
+        assert found == pytest.approx([sum(rounded(letter_shares(text))) * 0.2**0.5 for text in rotated], abs=1e-5)
     assert sorted(letters.encoded) == sorted(texts)
