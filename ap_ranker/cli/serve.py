@@ -79,6 +79,10 @@ def serve(
         filled = search.fill(entries, match)
         with console.status("Reading the answers ..."):
             search.warm_up(filled, limits)
+    if "OMP_NUM_THREADS" not in os.environ:
+        import torch
+
+        torch.set_num_threads(1)  # searches run side by side: threads of one would wait for those of another
 
     from ap_ranker.serving.app import build_app
     from ap_ranker.serving.connections import Connections, Server

@@ -84,6 +84,11 @@ class Dataset:
         """Number of (question, right answer) pairs."""
         return sum(len(question.positives) for question in self.questions)
 
+    @property
+    def questions_per_answer(self) -> float:
+        """Mean number of questions of an answer, over the answers that are right for any; 0 without questions."""
+        return self.pairs / max(1, len({row for question in self.questions for row in question.positives}))
+
     def clean(self) -> Dataset:
         """Leave out the questions whose candidates are all right, which every order ranks correctly.
 

@@ -108,22 +108,43 @@ class FastBert:
         return None
 
     def __call__(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """(N, T, H) hidden states of N texts; those on padding are undefined.
+        """(N, T, H) hidden states of N texts; zero where the mask is not set.
 
         Args:
             ids: (N, T) token ids.
             mask: (N, T) bool: the tokens to attend to. A text's positions are counted over all of its tokens.
         """
-        size = ids.shape[1]
+        tokens = _Tokens(mask)
         table = self._embeddings
-        positions = table.position_embeddings.weight[self._first : self._first + size]
-        words = table.word_embeddings(ids) + positions + table.token_type_embeddings.weight[0]
-        states: Tensor = table.LayerNorm(words)
-        attended_to = None if bool(mask.all()) else mask[:, None, None]
+        positions = torch.arange(self._first, self._first + ids.shape[1]).expand(ids.shape)
+        words = table.word_embeddings(tokens.packed(ids)) + table.position_embeddings(tokens.packed(positions))
+        states: Tensor = table.LayerNorm(words + table.token_type_embeddings.weight[0])
         for layer in self._layers:
-            heads = layer.projections(states).unflatten(2, (3, self._heads, -1))
+            heads = tokens.padded(layer.projections(states)).unflatten(2, (3, self._heads, -1))
             query, key, value = heads.permute(2, 0, 3, 1, 4)
-            attended = F.scaled_dot_product_attention(query, key, value, attn_mask=attended_to)
-            states = layer.attention_norm(states + layer.attended(attended.transpose(1, 2).flatten(2)))
+            attended = F.scaled_dot_product_attention(query, key, value, attn_mask=tokens.attended_to)
+            states = layer.attention_norm(states + layer.attended(tokens.packed(attended.transpose(1, 2)).flatten(1)))
             states = layer.norm(states + layer.narrow(layer.wide(states, "gelu")))
-        return states
+        return tokens.padded(states)
+
+
+class _Tokens:
+    """The tokens of N texts one after another, without padding, on which most of the work would be lost."""
+
+    def __init__(self, mask: Tensor) -> None:
+        self._shape = mask.shape
+        is_full = bool(mask.all())
+        self._places = None if is_full else mask.flatten().nonzero().squeeze(1)
+        self.attended_to = None if is_full else mask[:, None, None]
+
+    def packed(self, values: Tensor) -> Tensor:
+        """(N, T, ...) -> (tokens, ...)"""
+        flat = values.flatten(0, 1)
+        return flat if self._places is None else flat[self._places]
+
+    def padded(self, values: Tensor) -> Tensor:
+        """(tokens, C) -> (N, T, C), zero on padding."""
+        if self._places is not None:
+            flat = values.new_zeros(self._shape.numel(), values.shape[1])
+            values = flat.index_copy_(0, self._places, values)
+        return values.unflatten(0, self._shape)

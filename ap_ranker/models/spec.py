@@ -93,7 +93,8 @@ class Option:
 class Recipe:
     """A paper's training settings, used by `ap-ranker train --recipe paper`.
 
-    `objective` is the name of an objective of `training`.
+    `objective` is the name of an objective of `training`. With `group_answers` a batch has several questions of each of
+    its answers (`training.batches.AnswerGroups`).
     """
 
     objective: str
@@ -103,6 +104,8 @@ class Recipe:
     batch_size: int = 64
     margin: float = 0.2
     weight_decay: float = 0.0
+    encoder_learning_rate: float = 5e-5
+    group_answers: bool = False
 
 
 @dataclass(frozen=True)

@@ -78,15 +78,21 @@ class TrainingConfig:
     """Ours is 0.002, twice Adam's usual rate: a few hundred pairs must move the word vectors far. With a pretrained
     encoder they need not: 0.0005 for the layers on top of it."""
 
-    encoder_learning_rate: float = 5e-5
-    """Learning rate of a pretrained encoder: low, so that it does not forget what it has learnt."""
+    encoder_learning_rate: float | None = None
+    """Learning rate of a pretrained encoder: 0.00005, low, so that it does not forget what it has learnt; twice that
+    with `group_answers`, whose steps are fewer."""
 
     schedule: Schedule | None = None
     """The learning rate falls linearly to zero (ours), stays `constant`, or is lr / t in epoch t (`inverse`)."""
 
     batch_size: int | None = None
     """Questions per step, each with one right answer; ours is 64, which gives 63 in-batch negatives, or 16 where each
-    question has its own candidates (pointwise, listwise)."""
+    question has its own candidates (pointwise, listwise), or 128 with `group_answers`."""
+
+    group_answers: bool | None = None
+    """Softmax and hinge: bring several questions of an answer into a batch, so that the answer is encoded once for all
+    of them. Ours does so with a pretrained encoder if answers have two questions or more on average: an epoch then
+    takes a third of the time (example FAQ), and ranks as well."""
 
     weight_decay: float | None = None
     """L2 regularisation; ours is none: word dropout does more."""
@@ -183,11 +189,12 @@ class TrainingConfig:
         values, defaults = (json.loads(json.dumps(asdict(config))) for config in (self, TrainingConfig()))
         return {name: value for name, value in values.items() if name == "model" or value != defaults[name]}
 
-    def training_recipe(self, *, judged: bool) -> Recipe:
+    def training_recipe(self, *, judged: bool, questions_per_answer: float = 1.0) -> Recipe:
         """Objective, optimizer and so on: the explicit settings, and the defaults of `recipe` for the rest.
 
         Args:
             judged: whether the data's candidates were judged one by one.
+            questions_per_answer: of the data; mean over the answers that are right for any.
         """
         spec = model_spec(self.model)
         if not objective_spec(spec.objective).needs_gradient:
@@ -196,10 +203,22 @@ class TrainingConfig:
             objective = self.objective or spec.recipe.objective
         else:
             objective = self.objective or ("listwise" if judged else spec.objective)
-        batch_size = objective_spec(objective).batch_size
-        learning_rate = spec.recipe.learning_rate if spec.pretrained else 2e-3
-        ours = Recipe(objective, "adam", learning_rate, "linear", batch_size, spec.recipe.margin)
+        grouped = self.group_answers
+        if grouped is None:
+            grouped = self.recipe == "ours" and spec.pretrained and questions_per_answer >= 2
+        grouped = grouped and not objective_spec(objective).own_candidates
+        ours = Recipe(
+            objective,
+            "adam",
+            learning_rate=spec.recipe.learning_rate if spec.pretrained else 2e-3,
+            schedule="linear",
+            batch_size=128 if grouped else objective_spec(objective).batch_size,
+            margin=spec.recipe.margin,
+            encoder_learning_rate=1e-4 if grouped else 5e-5,
+            group_answers=grouped,
+        )
         explicit = {f.name: getattr(self, f.name) for f in fields(Recipe)} | {"objective": objective}
+        explicit["group_answers"] = grouped
         base = spec.recipe if self.recipe == "paper" else ours
         return replace(base, **{name: value for name, value in explicit.items() if value is not None})
 

@@ -44,7 +44,7 @@ def train_or_load(
     ranker = Ranker.from_pretrained(folder, resolve_device(device), cache=EncodingCache(0))  # as `train` returns it
     assert ranker.config is not None
     settings = json.loads(json.dumps(asdict(config) | {"data": data.name}))
-    settings |= asdict(config.training_recipe(judged=data.judged))
+    settings |= asdict(config.training_recipe(judged=data.judged, questions_per_answer=data.questions_per_answer))
     different = [name for name, value in settings.items() if ranker.config.training.get(name) != value]
     if different:
         raise InputError(

@@ -101,7 +101,7 @@ def train(
         started = time.perf_counter() - (seconds_so_far(last) if last else 0.0)
         data = asked = replace(data, questions=answerable(data))
         n_pairs = data.pairs
-        recipe = config.training_recipe(judged=data.judged)
+        recipe = config.training_recipe(judged=data.judged, questions_per_answer=data.questions_per_answer)
         objective = objective_spec(recipe.objective)
         if config.learns_from_sentences(n_pairs) and objective.needs_gradient:
             data = with_answer_sentences(data)

@@ -25,7 +25,7 @@ from ap_ranker.models.base import AnswerModel
 from ap_ranker.models.spec import Recipe
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.batch import TokenBatch
-from ap_ranker.training.batches import Batches, LengthBuckets, Pairs
+from ap_ranker.training.batches import AnswerGroups, Batches, LengthBuckets, Order, Pairs
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.distributed import gather, gather_states, processes, share
 from ap_ranker.training.objectives.registry import objective_spec
@@ -104,10 +104,12 @@ class AnswerTrainer(Trainer):
         self.config, self.recipe, self.ranker, self.dev = config, recipe, ranker, dev
         self.classes = batches.classes
         self.lengths = [batches.lengths(pair) for pair in pairs]
-        self.n_answers = len({row for _, row in pairs})
+        self.answers = [row for _, row in pairs]
 
-    def _get_train_sampler(self, train_dataset: Any = None) -> LengthBuckets:
-        return LengthBuckets(self.lengths, self.n_answers, self.args.train_batch_size, self.config.seed)
+    def _get_train_sampler(self, train_dataset: Any = None) -> Order:
+        if self.recipe.group_answers:
+            return AnswerGroups(self.answers, self.config.seed)
+        return LengthBuckets(self.lengths, len(set(self.answers)), self.args.train_batch_size, self.config.seed)
 
     def get_train_dataloader(self) -> DataLoader[Any]:
         if processes() == 1:
@@ -126,7 +128,7 @@ class AnswerTrainer(Trainer):
 
     def create_optimizer(self, *args: Any, **kwargs: Any) -> torch.optim.Optimizer:
         rate = self.recipe.learning_rate
-        parameters = self.ranker.model.parameter_groups(rate, self.config.encoder_learning_rate)
+        parameters = self.ranker.model.parameter_groups(rate, self.recipe.encoder_learning_rate)
         settings: dict[str, Any] = {"lr": rate, "weight_decay": self.recipe.weight_decay}
         if self.recipe.optimizer == "adadelta":
             self.optimizer = torch.optim.Adadelta(parameters, **settings)

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+from collections import Counter
+from itertools import groupby
+
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.text.tokenizer import WordTokenizer
-from ap_ranker.training.batches import JUDGED_NEGATIVES, Batches, LengthBuckets, Pairs
+from ap_ranker.training.batches import JUDGED_NEGATIVES, AnswerGroups, Batches, LengthBuckets, Pairs
 from ap_ranker.training.objectives.spec import IGNORE, NEGATIVE, POSITIVE
 
 WORDS = [f"w{i}" for i in range(40)]
@@ -124,6 +127,33 @@ def test_an_epoch_visits_every_pair_once(lengths: list[tuple[int, int]], batch_s
     assert sorted(order) == list(range(len(lengths)))
     assert order == list(sampler)
     assert len(sampler) == len(lengths)
+
+
+@given(st.lists(st.integers(0, 12), min_size=1, max_size=400), st.integers(0, 3))
+def test_questions_of_an_answer_stand_together(answers: list[int], epoch: int) -> None:
+    order = AnswerGroups(answers, seed=5)
+    order.set_epoch(epoch)
+    rows = list(order)
+    assert sorted(rows) == list(range(len(answers)))
+    assert rows == list(order)
+    assert len(order) == len(answers)
+    runs = [len(list(run)) for _, run in groupby(answers[row] for row in rows)]
+    n_groups = sum(-(-count // AnswerGroups.QUESTIONS) for count in Counter(answers).values())
+    assert len(runs) <= n_groups  # two groups of an answer may be neighbours
+    assert min(runs) >= min(*Counter(answers).values(), AnswerGroups.QUESTIONS // 2)
+
+
+def test_each_epoch_has_other_groups() -> None:
+    order = AnswerGroups([i // 8 for i in range(800)], seed=5)
+    first = list(order)
+    order.set_epoch(1)
+    second = list(order)
+
+    def groups(rows: list[int]) -> set[frozenset[int]]:
+        return {frozenset(rows[k : k + 4]) for k in range(0, 800, 4)}
+
+    assert len(groups(first) & groups(second)) < 20  # 8 questions form 35 pairs of groups
+    assert [row // 8 for row in first] != [row // 8 for row in second]
 
 
 def test_batches_have_similar_lengths_in_a_new_order_each_epoch() -> None:

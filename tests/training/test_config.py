@@ -35,6 +35,26 @@ def test_papers_margin_and_negatives() -> None:
     assert TrainingConfig(negatives_from="model", negatives=7).sampled_negatives("softmax") == 7
 
 
+@pytest.mark.parametrize(
+    ("config", "questions_per_answer", "expected"),
+    [
+        (TrainingConfig("ap-transformer"), 1.9, (False, 64, 5e-5)),
+        (TrainingConfig("ap-transformer"), 2.0, (True, 128, 1e-4)),
+        (TrainingConfig("ap-transformer", group_answers=False), 9.0, (False, 64, 5e-5)),
+        (TrainingConfig("ap-transformer", batch_size=32, encoder_learning_rate=1e-3), 9.0, (True, 32, 1e-3)),
+        (TrainingConfig("ap-transformer", objective="listwise", group_answers=True), 9.0, (False, 16, 5e-5)),
+        (TrainingConfig("ap-cnn"), 9.0, (False, 64, 5e-5)),
+        (TrainingConfig("ap-cnn", group_answers=True), 1.0, (True, 128, 1e-4)),
+        (TrainingConfig("ap-cnn", recipe="paper"), 9.0, (False, 20, 5e-5)),
+    ],
+)
+def test_when_questions_of_an_answer_share_a_batch(
+    config: TrainingConfig, questions_per_answer: float, expected: tuple[bool, int, float]
+) -> None:
+    recipe = config.training_recipe(judged=False, questions_per_answer=questions_per_answer)
+    assert (recipe.group_answers, recipe.batch_size, recipe.encoder_learning_rate) == expected
+
+
 def test_the_papers_recipe_and_ours() -> None:
     ours = TrainingConfig("ap-cnn").training_recipe(judged=False)
     assert (ours.objective, ours.optimizer, ours.schedule, ours.batch_size) == ("softmax", "adam", "linear", 64)
