@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -27,6 +28,7 @@ from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.checkpoint import read_checkpoint_config
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.vectors import read_vectors
+from ap_ranker.training.batches import Batches
 from ap_ranker.training.config import BOUNDS, TrainingConfig
 from ap_ranker.training.initialize import initialize_model
 from ap_ranker.training.train import TrainingResult, train
@@ -255,13 +257,33 @@ def test_phrases(tmp_path: Path) -> None:
 
 def with_encoder(encoder: str, size: int = 0, *, frozen: bool = False, **other: Any) -> TrainingConfig:
     options = {"encoder": encoder, "size": size, "frozen": frozen, "dropout": 0.1}
-    return TrainingConfig("ap-transformer", options, **{"batch_size": 8, "max_tokens": 24, "epochs": 3, **other})
+    # Four questions of an answer in a batch of eight would leave one negative.
+    other = {"batch_size": 8, "group_answers": False, "max_tokens": 24, "epochs": 3, **other}
+    return TrainingConfig("ap-transformer", options, **other)
 
 
 def with_other_answers(data: Dataset) -> Dataset:
     """Each question wants the answer after its own, which nobody can know untrained."""
     wrong = [replace(q, positives=((q.positives[0] + 1) % len(TOPICS),)) for q in data.questions]
     return replace(data, questions=wrong)
+
+
+def test_an_answer_is_encoded_once_for_several_of_its_questions(encoder: str, tmp_path: Path) -> None:
+    data = with_other_answers(DATA)
+    sizes: list[tuple[int, int]] = []
+
+    class Spied(Batches):
+        def __call__(self, pairs: Sequence[tuple[int, int]]) -> dict[str, torch.Tensor]:
+            batch = super().__call__(pairs)
+            sizes.append((len(batch["question_ids"]), len(batch["answer_ids"])))
+            return batch
+
+    config = with_encoder(encoder, epochs=4, batch_size=12, learning_rate=0.02, group_answers=None)
+    with patch("ap_ranker.training.train.Batches", Spied):
+        result = train(data, data, tmp_path / "c", config, device="cpu")
+    assert result.best_epoch > 0
+    assert data.questions_per_answer == len(data.questions) / len(TOPICS) == 3
+    assert sum(answers for _, answers in sizes) < 0.5 * sum(questions for questions, _ in sizes)
 
 
 @pytest.mark.parametrize("frozen", [False, True], ids=["fine-tuned", "frozen"])
