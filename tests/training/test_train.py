@@ -278,7 +278,8 @@ def test_an_answer_is_encoded_once_for_several_of_its_questions(encoder: str, tm
             sizes.append((len(batch["question_ids"]), len(batch["answer_ids"])))
             return batch
 
-    config = with_encoder(encoder, epochs=4, batch_size=12, learning_rate=0.02, group_answers=None)
+    config = with_encoder(encoder, epochs=12, batch_size=12, group_answers=None)
+    config = replace(config, learning_rate=0.02, encoder_learning_rate=0.005)
     with patch("ap_ranker.training.train.Batches", Spied):
         result = train(data, data, tmp_path / "c", config, device="cpu")
     assert result.best_epoch > 0
