@@ -22,7 +22,11 @@ OLDEST_TESTS := $(addprefix tests/,test_packaging.py text data ranking evaluatio
   cli/test_train.py cli/test_check.py cli/test_explain.py cli/test_tune.py cli/test_serve.py) \
   --ignore tests/serving/test_browser.py --deselect tests/training/test_train.py::test_learns_a_tiny_set_by_heart
 
-.PHONY: install demo benchmark test test-slow test-oldest fuzz crash docs lint clean
+# What `make gpu` reads: the folders of the papers' data sets.
+INSURANCEQA ?= insuranceqa
+SEMEVAL ?=
+
+.PHONY: install demo benchmark gpu test test-slow test-oldest fuzz crash docs lint clean
 
 install: $(INSTALLED)
 
@@ -46,6 +50,9 @@ demo: $(INSTALLED)  ## train on the example FAQ, evaluate, calibrate, ask five q
 benchmark: $(INSTALLED)  ## how fast: make benchmark DATA=folder writes tables, plot and numbers into benchmark/
 	mkdir -p benchmark
 	$(RANKER) benchmark $(DATA) --table benchmark/table.md --plot benchmark/plot.png --json benchmark/numbers.json
+
+gpu: $(INSTALLED)  ## on a GPU: tests, benchmark, rows of the papers' tables; parts that are finished are not run again
+	$(BIN)/python examples/gpu/run.py --insuranceqa $(INSURANCEQA) $(if $(SEMEVAL),--semeval $(SEMEVAL))
 
 test: $(INSTALLED)  ## all tests but the slow ones
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" -n auto --dist loadfile

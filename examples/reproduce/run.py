@@ -59,9 +59,10 @@ def command(
         Path("checkpoints/reproduce")
     ),
     device: Device = "auto",
+    results: Annotated[Path, typer.Option(help="The folder of results.json and results.md.")] = HERE,
 ) -> None:
     """Train a configuration with every seed, measure it on the test questions, add its row to the results."""
-    reproduce(config, data, embeddings, whole_numbers("--seeds", seeds), runs, device, HERE)
+    reproduce(config, data, embeddings, whole_numbers("--seeds", seeds), runs, device, results)
 
 
 def reproduce(

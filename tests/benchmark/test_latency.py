@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import pytest
-import torch
 from haystack import Document
 
 from ap_ranker.benchmark import latency
 from ap_ranker.benchmark.corpus import Corpus
-from ap_ranker.benchmark.latency import Latency, Times, copy_bandwidth, measure
+from ap_ranker.benchmark.latency import Latency, Times, measure
 from ap_ranker.benchmark.systems import System
 from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.errors import InputError
@@ -154,9 +153,3 @@ def test_bandwidth(clock: Clock) -> None:
     rows = measure([tokens, vector], Corpus.of(DATA, 6), [3], 10_000.0, lambda _: None)
     assert rows[0].bandwidth_share == pytest.approx(300 / (rows[0].warm.p50 / 1000) / 10_000)
     assert rows[1].bandwidth_share is None
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
-def test_copy_bandwidth() -> None:
-    """Between a slow laptop's GPU and ten times the fastest that there is."""
-    assert 1e10 < copy_bandwidth(torch.device("cuda")) < 1e14

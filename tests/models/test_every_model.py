@@ -233,18 +233,6 @@ def test_dropout_acts_in_training_only(name: str) -> None:
     assert not torch.equal(scores(model, QUESTIONS, ANSWERS), scores(model, QUESTIONS, ANSWERS))
 
 
-def test_a_gpu_scores_as_the_cpu_does() -> None:
-    if not torch.cuda.is_available():
-        pytest.skip("no GPU here")
-    for case in CASES:
-        model = make_model(case.name, WORDS, case.options).double()
-        expected = scores(model, QUESTIONS, ANSWERS)
-        questions, answers = (TokenBatch.from_lists(texts, "cuda") for texts in (QUESTIONS, ANSWERS))
-        with torch.no_grad():
-            found = model.to("cuda")(questions, answers).cpu()
-        assert torch.allclose(found, expected, rtol=0, atol=1e-9), case
-
-
 # --- the same models as a user meets them: loaded from a checkpoint, fed with texts ---
 
 

@@ -66,9 +66,3 @@ def test_devices() -> None:
     assert resolve_device(None) == resolve_device("auto")
     with pytest.raises(InputError, match="Expected a device such as auto, cpu or cuda:0, found 'gpu'"):
         resolve_device("gpu")
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
-def test_gpu_scores_as_the_cpu(checkpoint: Path, ranker: Ranker) -> None:
-    gpu = Ranker.from_pretrained(checkpoint, "cuda:0")
-    assert torch.allclose(gpu.score("Where?", TEXTS), ranker.score("Where?", TEXTS), atol=1e-4)

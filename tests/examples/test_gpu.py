@@ -1,0 +1,111 @@
+"""`make gpu`: which parts run, which run again, and all of them on a CPU with toy data."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from conftest import ROOT, imported
+from typer.testing import CliRunner
+
+from ap_ranker.training.config import read_training_config
+
+SCRIPT = ROOT / "examples" / "gpu" / "run.py"
+
+
+@pytest.fixture(scope="module")
+def gpu() -> Iterator[ModuleType]:
+    with imported(SCRIPT) as module:
+        yield module
+
+
+def invoke(gpu: ModuleType, *options: str) -> tuple[int, str]:
+    import typer
+
+    app = typer.Typer()
+    app.command()(gpu.command)
+    result = CliRunner().invoke(app, list(options))
+    return result.exit_code, result.output
+
+
+@pytest.fixture
+def three_parts(gpu: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """One that finishes, one that fails until a file exists, and one that takes too long."""
+    flag = tmp_path / "flag"
+    commands = {
+        "good": "print('done')",
+        "bad": f"import pathlib, sys; sys.exit(0 if pathlib.Path({str(flag)!r}).exists() else 3)",
+        "slow": "import time; time.sleep(60)",
+    }
+    found = [gpu.Part(name, ["-c", code]) for name, code in commands.items()]
+    monkeypatch.setattr(gpu, "parts", lambda *_, **__: iter(found))
+    monkeypatch.setattr(gpu, "SECONDS", 3.0)
+    return flag
+
+
+def test_a_finished_part_is_not_run_again(gpu: ModuleType, three_parts: Path, tmp_path: Path) -> None:
+    options = ("--insuranceqa", str(tmp_path), "--device", "cpu", "--output", str(tmp_path / "out"))
+    code, output = invoke(gpu, *options)
+    assert code == 2
+    assert re.findall(r"^(\w+): (finished|exit code \w+)", output, re.MULTILINE) == [
+        ("good", "finished"),
+        ("bad", "exit code 3"),
+        ("slow", "exit code none"),
+    ]
+    assert "not bad, slow did" in " ".join(output.split())
+    assert (tmp_path / "out" / "good.log").read_text() == "done\n"
+    three_parts.touch()
+    _, output = invoke(gpu, *options)
+    assert re.findall(r"^(\w+): (finished before|finished|exit)", output, re.MULTILINE) == [
+        ("good", "finished before"),
+        ("bad", "finished"),
+        ("slow", "exit"),
+    ]
+
+
+def test_without_a_gpu_it_says_so(gpu: ModuleType, tmp_path: Path) -> None:
+    code, output = invoke(gpu, "--insuranceqa", str(tmp_path), "--device", "cuda:99", "--output", str(tmp_path / "out"))
+    assert code == 2
+    assert "Expected a device such as auto, cpu or cuda:0, found 'cuda:99'" in " ".join(output.split())
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_configurations_of_all_parts_exist(gpu: ModuleType, tmp_path: Path) -> None:
+    found = list(
+        gpu.parts(tmp_path, tmp_path, device="cpu", seeds=[1, 2], questions=3, output=tmp_path, results=tmp_path)
+    )
+    rows = [part for part in found if "-seed" in part.name]
+    assert [part.name for part in found if part not in rows] == ["tests", "benchmark"]
+    assert [part.name for part in rows] == [f"{name}-seed{n}" for name in ("insuranceqa", "semeval") for n in (1, 2)]
+    for part in rows:
+        assert read_training_config(Path(part.command[1]), {}).model == "ap-transformer"
+
+
+WORDS = ["parcel", "refund", "bike", "helmet", "invoice", "lease", "brake", "battery", "account", "tyre"]
+
+
+def write_toy(folder: Path) -> None:
+    """Ten answers, as many questions in each file."""
+    folder.mkdir()
+    answers = [f"{i}\tAll that we know about the {word}." for i, word in enumerate(WORDS)]
+    (folder / "answers.tsv").write_text("\n".join(["aid\tanswer", *answers]) + "\n")
+    for split, form in (("train", "where is my {}"), ("valid", "what of the {}"), ("test", "tell me of the {} now")):
+        rows = [f"{split}{i}\t{form.format(word)}\t{i}" for i, word in enumerate(WORDS)]
+        (folder / f"{split}.tsv").write_text("\n".join(["qid\tquestion\tanswer_ids", *rows]) + "\n")
+
+
+@pytest.mark.slow
+def test_all_parts_on_a_cpu_with_toy_data(gpu: ModuleType, tmp_path: Path) -> None:
+    write_toy(tmp_path / "toy")
+    output = tmp_path / "out"
+    options = ["--insuranceqa", str(tmp_path / "toy"), "--device", "cpu", "--seeds", "1", "--questions", "2"]
+    code, printed = invoke(gpu, *options, "--output", str(output), "--results", str(tmp_path))
+    logs = "".join(log.read_text() for log in output.glob("*.log"))
+    assert code == 0, printed + logs
+    assert {file.stem for file in output.glob("*.done")} == {"tests", "benchmark", "insuranceqa-seed1"}
+    assert json.loads((output / "benchmark.json").read_text())
+    assert "ap-transformer-gpu" in (tmp_path / "results.json").read_text()
