@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
@@ -39,15 +40,17 @@ class ShortWay:
             pipeline: the pipeline.
             given: the inputs that every run names, as "component.socket".
         """
-        import networkx
-
         graph = pipeline.graph
         free = ((f"{name}.{socket}", its) for name, each in pipeline.inputs().items() for socket, its in each.items())
         needed = {socket for socket, its in free if its["is_mandatory"]}
-        if not needed <= set(given) or not networkx.is_directed_acyclic_graph(graph):
+        try:
+            order = list(TopologicalSorter({name: list(graph.predecessors(name)) for name in graph}).static_order())
+        except CycleError:
+            return None
+        if not needed <= set(given):
             return None
         steps = []
-        for name in networkx.lexicographical_topological_sort(graph):
+        for name in order:
             component = pipeline.get_component(name)
             module = type(component).__module__
             if not (module.startswith(OURS) and ".ap_ranker." in module):
