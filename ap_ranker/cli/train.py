@@ -13,6 +13,7 @@ from ap_ranker.cli.check import warn_of_faults
 from ap_ranker.cli.console import Console
 from ap_ranker.cli.data import describe
 from ap_ranker.cli.options import Answers, Device, Language, MatchText, command_line
+from ap_ranker.errors import InputError
 from ap_ranker.processes import process_number
 from ap_ranker.training.data import read_training_data
 
@@ -53,6 +54,12 @@ def train(
     language: Language = None,
     objective: Annotated[str | None, typer.Option(help="Objective: softmax, hinge, pointwise or listwise.")] = None,
     epochs: Annotated[int | None, typer.Option(help="Maximum number of epochs.")] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A pretrained encoder stays as it is: ranks worse, trains in seconds.")
+    ] = False,
+    best: Annotated[
+        bool, typer.Option("--best", help="A pretrained encoder is trained for twice as many epochs.")
+    ] = False,
     seed: Annotated[int | None, typer.Option(help="Random seed.")] = None,
     licence: Annotated[
         str | None,
@@ -75,8 +82,11 @@ def train(
     from ap_ranker.training.config import read_training_config
     from ap_ranker.training.states import States
 
+    if quick and best:
+        raise InputError("Expected --quick or --best, found both.")
+    effort = "quick" if quick else "best" if best else None
     options = {"model": model, "recipe": recipe, "objective": objective, "epochs": epochs, "seed": seed}
-    settings = read_training_config(config, options | {"match": match, "language": language})
+    settings = read_training_config(config, options | {"match": match, "language": language, "effort": effort})
     if encoder is not None:
         settings = replace(settings, options={**settings.options, "encoder": encoder})
     about = About(command_line(), licence)

@@ -220,7 +220,7 @@ SPECS = [
             "dropout": Option(0.1, "share of the subwords dropped while training", bounds=SHARE),
             "frozen": Option(False, "keep the encoder as it is: trains in minutes on a CPU"),
         },
-        recipe=Recipe("softmax", learning_rate=5e-4, schedule="linear", batch_size=64),
+        recipe=Recipe("softmax", learning_rate=5e-4, schedule="linear", batch_size=64, epochs=4),
         pretrained=True,
         format_version=3,  # 1 pooled both texts by attention, 2 kept a state for each token of an answer
     ),

@@ -106,6 +106,7 @@ class Recipe:
     weight_decay: float = 0.0
     encoder_learning_rate: float = 5e-5
     group_answers: bool = False
+    epochs: int = 20
 
 
 @dataclass(frozen=True)

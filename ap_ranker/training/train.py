@@ -22,7 +22,7 @@ from ap_ranker.evaluation.evaluate import EvaluationReport, EvaluationSet, answe
 from ap_ranker.evaluation.scoring import CandidateScores
 from ap_ranker.models.base import JudgedCandidates
 from ap_ranker.models.base import States as TextStates
-from ap_ranker.models.registry import complete_options, model_spec
+from ap_ranker.models.registry import model_spec
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.checkpoint import CheckpointConfig, save_checkpoint
 from ap_ranker.ranking.ranker import Ranker, resolve_device
@@ -108,7 +108,7 @@ def train(
 
         # 1. Build the vocabulary and initialise the weights.
         set_seed(config.seed)
-        options = complete_options(config.model, config.options)
+        options = config.model_options
         if "classes" in options:
             options["classes"] = len(data.classes) if objective.classes else 2
         torch_device = resolve_device(device)

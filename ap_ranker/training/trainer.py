@@ -194,7 +194,7 @@ class _BestState(TrainerCallback):
 def _arguments(states: States, config: TrainingConfig, recipe: Recipe, device: torch.device) -> TrainingArguments:
     return TrainingArguments(
         output_dir=str(states.folder),
-        num_train_epochs=config.epoch_limit,
+        num_train_epochs=recipe.epochs,
         per_device_train_batch_size=recipe.batch_size,
         learning_rate=recipe.learning_rate,
         lr_scheduler_type="linear" if recipe.schedule == "linear" else "constant",

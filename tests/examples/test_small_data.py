@@ -200,8 +200,7 @@ def test_the_methods_are_what_their_names_say(run: ModuleType) -> None:
     assert [config.epochs == 0 for config in transformers] == [True, False, False]
     assert [bool(config.options.get("frozen")) for config in transformers] == [False, True, False]
     fine_tuned, demo = transformers[-1], read_training_config(ROOT / "examples" / "faq" / "settings.yaml", {})
-    demo = replace(demo, epochs=demo.epoch_limit, language=None)  # the other data set is not the example's
-    assert replace(fine_tuned, epochs=fine_tuned.epoch_limit) == demo
+    assert fine_tuned == replace(demo, language=None)  # the other data set is not the example's
 
 
 @pytest.mark.parametrize(
