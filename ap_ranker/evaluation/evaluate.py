@@ -286,6 +286,16 @@ class EvaluationSet:
             weight = 0.0 if scores.cosines is None or self.dataset.judged else DEFAULT_WEIGHT
         return scores, FusionWeights(weight, self.bm25_weight(scores.by_question))
 
+    def with_default_wordings(self, ranker: Ranker, scores: CandidateScores) -> CandidateScores:
+        """Add the scores of the best known wordings, if there are any, with the default weight: before one is fitted.
+
+        Args:
+            ranker: the model.
+            scores: its scores of this set's candidates.
+        """
+        wordings = self.wording_scores(ranker, scores)
+        return scores if wordings is None else scores.with_wordings(wordings, DEFAULT_WEIGHT)
+
     def _best_weight(self, scores: Sequence[np.ndarray], added: Sequence[np.ndarray]) -> float:
         right = [np.isin(rows, question.positives) for rows, question in zip(self.pools, self.questions, strict=True)]
         # If BM25 retrieved the candidates, a right one may be missing: such a question is not informative.

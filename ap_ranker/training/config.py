@@ -127,8 +127,7 @@ class TrainingConfig:
 
     epochs: int | None = None
     """Maximum number of epochs: by default 20, as early stopping ends most runs sooner. A pretrained encoder has less
-    to learn: 4 epochs, 7 with `group_answers`, whose epochs have fewer steps, or 8 if it is frozen. 0, only with a
-    pretrained encoder, writes an untrained checkpoint."""
+    to learn: 4, or 8 if it is frozen. 0, only with a pretrained encoder, writes an untrained checkpoint."""
 
     patience: int = 4
     """Number of epochs without a better dev MRR after which training stops; one bad epoch is noise, four are not."""
@@ -226,20 +225,21 @@ class TrainingConfig:
             margin=spec.recipe.margin,
             encoder_learning_rate=1e-4 if grouped else 5e-5,
             group_answers=grouped,
-            epochs=self._epochs(grouped=grouped),
+            epochs=self._epochs,
         )
         explicit = {f.name: getattr(self, f.name) for f in fields(Recipe)} | {"objective": objective}
         explicit["group_answers"] = grouped
         base = spec.recipe if self.recipe == "paper" else ours
         return replace(base, **{name: value for name, value in explicit.items() if value is not None})
 
-    def _epochs(self, *, grouped: bool) -> int:
+    @property
+    def _epochs(self) -> int:
         """The default of `epochs`."""
         if not model_spec(self.model).pretrained:
             return 20
         if self.model_options.get("frozen"):
             return 8
-        return (7 if grouped else 4) * (2 if self.effort == "best" else 1)
+        return 8 if self.effort == "best" else 4
 
     def learns_from_sentences(self, pairs: int) -> bool:
         """Whether answer sentences are used, given the number of question-answer pairs."""

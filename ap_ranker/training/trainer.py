@@ -157,7 +157,7 @@ class AnswerTrainer(Trainer):
 
     def evaluate(self, *args: Any, metric_key_prefix: str = "eval", **kwargs: Any) -> dict[str, float]:
         scores = self.dev.timed_scores(self.ranker)
-        means = self.dev.measures(scores.by_question)
+        means = self.dev.measures(self.dev.with_default_wordings(self.ranker, scores).by_question)
         measures = {f"{metric_key_prefix}_{name}": value for name, value in means.items()}
         best = self.state.best_global_step  # before this epoch: the Trainer updates it after this call
         self.scores = {step: kept for step, kept in self.scores.items() if step == best}

@@ -143,6 +143,16 @@ def test_questions_of_an_answer_stand_together(answers: list[int], epoch: int) -
     assert min(runs) >= min(*Counter(answers).values(), AnswerGroups.QUESTIONS // 2)
 
 
+def test_an_answer_is_hardly_ever_twice_in_a_batch() -> None:
+    answers = [i % 100 for i in range(1000)]
+    rows = list(AnswerGroups(answers, seed=5))
+    batches = [rows[k : k + 128] for k in range(0, 1000, 128)]
+    distinct = [len({answers[row] for row in batch}) for batch in batches[:-1]]
+    groups = -(-128 // 3.33)  # ten questions make groups of three and four
+    random = 100 * (1 - 0.99**groups)
+    assert sum(distinct) / len(distinct) > (random + groups) / 2
+
+
 def test_each_epoch_has_other_groups() -> None:
     order = AnswerGroups([i // 8 for i in range(800)], seed=5)
     first = list(order)

@@ -110,15 +110,14 @@ def test_missing_file() -> None:
 
 
 def test_epochs_are_few_with_a_pretrained_encoder() -> None:
-    def epochs(config: TrainingConfig, questions_per_answer: float = 1.0) -> int:
-        return config.training_recipe(judged=False, questions_per_answer=questions_per_answer).epochs
+    def epochs(config: TrainingConfig) -> int:
+        return config.training_recipe(judged=False).epochs
 
     assert [epochs(TrainingConfig(model)) for model in ("ap-cnn", "ap-transformer")] == [20, 4]
     assert [epochs(TrainingConfig(model, recipe="paper")) for model in ("ap-cnn", "ap-transformer")] == [20, 4]
     assert [epochs(TrainingConfig("ap-transformer", epochs=given)) for given in (0, 7)] == [0, 7]
     efforts = [TrainingConfig("ap-transformer", effort=effort) for effort in ("quick", "normal", "best")]  # type: ignore[arg-type]
     assert [epochs(config) for config in efforts] == [8, 4, 8]
-    assert [epochs(config, 5.0) for config in efforts] == [8, 7, 14]
     assert [config.model_options["frozen"] for config in efforts] == [True, False, False]
     frozen = TrainingConfig("ap-transformer", {"frozen": True}, effort="best")
     assert (epochs(frozen), frozen.model_options["frozen"]) == (8, True)
