@@ -336,7 +336,7 @@ def test_an_encoder_and_its_attention_have_learning_rates_of_their_own(encoder: 
 @pytest.mark.parametrize("frozen", [False, True], ids=["fine-tuned", "frozen"])
 def test_an_untrained_encoder_is_kept_if_training_makes_it_worse(frozen: bool, encoder: str, tmp_path: Path) -> None:
     """It learns from wrong answers, and is judged by the right ones."""
-    config = with_encoder(encoder, frozen=frozen, learning_rate=0.1, encoder_learning_rate=0.1, patience=3)
+    config = with_encoder(encoder, frozen=frozen, learning_rate=1.0, encoder_learning_rate=0.1, patience=3)
     result = train(with_other_answers(DATA), DATA, tmp_path / "c", config, device="cpu")
     torch.manual_seed(config.seed)
     options = complete_options(config.model, config.options)
