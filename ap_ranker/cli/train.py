@@ -55,10 +55,10 @@ def train(
     objective: Annotated[str | None, typer.Option(help="Objective: softmax, hinge, pointwise or listwise.")] = None,
     epochs: Annotated[int | None, typer.Option(help="Maximum number of epochs.")] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="A pretrained encoder stays as it is: ranks worse, trains in seconds.")
+        bool, typer.Option("--quick", help="Leave a pretrained encoder as it is: trains in half a minute, ranks worse.")
     ] = False,
     best: Annotated[
-        bool, typer.Option("--best", help="A pretrained encoder is trained for twice as many epochs.")
+        bool, typer.Option("--best", help="Train a pretrained encoder for twice as many epochs.")
     ] = False,
     seed: Annotated[int | None, typer.Option(help="Random seed.")] = None,
     licence: Annotated[
