@@ -57,9 +57,7 @@ def train(
     quick: Annotated[
         bool, typer.Option("--quick", help="Leave a pretrained encoder as it is: trains in half a minute, ranks worse.")
     ] = False,
-    best: Annotated[
-        bool, typer.Option("--best", help="Train a pretrained encoder for twice as many epochs.")
-    ] = False,
+    best: Annotated[bool, typer.Option("--best", help="Train a pretrained encoder for twice as many epochs.")] = False,
     seed: Annotated[int | None, typer.Option(help="Random seed.")] = None,
     licence: Annotated[
         str | None,

@@ -103,13 +103,13 @@ class WordingFiles:
 
     def of(self, answer_id: str, *texts: str) -> tuple[str, ...]:
         """The wordings of an answer in all files, as `Wordings.of`."""
-        key, known = (answer_id, *texts), self._known  # of the same answers in every search
-        found = known.get(key)
-        if found is None:
-            found = tuple(dict.fromkeys(text for each in self._wordings.values() for text in each.of(*key)))
+        answer, known = (answer_id, *texts), self._known  # every search asks for the same answers
+        wordings = known.get(answer)
+        if wordings is None:
+            wordings = tuple(dict.fromkeys(text for file in self._wordings.values() for text in file.of(*answer)))
             if len(known) < MOST_ANSWERS:
-                known[key] = found
-        return found
+                known[answer] = wordings
+        return wordings
 
     def refresh(self) -> None:
         """Read the files that have changed."""

@@ -286,15 +286,16 @@ class EvaluationSet:
             weight = 0.0 if scores.cosines is None or self.dataset.judged else DEFAULT_WEIGHT
         return scores, FusionWeights(weight, self.bm25_weight(scores.by_question))
 
-    def with_default_wordings(self, ranker: Ranker, scores: CandidateScores) -> CandidateScores:
-        """Add the scores of the best known wordings, if there are any, with the default weight: before one is fitted.
+    def with_wordings(self, ranker: Ranker, scores: CandidateScores, weight: float) -> CandidateScores:
+        """Add the scores of the best known wordings, if there are any.
 
         Args:
             ranker: the model.
             scores: its scores of this set's candidates.
+            weight: of the wordings; 0 for none.
         """
-        wordings = self.wording_scores(ranker, scores)
-        return scores if wordings is None else scores.with_wordings(wordings, DEFAULT_WEIGHT)
+        wordings = self.wording_scores(ranker, scores) if weight else None
+        return scores if wordings is None else scores.with_wordings(wordings, weight)
 
     def _best_weight(self, scores: Sequence[np.ndarray], added: Sequence[np.ndarray]) -> float:
         right = [np.isin(rows, question.positives) for rows, question in zip(self.pools, self.questions, strict=True)]
@@ -325,10 +326,8 @@ class EvaluationSet:
 
     def scores(self, ranker: Ranker) -> CandidateScores:
         """The scores of each question's candidates as a user of the checkpoint gets them: with the known wordings."""
-        scores = self.timed_scores(ranker)
         weight = ranker.config.wording_weight if ranker.config else 0.0
-        wordings = self.wording_scores(ranker, scores) if weight else None
-        return scores if wordings is None else scores.with_wordings(wordings, weight)
+        return self.with_wordings(ranker, self.timed_scores(ranker), weight)
 
     def report_of(self, scores: CandidateScores, weight: float) -> EvaluationReport:
         """As `report`, from known scores.

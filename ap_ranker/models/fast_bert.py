@@ -129,7 +129,7 @@ class FastBert:
 
 
 class _Tokens:
-    """The tokens of N texts one after another, without padding, on which most of the work would be lost."""
+    """The tokens of N texts one after another: no work is spent on padding."""
 
     def __init__(self, mask: Tensor) -> None:
         self._shape = mask.shape

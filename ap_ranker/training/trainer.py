@@ -24,6 +24,7 @@ from ap_ranker.evaluation.scoring import CandidateScores
 from ap_ranker.models.base import AnswerModel
 from ap_ranker.models.spec import Recipe
 from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.ranking.wordings import DEFAULT_WEIGHT
 from ap_ranker.text.batch import TokenBatch
 from ap_ranker.training.batches import AnswerGroups, Batches, LengthBuckets, Order, Pairs
 from ap_ranker.training.config import TrainingConfig
@@ -157,8 +158,7 @@ class AnswerTrainer(Trainer):
 
     def evaluate(self, *args: Any, metric_key_prefix: str = "eval", **kwargs: Any) -> dict[str, float]:
         scores = self.dev.timed_scores(self.ranker)
-        means = self.dev.measures(self.dev.with_default_wordings(self.ranker, scores).by_question)
-        measures = {f"{metric_key_prefix}_{name}": value for name, value in means.items()}
+        measures = {f"{metric_key_prefix}_{name}": value for name, value in self.measures(scores).items()}
         best = self.state.best_global_step  # before this epoch: the Trainer updates it after this call
         self.scores = {step: kept for step, kept in self.scores.items() if step == best}
         self.scores[self.state.global_step] = scores
@@ -166,6 +166,10 @@ class AnswerTrainer(Trainer):
         self.log(measures)
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, measures)
         return measures
+
+    def measures(self, scores: CandidateScores) -> dict[str, float]:
+        """The measures by which the best epoch is chosen: with the known wordings, before their weight is fitted."""
+        return self.dev.measures(self.dev.with_wordings(self.ranker, scores, DEFAULT_WEIGHT).by_question)
 
     def _get_output_dir(self, trial: Any) -> str:
         return str(self.states.half)

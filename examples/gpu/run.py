@@ -107,9 +107,13 @@ def _run(part: Part, output: Path) -> bool:
     started = perf_counter()
     with (output / f"{part.name}.log").open("w", encoding="utf-8") as log:
         try:
-            command = [sys.executable, *part.command]
             ended = subprocess.run(
-                command, check=False, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT, timeout=SECONDS
+                [sys.executable, *part.command],
+                check=False,
+                cwd=ROOT,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                timeout=SECONDS,
             )
             code: int | str = ended.returncode
         except subprocess.TimeoutExpired:

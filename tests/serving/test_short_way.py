@@ -47,11 +47,11 @@ def test_the_documents_are_those_of_haystacks_way(
     assert search._short_way is not None
     for question in [*TEXTS, "bike", "nothing of that"]:
         for limits in ({}, {"score_threshold": 0.4}):
-            found = search.run(question, limits, top_k=2)  # type: ignore[arg-type]
+            documents = search.run(question, limits, top_k=2)  # type: ignore[arg-type]
             with monkeypatch.context() as patch:
                 patch.setattr(DeclaredPipeline, "_short_way", None)
-                assert found == search.run(question, limits, top_k=2)  # type: ignore[arg-type]
-            assert len(found) <= 2
+                assert documents == search.run(question, limits, top_k=2)  # type: ignore[arg-type]
+            assert len(documents) <= 2
     assert search.run(TEXTS[0])
 
 

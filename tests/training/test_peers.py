@@ -56,7 +56,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LEARNING_RATE", 5e-3)
 
 
-def trained(name: str, encoder: Path, folder: Path) -> Peer:
+def fine_tuned(name: str, encoder: Path, folder: Path) -> Peer:
     return train_or_load_peer(name, encoder, DATA, folder, 1, CPU)[0]
 
 
@@ -64,10 +64,10 @@ def trained(name: str, encoder: Path, folder: Path) -> Peer:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_peer_learns_is_kept_and_scores_as_its_library_does(name: str, encoder: Path, tmp_path: Path) -> None:
     evaluation_set = EvaluationSet(DATA)
-    scores = trained(name, encoder, tmp_path / "peer").score(evaluation_set).by_question
+    scores = fine_tuned(name, encoder, tmp_path / "peer").score(evaluation_set).by_question
     assert evaluation_set.measures(scores)["MRR"] == 1
     with patch.object(PEERS[name], "fine_tune", side_effect=AssertionError("trained again")):
-        again = trained(name, encoder, tmp_path / "peer")
+        again = fine_tuned(name, encoder, tmp_path / "peer")
     result = again.score(evaluation_set)
     np.testing.assert_allclose(np.stack(result.by_question), np.stack(scores), atol=1e-5)
     questions, answers = [q.text for q in DATA.questions], [a.text for a in DATA.answers]
@@ -95,10 +95,10 @@ def test_the_cross_encoder_learns_from_what_the_bi_encoder_takes_for_right(encod
 
 @pytest.mark.usefixtures("quick")
 def test_other_settings_are_not_mixed_in(encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    trained("bi-encoder", encoder, tmp_path / "peer")
+    fine_tuned("bi-encoder", encoder, tmp_path / "peer")
     monkeypatch.setattr(module, "EPOCHS", 3)
     with pytest.raises(InputError, match=r"expected a bi-encoder trained with .*'epochs': 3.*found .*'epochs': 60"):
-        trained("bi-encoder", encoder, tmp_path / "peer")
+        fine_tuned("bi-encoder", encoder, tmp_path / "peer")
 
 
 @pytest.mark.usefixtures("quick")
@@ -107,7 +107,7 @@ def test_a_training_that_fails_leaves_nothing(encoder: Path, tmp_path: Path) -> 
         patch.object(PEERS["bi-encoder"], "fine_tune", side_effect=KeyboardInterrupt),
         pytest.raises(KeyboardInterrupt),
     ):
-        trained("bi-encoder", encoder, tmp_path / "peer")
+        fine_tuned("bi-encoder", encoder, tmp_path / "peer")
     assert not list(tmp_path.iterdir())
 
 
@@ -147,7 +147,7 @@ def test_peers_stand_beside_the_models(encoder: Path, tmp_path: Path) -> None:
         asked = ranker.encode_questions([question.text]).per_text["pooled"]
         alone = Ranker(ranker.model.pooled_only(), ranker.tokenizer).score(question.text, TEXTS[1::2])
         assert alone.tolist() == pytest.approx([torch.cosine_similarity(asked, v).item() for v in vectors], abs=1e-5)
-    peer = trained("bi-encoder", encoder, run_folder(tmp_path, "bi-encoder", 1)).score(evaluation_set)
+    peer = fine_tuned("bi-encoder", encoder, run_folder(tmp_path, "bi-encoder", 1)).score(evaluation_set)
     each = evaluation_set.measures_each(peer.by_question)["MRR"]
     assert set(results["bi-encoder"].p_values.values()) == {randomisation_test(each, evaluation_set.bm25_each["MRR"])}
     assert results["ap-transformer"].p_values.keys() == {"BM25", pooled, "bi-encoder"}
