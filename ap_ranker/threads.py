@@ -1,9 +1,10 @@
-"""Async versions of blocking methods."""
+"""Async versions of blocking methods, and the threads of torch."""
 
 from __future__ import annotations
 
 import asyncio
 import functools
+import os
 from collections.abc import Callable, Coroutine
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -28,3 +29,14 @@ def in_thread(
     call_in_thread.__name__ += "_async"
     call_in_thread.__qualname__ += "_async"
     return call_in_thread
+
+
+def use_one_thread() -> None:
+    """Let torch compute with one thread, unless the environment variable OMP_NUM_THREADS says otherwise.
+
+    Searches run side by side: several threads of one would wait for those of another.
+    """
+    if "OMP_NUM_THREADS" not in os.environ:
+        import torch
+
+        torch.set_num_threads(1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import socket
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -13,10 +14,8 @@ from rich.markup import escape
 
 from ap_ranker.cli.console import Console
 from ap_ranker.cli.options import SEARCH_PIPELINE, Documents, MatchEntry, Precision, SearchPipeline, Wordings
-from ap_ranker.data.faq import DEFAULT_MATCH, read_faq
+from ap_ranker.data.faq import DEFAULT_MATCH
 from ap_ranker.errors import InputError
-from ap_ranker.serving.search import DeclaredPipeline
-from ap_ranker.serving.stores import report_store_errors
 
 console = Console(soft_wrap=True)
 
@@ -48,6 +47,14 @@ def serve(
     rate: Annotated[
         float, typer.Option(min=0, help="Maximum number of requests per second and client; 0 for any number.")
     ] = 20.0,
+    workers: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            help="Number of processes that search: as many as cores for many users. Each holds the model. With 1, the "
+            "server's own process searches.",
+        ),
+    ] = 1,
     column: Annotated[
         list[str] | None,
         typer.Option(
@@ -66,23 +73,22 @@ def serve(
     from ap_ranker.serving.limits import is_loopback, read_key
 
     api_key = read_key(os.environ)
-    entries = None if documents is None else read_faq(documents)
-    search = DeclaredPipeline.load(pipeline)
-    limits = {"precision": precision, "score_threshold": score_threshold}
     from ap_ranker.serving.feedback import FeedbackFile
+    from ap_ranker.serving.workers import SearchSetup, SearchWorkers
 
+    limits = {"precision": precision, "score_threshold": score_threshold}
+    setup = SearchSetup(pipeline, documents, match, wordings or (), limits)
+    search, filled = setup.load()
     judgements = FeedbackFile(feedback)
-    search.add_wordings(wordings or ())
     if search.ranker() is not None:
         search.add_wordings([feedback])  # so that a click counts in the next search
-    with report_store_errors(pipeline, search.place):
-        filled = search.fill(entries, match)
-        with console.status("Reading the answers ..."):
-            search.warm_up(filled, limits)
-    if "OMP_NUM_THREADS" not in os.environ:
-        import torch
-
-        torch.set_num_threads(1)  # searches run side by side: threads of one would wait for those of another
+        setup = replace(setup, wordings=(*setup.wordings, feedback))
+    processes = None
+    with console.status("Reading the answers ..."):
+        if workers > 1:
+            processes = SearchWorkers(setup, workers)
+        else:
+            setup.warm_up(search, filled)
 
     from ap_ranker.serving.app import build_app
     from ap_ranker.serving.connections import Connections, Server
@@ -98,6 +104,7 @@ def serve(
         api_key=api_key,
         columns=column or (),
         connections=connections,
+        workers=processes,
     )
     listening = _listen(host, port)
     address = f"[{host}]" if ":" in host else host

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Self
 
 from torch import Tensor
 
@@ -48,6 +48,12 @@ class Explanation:
     def to_dict(self) -> dict[str, Any]:
         """The explanation as basic types."""
         return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """An explanation from the result of `to_dict`."""
+        question, answer = ([Token(**token) for token in values[side]] for side in ("question", "answer"))
+        return cls(values["score"], question, answer)
 
 
 def tokens_of(text: str, spans: Sequence[Span], weights: Tensor | None) -> list[Token]:

@@ -438,6 +438,12 @@ class Ranker:
             return self.encode_questions([text])
         return self._loaded.questions.get(text, self.encode_questions)
 
+    def encode_ahead(self, texts: Sequence[str]) -> None:
+        """Encode together some questions that will be ranked next; without a checkpoint, nothing is kept of them."""
+        if self._loaded is not None:
+            with torch.inference_mode():
+                self._loaded.questions.encode_ahead(texts, self.encode_questions)
+
     def encode_questions(self, texts: Sequence[str]) -> States:
         """States of B questions."""
         self._stop_training()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -50,6 +50,16 @@ class QuestionStates:
             while not future.done():  # a thread that had the lock before may have done it, or only the first of many
                 self._encode_waiting(encode)
         return future.result()
+
+    def encode_ahead(self, questions: Iterable[str], encode: Callable[[list[str]], States]) -> None:
+        """Encode questions together that `get` is about to be asked for, `TOGETHER` of them at most."""
+        with self._lock:
+            for question in questions:
+                if question not in self._known:
+                    self._waiting.setdefault(question, Future())
+        with self._encoding:
+            if self._waiting:
+                self._encode_waiting(encode)
 
     def _encode_waiting(self, encode: Callable[[list[str]], States]) -> None:
         with self._lock:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from haystack import Document
 
     from ap_ranker.serving.connections import Connections
+    from ap_ranker.serving.workers import SearchWorkers
 
 logger = logging.getLogger(__name__)
 
@@ -103,6 +104,7 @@ def build_app(
     api_key: str | None = None,
     columns: Collection[str] = (),
     connections: Connections | None = None,
+    workers: SearchWorkers | None = None,
 ) -> FastAPI:
     """Build the ASGI application.
 
@@ -115,17 +117,18 @@ def build_app(
         api_key: the key that all routes but the page's require; `None` for none.
         columns: columns of the FAQ that the pipeline's own route returns beside question and answer.
         connections: the server's connections, for the metrics.
+        workers: processes for the page's searches; `None` for threads of this one.
 
     Raises:
         InputError: Hayhooks refuses the pipeline.
     """
-    threads = CountingThreads(THREADS, "search")
-    metrics = Metrics(search, threads, connections)
+    threads = CountingThreads(THREADS * (workers.count if workers else 1), "search")
+    metrics = Metrics(workers or search, threads, connections)
     # FastAPI's documentation pages are off: they load scripts from another host.
     app = FastAPI(title="ap-ranker", docs_url=None, redoc_url=None, lifespan=_searching_in(threads))
     _answer_errors_in_json(app, metrics)
     _add_page(app, metrics)
-    _add_search(app, search, feedback, limits)
+    _add_search(app, search, workers or search, feedback, limits)
     pipeline_route = add_pipeline(app, search, text=TypeAdapter(Text), columns=columns, failed=FAILED)
     routes = [*PAGE, *API, "/metrics", pipeline_route]
     app.add_middleware(ApiKey, key=api_key, public={*PAGE, *API}, refused=metrics.refused)
@@ -178,8 +181,13 @@ def _file(content: bytes, media_type: str) -> Callable[[Request], Awaitable[Resp
 
 
 def _add_search(
-    app: FastAPI, search: DeclaredPipeline, feedback: FeedbackFile, limits: Mapping[str, float | None]
+    app: FastAPI,
+    declared: DeclaredPipeline,
+    search: DeclaredPipeline | SearchWorkers,
+    feedback: FeedbackFile,
+    limits: Mapping[str, float | None],
 ) -> None:
+    place = declared.place  # describing the stores takes a moment
     receipts = Receipts(shared_secret(feedback.path.with_name(f"{feedback.path.name}.key")))
     feedback_thread = ThreadPoolExecutor(1, "feedback")  # a separate one: feedback does not wait for searches
 
@@ -192,7 +200,7 @@ def _add_search(
             raise HTTPException(503, FAILED) from error
 
     def ranked(question: str) -> list[Document]:
-        with report_store_errors(search.path, search.place):
+        with report_store_errors(declared.path, place):
             return search.run(question, limits)
 
     async def find_answer(question: str, key: str) -> Document:

@@ -18,6 +18,7 @@ from ap_ranker.serving.search import DeclaredPipeline
 
 if TYPE_CHECKING:
     from ap_ranker.serving.connections import Connections
+    from ap_ranker.serving.workers import SearchWorkers
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0)
@@ -65,12 +66,14 @@ class Metrics:
     """The metrics of one server.
 
     Args:
-        search: the pipeline, whose ranker has a cache.
+        search: what searches, with a cache.
         threads: the search threads.
         connections: the server's connections; `None` if unknown.
     """
 
-    def __init__(self, search: DeclaredPipeline, threads: CountingThreads, connections: Connections | None) -> None:
+    def __init__(
+        self, search: DeclaredPipeline | SearchWorkers, threads: CountingThreads, connections: Connections | None
+    ) -> None:
         self._registry = CollectorRegistry()
         self._seconds = Histogram(
             "ap_ranker_request_seconds",
@@ -104,7 +107,9 @@ class Metrics:
 class _State(Collector):
     """Metrics that other objects keep, read at each scrape."""
 
-    def __init__(self, search: DeclaredPipeline, threads: CountingThreads, connections: Connections | None) -> None:
+    def __init__(
+        self, search: DeclaredPipeline | SearchWorkers, threads: CountingThreads, connections: Connections | None
+    ) -> None:
         self._search, self._threads, self._connections = search, threads, connections
 
     def collect(self) -> Iterator[Metric]:
@@ -119,8 +124,7 @@ class _State(Collector):
             for reason in ("slow", "crowded", "refused"):
                 closed.add_metric([reason], self._connections.closed[reason])
             yield closed
-        ranker = self._search.ranker()
-        if ranker is not None and (cache := ranker.cache_info) is not None:
+        if (cache := self._search.cache_info) is not None:
             yield CounterMetricFamily("ap_ranker_cache_hits", "Texts found in the cache.", cache.hits)
             yield CounterMetricFamily("ap_ranker_cache_misses", "Texts that had to be encoded.", cache.misses)
             yield GaugeMetricFamily("ap_ranker_cache_entries", "Texts in the cache.", cache.entries)

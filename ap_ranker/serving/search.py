@@ -26,6 +26,7 @@ from ap_ranker.serving.stores import (
 if TYPE_CHECKING:
     from haystack import Document, Pipeline
 
+    from ap_ranker.ranking.cache import CacheInfo
     from ap_ranker.ranking.explanation import Explanation
     from haystack_integrations.components.rankers.ap_ranker import AnswerRanker
 
@@ -198,6 +199,11 @@ class DeclaredPipeline:
     def _short_way(self) -> ShortWay | None:
         return ShortWay.of(self.pipeline, self.query)
 
+    def encode_ahead(self, questions: Sequence[str]) -> None:
+        """Encode together some questions that `run` is about to be asked."""
+        if (ranker := self.ranker()) is not None:
+            ranker.encode_ahead(list(questions))
+
     def explain(self, question: str, document: Document) -> tuple[str, str, Explanation]:
         """The matched texts of question and document, and the weights of their words.
 
@@ -226,6 +232,12 @@ class DeclaredPipeline:
         from haystack_integrations.components.rankers.ap_ranker import AnswerRanker
 
         return next((part for part in components_of(self.pipeline) if isinstance(part, AnswerRanker)), None)
+
+    @property
+    def cache_info(self) -> CacheInfo | None:
+        """Of the ranker's cache; `None` without one."""
+        ranker = self.ranker()
+        return ranker.cache_info if ranker else None
 
     def _warm_up(self) -> None:
         try:

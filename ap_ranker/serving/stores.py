@@ -60,6 +60,7 @@ def load_pipeline(path: Path) -> tuple[Pipeline, dict[str, Any]]:
         text = read_yaml_text(path)
     except OSError as error:
         raise InputError(f"{path}: expected a readable file ({error.strerror}).") from error
+    logging.getLogger("elastic_transport").setLevel(logging.ERROR)  # it would log each attempt
     try:
         declared = parse_yaml(text, path.name)
         if not isinstance(declared, dict):
@@ -117,7 +118,6 @@ def report_store_errors(path: Path, store: str) -> Iterator[None]:
     """
     from haystack.core.errors import PipelineRuntimeError
 
-    logging.getLogger("elastic_transport").setLevel(logging.ERROR)  # it would log each attempt
     try:
         yield
     except InputError:

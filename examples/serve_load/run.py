@@ -78,7 +78,7 @@ class Load:
         per_second: answers.
         p50: milliseconds of an answer as a user sees it.
         p95: the same.
-        megabytes: the server's resident memory at the start, in the middle and at the end.
+        megabytes: the resident memory of the server and its processes at the start, in the middle and at the end.
         clicks: judgements that the server acknowledged.
         idle: connections that said nothing all the time.
         stopped: whether the server was asked to end (SIGTERM) while users went on asking.
@@ -178,7 +178,7 @@ async def load(
     process = psutil.Process(server.process.pid)
 
     def megabytes() -> float:
-        return float(process.memory_info().rss / 1e6)
+        return sum(each.memory_info().rss for each in (process, *process.children(recursive=True))) / 1e6
 
     asked, first, started = Asked(), megabytes(), perf_counter()
     until = started + seconds + (PATIENCE if stop else 0)
@@ -256,6 +256,7 @@ def command(
     pipeline: SearchPipeline = SEARCH_PIPELINE,
     users: Annotated[int, typer.Option(min=1, help="How many ask at once.")] = 200,
     seconds: Annotated[float, typer.Option(min=0.1, help="How long they ask; one alone, a quarter of it.")] = 60.0,
+    workers: Annotated[int, typer.Option(min=1, help="Number of processes that search, as for `serve`.")] = 1,
     idle_connections: Annotated[int, typer.Option(min=0, help="Connections beside them that say nothing.")] = 0,
     stop: Annotated[bool, typer.Option("--stop", help="End the server (SIGTERM) while the many ask.")] = False,
     output: Annotated[Path, typer.Option(help="A folder for results.md and results.json.")] = HERE,
@@ -265,9 +266,10 @@ def command(
         texts = [row.need("question") for row in read_table(questions).rows]
         about = (
             f"{len(read_faq(documents)):,} answers, {len(texts):,} questions, {model_of(pipeline)}. "
-            f"{describe_machine(resolve_device(None))}; users and server on the same machine."
+            f"{describe_machine(resolve_device(None))}; users and server on the same machine, which searches in "
+            f"{workers} process{'es' if workers > 1 else ''}."
         )
-        options = ["--documents", str(documents), "--pipeline", str(pipeline)]
+        options = ["--documents", str(documents), "--pipeline", str(pipeline), "--workers", str(workers)]
         loads = [
             measure(options, texts, users, seconds, idle_connections=idle_connections, stop=stop),
             measure(options, texts, 1, ALONE * seconds),

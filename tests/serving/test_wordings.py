@@ -47,14 +47,14 @@ def search(server: Server, question: str) -> list[dict[str, Any]]:
     return answers
 
 
-def serving(folder: Path) -> Any:
-    return served("--pipeline", "search.yaml", "--documents", "FAQ.csv", folder=folder)
+def serving(folder: Path, *options: str) -> Any:
+    return served("--pipeline", "search.yaml", "--documents", "FAQ.csv", *options, folder=folder)
 
 
-@pytest.fixture
-def clicked(folder: Path) -> Iterator[tuple[Path, str]]:
+@pytest.fixture(params=["1", "2"])
+def clicked(folder: Path, request: pytest.FixtureRequest) -> Iterator[tuple[Path, str]]:
     """A folder whose server was killed right after a click at the last answer, and that answer."""
-    with serving(folder) as server:
+    with serving(folder, "--workers", request.param) as server:
         before = search(server, SIMILAR)
         assert all(answer["matched_wording"] != QUESTION for answer in before)
         last = search(server, QUESTION)[-1]

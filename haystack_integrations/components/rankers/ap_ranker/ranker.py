@@ -202,6 +202,14 @@ class AnswerRanker(CheckpointComponent):
         if self._ranker is not None:  # otherwise the file is read with the checkpoint
             self._files.add(Path(path))
 
+    def encode_ahead(self, queries: list[str]) -> None:
+        """Encode together some queries that `run` is about to be called with, which takes less time than one by one.
+
+        :param queries: At most 16 queries.
+        :raises InputError: The checkpoint cannot be loaded.
+        """
+        self._loaded().encode_ahead([self._question(query) for query in queries])
+
     @property
     def cache_info(self) -> CacheInfo | None:
         """Hits, misses, entries and bytes of the cache; `None` without a cache or before the checkpoint is loaded."""
