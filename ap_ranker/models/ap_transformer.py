@@ -113,7 +113,7 @@ class AttentiveTransformer(CosineModel):
 
     def match(self, questions: States, answers: States) -> Tensor:
         cosines = questions.per_text["pooled"] @ answers.per_text["pooled"].T
-        weight = self.word_weight.clamp(min=0)  # or a step of training could leave the range of the score
+        weight = _not_negative(self.word_weight)  # or a step of training could leave the range of the score
         return (cosines + weight * self.word_scores(questions, answers)) / (1 + weight)
 
     def word_scores(self, questions: States, answers: States) -> Tensor:
@@ -187,6 +187,11 @@ class AttentiveTransformer(CosineModel):
         if ranks:
             mrr = torch.stack(ranks).double().reciprocal().mean(dim=0)
             self.word_weight.fill_(WORD_WEIGHTS[int(mrr.argmax())])
+
+
+def _not_negative(weight: Tensor) -> Tensor:
+    """At least 0, with a gradient also below: the weight can then come back."""
+    return weight + (weight.clamp(min=0) - weight).detach()
 
 
 def _neighbours_summed(states: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:

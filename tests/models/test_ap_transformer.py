@@ -77,6 +77,19 @@ def test_a_weight_below_zero_counts_as_none() -> None:
     assert torch.allclose(scores(model, TOKENS[:4], TOKENS[4:12]), expected, rtol=0, atol=1e-12)
 
 
+def test_a_weight_below_zero_learns_as_none_does() -> None:
+    model, gradients = built(size=0).double(), []
+    model.eval()
+    for weight in (-1.0, 0.0):
+        model.word_weight.data.fill_(weight)
+        model.zero_grad()
+        model(TokenBatch.from_lists(TOKENS[:4]), TokenBatch.from_lists(TOKENS[4:12])).square().sum().backward()
+        assert model.word_weight.grad is not None
+        gradients.append(model.word_weight.grad.item())
+    assert gradients[0] == pytest.approx(gradients[1])
+    assert gradients[0] != 0
+
+
 def test_learnt_weights_count_as_the_equations_say() -> None:
     model = built(size=6).double()
     torch.manual_seed(5)

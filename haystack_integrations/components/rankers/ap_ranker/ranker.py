@@ -271,7 +271,8 @@ class AnswerRanker(CheckpointComponent):
             return {"documents": []}
         ranker = self._loaded()
         candidates = _deduplicate_documents(documents)
-        question, texts = self._question(query), [self._text(document) for document in candidates]
+        text = self._texts.text
+        question, texts = self._question(query), [text(document) for document in candidates]
         self._trace(ranker, question, texts)
         policy = ranker.answer_policy(fuse_scores=self.fuse_scores)
         wordings = self._wordings(candidates) if ranker.config and ranker.config.wording_weight else None
@@ -369,21 +370,22 @@ class AnswerRanker(CheckpointComponent):
             the explanation; its score is the model's own, neither fused nor scaled.
         :raises InputError: The checkpoint cannot be loaded, or its model has no attention weights.
         """
-        question, answer = self._question(query), self._text(document)
+        question, answer = self._question(query), self._texts.text(document)
         return question, answer, self._loaded().explain(question, answer)
 
     def _explained(self, ranker: Ranker, query: str, document: Document) -> Document:
-        question, answer = ranker.attention_weights(self._question(query), self._text(document))
+        question, answer = ranker.attention_weights(self._question(query), self._texts.text(document))
         explanation = {"question": [asdict(token) for token in question], "answer": [asdict(token) for token in answer]}
         return replace(document, meta={**document.meta, "explanation": explanation})
 
     def _question(self, query: str) -> str:
         return self.query_prefix + query + self.query_suffix
 
-    def _text(self, document: Document) -> str:
+    @property
+    def _texts(self) -> DocumentTexts:
         return DocumentTexts(
             self.document_prefix, self.document_suffix, self.meta_fields_to_embed, self.embedding_separator
-        ).text(document)
+        )
 
 
 @component
