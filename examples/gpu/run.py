@@ -24,6 +24,7 @@ from ap_ranker.ranking.ranker import resolve_device
 
 ROOT = Path(__file__).resolve().parents[2]
 REPRODUCE = ROOT / "examples" / "reproduce"
+FAQ = ROOT / "examples" / "faq"
 
 SECONDS = 600.0
 """Maximum time of a part. One that takes longer is ended and fails."""
@@ -45,6 +46,7 @@ class Part:
 
 
 def parts(
+    faq: Path,
     insuranceqa: Path,
     semeval: Path | None,
     *,
@@ -60,6 +62,25 @@ def parts(
     tables = ["--table", str(output / "benchmark.md"), "--json", str(output / "benchmark.json")]
     measured = ["--questions", str(questions), "--epochs-of", "ap-cnn", "--device", device]
     yield Part("benchmark", ["-m", "ap_ranker.cli.main", "benchmark", str(insuranceqa), *measured, *tables])
+    peers = [
+        "--config",
+        str(FAQ / "settings.yaml"),
+        "--models",
+        "ap-transformer",
+        "--peers",
+        "bi-encoder,cross-encoder",
+        "--device",
+        device,
+    ]
+    files = [
+        "--output",
+        str(output / "peers"),
+        "--table",
+        str(output / "peers.md"),
+        "--json",
+        str(output / "peers.json"),
+    ]
+    yield Part("peers", ["-m", "ap_ranker.cli.main", "compare", str(faq), *peers, *files])
     for name, folder in (("insuranceqa", insuranceqa), ("semeval", semeval)):
         config = REPRODUCE / name / "ap-transformer-gpu.yaml"
         for seed in seeds if folder else ():
@@ -73,18 +94,20 @@ def command(
     semeval: Annotated[Path | None, typer.Option(help="The same of SemEval's; without it, its rows are left out.")] = (
         None
     ),
+    faq: Annotated[Path, typer.Option(help="The data on which ap-transformer stands beside its peers.")] = FAQ,
     seeds: Annotated[str, typer.Option(help="Of the training runs, separated by commas.")] = "1,2,3",
     questions: Annotated[int, typer.Option(min=1, help="Questions that the benchmark times.")] = 20,
     device: Device = "cuda:0",
     output: Annotated[Path, typer.Option(help="A folder for tables, logs and checkpoints.")] = Path("gpu"),
     results: Annotated[Path, typer.Option(help="The folder of the papers' tables, which get the rows.")] = REPRODUCE,
 ) -> None:
-    """Run the GPU's tests, the benchmark with an epoch of ap-cnn, and the rows of ap-transformer."""
+    """Run the GPU's tests, the benchmark with an epoch of ap-cnn, ap-transformer beside its peers, and its rows."""
     with report_user_errors():
         resolve_device(device)
         output.mkdir(parents=True, exist_ok=True)
         failed = []
         every = parts(
+            faq.resolve(),
             insuranceqa.resolve(),
             semeval.resolve() if semeval else None,
             device=device,

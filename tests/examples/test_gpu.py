@@ -76,10 +76,12 @@ def test_without_a_gpu_it_says_so(gpu: ModuleType, tmp_path: Path) -> None:
 
 def test_the_configurations_of_all_parts_exist(gpu: ModuleType, tmp_path: Path) -> None:
     found = list(
-        gpu.parts(tmp_path, tmp_path, device="cpu", seeds=[1, 2], questions=3, output=tmp_path, results=tmp_path)
+        gpu.parts(
+            tmp_path, tmp_path, tmp_path, device="cpu", seeds=[1, 2], questions=3, output=tmp_path, results=tmp_path
+        )
     )
     rows = [part for part in found if "-seed" in part.name]
-    assert [part.name for part in found if part not in rows] == ["tests", "benchmark"]
+    assert [part.name for part in found if part not in rows] == ["tests", "benchmark", "peers"]
     assert [part.name for part in rows] == [f"{name}-seed{n}" for name in ("insuranceqa", "semeval") for n in (1, 2)]
     for part in rows:
         assert read_training_config(Path(part.command[1]), {}).model == "ap-transformer"
@@ -102,10 +104,12 @@ def write_toy(folder: Path) -> None:
 def test_all_parts_on_a_cpu_with_toy_data(gpu: ModuleType, tmp_path: Path) -> None:
     write_toy(tmp_path / "toy")
     output = tmp_path / "out"
-    options = ["--insuranceqa", str(tmp_path / "toy"), "--device", "cpu", "--seeds", "1", "--questions", "2"]
+    toy = str(tmp_path / "toy")
+    options = ["--insuranceqa", toy, "--faq", toy, "--device", "cpu", "--seeds", "1", "--questions", "2"]
     code, printed = invoke(gpu, *options, "--output", str(output), "--results", str(tmp_path))
     logs = "".join(log.read_text() for log in output.glob("*.log"))
     assert code == 0, printed + logs
-    assert {file.stem for file in output.glob("*.done")} == {"tests", "benchmark", "insuranceqa-seed1"}
+    assert {file.stem for file in output.glob("*.done")} == {"tests", "benchmark", "peers", "insuranceqa-seed1"}
     assert json.loads((output / "benchmark.json").read_text())
+    assert "cross-encoder" in (output / "peers.md").read_text()
     assert "ap-transformer-gpu" in (tmp_path / "results.json").read_text()
