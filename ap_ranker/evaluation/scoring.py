@@ -149,7 +149,9 @@ def score_wordings(
     ranked = sorted({row for rows in candidates for row in rows})
     wordings = [text for row in ranked for text in dataset.answers[row].wordings]
     vectors = WordingVectors()  # not the ranker's own, which may be those of an earlier epoch
-    n_bytes = vectors.nbytes(wordings, ranker.embed_questions)  # encodes them before the time is taken, as the answers are
+    n_bytes = vectors.nbytes(
+        wordings, ranker.embed_questions
+    )  # encodes them before the time is taken, as the answers are
     known = {normalized(text) for text in wordings}
     seconds = 0.0
     results = []

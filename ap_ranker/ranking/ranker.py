@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from numbers import Integral
 from pathlib import Path
 
@@ -391,7 +392,7 @@ class Ranker:
             )
         return ids
 
-    @property
+    @cached_property
     def has_vectors(self) -> bool:
         """Whether the model has a vector for each text, so that `embed_questions` works."""
         return self.model.text_vectors(self._encode_empty_text()) is not None

@@ -65,9 +65,7 @@ class WordingVectors:
         self._rows_of: dict[tuple[str, ...], NDArray[np.int64]] = {}  # of all wordings of an entry
         self._lock = threading.Lock()
 
-    def best(
-        self, question: NDArray[np.float32], wordings: Sequence[Sequence[str]], encode: Encode
-    ) -> BestWordings:
+    def best(self, question: NDArray[np.float32], wordings: Sequence[Sequence[str]], encode: Encode) -> BestWordings:
         """Find each entry's wording that is most like the question.
 
         Args:
