@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from array import array
 from collections.abc import Iterable, Iterator
 
+import numpy as np
 from haystack import Document
 
 from ap_ranker.data.dataset import normalized
 from ap_ranker.data.wordings import Wordings
 from ap_ranker.ranking.wordings import WORDINGS
+
+_ID, _TEXT = "id", "text"
+"""By what files name a document."""
 
 
 def own_wordings(document: Document) -> Iterator[str]:
@@ -33,16 +37,16 @@ class WordingRows:
 
     def __init__(self, documents: Iterable[tuple[int, Document]]) -> None:
         self._own: list[tuple[int, str]] = []
-        self._by_id: defaultdict[str, list[int]] = defaultdict(list)
-        # The hash, as the texts of many documents would take too much memory.
-        self._by_text: defaultdict[int, list[int]] = defaultdict(list)
+        # Hashes of the names, sorted: the texts of a million documents in a dictionary would take gigabytes.
+        hashes, rows = array("q"), array("q")
         for row, document in documents:
             self._own += ((row, text) for text in own_wordings(document))
             answer_id, *texts = names_in_files(document)
-            if answer_id:
-                self._by_id[answer_id].append(row)
-            for text in {hash(normalized(text)) for text in texts if text}:
-                self._by_text[text].append(row)
+            for name in {(_ID, answer_id), *((_TEXT, normalized(text)) for text in texts)}:
+                hashes.append(hash(name))
+                rows.append(row)
+        order = np.argsort(hashes, kind="stable")
+        self._hashes, self._rows = np.array(hashes)[order], np.array(rows)[order]
 
     def pairs(self, files: Iterable[Wordings]) -> Iterator[tuple[int, str]]:
         """Each document's row with each of its wordings: those of its meta and those of files.
@@ -50,8 +54,13 @@ class WordingRows:
         Wordings of answers that the store does not have are left out.
         """
         yield from self._own
-        for file in files:
-            for answer_id, texts in file.by_id.items():
-                yield from ((row, text) for row in self._by_id.get(answer_id, ()) for text in texts)
-            for answer, texts in file.by_text.items():
-                yield from ((row, text) for row in self._by_text.get(hash(answer), ()) for text in texts)
+        named = [
+            (hash((kind, name)), texts)
+            for file in files
+            for kind, known in ((_ID, file.by_id), (_TEXT, file.by_text))
+            for name, texts in known.items()
+        ]
+        wanted = np.array([each for each, _ in named], np.int64)
+        starts, ends = (np.searchsorted(self._hashes, wanted, side).tolist() for side in ("left", "right"))
+        for (_, texts), start, end in zip(named, starts, ends, strict=True):
+            yield from ((row, text) for row in self._rows[start:end].tolist() for text in texts)
