@@ -84,12 +84,16 @@ class WordingFiles:
 
     Threads may share it.
 
+    Attributes:
+        current: the wordings of each file; another tuple after every change.
+
     Raises:
         InputError: a file cannot be read; later, while a file is being edited, its last readable version counts.
     """
 
     def __init__(self, paths: Iterable[str | Path]) -> None:
         self._versions: dict[Path, tuple[int, ...]] = {}
+        self.current: tuple[Wordings, ...] = ()
         self._wordings: dict[Path, Wordings] = {}
         self._known: dict[tuple[str, ...], tuple[str, ...]] = {}
         self._lock = threading.Lock()
@@ -106,7 +110,7 @@ class WordingFiles:
         answer, known = (answer_id, *texts), self._known  # every search asks for the same answers
         wordings = known.get(answer)
         if wordings is None:
-            wordings = tuple(dict.fromkeys(text for file in self._wordings.values() for text in file.of(*answer)))
+            wordings = tuple(dict.fromkeys(text for file in self.current for text in file.of(*answer)))
             if len(known) < MOST_ANSWERS:
                 known[answer] = wordings
         return wordings
@@ -126,6 +130,7 @@ class WordingFiles:
         """Read a file; its version was taken before, so that a change meanwhile is seen by the next look."""
         self._versions[path] = version
         self._wordings[path] = read_wordings(path)
+        self.current = tuple(self._wordings.values())
         self._known = {}  # not `clear`: another thread may be about to add what it found before
 
 

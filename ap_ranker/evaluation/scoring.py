@@ -148,8 +148,10 @@ def score_wordings(
     """
     ranked = sorted({row for rows in candidates for row in rows})
     wordings = [text for row in ranked for text in dataset.answers[row].wordings]
-    vectors = WordingVectors(ranker.embed_questions)  # not the ranker's own, which may be those of an earlier epoch
-    n_bytes = vectors.nbytes(wordings)  # encodes them before the time is taken, as the answers are
+    vectors = WordingVectors()  # not the ranker's own, which may be those of an earlier epoch
+    n_bytes = vectors.nbytes(
+        wordings, ranker.embed_questions
+    )  # encodes them before the time is taken, as the answers are
     known = {normalized(text) for text in wordings}
     seconds = 0.0
     results = []
@@ -158,6 +160,6 @@ def score_wordings(
         if (asked := normalized(question.text)) in known:  # a question never meets its own text
             lists = [[text for text in each if normalized(text) != asked] for each in lists]
         started = time.perf_counter()
-        results.append(np.maximum(own, vectors.best(vector, lists).cosines))
+        results.append(np.maximum(own, vectors.best(vector, lists, ranker.embed_questions).cosines))
         seconds += time.perf_counter() - started
     return WordingScores(results, seconds, n_bytes / max(1, len(ranked)))

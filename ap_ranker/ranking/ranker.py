@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from numbers import Integral
 from pathlib import Path
 
@@ -73,7 +74,7 @@ class Ranker:
         config: the checkpoint's configuration; `None` for a model that is still being trained.
         cache: states of answers that were ranked before; `None` for no cache.
         encodings: precomputed states of a corpus; `None` for none.
-        wording_vectors: vectors of the known wordings ranked so far.
+        wording_vectors: vectors of known wordings; all rankers with the same loaded checkpoint share them.
         source: the checkpoint's name, for messages.
     """
 
@@ -97,7 +98,7 @@ class Ranker:
         self.encodings = encodings
         if cache is not None:
             cache.dtype = self.state_dtype(cache.dtype)
-        self.wording_vectors = WordingVectors(self.embed_questions)
+        self.wording_vectors = WordingVectors()
         self._loaded: LoadedCheckpoint | None = None
         self._has_warned_of_cuts = False
         self._lock = threading.Lock()
@@ -129,7 +130,7 @@ class Ranker:
         folder = find_checkpoint(source, token)
         loaded = load_shared(folder, resolved_device)
         ranker = cls(loaded.model, loaded.tokenizer, resolved_device, loaded.config, cache=cache)
-        ranker.source, ranker._loaded = str(source), loaded
+        ranker.source, ranker._loaded, ranker.wording_vectors = str(source), loaded, loaded.wordings
         try:
             ranker._encode_empty_text()
         except Exception as error:  # intact files that do not belong together can raise anything
@@ -267,7 +268,7 @@ class Ranker:
         self._check_finite(scores)
         if vector is None or wordings is None:
             return EntryScores(scores, [None] * len(answers))
-        best = self.wording_vectors.best(vector[0].float().cpu().numpy(), wordings)
+        best = self.wording_vectors.best(vector[0].float().cpu().numpy(), wordings, self.embed_questions)
         better = torch.from_numpy(best.cosines) > cosines
         raised = add_wordings(scores, torch.maximum(cosines, torch.from_numpy(best.cosines)), weight)
         return EntryScores(raised, [text if b else None for text, b in zip(best.texts, better.tolist(), strict=True)])
@@ -391,7 +392,7 @@ class Ranker:
             )
         return ids
 
-    @property
+    @cached_property
     def has_vectors(self) -> bool:
         """Whether the model has a vector for each text, so that `embed_questions` works."""
         return self.model.text_vectors(self._encode_empty_text()) is not None

@@ -18,6 +18,7 @@ from ap_ranker.files import file_version
 from ap_ranker.models.base import AnswerModel, States
 from ap_ranker.ranking.checkpoint import CONFIG, TOKENIZER, WEIGHTS, CheckpointConfig, load_checkpoint
 from ap_ranker.ranking.encodings import fingerprint
+from ap_ranker.ranking.wordings import WordingVectors
 from ap_ranker.text.subwords import AnyTokenizer
 
 LAST_QUESTIONS = 64
@@ -90,6 +91,7 @@ class LoadedCheckpoint:
         tokenizer: the model's.
         folder: its folder.
         questions: the states of the last questions.
+        wordings: the vectors of known wordings, so that the ranker does not encode again those of a retriever.
     """
 
     config: CheckpointConfig
@@ -97,6 +99,7 @@ class LoadedCheckpoint:
     tokenizer: AnyTokenizer
     folder: Path
     questions: QuestionStates = field(default_factory=QuestionStates)
+    wordings: WordingVectors = field(default_factory=WordingVectors)
 
     @cached_property
     def fingerprint(self) -> str:

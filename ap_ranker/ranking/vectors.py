@@ -58,22 +58,8 @@ class Vectors:
         return int(self._matrix.shape[1])
 
     def scores(self, query: np.ndarray) -> np.ndarray:
-        """(N,) cosines with a query (C,), from -1 to 1; 0 for a vector of zeros.
-
-        The query is rounded, too, to whole numbers as large as float32 adds up exactly: equal vectors have equal
-        scores, wherever they stand.
-        """
-        query = query / (np.abs(query).max() or 1)  # or the squares of large numbers would be too large
-        length = sqrt(query @ query)
-        longest = sqrt(self.size) * (_LARGEST + 1)
-        whole = np.rint(query * ((_EXACT / longest - sqrt(self.size)) / (length or 1))).astype(np.float32)
-        scores = np.empty(len(self), np.float32)
-        block = np.empty((_BLOCK, self.size), np.float32)
-        for start in range(0, len(self), _BLOCK):
-            part = self._matrix[start : start + _BLOCK]
-            block[: len(part)] = part
-            np.dot(block[: len(part)], whole, out=scores[start : start + len(part)])
-        return scores * self._scales / np.float32(sqrt(whole @ whole) or 1)
+        """(N,) cosines with a query (C,), from -1 to 1; 0 for a vector of zeros."""
+        return _scan(self._matrix, self._scales, query)
 
     def save(self, folder: Path) -> None:
         """Write the vectors into a folder, as arrays."""
@@ -107,7 +93,7 @@ class Vectors:
 
 @dataclass(frozen=True)
 class RoundedVectors:
-    """N vectors of C numbers in memory, rounded as those of `Vectors`; for a few of them at a time.
+    """N vectors of C numbers in memory, rounded as those of `Vectors`, to which others may be added.
 
     Attributes:
         matrix: (N, C) int8.
@@ -137,10 +123,38 @@ class RoundedVectors:
         """Bytes of one vector."""
         return int(sum(array[:1].nbytes for array in self.arrays))
 
+    def selected(self, rows: np.ndarray) -> RoundedVectors:
+        """The vectors in these rows."""
+        return RoundedVectors(*(array[rows] for array in self.arrays))
+
+    def scores(self, query: np.ndarray) -> np.ndarray:
+        """(N,) cosines of all vectors with a query (C,), as `Vectors.scores`."""
+        return _scan(self.matrix, self.scales, query)
+
     def cosines(self, rows: np.ndarray, query: np.ndarray) -> np.ndarray:
         """(R,) cosines of the vectors in these rows with a query (C,) of length 1."""
         cosines: np.ndarray = (self.matrix[rows].astype(np.float32) @ query) * self.scales[rows]
         return cosines
+
+
+def _scan(matrix: np.ndarray, scales: np.ndarray, query: np.ndarray) -> np.ndarray:
+    """(N,) cosines of (N, C) rounded vectors with a query (C,).
+
+    The query is rounded, too, to whole numbers as large as float32 adds up exactly: equal vectors have equal scores,
+    wherever they stand.
+    """
+    count, size = matrix.shape
+    query = query / (np.abs(query).max(initial=0) or 1)  # or the squares of large numbers would be too large
+    length = sqrt(query @ query)
+    longest = sqrt(size) * (_LARGEST + 1)
+    whole = np.rint(query * ((_EXACT / (longest or 1) - sqrt(size)) / (length or 1))).astype(np.float32)
+    scores = np.empty(count, np.float32)
+    block = np.empty((_BLOCK, size), np.float32)
+    for start in range(0, count, _BLOCK):
+        part = matrix[start : start + _BLOCK]
+        block[: len(part)] = part
+        np.dot(block[: len(part)], whole, out=scores[start : start + len(part)])
+    return scores * scales / np.float32(sqrt(whole @ whole) or 1)
 
 
 def _scales(matrix: np.ndarray) -> np.ndarray:

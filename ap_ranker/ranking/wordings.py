@@ -1,4 +1,4 @@
-"""Scores an entry by its best known wording beside its answer.
+"""Finds an entry by its best known wording, and scores it by that beside its answer.
 
     w(q, e) = max(cos(q, answer), max_i cos(q, wording_i))      vectors of whole texts
     s'(q, e) = (s(q, e) + v w(q, e)) / (1 + v)
@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,12 +23,21 @@ from ap_ranker.ranking.vectors import RoundedVectors
 WORDINGS, MATCHED = "wordings", "matched_wording"
 """Meta fields of a document: its further wordings and, once it is ranked, the one that the query was found by."""
 
+WORDING_SCORE, WORDING_RANK = "wording_score", "wording_rank"
+"""Meta fields of a document for the cosine of its best wording with the question, and for its rank by that, from 1."""
+
 DEFAULT_WEIGHT = 0.3
 """v where nothing shows which is best, because the training data has one question for each answer: on the example FAQ's
 dev questions all v from 0.2 to 0.5 were about as good."""
 
-LARGEST_TABLE = 100_000
-"""Maximum number of vectors kept; then all are dropped. 384 numbers each are 39 MB."""
+LARGEST_TABLE = 1_000_000
+"""Maximum number of vectors kept; then those that are not needed are dropped. 384 numbers each are 388 MB."""
+
+MOST_ENTRIES = 100_000
+"""Maximum number of entries whose rows are kept."""
+
+Encode = Callable[[Sequence[str]], Tensor]
+"""B texts -> (B, C) their vectors as questions, of length 1."""
 
 
 @dataclass(frozen=True)
@@ -45,31 +54,30 @@ class BestWordings:
 
 
 class WordingVectors:
-    """The vectors of wordings in int8, each text encoded once. Threads may share them.
+    """The vectors of wordings in int8, each text encoded once. Threads and the components of a process may share them.
 
-    Args:
-        encode: (B, C) vectors of B texts as questions, of length 1.
+    `encode` is an argument of each call, so that these vectors do not keep a model alive that nobody uses any more.
     """
 
-    def __init__(self, encode: Callable[[Sequence[str]], Tensor]) -> None:
-        self._encode = encode
+    def __init__(self) -> None:
         self._table = RoundedVectors.of(np.empty((0, 0)))
         self._rows: dict[str, int] = {}
         self._rows_of: dict[tuple[str, ...], NDArray[np.int64]] = {}  # of all wordings of an entry
         self._lock = threading.Lock()
 
-    def best(self, question: NDArray[np.float32], wordings: Sequence[Sequence[str]]) -> BestWordings:
+    def best(self, question: NDArray[np.float32], wordings: Sequence[Sequence[str]], encode: Encode) -> BestWordings:
         """Find each entry's wording that is most like the question.
 
         Args:
             question: (C,) the question's vector, of length 1.
             wordings: the wordings of N entries.
+            encode: the vectors of new texts.
         """
         cosines = np.full(len(wordings), -1.0, dtype=np.float32)
         texts: list[str | None] = [None] * len(wordings)
         entries = [entry for entry, each in enumerate(wordings) if each]
         if entries:
-            table, rows = self._find([tuple(wordings[entry]) for entry in entries])
+            table, rows = self._entries([tuple(wordings[entry]) for entry in entries], encode)
             scores = table.cosines(np.concatenate(rows), question)
             ends = np.cumsum([len(each) for each in rows])
             for entry, start, end in zip(entries, [0, *ends.tolist()], ends.tolist(), strict=False):
@@ -77,30 +85,77 @@ class WordingVectors:
                 cosines[entry], texts[entry] = scores[start + best], wordings[entry][best]
         return BestWordings(cosines, texts)
 
-    def nbytes(self, texts: Iterable[str]) -> int:
+    def nbytes(self, texts: Iterable[str], encode: Encode) -> int:
         """Bytes of the vectors of these texts, which are encoded if they are new."""
-        table, (rows,) = self._find([tuple(dict.fromkeys(texts))])
+        table, rows = self.find(list(dict.fromkeys(texts)), encode)
         return len(rows) * table.bytes_each
 
-    def _find(self, wordings: Sequence[tuple[str, ...]]) -> tuple[RoundedVectors, list[NDArray[np.int64]]]:
-        """All vectors, and the rows of these texts among them."""
+    def find(self, texts: Sequence[str], encode: Encode) -> tuple[RoundedVectors, NDArray[np.int64]]:
+        """All vectors, and the (B,) rows of B texts among them; new texts are encoded."""
+        with self._lock:
+            self._add(texts, encode)
+            return self._table, self._rows_for(texts)
+
+    def _entries(
+        self, wordings: Sequence[tuple[str, ...]], encode: Encode
+    ) -> tuple[RoundedVectors, list[NDArray[np.int64]]]:
+        """As `find`, for the wordings of each of N entries, which every search asks for again."""
         with self._lock:
             if not all(each in self._rows_of for each in wordings):
-                self._add(dict.fromkeys(text for each in wordings for text in each))
-                for each in wordings:
-                    self._rows_of[each] = np.array([self._rows[text] for text in each], dtype=np.int64)
+                self._add([text for each in wordings for text in each], encode)
+                if len(self._rows_of) > MOST_ENTRIES:
+                    self._rows_of = {}
+                self._rows_of |= {each: self._rows_for(each) for each in wordings}
             return self._table, [self._rows_of[each] for each in wordings]
 
-    def _add(self, texts: Iterable[str]) -> None:
-        needed = list(texts)
-        new = [text for text in needed if text not in self._rows]
-        if max(len(self._rows) + len(new), len(self._rows_of)) > LARGEST_TABLE:
-            self._rows, self._rows_of, new = {}, {}, needed
-        if new:
-            new.sort(key=len)  # texts of similar length need little padding
-            encoded = RoundedVectors.of(self._encode(new).numpy())
-            self._table = self._table.extended(encoded) if self._rows else encoded
-            self._rows |= {text: row for row, text in enumerate(new, start=len(self._rows))}
+    def _rows_for(self, texts: Sequence[str]) -> NDArray[np.int64]:
+        return np.array([self._rows[text] for text in texts], dtype=np.int64)
+
+    def _add(self, texts: Sequence[str], encode: Encode) -> None:
+        new = list(dict.fromkeys(text for text in texts if text not in self._rows))
+        if not new:
+            return
+        new.sort(key=len)  # texts of similar length need little padding
+        encoded = RoundedVectors.of(encode(new).numpy())
+        if len(self._rows) + len(new) > LARGEST_TABLE:
+            kept = list(dict.fromkeys(text for text in texts if text in self._rows))
+            self._table = self._table.selected(self._rows_for(kept))
+            self._rows, self._rows_of = {text: row for row, text in enumerate(kept)}, {}
+        self._table = self._table.extended(encoded) if self._rows else encoded
+        self._rows |= {text: row for row, text in enumerate(new, start=len(self._rows))}
+
+
+@dataclass(frozen=True)
+class WordingIndex:
+    """The vectors of all wordings of many entries, to find the entries that a question is most like.
+
+    Attributes:
+        rows: (N,) the numbers of the entries that have wordings, ascending.
+        vectors: T vectors, among them those of the wordings.
+        wordings: (P,) the positions in `vectors` of the wordings of the first entry, then of the second one ...
+        starts: (N,) where the wordings of each entry begin in `wordings`.
+    """
+
+    rows: NDArray[np.int64]
+    vectors: RoundedVectors
+    wordings: NDArray[np.int64]
+    starts: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, known: Iterable[tuple[int, str]], vectors: WordingVectors, encode: Encode) -> Self:
+        """Index pairs of an entry's number and a wording of it, in any order."""
+        pairs = sorted(known, key=lambda pair: pair[0])
+        table, wordings = vectors.find([text for _, text in pairs], encode)
+        rows, starts = np.unique(np.array([row for row, _ in pairs], np.int64), return_index=True)
+        return cls(rows, table, wordings, starts)
+
+    def scores(self, question: NDArray[np.float32]) -> NDArray[np.float32]:
+        """(N,) the cosine of each entry's best wording with a question (C,)."""
+        if not len(self.rows):
+            return np.zeros(0, np.float32)
+        # All vectors are scanned: those of other entries are few, and to gather the others takes longer.
+        best: NDArray[np.float32] = np.maximum.reduceat(self.vectors.scores(question)[self.wordings], self.starts)
+        return best
 
 
 Scores = TypeVar("Scores", Tensor, NDArray[np.float64])

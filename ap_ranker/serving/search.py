@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeGuard
@@ -216,16 +217,16 @@ class DeclaredPipeline:
         return ranker.explanation(question, document)
 
     def add_wordings(self, paths: Sequence[str | Path]) -> None:
-        """Let the ranker use files of known wordings, and follow their changes.
+        """Let the ranker, and the retrievers that can, use files of known wordings, and follow their changes.
 
         Raises:
             InputError: one of them cannot be read, or the pipeline has no ranker of ap-ranker.
         """
-        ranker = self.ranker()
-        for path in paths:
-            if ranker is None:
-                raise InputError(f"{self.path}: expected a ranker of ap-ranker, which uses known wordings, found none.")
-            ranker.add_wordings(path)
+        if paths and self.ranker() is None:
+            raise InputError(f"{self.path}: expected a ranker of ap-ranker, which uses known wordings, found none.")
+        users = [part for part in components_of(self.pipeline) if hasattr(part, "add_wordings")]
+        for path, user in product(paths, users):
+            user.add_wordings(path)
 
     def ranker(self) -> AnswerRanker | None:
         """The first ranker of ap-ranker in the pipeline; `None` if there is none."""

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from naive.vectors import cosine, rounded
 
 from ap_ranker.ranking.ranker import Ranker
-from ap_ranker.ranking.wordings import WordingVectors
+from ap_ranker.ranking.wordings import WordingIndex, WordingVectors
 
 QUESTION, ANSWERS = "Where is my bike?", [*TEXTS[1::2], "bike"]
 WORDINGS = [["Where is my parcel?", "my bike"], [], ["Which battery?"], ["Where is my bike?"]]
@@ -101,7 +101,7 @@ def assert_vectors_of(vectors: WordingVectors, texts: Sequence[str]) -> None:
     """Each text has its own vector: the cosines with the axes are its numbers."""
     for axis, letter in enumerate("abcde"):
         question = np.eye(5, dtype=np.float32)[axis]
-        best = vectors.best(question, [[text] for text in texts])
+        best = vectors.best(question, [[text] for text in texts], Letters())
         expected = [rounded(letter_shares(text))[axis] for text in texts]
         assert best.cosines.tolist() == pytest.approx(expected, abs=1e-6), letter
         assert best.texts == list(texts)
@@ -113,9 +113,9 @@ LISTS = st.lists(st.lists(st.text("abcde", max_size=4), max_size=4), max_size=6)
 @given(st.text("abcde", max_size=4), st.lists(LISTS, min_size=1, max_size=3))
 def test_best_wordings_are_those_of_a_loop_and_each_text_is_encoded_once(text: str, requests: list[list[str]]) -> None:
     letters = Letters()
-    vectors, question = WordingVectors(letters), Letters()([text])[0].numpy()
+    vectors, question = WordingVectors(), Letters()([text])[0].numpy()
     for wordings in requests:
-        best = vectors.best(question, wordings)
+        best = vectors.best(question, wordings, letters)
         for each, found, chosen in zip(wordings, best.cosines, best.texts, strict=True):
             cosines = [cosine(rounded(letter_shares(wording)), question.tolist()) for wording in each]
             assert found == pytest.approx(max(cosines, default=-1.0), abs=1e-5)
@@ -124,28 +124,60 @@ def test_best_wordings_are_those_of_a_loop_and_each_text_is_encoded_once(text: s
 
 
 def test_a_vector_takes_a_byte_per_number() -> None:
-    vectors = WordingVectors(Letters())
-    assert vectors.nbytes(["a", "b", "a"]) == 2 * (5 + 4)
-    assert vectors.nbytes(["b", "c"]) == 2 * (5 + 4)
+    vectors = WordingVectors()
+    assert vectors.nbytes(["a", "b", "a"], Letters()) == 2 * (5 + 4)
+    assert vectors.nbytes(["b", "c"], Letters()) == 2 * (5 + 4)
 
 
 def test_vectors_are_dropped_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ap_ranker.ranking.wordings.LARGEST_TABLE", 3)
-    vectors = WordingVectors(Letters())
+    monkeypatch.setattr("ap_ranker.ranking.wordings.MOST_ENTRIES", 2)
+    vectors = WordingVectors()
     for texts in (["a", "b"], ["a", "c", "d"], ["e", "a"], ["a", "b", "c", "d", "e"]):
         assert_vectors_of(vectors, texts)
         assert len(vectors._rows) <= max(3, len(texts))
+    letters = Letters()
+    vectors.find(["a", "b", "f"], letters)
+    assert letters.encoded == ["f"], "those that are needed stay"
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 9), st.text("abcde", max_size=4)), max_size=20),
+    st.lists(st.text("abcde", max_size=4), max_size=9),
+    st.text("abcde", max_size=4),
+)
+def test_an_index_scores_each_entry_by_its_best_wording(
+    pairs: list[tuple[int, str]], others: list[str], question: str
+) -> None:
+    """Whatever else shares the vectors."""
+    vectors = WordingVectors()
+    vectors.find(others, Letters())
+    index = WordingIndex.of(iter(pairs), vectors, Letters())
+    asked = letter_shares(question)
+    expected: dict[int, float] = {}
+    for row, text in pairs:
+        expected[row] = max(expected.get(row, -1.0), cosine(rounded(letter_shares(text)), asked))
+    assert index.rows.tolist() == sorted(expected)
+    found = dict(zip(index.rows.tolist(), index.scores(np.array(asked)).tolist(), strict=True))
+    assert found == pytest.approx(expected, abs=1e-4)
+
+
+def test_components_with_one_checkpoint_share_vectors(tmp_path: Path) -> None:
+    folder = write_checkpoint("ap-transformer", tmp_path / "c")
+    first, second = (Ranker.from_pretrained(folder, "cpu") for _ in range(2))
+    first.wording_vectors.find(["my bike"], first.embed_questions)
+    second.wording_vectors.find(["my bike"], lambda texts: pytest.fail(f"{texts} were encoded again"))
 
 
 def test_threads_share_vectors() -> None:
     letters = Letters()
-    vectors, results = WordingVectors(letters), []
+    vectors, results = WordingVectors(), []
     question = np.full(5, 0.2**0.5, dtype=np.float32)
     texts = [letter * n for letter in "abcde" for n in range(1, 9)]
 
     def ask(start: int) -> None:
         rotated = texts[start:] + texts[:start]
-        results.append((rotated, vectors.best(question, [[text] for text in rotated]).cosines.tolist()))
+        results.append((rotated, vectors.best(question, [[text] for text in rotated], letters).cosines.tolist()))
 
     threads = [threading.Thread(target=ask, args=(start,)) for start in range(0, 40, 5)]
     for thread in threads:

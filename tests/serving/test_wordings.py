@@ -10,7 +10,8 @@ from typing import Any
 from urllib.request import Request, urlopen
 
 import pytest
-from conftest import TEXTS, write_checkpoint
+import yaml
+from conftest import ROOT, TEXTS, write_checkpoint
 from search_server import Server, served
 from typer.testing import CliRunner
 
@@ -83,6 +84,44 @@ def test_a_click_changes_the_next_search_survives_a_kill_and_is_undone_by_one_co
         assert all(each["matched_wording"] != QUESTION for each in found)
     assert feedback.read_text() == ""
     assert QUESTION in (folder / "feedback.jsonl.removed").read_text()
+
+
+ASKED, ALIKE = "where is my bike quagga", "where is my bike okapi"
+"""Alike to the model, which knows neither of the last words; by one of them BM25 finds the entry."""
+
+
+@pytest.mark.parametrize("kind", ["hybrid", "FAQSearch"])
+def test_a_click_makes_the_next_search_fetch_an_entry_of_a_large_faq(folder: Path, kind: str) -> None:
+    rows = "".join(f"Which battery fits {i},the bike {i} is where my parcel is\n" for i in range(1000))
+    (folder / "FAQ.csv").write_text(f"question,answer\n{rows},the quagga within the goods\n")
+    write_retrieving(folder, kind)
+    with serving(folder) as server:
+        assert all("quagga" not in answer["answer"] for answer in search(server, ALIKE))
+        [clicked] = [answer for answer in search(server, ASKED) if "quagga" in answer["answer"]]
+        post(server, "feedback", question=ASKED, id=clicked["id"], receipt=clicked["receipt"], helped=True)
+        first = search(server, ALIKE)[0]
+        assert (first["id"], first["matched_wording"], first["bm25_rank"]) == (clicked["id"], ASKED, None)
+        CliRunner().invoke(app, ["wordings", str(folder / "feedback.jsonl"), "--remove", ASKED])
+        assert all("quagga" not in answer["answer"] for answer in search(server, ALIKE))
+
+
+def write_retrieving(folder: Path, kind: str) -> None:
+    """A pipeline that retrieves 3 candidates by each leg."""
+    declared = yaml.safe_load((ROOT / "pipelines" / "faq_search_hybrid.yaml").read_text())
+    components = declared["components"]
+    components["ranker"]["init_parameters"] |= {"model": "checkpoint", "top_k": 20}
+    components["retriever"]["init_parameters"] |= {"model": "checkpoint", "top_k": 3}
+    if kind == "FAQSearch":
+        store = components["retriever"]["init_parameters"]["document_store"]
+        settings = {"model": "checkpoint", "document_store": store, "candidates": 3, "top_k": 20}
+        one = "haystack_integrations.components.retrievers.ap_ranker.faq_search.FAQSearch"
+        declared = {
+            "components": {"search": {"type": one, "init_parameters": settings}},
+            "connections": [],
+            "inputs": {"query": ["search.query"]},
+            "outputs": {"documents": "search.documents"},
+        }
+    (folder / "search.yaml").write_text(yaml.safe_dump(declared))
 
 
 def test_what_cannot_be_taken_back(tmp_path: Path) -> None:

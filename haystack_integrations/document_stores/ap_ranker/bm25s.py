@@ -22,6 +22,7 @@ from haystack.utils.filters import document_matches_filter
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.ranking.bm25 import BM25, BM25_LANGUAGE, BM25_RANK, BM25_SCORE, K1, B
 from ap_ranker.ranking.vectors import EMBEDDED_BY, EMBEDDING_RANK, EMBEDDING_SCORE, Vectors
+from ap_ranker.ranking.wordings import WORDING_RANK, WORDING_SCORE
 from ap_ranker.text.stem import check_language
 from ap_ranker.threads import in_thread
 from haystack_integrations.document_stores.ap_ranker.documents import (
@@ -33,6 +34,7 @@ from haystack_integrations.document_stores.ap_ranker.documents import (
 from haystack_integrations.document_stores.ap_ranker.embeddings import to_array
 from haystack_integrations.document_stores.ap_ranker.legs import Candidates, Leg, compares_embeddings
 from haystack_integrations.document_stores.ap_ranker.metadata import MetadataQueries
+from haystack_integrations.document_stores.ap_ranker.wordings import WordingRows
 
 logger = logging.getLogger(__name__)
 
@@ -93,6 +95,7 @@ class BM25SDocumentStore(MetadataQueries):
         self._documents: Documents = MemoryDocuments() if self.path is None else FolderDocuments(Path(self.path))
         self._index: tuple[str, Index[BM25]] | None = None
         self._vectors: tuple[str, Index[Vectors]] | None = None
+        self._wording_rows: tuple[str, WordingRows] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """A copy of a store in memory has its own documents; a copy of a store with a path reads the same folder."""
@@ -134,7 +137,7 @@ class BM25SDocumentStore(MetadataQueries):
     def close(self) -> None:
         """Close the folder's files; the next use opens them again. Documents in memory stay."""
         with self._lock:
-            self._index = self._vectors = None
+            self._index = self._vectors = self._wording_rows = None
             self._documents.close()
 
     def count_documents(self) -> int:
@@ -207,7 +210,12 @@ class BM25SDocumentStore(MetadataQueries):
         return len(matching)
 
     def bm25_retrieval(
-        self, query: str, filters: dict[str, Any] | None = None, top_k: int = 10, scale_score: bool = False
+        self,
+        query: str,
+        filters: dict[str, Any] | None = None,
+        top_k: int = 10,
+        scale_score: bool = False,
+        wordings: Leg | None = None,
     ) -> list[Document]:
         """The documents that share words with a query, best first; ties are in the order of writing.
 
@@ -216,24 +224,23 @@ class BM25SDocumentStore(MetadataQueries):
         :param top_k: The maximum number of documents to return.
         :param scale_score: Whether to map the scores to the interval from 0.5 to 1 as `InMemoryDocumentStore` does, by
             1 / (1 + exp(-score / 8)).
+        :param wordings: The scores of documents by known wordings, as for `hybrid_retrieval`; the `top_k` best of these
+            are returned, too.
         :returns: Copies with their scores, without embeddings. In the meta of each, `bm25_score` is the score before
-            scaling, `bm25_rank` the rank, from 1, and `bm25_language` the language of the stemmer, or `None`.
+            scaling, `bm25_rank` the rank, from 1, and `bm25_language` the language of the stemmer, or `None`. With
+            `wordings`, there are `wording_score` and `wording_rank`, too, and a document that was found only by these
+            has a `bm25_rank` of `None`.
         :raises ValueError: The query is empty.
         :raises FilterError: `filters` are invalid.
         :raises InputError: The folder at `path` contains something else, or is damaged.
         """
         _check_query(query)
         with self._transaction() as documents:
-            leg = Leg.bm25(self._current_index(), query)
-            candidates = Candidates(documents, filters)
-            rows = candidates.best(leg, top_k)
+            legs = {(BM25_SCORE, BM25_RANK): Leg.bm25(self._current_index(), query)}
+            union = self._union(documents, _with(legs, wordings), filters, top_k)
         return [
-            _found(
-                candidates.documents[row],
-                {BM25_SCORE: score, BM25_RANK: rank, BM25_LANGUAGE: self.language},
-                expit(score / _SCALE) if scale_score else score,
-            )
-            for rank, (row, score) in enumerate(zip(rows, leg.scores_of(rows), strict=True), start=1)
+            _found(document, meta, expit(meta[BM25_SCORE] / _SCALE) if scale_score else meta[BM25_SCORE])
+            for document, meta in _sorted(union, BM25_SCORE)
         ]
 
     def embedding_retrieval(
@@ -285,6 +292,7 @@ class BM25SDocumentStore(MetadataQueries):
         filters: dict[str, Any] | None = None,
         top_k: int = 10,
         rank_all: int = 0,
+        wordings: Leg | None = None,
     ) -> list[Document]:
         """The union of what `bm25_retrieval` and `embedding_retrieval` find, each document with the scores of both.
 
@@ -293,9 +301,12 @@ class BM25SDocumentStore(MetadataQueries):
         :param filters: Only documents that match are returned.
         :param top_k: The maximum number of documents of each of the two.
         :param rank_all: A store with at most this many documents returns all that have content or an embedding.
+        :param wordings: The scores of documents by known wordings (`Leg.wordings`, of an index of the pairs of
+            `wording_rows`): the `top_k` best of these are returned, too. Documents deleted since are left out.
         :returns: Copies, the highest `embedding_score` first. It is the `score` of the document, too, and `None` if it
             has no embedding; these come last. `bm25_score` is 0 if it shares no word with the query. `bm25_rank` and
-            `embedding_rank` are `None` if the document was not among the `top_k` of BM25 or of the embeddings.
+            `embedding_rank` are `None` if the document was not among the `top_k` of BM25 or of the embeddings. With
+            `wordings`, `wording_score` and `wording_rank` are likewise; the score is `None` without wordings.
         :raises ValueError: The query is empty, or `query_embedding` is not a list of finite floats, or is empty.
         :raises FilterError: `filters` are invalid.
         :raises DocumentStoreError: The embeddings differ in size from each other or from the query's.
@@ -308,20 +319,41 @@ class BM25SDocumentStore(MetadataQueries):
                 (BM25_SCORE, BM25_RANK): Leg.bm25(self._current_index(), query),
                 (EMBEDDING_SCORE, EMBEDDING_RANK): Leg.dense(self._current_vectors(), query_vector),
             }
-            candidates = Candidates(documents, filters)
-            best = {names: candidates.best(leg, top_k) for names, leg in legs.items()}
-            rows = sorted({row for found in best.values() for row in found})
-            if max(len(leg.scores) for leg in legs.values()) <= rank_all:
-                everything = sorted({row for leg in legs.values() for row in leg.index.rows.tolist()})
-                rows = candidates.matching(everything) if len(everything) <= rank_all else rows
-        found = [candidates.documents[row] for row in rows]
+            union = self._union(documents, _with(legs, wordings), filters, top_k, rank_all)
+        return [_found(document, meta, meta[EMBEDDING_SCORE]) for document, meta in _sorted(union, EMBEDDING_SCORE)]
+
+    def _union(
+        self,
+        documents: Documents,
+        legs: dict[tuple[str, str], Leg],
+        filters: dict[str, Any] | None,
+        top_k: int,
+        rank_all: int = 0,
+    ) -> list[tuple[Document, dict[str, Any]]]:
+        """The documents that any of the legs finds, each with its scores and ranks by all of them, for its meta.
+
+        :param legs: The names of a score and of a rank -> the leg.
+        """
+        candidates = Candidates(documents, filters)
+        best = {names: candidates.best(leg, top_k) for names, leg in legs.items()}
+        rows = sorted({row for found in best.values() for row in found})
+        if max(len(leg.scores) for leg in legs.values()) <= rank_all:
+            everything = sorted({row for leg in legs.values() for row in leg.rows.tolist()})
+            rows = candidates.matching(everything) if len(everything) <= rank_all else rows
         metas: list[dict[str, Any]] = [{BM25_LANGUAGE: self.language} for _ in rows]
         for (score_name, rank_name), leg in legs.items():
             ranks = {row: rank for rank, row in enumerate(best[score_name, rank_name], start=1)}
             for meta, row, score in zip(metas, rows, leg.scores_of(rows), strict=True):
                 meta |= {score_name: score, rank_name: ranks.get(row)}
-        union = [_found(document, meta, meta[EMBEDDING_SCORE]) for document, meta in zip(found, metas, strict=True)]
-        return sorted(union, key=lambda document: -inf if document.score is None else document.score, reverse=True)
+        return [(candidates.documents[row], meta) for row, meta in zip(rows, metas, strict=True)]
+
+    def wording_rows(self) -> WordingRows:
+        """Which documents known wordings ask for; the same object until a document changes."""
+        with self._transaction() as documents:
+            revision = documents.revision()
+            if self._wording_rows is None or self._wording_rows[0] != revision:
+                self._wording_rows = revision, WordingRows(documents.by_row())
+            return self._wording_rows[1]
 
     def embed_documents(
         self,
@@ -423,6 +455,19 @@ def _found(
     """A fetched document with the meta and the score of a query."""
     embedding = document.embedding if return_embedding else None
     return replace(document, meta=_copied(document.meta) | meta, score=score, embedding=embedding)
+
+
+def _with(legs: dict[tuple[str, str], Leg], wordings: Leg | None) -> dict[tuple[str, str], Leg]:
+    """These legs and that of the wordings, of those documents that the others know: it is older than this query."""
+    if wordings is None:
+        return legs
+    known = np.concatenate([leg.rows for leg in legs.values()])
+    return {**legs, (WORDING_SCORE, WORDING_RANK): wordings.within(known)}
+
+
+def _sorted(union: list[tuple[Document, dict[str, Any]]], score: str) -> list[tuple[Document, dict[str, Any]]]:
+    """The highest score first; documents without one come last."""
+    return sorted(union, key=lambda found: -inf if found[1][score] is None else found[1][score], reverse=True)
 
 
 def _check_query(query: str) -> None:

@@ -101,6 +101,10 @@ class MemoryDocuments:
         """The documents with their embeddings, except those that `keep`, which sees none, does not keep."""
         return (self._whole(row) for row, document in self._documents.items() if keep(document))
 
+    def by_row(self) -> Iterator[tuple[int, Document]]:
+        """The rows, ascending, and their documents, without embeddings, which the caller must not change."""
+        return iter(self._documents.items())
+
     def put(self, document: Document) -> None:
         """Write a document at the end, in place of an older one with the same id."""
         self.remove(document.id)
@@ -223,6 +227,10 @@ class FolderDocuments:
             document = self._document(fields)
             if keep(document):
                 yield self._with_embedding(document, fields[2], embedding)
+
+    def by_row(self) -> Iterator[tuple[int, Document]]:
+        for row, *fields in self._open().execute("SELECT row, id, content, rest FROM documents ORDER BY row"):
+            yield row, self._document(fields)
 
     def put(self, document: Document) -> None:
         values = (document.id, document.content, self._rest(document), self._blob(document))

@@ -1,4 +1,4 @@
-"""The legs of a query, by words and by meaning: which documents each finds, in which order."""
+"""The legs of a query, by words, by meaning and by known wordings: which documents each finds, in which order."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from haystack.utils.filters import document_matches_filter
 
 from ap_ranker.ranking.bm25 import BM25, best_rows
 from ap_ranker.ranking.vectors import Vectors
+from ap_ranker.ranking.wordings import WordingIndex
 from haystack_integrations.document_stores.ap_ranker.documents import Documents, EmbeddingSizeError, Index
 
 _BATCH = 256
@@ -21,22 +22,22 @@ _BATCH = 256
 
 @dataclass(frozen=True)
 class Leg:
-    """An index and its (N,) scores for one query.
+    """The scores of N documents for one query.
 
     Attributes:
-        index: the index.
-        scores: the scores of its documents.
+        rows: (N,) the rows of the documents, ascending.
+        scores: (N,) their scores.
         by_words: whether a score of 0 means that there is nothing in common, so that the document is not found.
     """
 
-    index: Index[Any]
+    rows: np.ndarray
     scores: np.ndarray
-    by_words: bool
+    by_words: bool = False
 
     @classmethod
     def bm25(cls, index: Index[BM25], query: str) -> Leg:
         """By words: BM25's scores."""
-        return cls(index, index.scorer.scores(query), by_words=True)
+        return cls(index.rows, index.scorer.scores(query), by_words=True)
 
     @classmethod
     def dense(cls, index: Index[Vectors], query: np.ndarray) -> Leg:
@@ -45,26 +46,36 @@ class Leg:
         :raises EmbeddingSizeError: The query has not as many numbers as the documents have.
         """
         if index.scorer.is_empty:
-            return cls(index, np.zeros(0, np.float32), by_words=False)
+            return cls(index.rows, np.zeros(0, np.float32))
         if len(query) != index.scorer.size:
             raise EmbeddingSizeError(
                 f"Expected a query embedding of {index.scorer.size} numbers, as the documents' are, found one of "
                 f"{len(query)}. Embed the query with the model that embedded the documents."
             )
-        return cls(index, index.scorer.scores(query), by_words=False)
+        return cls(index.rows, index.scorer.scores(query))
+
+    @classmethod
+    def wordings(cls, index: WordingIndex, query: np.ndarray) -> Leg:
+        """By the best known wording of each document: cosines."""
+        return cls(index.rows, index.scores(query))
+
+    def within(self, rows: np.ndarray) -> Leg:
+        """The leg of those documents whose rows are among these."""
+        known = np.isin(self.rows, rows)
+        return Leg(self.rows[known], self.scores[known], self.by_words)
 
     def best(self, limit: int | None) -> list[int]:
         """At most `limit` rows, the highest score first; ties are in the order of writing."""
         order = best_rows(self.scores, limit, above=0 if self.by_words else -inf)
-        rows: list[int] = self.index.rows[order].tolist()
+        rows: list[int] = self.rows[order].tolist()
         return rows
 
     def scores_of(self, rows: Sequence[int]) -> list[Any]:
-        """The scores of some rows; of a row that the index lacks 0 if it is one of words, and otherwise `None`."""
-        places = np.searchsorted(self.index.rows, rows).tolist()
+        """The scores of some rows; of a row that the leg lacks 0 if it is one of words, and otherwise `None`."""
+        places = np.searchsorted(self.rows, rows).tolist()
         absent = 0.0 if self.by_words else None
         return [
-            float(self.scores[place]) if place < len(self.scores) and self.index.rows[place] == row else absent
+            float(self.scores[place]) if place < len(self.scores) and self.rows[place] == row else absent
             for row, place in zip(rows, places, strict=True)
         ]
 

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from haystack import Document, default_from_dict, default_to_dict
@@ -124,6 +125,11 @@ def init_parameters(instance: object) -> dict[str, Any]:
         for name in inspect.signature(type(instance).__init__).parameters
         if name != "self"
     }
+
+
+def file_list(paths: str | Path | Sequence[str | Path] | None) -> list[str]:
+    """The paths of no file, one or several, as a component's parameter names them."""
+    return [str(path) for path in ([paths] if isinstance(paths, (str, Path)) else paths or [])]
 
 
 def check_number(name: str, value: int, minimum: int) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -26,13 +25,15 @@ from ap_ranker.ranking.explanation import Explanation, no_attention
 from ap_ranker.ranking.policy import check_limits
 from ap_ranker.ranking.quantization import StateDtype
 from ap_ranker.ranking.ranker import BATCH_SIZE, Ranker
-from ap_ranker.ranking.wordings import MATCHED, WORDINGS
+from ap_ranker.ranking.wordings import MATCHED
 from ap_ranker.threads import in_thread
 from haystack_integrations.components.rankers.ap_ranker.checkpoint import (
     CheckpointComponent,
     DocumentTexts,
     check_number,
+    file_list,
 )
+from haystack_integrations.document_stores.ap_ranker.wordings import names_in_files, own_wordings
 
 logger = logging.getLogger(__name__)
 
@@ -170,7 +171,7 @@ class AnswerRanker(CheckpointComponent):
         self.encodings = None if encodings is None else str(encodings)
         self.fuse_scores = fuse_scores
         self.precision = precision
-        self.wordings = [str(path) for path in ([wordings] if isinstance(wordings, (str, Path)) else wordings or [])]
+        self.wordings = file_list(wordings)
         self.explain = explain
         self._reset()
 
@@ -285,25 +286,25 @@ class AnswerRanker(CheckpointComponent):
             score_threshold=score_threshold,
             precision=precision,
         )
-        best = [_ranked(candidates[row], score, entries.wordings[row]) for row, score in answers]
+        best = [self._ranked(candidates[row], score, entries.wordings[row]) for row, score in answers]
         return {"documents": [self._explained(ranker, query, document) for document in best] if self.explain else best}
 
     run_async = in_thread(run)
     """As `run`, in a thread, so that the event loop stays free."""
 
     def _wordings(self, documents: list[Document]) -> list[tuple[str, ...]]:
-        """The known wordings of each document."""
+        """The known wordings of each document, as the model reads questions."""
         self._files.refresh()
-        return [tuple(filter(None, dict.fromkeys(self._wordings_of(document)))) for document in documents]
+        return [
+            tuple(map(self._question, (*own_wordings(document), *self._files.of(*names_in_files(document)))))
+            for document in documents
+        ]
 
-    def _wordings_of(self, document: Document) -> Iterator[str]:
-        """The stored question, further wordings and those of files; other programs may have other things in meta."""
-        meta = document.meta
-        further = meta.get(WORDINGS)
-        for text in (meta.get("question"), *(further if isinstance(further, list) else [])):
-            if isinstance(text, str):
-                yield text
-        yield from self._files.of(str(meta.get("aid", "")), document.content or "", str(meta.get("answer", "")))
+    def _ranked(self, document: Document, score: float, wording: str | None) -> Document:
+        if wording is None:
+            return replace(document, score=score)
+        text = wording.removeprefix(self.query_prefix).removesuffix(self.query_suffix)
+        return replace(document, score=score, meta={**document.meta, MATCHED: text})
 
     def _bm25_scores(self, ranker: Ranker, documents: list[Document], candidates: list[Document]) -> list[float] | None:
         """BM25's scores of the candidates. If any is missing, `None` and, the first time, a warning.
@@ -431,12 +432,6 @@ class ABCNNRanker(AnswerRanker):
     """
 
     family = "abcnn"
-
-
-def _ranked(document: Document, score: float, wording: str | None) -> Document:
-    if wording is None:
-        return replace(document, score=score)
-    return replace(document, score=score, meta={**document.meta, MATCHED: wording})
 
 
 def _bm25_score(document: Document) -> float:

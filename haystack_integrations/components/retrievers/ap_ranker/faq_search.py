@@ -7,16 +7,18 @@ from pathlib import Path
 from typing import Any, Self
 
 from haystack import Document, component, default_from_dict, default_to_dict
-from haystack.document_stores.types import DuplicatePolicy
+from haystack.document_stores.types import DuplicatePolicy, FilterPolicy
 from haystack.utils import ComponentDevice
 
 from ap_ranker.data.faq import DEFAULT_MATCH, Match, read_faq
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.checkpoint import find_checkpoint, read_checkpoint_config
+from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.threads import in_thread
 from haystack_integrations.components.rankers.ap_ranker.checkpoint import init_parameters
 from haystack_integrations.components.rankers.ap_ranker.ranker import AnswerRanker
-from haystack_integrations.components.retrievers.ap_ranker.bm25s import BM25SRetriever
+from haystack_integrations.components.retrievers.ap_ranker.known_wordings import KnownWordings
+from haystack_integrations.components.retrievers.ap_ranker.store_retriever import StoreRetriever
 from haystack_integrations.document_stores.ap_ranker.bm25s import BM25SDocumentStore
 from haystack_integrations.document_stores.ap_ranker.entries import to_document
 
@@ -26,9 +28,11 @@ _READING = threading.Lock()
 
 @component
 class FAQSearch:
-    """Finds the answers to a question: BM25 fetches candidates, a trained model ranks them.
+    """Finds the answers to a question: BM25 and known wordings fetch candidates, a trained model ranks them.
 
-    It combines `BM25SRetriever` and `AnswerRanker`, with BM25's score added, as in `pipelines/faq_search.yaml`.
+    It combines `BM25SRetriever` and `AnswerRanker`, with BM25's score added, as in `pipelines/faq_search.yaml`. If the
+    checkpoint compares known wordings, an entry that shares no word with the question is also fetched by them: by its
+    stored question, by those of its column `wordings`, and by those of `wordings`.
 
     ```python
     from haystack_integrations.components.retrievers.ap_ranker import FAQSearch
@@ -61,7 +65,8 @@ class FAQSearch:
         :param document_store: The store to search instead of a file, for a FAQ that is written elsewhere or kept on
             disk. Its `language` must be the checkpoint's.
         :param match: The text of the file's entries to compare with the query: `both`, `answer` or `question`.
-        :param candidates: The number of documents that BM25 fetches for the model to rank.
+        :param candidates: The number of documents that BM25 fetches for the model to rank, and the number of those that
+            known wordings fetch.
         :param top_k: The maximum number of documents to return.
         :param score_threshold: The minimum score, from 0 to 1, of a returned document. Cannot be combined with
             `precision`.
@@ -78,13 +83,6 @@ class FAQSearch:
             raise ValueError(f"match must be one of {', '.join(Match)}, but got {match}")
         if candidates <= 0:
             raise ValueError(f"candidates must be > 0, but got {candidates}")
-        if documents is not None and document_store is None:
-            retriever: BM25SRetriever = _FAQFileRetriever(Path(documents), Match(match), candidates, str(model))
-        elif documents is None and document_store is not None:
-            retriever = BM25SRetriever(document_store, top_k=candidates)
-        else:
-            found = "neither" if documents is None else "both"
-            raise InputError(f"FAQSearch: expected documents (a FAQ file) or document_store, found {found}.")
         ranker = AnswerRanker(
             model=model,
             device=device,
@@ -94,6 +92,13 @@ class FAQSearch:
             fuse_scores=True,
             wordings=wordings,
         )
+        if documents is not None and document_store is None:
+            retriever: _FAQRetriever = _FAQFileRetriever(Path(documents), Match(match), ranker, candidates)
+        elif documents is None and document_store is not None:
+            retriever = _FAQRetriever(document_store, ranker, candidates)
+        else:
+            found = "neither" if documents is None else "both"
+            raise InputError(f"FAQSearch: expected documents (a FAQ file) or document_store, found {found}.")
         self.model = str(model)
         self.documents = None if documents is None else str(documents)
         self.document_store = document_store
@@ -107,7 +112,7 @@ class FAQSearch:
         self.retriever, self.ranker = retriever, ranker
 
     @property
-    def parts(self) -> tuple[BM25SRetriever, AnswerRanker]:
+    def parts(self) -> tuple[_FAQRetriever, AnswerRanker]:
         """The components that do the work; they are called directly, as a pipeline copies all candidates: 3 ms."""
         return self.retriever, self.ranker
 
@@ -139,8 +144,8 @@ class FAQSearch:
             Cannot be combined with `precision`.
         :param precision: The target share of right first answers, such as 0.9: documents below the calibrated threshold
             are left out. The checkpoint must be calibrated for this value. By default, the component's.
-        :returns: `documents`: copies with their scores, best first; none if no document shares a word with the query,
-            or none is good enough.
+        :returns: `documents`: copies with their scores, best first; none if neither words nor wordings find any, or
+            none is good enough.
         :raises ValueError: The query is empty, `top_k` is not positive, or both `score_threshold` and `precision` are
             given.
         :raises InputError: The checkpoint or the FAQ file cannot be read, or the checkpoint was not calibrated for
@@ -169,18 +174,57 @@ class FAQSearch:
 
     def close(self) -> None:
         """Free the model; a later `run` loads it again."""
+        self.retriever.free()
         self.ranker.close()
 
 
 @component
-class _FAQFileRetriever(BM25SRetriever):
+class _FAQRetriever(StoreRetriever):
+    """Retrieves by words and, if the ranker's checkpoint compares known wordings, by these."""
+
+    def __init__(self, store: BM25SDocumentStore, ranker: AnswerRanker, top_k: int) -> None:
+        self._search(store, None, top_k, FilterPolicy.REPLACE)
+        self._ranker = ranker
+        self._wordings = KnownWordings(list(ranker.wordings))
+
+    def warm_up(self) -> None:
+        """Open the store, and load the checkpoint and the wordings, unless this is done already.
+
+        :raises InputError: One of them cannot be read.
+        """
+        StoreRetriever.warm_up(self)
+        if (ranker := self._embedder()) is not None:
+            self._wordings.index(self.document_store, ranker)
+
+    @component.output_types(documents=list[Document])
+    def run(self, query: str, filters: dict[str, Any] | None = None) -> dict[str, list[Document]]:
+        """Find documents, as `BM25SRetriever` does, and those whose wordings are most like the query."""
+        ranker, store, leg = self._embedder(), self.document_store, None
+        if ranker is not None:
+            leg = self._wordings.leg(store, ranker, ranker.embed_questions([query])[0].numpy())
+        return self._result(store.bm25_retrieval(query, filters, self.top_k, wordings=leg), self.top_k)
+
+    def add_wordings(self, path: str | Path) -> None:
+        """Use the wordings of one more file."""
+        self._wordings.add(path)
+
+    def free(self) -> None:
+        """Forget the wordings; the store stays open."""
+        self._wordings.close()
+
+    def _embedder(self) -> Ranker | None:
+        ranker = self._ranker._loaded()
+        return ranker if ranker.config and ranker.config.wording_weight and ranker.has_vectors else None
+
+
+@component
+class _FAQFileRetriever(_FAQRetriever):
     """Reads a FAQ file into its store before the first question; the checkpoint names the stemmer."""
 
-    def __init__(self, path: Path, match: Match, top_k: int, checkpoint: str) -> None:
-        BM25SRetriever.__init__(self, BM25SDocumentStore(), top_k=top_k)  # no super(): @component recreates the class
+    def __init__(self, path: Path, match: Match, ranker: AnswerRanker, top_k: int) -> None:
+        _FAQRetriever.__init__(self, BM25SDocumentStore(), ranker, top_k)  # no super(): @component recreates the class
         self._path = path
         self._match = match
-        self._checkpoint = checkpoint
         self._is_read = False
 
     def warm_up(self) -> None:
@@ -191,9 +235,9 @@ class _FAQFileRetriever(BM25SRetriever):
         with _READING:
             if not self._is_read:
                 documents = [to_document(entry, self._match) for entry in read_faq(self._path)]
-                language = read_checkpoint_config(find_checkpoint(self._checkpoint)).bm25_language
+                language = read_checkpoint_config(find_checkpoint(self._ranker.model)).bm25_language
                 store = BM25SDocumentStore(language=language)
                 store.write_documents(documents, policy=DuplicatePolicy.SKIP)  # entries may be equal
                 self.document_store = store
                 self._is_read = True
-        BM25SRetriever.warm_up(self)
+        _FAQRetriever.warm_up(self)

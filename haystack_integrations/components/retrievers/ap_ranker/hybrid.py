@@ -1,4 +1,4 @@
-"""The retriever by words and by meaning. It is here because Haystack loads YAML only from this namespace."""
+"""Retrieval by words, by meaning and by wordings. It is here because Haystack loads YAML only from this namespace."""
 
 from __future__ import annotations
 
@@ -16,19 +16,24 @@ from haystack_integrations.components.rankers.ap_ranker.checkpoint import (
     CheckpointComponent,
     DocumentTexts,
     check_number,
+    file_list,
 )
+from haystack_integrations.components.retrievers.ap_ranker.known_wordings import KnownWordings
 from haystack_integrations.components.retrievers.ap_ranker.store_retriever import StoreRetriever
 from haystack_integrations.document_stores.ap_ranker.bm25s import BM25SDocumentStore
 
 
 @component
 class HybridRetriever(StoreRetriever, CheckpointComponent):
-    """Finds the documents that share words with a query, by BM25, and those that mean the same, by a model's vectors.
+    """Finds the documents that share words with a query, by BM25, those that mean the same, by a model's vectors, and
+    those that a similar question is known to ask for.
 
     The checkpoint is one of `ap-ranker train` whose model has vectors of whole texts, such as `ap-transformer`. Give
     the ranker behind it the same one: they share it, and the question is encoded once. Documents that this checkpoint
     has not embedded yet are embedded by `warm_up`, or by the first `run`, and written back into the store: all of them
-    the first time and after another training, later only new ones. If Haystack's tracing is on, a run's span has the
+    the first time and after another training, later only new ones. Known wordings are encoded, too, and kept in memory.
+
+    If Haystack's tracing is on, a run's span has the
     tags `ap_ranker.top_k` and `ap_ranker.found` (number of documents).
 
     ```python
@@ -58,6 +63,7 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
         meta_fields_to_embed: list[str] | None = None,
         embedding_separator: str = "\n",
         batch_size: int = BATCH_SIZE,
+        wordings: str | Path | list[str] | None = None,
     ) -> None:
         """Create the component without loading the checkpoint.
 
@@ -66,7 +72,7 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
         :param device: The device on which the model runs. `None` selects the GPU if there is one.
         :param token: The token for downloading private models from the hub.
         :param filters: Haystack filters on the documents' meta; only documents that match are returned.
-        :param top_k: The maximum number of documents to find by words, and the maximum number to find by meaning.
+        :param top_k: The maximum number of documents to find by words, by meaning, and by known wordings, each.
         :param filter_policy: Whether filters given to `run` replace the component's filters or are merged with them.
         :param rank_all: A store with at most this many documents returns all of them, for the ranker to rank.
         :param query_prefix: The text to put before the query, as the ranker does.
@@ -76,6 +82,9 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
         :param meta_fields_to_embed: The meta fields whose values are put before the content.
         :param embedding_separator: The text to put between these values and the content.
         :param batch_size: The number of documents to encode at once; more need more memory.
+        :param wordings: A file, or several, with questions that are known to ask for an entry of the FAQ, as for
+            `AnswerRanker`. A changed file is read again before the next query. Other known wordings are
+            `meta["question"]` and `meta["wordings"]` of the documents.
         :raises TypeError: `document_store` is another kind of store.
         :raises ValueError: `top_k` or `batch_size` is not positive, or `rank_all` is negative.
         """
@@ -93,6 +102,8 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
         self.meta_fields_to_embed = meta_fields_to_embed or []
         self.embedding_separator = embedding_separator
         self.batch_size = batch_size
+        self.wordings = file_list(wordings)
+        self._wordings = KnownWordings(self.wordings, query_prefix, query_suffix)
         self._reset()
 
     def _reset(self) -> None:
@@ -106,14 +117,23 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
     def warm_up(self) -> None:
         """Load the checkpoint, embed the documents that it has not embedded yet, and build or load the indexes.
 
-        :raises InputError: The checkpoint cannot be loaded, or its model has no vectors of whole texts; or the store's
-            folder contains something else, is damaged or cannot be written.
+        :raises InputError: The checkpoint cannot be loaded, or its model has no vectors of whole texts; or a file of
+            wordings cannot be read; or the store's folder contains something else, is damaged or cannot be written.
         """
         self.embed_documents()
         self.document_store.warm_up(embeddings=True)
+        self._wordings.index(self.document_store, self._loaded())
+
+    def add_wordings(self, path: str | Path) -> None:
+        """Use the wordings of one more file.
+
+        :raises InputError: It cannot be read.
+        """
+        self._wordings.add(path)
 
     def close(self) -> None:
         """Free the model and close the store's files; a later `run` loads and opens them again."""
+        self._wordings.close()
         CheckpointComponent.close(self)
         StoreRetriever.close(self)
 
@@ -157,21 +177,23 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
         :param query: The question of the user. Must not be empty.
         :param filters: Haystack filters on the documents' meta; only documents that match are returned. The component's
             `filter_policy` says whether they replace the component's filters or are merged with them.
-        :param top_k: The maximum number of documents to find by words, and the maximum number to find by meaning; may
-            be 0. By default, the component's `top_k`.
+        :param top_k: The maximum number of documents to find by words, by meaning, and by known wordings, each; may be
+            0. By default, the component's `top_k`.
         :returns: `documents`: copies of all that were found, without embeddings. The score of each is the cosine of its
             vector with the query's; the highest comes first. In the meta of each, `embedding_score` is that cosine and
-            `bm25_score` BM25's score, 0 if it shares no word with the query; `embedding_rank` and `bm25_rank` are its
-            ranks, from 1, or `None` if it was not among the `top_k`.
+            `bm25_score` BM25's score, 0 if it shares no word with the query; `wording_score` is the cosine of the
+            query with the document's best known wording, `None` without any; `embedding_rank`, `bm25_rank` and
+            `wording_rank` are its ranks, from 1, or `None` if it was not among the `top_k`.
         :raises ValueError: The query is empty, or `top_k` is negative.
         :raises FilterError: `filters` are invalid.
         :raises InputError: As `warm_up`; or the store is empty and the component was loaded from YAML.
         """
         filters, top_k = self._limits(filters, top_k)
         self.embed_documents()
-        question = self.query_prefix + query + self.query_suffix
-        embedding = self._loaded().embed_questions([question])[0].tolist()
-        documents = self.document_store.hybrid_retrieval(query, embedding, filters, top_k, self.rank_all)
+        ranker, store = self._loaded(), self.document_store
+        question = ranker.embed_questions([self.query_prefix + query + self.query_suffix])[0].numpy()
+        wordings = self._wordings.leg(store, ranker, question)
+        documents = store.hybrid_retrieval(query, question.tolist(), filters, top_k, self.rank_all, wordings)
         return self._result(documents, top_k)
 
     run_async = in_thread(run)
