@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from math import sqrt
 from pathlib import Path
 
@@ -12,7 +13,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ap_ranker.errors import InputError
+from ap_ranker.ranking import vectors as vectors_module
 from ap_ranker.ranking.vectors import Vectors
+
+
+@pytest.fixture(autouse=True, params=[True, False], ids=["integers", "floats"], scope="module")
+def kind(request: pytest.FixtureRequest) -> Iterator[None]:
+    """With a CPU's integer instructions, if it has them, and without."""
+    with pytest.MonkeyPatch.context() as patch:
+        if not request.param:
+            patch.setattr(vectors_module, "_multiplies_int8", lambda: False)
+        yield
 
 
 def cosine(first: list[float], second: list[float]) -> float:
@@ -53,6 +64,14 @@ def test_equal_vectors_have_equal_scores_wherever_they_stand() -> None:
     for _ in range(20):
         scores = Vectors(vectors).scores(generator.normal(size=384))
         assert len(set(scores[::7].tolist())) == 1
+
+
+@pytest.mark.parametrize("size", [1, 384, 1500])
+def test_products_are_exact(size: int) -> None:
+    matrix = np.random.default_rng(size).choice(np.array([-127, 127, 126, 0], np.int8), (70, size))
+    for vector in (*matrix[:5], np.sign(matrix[3]) * np.int8(127)):
+        expected = matrix.astype(np.int64) @ vector.astype(np.int64)
+        assert vectors_module._products(matrix, vector).tolist() == expected.tolist()
 
 
 def test_zeros_are_like_nothing() -> None:
