@@ -8,7 +8,16 @@ import typer
 from rich.markup import escape
 
 from ap_ranker.cli.console import Console, to_json
-from ap_ranker.cli.options import SEARCH_PIPELINE, Documents, MatchEntry, Precision, SearchPipeline, Wordings
+from ap_ranker.cli.options import (
+    SEARCH_PIPELINE,
+    Columns,
+    Documents,
+    MatchEntry,
+    Precision,
+    SearchPipeline,
+    Wordings,
+    column_names,
+)
 from ap_ranker.data.faq import DEFAULT_MATCH
 from ap_ranker.errors import InputError
 from ap_ranker.serving.search import search_faq
@@ -19,6 +28,7 @@ console = Console(soft_wrap=True)
 def ask(
     questions: Annotated[list[str], typer.Argument(help="One or more questions.")],
     documents: Documents = None,
+    columns: Columns = None,
     pipeline: SearchPipeline = SEARCH_PIPELINE,
     match: MatchEntry = DEFAULT_MATCH,
     top_k: Annotated[
@@ -32,7 +42,14 @@ def ask(
     if top_k is not None and top_k <= 0:
         raise InputError(f"Expected --top-k above 0, found {top_k}.")
     results = search_faq(
-        questions, pipeline, documents, match=match, top_k=top_k, precision=precision, wordings=wordings or ()
+        questions,
+        pipeline,
+        documents,
+        columns=column_names(columns),
+        match=match,
+        top_k=top_k,
+        precision=precision,
+        wordings=wordings or (),
     )
     if as_json:
         typer.echo(to_json(results[0] if len(results) == 1 else results))

@@ -11,7 +11,7 @@ from rich.markup import escape
 
 from ap_ranker.cli.bars import ProgressBars
 from ap_ranker.cli.console import Console
-from ap_ranker.cli.options import Device, MatchText, StoredDtype
+from ap_ranker.cli.options import Columns, Device, MatchText, StoredDtype, column_names
 
 console = Console(soft_wrap=True)
 
@@ -21,6 +21,7 @@ def encode(
     documents: Annotated[Path, typer.Argument(help="The FAQ: a file with a column answer and, optionally, question.")],
     output: Annotated[Path, typer.Option(help="The folder to write; encodings in it are kept, missing ones added.")],
     dtype: StoredDtype = None,
+    columns: Columns = None,
     match: MatchText = None,
     device: Device = "auto",
 ) -> None:
@@ -34,7 +35,7 @@ def encode(
     states_dtype = parse_dtype(dtype)
     folder = find_checkpoint(checkpoint)
     match = match or Match(read_checkpoint_config(folder).training.get("match", Match.both))
-    texts = [entry.text(match) for entry in read_faq(documents)]
+    texts = [entry.text(match) for entry in read_faq(documents, column_names(columns))]
     with ProgressBars() as bars:
         written = encode_corpus(
             folder, texts, output, dtype=states_dtype, device=device, on_progress=partial(bars.update, "encoding")

@@ -11,7 +11,7 @@ from rich.markup import escape
 
 from ap_ranker.cli.bars import ProgressBars
 from ap_ranker.cli.console import Console
-from ap_ranker.cli.options import MatchEntry
+from ap_ranker.cli.options import Columns, MatchEntry, column_names
 from ap_ranker.data.faq import DEFAULT_MATCH
 
 console = Console(soft_wrap=True)
@@ -20,6 +20,7 @@ console = Console(soft_wrap=True)
 def index(
     documents: Annotated[Path, typer.Argument(help="The FAQ: a file with columns question and answer.")],
     pipeline: Annotated[Path, typer.Option(help="A Haystack pipeline with a document store.")],
+    columns: Columns = None,
     match: MatchEntry = DEFAULT_MATCH,
 ) -> None:
     """Synchronize a document store with a FAQ file: add, change and remove entries.
@@ -33,6 +34,7 @@ def index(
             documents,
             pipeline,
             match,
+            columns=column_names(columns),
             on_progress=partial(bars.update, "indexing"),
             on_embedded=partial(bars.update, "embedding"),
         )

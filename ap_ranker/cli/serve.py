@@ -12,7 +12,16 @@ import typer
 from rich.markup import escape
 
 from ap_ranker.cli.console import Console
-from ap_ranker.cli.options import SEARCH_PIPELINE, Documents, MatchEntry, Precision, SearchPipeline, Wordings
+from ap_ranker.cli.options import (
+    SEARCH_PIPELINE,
+    Columns,
+    Documents,
+    MatchEntry,
+    Precision,
+    SearchPipeline,
+    Wordings,
+    column_names,
+)
 from ap_ranker.data.faq import DEFAULT_MATCH, read_faq
 from ap_ranker.errors import InputError
 from ap_ranker.serving.search import DeclaredPipeline
@@ -23,6 +32,7 @@ console = Console(soft_wrap=True)
 
 def serve(
     documents: Documents = None,
+    columns: Columns = None,
     pipeline: SearchPipeline = SEARCH_PIPELINE,
     match: MatchEntry = DEFAULT_MATCH,
     precision: Precision = None,
@@ -66,7 +76,7 @@ def serve(
     from ap_ranker.serving.limits import is_loopback, read_key
 
     api_key = read_key(os.environ)
-    entries = None if documents is None else read_faq(documents)
+    entries = None if documents is None else read_faq(documents, column_names(columns))
     search = DeclaredPipeline.load(pipeline)
     limits = {"precision": precision, "score_threshold": score_threshold}
     from ap_ranker.serving.feedback import FeedbackFile

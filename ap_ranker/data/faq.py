@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from ap_ranker.data.tables import WORDING_COLUMNS, Row, read_table
+from ap_ranker.data.columns import OPTION, read_named_table
+from ap_ranker.data.rows import WORDING_COLUMNS, Row
 from ap_ranker.errors import InputError
 
 
@@ -59,15 +60,21 @@ class Entry:
         return "\n".join(filter(None, parts[match])) or self.answer
 
 
-def read_faq(path: Path) -> list[Entry]:
-    """Read the entries of a file with a column `answer` and, usually, `question`.
+def read_faq(path: Path, columns: tuple[str, str] | None = None) -> list[Entry]:
+    """Read the entries of a table with a column `answer` and, usually, `question`.
 
     Columns `wording`, `wordings`, `wording 2` ... hold further wordings of the question, one per line.
+
+    Args:
+        path: the file.
+        columns: the names of its columns of questions and answers; by default they are recognized.
 
     Raises:
         InputError: the file cannot be read, has no such column or a row without an answer.
     """
-    table = read_table(path)
+    table = read_named_table(path, columns)
     if "answer" not in table.columns:
-        raise InputError(f"{path}: expected a column 'answer' (and 'question'), found {table.header}.")
+        raise InputError(
+            f"{path}: expected a column 'answer' (and 'question'), found {table.header}. Name yours: {OPTION}."
+        )
     return [Entry.of(row) for row in table.rows]

@@ -68,6 +68,7 @@ def index_faq(
     pipeline: str | Path,
     match: Match = DEFAULT_MATCH,
     *,
+    columns: tuple[str, str] | None = None,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
     on_embedded: Callable[[int, int], None] = lambda done, total: None,
 ) -> IndexChanges:
@@ -80,6 +81,7 @@ def index_faq(
         faq: a file with columns question and answer.
         pipeline: the YAML file of a Haystack pipeline with one document store.
         match: the text of an entry that is matched with the question.
+        columns: the names of its columns of questions and answers; by default they are recognized.
         on_progress: called with the number of entries in the store and their total.
         on_embedded: called with the number of embedded entries and their total, by a `HybridRetriever`.
 
@@ -88,7 +90,7 @@ def index_faq(
     """
     from haystack_integrations.document_stores.ap_ranker.entries import to_document
 
-    documents = [to_document(entry, match) for entry in read_faq(Path(faq))]
+    documents = [to_document(entry, match) for entry in read_faq(Path(faq), columns)]
     store, embedder, retrievers = _parts(Path(pipeline))
     place = describe_store(store)
     with report_store_errors(Path(pipeline), place):

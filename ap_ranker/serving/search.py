@@ -243,6 +243,7 @@ def search_faq(
     pipeline: Path,
     documents: Path | None = None,
     *,
+    columns: tuple[str, str] | None = None,
     match: Match = DEFAULT_MATCH,
     top_k: int | None = None,
     precision: float | None = None,
@@ -254,6 +255,7 @@ def search_faq(
         questions: the users' questions.
         pipeline: the YAML file.
         documents: a FAQ file to write into the pipeline's stores; `None` searches what they hold.
+        columns: the names of its columns of questions and answers; by default they are recognized.
         match: the text of an entry that is matched with the question.
         top_k: maximum number of answers; `None` leaves it to the pipeline.
         precision: target precision; `None` leaves it to the pipeline.
@@ -266,7 +268,7 @@ def search_faq(
     Raises:
         InputError: a file cannot be read, or the pipeline, its store or its server fails.
     """
-    entries = None if documents is None else read_faq(documents)
+    entries = None if documents is None else read_faq(documents, columns)
     search = DeclaredPipeline.load(pipeline)
     search.add_wordings(wordings)
     results = []
