@@ -1,4 +1,4 @@
-"""`ap-ranker ask`: asks a YAML pipeline over the entries of a FAQ file."""
+"""`ap-ranker ask`: asks a YAML pipeline over a FAQ or documents."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from ap_ranker.cli.options import (
 from ap_ranker.data.faq import DEFAULT_MATCH
 from ap_ranker.errors import InputError
 from ap_ranker.serving.search import search_faq
+from ap_ranker.serving.sources import Source
 
 console = Console(soft_wrap=True)
 
@@ -38,7 +39,7 @@ def ask(
     wordings: Wordings = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Ask a FAQ questions and print the best answers."""
+    """Ask a FAQ or documents questions and print the best answers."""
     if top_k is not None and top_k <= 0:
         raise InputError(f"Expected --top-k above 0, found {top_k}.")
     results = search_faq(
@@ -64,5 +65,8 @@ def _print(result: dict[str, Any]) -> None:
         console.print("  No good answer found.")
     for rank, answer in enumerate(result["answers"], start=1):
         score = "-" if answer["score"] is None else f"{answer['score']:.3f}"
+        source = Source(**answer["source"]) if "source" in answer else Source()
         console.print(f"  {rank}. {score}  [cyan]{escape(answer['question'] or '')}[/]", highlight=False)
         console.print(f"     {escape(answer['answer'])}", highlight=False)
+        if source != Source():
+            console.print(f"     [dim]{escape(str(source))}[/]", highlight=False)

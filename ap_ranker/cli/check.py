@@ -23,7 +23,9 @@ STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 
 
 def check(
-    data: Annotated[Path, typer.Argument(help="A file or folder of data, as for train.")],
+    data: Annotated[
+        Path, typer.Argument(help="A file or folder of data, as for train; or documents, as for ask --documents.")
+    ],
     dev: Annotated[Path | None, typer.Option(help="Dev questions, instead of the folder's.")] = None,
     test: Annotated[Path | None, typer.Option(help="Test questions, instead of the folder's.")] = None,
     answers: Answers = None,
@@ -37,15 +39,21 @@ def check(
 ) -> None:
     """Check data for faults. The exit code is 1 if there are errors, 0 otherwise.
 
-    With --language, also measure whether BM25 finds more with that language's stemmer.
+    With --language, also measure whether BM25 finds more with that language's stemmer. Of documents, list the files
+    that cannot be read.
     """
     from ap_ranker.data.audit import audit
     from ap_ranker.data.audit.fix import fix
     from ap_ranker.data.audit.report import Severity
     from ap_ranker.training.config import TrainingConfig
 
-    settings = TrainingConfig(language=language)
     pair = column_names(columns)
+    if _are_documents(data) and not (dev or test or answers):
+        if fix_file or language:
+            raise InputError(f"{data}: --fix and --language are for questions with answers, found documents.")
+        _check_documents(data, pair, json_file)
+        return
+    settings = TrainingConfig(language=language)
     report = audit(data, dev=dev, test=test, answers=answers, max_tokens=settings.max_tokens, columns=pair)
     _print(report)
     if language:
@@ -60,6 +68,33 @@ def check(
         console.print(f"Wrote {fix_file} (repaired: {repairs}) and {log}.", markup=False, highlight=False)
     if report.counts(Severity.error):
         raise typer.Exit(1)
+
+
+def _are_documents(path: Path) -> bool:
+    """Whether the path is a document, or a folder without questions to train with or to measure by."""
+    from ap_ranker.data.documents import is_faq
+    from ap_ranker.data.reader import SPLITS, find_split
+
+    return not any(find_split(path, split) for split in SPLITS) if path.is_dir() else not is_faq(path)
+
+
+def _check_documents(path: Path, columns: tuple[str, str] | None, json_file: Path | None) -> None:
+    """Print what can be read of documents, and each file that cannot."""
+    from ap_ranker.data.documents import read_documents
+
+    with console.status("Reading the documents ..."):
+        reading = read_documents(path, columns)
+    console.print(
+        f"{escape(str(path))}: {len(reading.entries):,} passages of {reading.files:,} files, "
+        f"{len(reading.left_out):,} left out",
+        highlight=False,
+    )
+    for left in reading.left_out:
+        console.print(f"         {left}", markup=False, highlight=False)
+    if json_file:
+        left_out = [{"place": left.place, "reason": left.reason} for left in reading.left_out]
+        found = {"data": str(path), "passages": len(reading.entries), "files": reading.files, "left_out": left_out}
+        write_text_atomically(json_file, json.dumps(found, indent=2, ensure_ascii=False) + "\n")
 
 
 def warn_of_faults(

@@ -15,7 +15,10 @@ from ap_ranker.errors import InputError
 
 Documents = Annotated[
     Path | None,
-    typer.Option(help="The FAQ: a file with columns question and answer; by default, the content of the store."),
+    typer.Option(
+        help="The FAQ, a file with columns question and answer; or a document, or a folder of documents and tables; by "
+        "default, the content of the store."
+    ),
 ]
 SearchPipeline = Annotated[Path, typer.Option(help="A YAML file with a Haystack pipeline.")]
 SEARCH_PIPELINE = Path("pipelines/faq_search.yaml")

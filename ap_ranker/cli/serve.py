@@ -22,7 +22,8 @@ from ap_ranker.cli.options import (
     Wordings,
     column_names,
 )
-from ap_ranker.data.faq import DEFAULT_MATCH, read_faq
+from ap_ranker.data.documents import read_entries
+from ap_ranker.data.faq import DEFAULT_MATCH
 from ap_ranker.errors import InputError
 from ap_ranker.serving.search import DeclaredPipeline
 from ap_ranker.serving.stores import report_store_errors
@@ -76,7 +77,7 @@ def serve(
     from ap_ranker.serving.limits import is_loopback, read_key
 
     api_key = read_key(os.environ)
-    entries = None if documents is None else read_faq(documents, column_names(columns))
+    entries = None if documents is None else read_entries(documents, column_names(columns))
     search = DeclaredPipeline.load(pipeline)
     limits = {"precision": precision, "score_threshold": score_threshold}
     from ap_ranker.serving.feedback import FeedbackFile

@@ -25,7 +25,7 @@ DEFAULT_MATCH = Match.both
 
 @dataclass(frozen=True)
 class Entry:
-    """One FAQ entry.
+    """One FAQ entry, or a passage of a document, which has no question.
 
     Attributes:
         question: the stored question; empty if the file has answers only.
@@ -33,6 +33,7 @@ class Entry:
         other: the file's other columns.
         place: file and line, for messages.
         wordings: further wordings of the question.
+        title: the title path of a passage, such as `Handbook > Returns`: part of every text that is matched.
     """
 
     question: str
@@ -40,6 +41,7 @@ class Entry:
     other: dict[str, str]
     place: str
     wordings: tuple[str, ...] = ()
+    title: str = ""
 
     @classmethod
     def of(cls, row: Row) -> Entry:
@@ -51,13 +53,14 @@ class Entry:
         return cls(row.get("question"), row.need("answer"), other, row.place, tuple(wordings))
 
     def text(self, match: Match) -> str:
-        """The text to match a question with; the answer alone if the entry has no stored question."""
+        """The text to match a question with; the answer alone if the entry has no stored question, after any title."""
         parts = {
             Match.both: (self.question, self.answer),
             Match.answer: (self.answer,),
             Match.question: (self.question,),
         }
-        return "\n".join(filter(None, parts[match])) or self.answer
+        texts = [text for text in parts[match] if text] or [self.answer]
+        return "\n".join([self.title, *texts] if self.title else texts)
 
 
 def read_faq(path: Path, columns: tuple[str, str] | None = None) -> list[Entry]:

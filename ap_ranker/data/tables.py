@@ -67,13 +67,13 @@ class Table:
 
 
 def file_format(path: Path) -> str:
-    """The file's ending without `.gz`: one of `_READERS` or an unknown one."""
+    """The file's ending without `.gz`: one of `FORMATS` or an unknown one."""
     return Path(path.name.removesuffix(".gz")).suffix.lower()
 
 
 def is_table(path: Path) -> bool:
     """Whether `read_table` can read the file, by its name."""
-    return path.is_file() and file_format(path) in _READERS
+    return path.is_file() and file_format(path) in FORMATS
 
 
 def read_table(path: Path) -> Table:
@@ -84,9 +84,9 @@ def read_table(path: Path) -> Table:
             name of another one, a field that is not text, no rows; names the file and the row.
     """
     require_file(path)
-    reader = _READERS.get(file_format(path))
+    reader = FORMATS.get(file_format(path))
     if reader is None:
-        raise InputError(f"{path}: expected a file ending in {', '.join(_READERS)} (or any of them with .gz).")
+        raise InputError(f"{path}: expected a file ending in {', '.join(FORMATS)} (or any of them with .gz).")
     with open_file(path) as file:
         content = file.read()
     rows = list(reader(content, path))
@@ -182,13 +182,14 @@ def _no_name_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return record
 
 
-_READERS: dict[str, Callable[[bytes, Path], Iterator[Row]]] = {
+FORMATS: dict[str, Callable[[bytes, Path], Iterator[Row]]] = {
     ".csv": _read_delimited,
     ".tsv": _read_delimited,
     ".jsonl": _read_jsonl,
     ".parquet": read_parquet,
     ".xlsx": read_excel,
 }
+"""Ending of a table's name -> its reader."""
 
 
 def write_table(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, str]], ending: str) -> None:
