@@ -23,7 +23,6 @@ TESTS = sorted(path for tree in ("tests", "examples") for path in (ROOT / tree).
 EXTRAS = sorted(set(declared()) - {"", "dev", "docs"})
 
 INDIRECT = {
-    "lxml": "beautifulsoup4 reads HTML with it",
     "pypdf": "Haystack's converter of PDF files reads with it",
     "python-pptx": "Haystack's converter of presentations reads with it",
     "accelerate": "the Trainer of transformers imports it",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from textwrap import indent
 from typing import Annotated, Any
 
 import typer
@@ -67,6 +68,6 @@ def _print(result: dict[str, Any]) -> None:
         score = "-" if answer["score"] is None else f"{answer['score']:.3f}"
         source = Source(**answer["source"]) if "source" in answer else Source()
         console.print(f"  {rank}. {score}  [cyan]{escape(answer['question'] or '')}[/]", highlight=False)
-        console.print(f"     {escape(answer['answer'])}", highlight=False)
+        console.print(indent(escape(answer["answer"]), "     "), highlight=False)
         if source != Source():
             console.print(f"     [dim]{escape(str(source))}[/]", highlight=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -76,7 +77,7 @@ def read_documents(path: Path, columns: tuple[str, str] | None = None) -> Readin
     n_files = 0
     unused = columns
     for file in files:
-        name = file.relative_to(root).as_posix()
+        name = os.fsencode(file.relative_to(root).as_posix()).decode(errors="replace")
         try:
             if file_format(file) in TABLES:
                 table = read_rows(file, name, columns)
@@ -84,8 +85,11 @@ def read_documents(path: Path, columns: tuple[str, str] | None = None) -> Readin
                 left_out += table.left_out
             else:
                 found = _passages(file, name)
-        except InputError as error:
-            left_out.append(LeftOut(name, str(error).removeprefix(str(file)).lstrip(":, ")))
+        except (InputError, OSError) as error:
+            if not is_folder:
+                raise
+            reason = f"cannot be read ({error.strerror})." if isinstance(error, OSError) else str(error)
+            left_out.append(LeftOut(name, reason.removeprefix(str(file)).lstrip(":, ")))
             continue
         entries += found
         n_files += 1
@@ -101,15 +105,11 @@ def read_documents(path: Path, columns: tuple[str, str] | None = None) -> Readin
 
 
 def _passages(file: Path, name: str) -> list[Entry]:
-    try:
-        with open_file(file) as stream:
-            content = stream.read()
-    except OSError as error:
-        raise InputError(f"{file}: cannot be read ({error.strerror}).") from error
-    converted = convert(content, file)
+    with open_file(file) as stream:
+        converted = convert(stream.read(), file)
     passages = split(converted, Path(name).stem)
     if not passages:
-        raise InputError(f"{file}: has no text{converted.advice}.")
+        raise InputError(f"{file}: expected text, found none{converted.advice}.")
     source = {"file_path": name} | ({"url": converted.url} if converted.url else {})
     return [
         Entry("", part.text, source | ({"page_number": str(part.page)} if part.page else {}), name, title=part.title)

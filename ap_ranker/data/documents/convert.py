@@ -18,7 +18,7 @@ from typing import Any
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.reading import check_zip, decode, parse_yaml
 
-EXTRA = 'needs an extra: pip install "ap-ranker[documents]"'
+EXTRA = 'documents need an extra: pip install "ap-ranker[documents]"'
 
 
 @dataclass(frozen=True)
@@ -55,10 +55,14 @@ def convert(content: bytes, path: Path) -> Converted:
         raise InputError(f"{path}: expected a document ending in {', '.join(FORMATS)}.")
     try:
         return converter(content, path)
+    except InputError:
+        raise
     except ImportError as error:
         raise InputError(f"{path}: {EXTRA}") from error
     except RecursionError as error:
-        raise InputError(f"{path}: its elements are nested too deeply.") from error
+        raise InputError(f"{path}: expected a document, found elements nested too deeply.") from error
+    except Exception as error:  # libraries raise any type for a damaged file
+        raise InputError(f"{path}: expected a document, found a damaged one ({one_line(error)}).") from error
 
 
 def _plain(content: bytes, path: Path) -> Converted:
@@ -91,6 +95,7 @@ _NO_TEXT = ["script", "style", "noscript", "template", "nav", "button", "select"
 
 
 def _from_html(content: bytes | str, path: Path) -> Converted:
+    import lxml  # noqa: F401  # named to BeautifulSoup, which would not say how to install it
     from bs4 import BeautifulSoup
     from markdownify import MarkdownConverter
 
@@ -130,20 +135,17 @@ def _docx(content: bytes, path: Path) -> Converted:
 
     expected = "a Word document (.docx) without a password"
     check_zip(content, path, expected)
-    try:
-        document = docx.Document(io.BytesIO(content))
-        title = ""
-        for paragraph in document.paragraphs:
-            text, style = " ".join(paragraph.text.split()), str(paragraph.style.name if paragraph.style else "")
-            if text and style == "Title":
-                title = title or text
-                paragraph.text = ""
-            elif text and (heading := _HEADING.fullmatch(style)):
-                paragraph.text = f"{'#' * int(heading[1])} {text}"
-        marked = io.BytesIO()
-        document.save(marked)
-    except Exception as error:  # python-docx raises any type for a damaged file
-        raise InputError(f"{path}: expected {expected}, found a damaged one ({one_line(error)}).") from error
+    document = docx.Document(io.BytesIO(content))
+    title = ""
+    for paragraph in document.paragraphs:
+        text, style = " ".join(paragraph.text.split()), str(paragraph.style.name if paragraph.style else "")
+        if text and style == "Title" and not title:
+            title = text
+            paragraph.text = ""
+        elif text and (heading := _HEADING.fullmatch(style)):
+            paragraph.text = f"{'#' * int(heading[1])} {text}"
+    marked = io.BytesIO()
+    document.save(marked)
     converter = DOCXToDocument(table_format="markdown")
     return Converted(_by_haystack(converter, marked.getvalue(), path, expected), title, by="headings")
 

@@ -54,7 +54,7 @@ def split(converted: Converted, name: str) -> list[Passage]:
     """
     from haystack import Document
 
-    document = Document(content=_UNUSABLE.sub("", converted.text))
+    document = Document(content=_UNUSABLE.sub("", converted.text).replace("\r\n", "\n"))
     passages: list[Passage] = []
     for part in _parts(document, converted.by):
         headings = [*part.meta.get("parent_headers", ()), part.meta.get("header")]
