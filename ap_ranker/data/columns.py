@@ -96,7 +96,8 @@ def _pair_in_other_words(table: Table) -> tuple[str, str] | None:
 
 def _only_two(table: Table, written: dict[str, str]) -> tuple[str, str] | None:
     """The two columns of a table that has no others; `None` if the name of one says what it holds."""
-    if len(table.columns) != len(PAIR) or written.keys() - {"question"}:
+    others = any(len(row.fields) != len(PAIR) for row in table.rows)  # later records of JSON may have more
+    if len(table.columns) != len(PAIR) or others or written.keys() - {"question"}:
         return None
     question, answer = table.columns
     if written.get("question") == answer:

@@ -80,6 +80,14 @@ def test_one_of_two_columns_is_known(tmp_path: Path, header: str) -> None:
     assert (entry.question, entry.answer) == ("<Question>", "<reply>")
 
 
+def test_a_later_record_has_the_answer(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text(
+        '{"question": "q", "topic": "t"}\n{"question": "q", "topic": "t", "answer": "a"}\n'
+    )
+    with pytest.raises(InputError, match="expected a column 'answer'"):
+        read_faq(tmp_path / "a.jsonl")
+
+
 def test_answers_with_another_column_stay_answers(tmp_path: Path) -> None:
     [entry] = read_faq(write(tmp_path, "topic,Answer", "mail,Here."))
     assert (entry.question, entry.answer, entry.other) == ("", "Here.", {"topic": "mail"})
