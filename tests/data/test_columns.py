@@ -81,9 +81,7 @@ def test_one_of_two_columns_is_known(tmp_path: Path, header: str) -> None:
 
 
 def test_a_later_record_has_the_answer(tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_text(
-        '{"question": "q", "topic": "t"}\n{"question": "q", "topic": "t", "answer": "a"}\n'
-    )
+    (tmp_path / "a.jsonl").write_text('{"question": "q", "x": "t"}\n{"question": "q", "x": "t", "answer": "a"}\n')
     with pytest.raises(InputError, match="expected a column 'answer'"):
         read_faq(tmp_path / "a.jsonl")
 

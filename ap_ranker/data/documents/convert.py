@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import logging
 import re
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -99,7 +100,8 @@ def _from_html(content: bytes | str, path: Path) -> Converted:
     from bs4 import BeautifulSoup
     from markdownify import MarkdownConverter
 
-    soup = BeautifulSoup(content, "lxml")
+    with warnings.catch_warnings(action="ignore"):  # such as that it is XHTML
+        soup = BeautifulSoup(content, "lxml")
     title = soup.title.get_text(" ", strip=True) if soup.title else ""
     address = soup.find("link", rel="canonical")
     url = str(address.get("href") or "") if address else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -25,6 +25,9 @@ _DENSE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 
 _ENDS = ["\n\n", ".\n", ". ", "? ", "! ", "。", "\n", " "]
 """Where a text may be split, the best first. Not with Haystack's "sentence", which downloads a model."""
+
+_START = "\u2060"
+"""A heading before the text: Haystack 3.0 leaves out what has none."""
 
 _UNUSABLE = re.compile(r"[\0\ud800-\udfff]")
 """Characters of damaged fonts that UTF-8 text cannot or should not hold."""
@@ -58,7 +61,8 @@ def split(converted: Converted, name: str) -> list[Passage]:
     passages: list[Passage] = []
     for part in _parts(document, converted.by):
         headings = [*part.meta.get("parent_headers", ()), part.meta.get("header")]
-        title = " > ".join(" ".join(each.split()) for each in (converted.title, *headings) if each)
+        titles = (converted.title, *(heading for heading in headings if heading != _START))
+        title = " > ".join(" ".join(each.split()) for each in titles if each)
         page = part.meta["page_number"] if converted.by == "pages" else None
         text = re.sub(r"\s*\n\s*\n\s*", "\n\n", (part.content or "").replace("\f", "\n")).strip()
         for piece in _pieces(text):
@@ -72,7 +76,8 @@ def _parts(document: Document, by: str) -> Sequence[Document]:
     if not (document.content or "").strip():
         return []
     if by == "headings":
-        return MarkdownHeaderSplitter(keep_headers=False).run(documents=[document])["documents"]
+        marked = replace(document, content=f"# {_START}\n{document.content}")
+        return MarkdownHeaderSplitter(keep_headers=False).run(documents=[marked])["documents"]
     if by == "pages":
         return DocumentSplitter(split_by="page", split_length=1).run(documents=[document])["documents"]
     return [document]
