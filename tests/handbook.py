@@ -80,7 +80,8 @@ def large_html() -> str:
 HELP = """<!DOCTYPE html><html><head><meta charset="utf-8"><title>Help center</title>
 <link rel="canonical" href="https://help.example/returns"><script>var tracking = "zeppelin"</script></head>
 <body><nav><a href="/">Zeppelin home</a></nav><main><h1>Help</h1>
-<h2>How do I return a <i>kayak</i>?</h2><p>Kleb das Etikett auf &amp; bring es zum Laden.</p>
+<h2>How do I <code>return</code> a <i>kayak</i>?<a href="#return">¶</a></h2>
+<p>Kleb das Etikett auf &amp; bring es zum Laden.</p>
 <details><summary>Is it free?</summary>Yes, within Lapland.</details></main>
 <footer>Zeppelin imprint</footer></body></html>"""
 
@@ -116,6 +117,7 @@ def write_handbook(root: Path) -> Path:
         '<meta charset="iso-8859-1"><h1>Küche</h1><p>Die Spülmaschine läuft nachts.</p>'.encode("latin-1")
     )
     (root / "archive.html").write_text(large_html())
+    (root / "404.html").write_text("<body><h1>Nothing under this address</h1></body>")
     pages = [["Parking"], ["Bicycles stand in the court-", "yard behind the büro."]]
     (root / "parking-rules.pdf").write_bytes(pdf(pages))
     word(root / "Handbuch.docx")
@@ -156,7 +158,7 @@ LEFT_OUT = {
     "inside.md": "a link to what is read anyway",
     "loop": "a link to what is read anyway",
     "outside.md": "a link that leaves the folder",
-    "photo.png": "expected a name ending in .md, ",
+    "photo.png": "its name has not the ending of a document or a table",
     "scan.pdf": "expected text, found none: is it a scan",
     "tables/FAQ.xlsx, sheet 'Sheet', row 3": "it has no answer",
     "tables/train.jsonl": "its column 'answer_ids' belongs to training data",
@@ -172,6 +174,7 @@ FOUND = {
     "kayak Etikett": ("Help > How do I return a kayak?", "guides/help.html", None),
     "Lapland": ("Help > How do I return a kayak?", "guides/help.html", None),
     "Spülmaschine": ("Küche", "guides/latin.htm", None),
+    "address nothing": ("404", "404.html", None),
     "unicorns gingerbread": ("Archive > Section 1234", "archive.html", None),
     "courtyard büro": ("parking rules", "parking-rules.pdf", 2),
     "Hotelzimmer": ("Handbuch > Reisen > Übernachtung", "Handbuch.docx", None),

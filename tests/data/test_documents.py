@@ -65,6 +65,10 @@ def test_what_is_no_text_is_not_read(reading: Reading) -> None:
     assert not [entry for entry in reading.entries if "zeppelin" in entry.text(Match.both).casefold()]
 
 
+def test_marks_of_headings_are_no_text(reading: Reading) -> None:
+    assert not [entry for entry in reading.entries if set("¶\u2060") & set(entry.text(Match.both))]
+
+
 def test_addresses(reading: Reading) -> None:
     assert {
         (entry.other["file_path"], address)
@@ -148,12 +152,10 @@ def test_damaged_documents(folder: Path, name: str, place: float, byte: bytes) -
 
 
 def test_nothing_to_read(tmp_path: Path) -> None:
-    with pytest.raises(
-        InputError, match=r"expected documents, found none that can be read. It has no file ending in .md"
-    ):
+    with pytest.raises(InputError, match=r"expected files ending in .md, .*, found none that can be read\.$"):
         read_documents(tmp_path)
     (tmp_path / "a.png").write_bytes(b"")
-    with pytest.raises(InputError, match=r"found none that can be read. a.png: left out: expected a name ending in"):
+    with pytest.raises(InputError, match=r"found none that can be read \(a.png: left out: its name has not"):
         read_documents(tmp_path)
 
 
@@ -201,7 +203,7 @@ def test_a_log_of_what_is_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixt
     with caplog.at_level(logging.INFO):
         read_entries(tmp_path)
     assert "1 passages of 1 files" in caplog.text
-    assert caplog.text.count("left out: expected a name ending in") == SHOWN
+    assert caplog.text.count("left out: its name") == SHOWN
     assert f"2 more left out. List them: ap-ranker check {tmp_path}" in caplog.text
 
 

@@ -94,8 +94,9 @@ def read_documents(path: Path, columns: tuple[str, str] | None = None) -> Readin
         entries += found
         n_files += 1
     if not entries:
-        reason = f" {left_out[0]}" if left_out else f" It has no file ending in {', '.join([*FORMATS, *TABLES])}."
-        raise InputError(f"{path}: expected documents, found none that can be read.{reason}")
+        endings = ", ".join([*FORMATS, *TABLES])
+        example = f" ({left_out[0]})" if left_out else ""
+        raise InputError(f"{path}: expected files ending in {endings}, found none that can be read{example}.")
     if unused:
         raise InputError(
             f"{path}: expected a table with the columns {unused[0]!r} and {unused[1]!r} that --columns names, found "

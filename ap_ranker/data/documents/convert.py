@@ -110,6 +110,9 @@ def _from_html(content: bytes | str, path: Path) -> Converted:
     for tag in soup(["header", "footer", "aside"]):  # those of the site, not those of its text
         if not tag.find_parent(["main", "article"]) and not tag.find("h1"):
             tag.decompose()
+    for tag in soup("a"):
+        if not any(map(str.isalnum, tag.get_text())):  # such as ¶, the link of a heading to itself
+            tag.decompose()
     for tag in soup(["summary", "dt"]):  # else nothing separates it from what follows
         tag.name = "p"
     body = soup.find("main") or soup.body
@@ -118,7 +121,7 @@ def _from_html(content: bytes | str, path: Path) -> Converted:
     converter = MarkdownConverter(
         heading_style="ATX",
         bullets="-",
-        strip=["a", "img", "b", "strong", "i", "em"],
+        strip=["a", "img", "b", "strong", "i", "em", "code", "kbd", "samp"],
         escape_asterisks=False,
         escape_underscores=False,
     )

@@ -65,6 +65,8 @@ def split(converted: Converted, name: str) -> list[Passage]:
         title = " > ".join(" ".join(each.split()) for each in titles if each)
         page = part.meta["page_number"] if converted.by == "pages" else None
         text = re.sub(r"\s*\n\s*\n\s*", "\n\n", (part.content or "").replace("\f", "\n")).strip()
+        if text.startswith(f"# {_START}"):  # all of it is headings
+            text = re.sub(r"(?m)^#{1,6} ", "", text).removeprefix(_START).strip()
         for piece in _pieces(text):
             passages.append(Passage(title or re.sub(r"[-_\s]+", " ", name).strip(), piece, page))
     return passages
