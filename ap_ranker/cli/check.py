@@ -89,6 +89,10 @@ def _check_documents(path: Path, columns: tuple[str, str] | None, json_file: Pat
         f"{len(reading.left_out):,} left out",
         highlight=False,
     )
+    if path.is_dir():
+        console.print(
+            "         → read as documents to search: no file is named train.*, dev.* or test.*", highlight=False
+        )
     for left in reading.left_out:
         console.print(f"         {left}", markup=False, highlight=False)
     if json_file:
