@@ -90,9 +90,7 @@ def _check_documents(path: Path, columns: tuple[str, str] | None, json_file: Pat
         highlight=False,
     )
     if path.is_dir():
-        console.print(
-            "         → read as documents to search: no file is named train.*, dev.* or test.*", highlight=False
-        )
+        console.print("         → read as documents to search: none is named train.*, dev.* or test.*", highlight=False)
     for left in reading.left_out:
         console.print(f"         {left}", markup=False, highlight=False)
     if json_file:

@@ -103,10 +103,15 @@ def _read_delimited(content: bytes, path: Path) -> Iterator[Row]:
         reader = csv.reader(lines, delimiter=_delimiter(lines.getvalue(), path), strict=True)
     try:
         header = [name.strip() for name in next(reader, [])]
+        width = len(header)
+        while header and not header[-1]:  # cells of a spreadsheet that only have a format
+            header.pop()
         check_columns(header, f"{path}, line 1")
         for values in reader:
             if not any(values):
                 continue  # a blank line
+            if len(values) == width and not any(values[len(header) :]):
+                del values[len(header) :]
             place = f"{path}, line {reader.line_num}"
             if len(values) != len(header):
                 names = one_line(", ".join(header))

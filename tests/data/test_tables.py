@@ -75,6 +75,14 @@ def test_several_delimiters_are_refused(tmp_path: Path, header: str) -> None:
         read_table(tmp_path / "a.csv")
 
 
+def test_cells_that_only_have_a_format_are_no_column(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("question;answer;;\nq;a;;\n;;;\n")
+    assert [row.fields for row in read_table(tmp_path / "a.csv").rows] == [{"question": "q", "answer": "a"}]
+    (tmp_path / "a.csv").write_text("question;answer;;\nq;a;;more\n")
+    with pytest.raises(InputError, match=r"line 2: expected 2 fields \(question, answer\), found 4"):
+        read_table(tmp_path / "a.csv")
+
+
 def test_lists_of_ids_in_json(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"qid": 7, "answer_ids": ["a1", 2], "answerable": true, "x": null}\n')
     fields = read_table(tmp_path / "a.jsonl").rows[0].fields

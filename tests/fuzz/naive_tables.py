@@ -37,7 +37,9 @@ def naive_rows(path: Path) -> list[dict[str, str]]:
     records = _csv_records(text, _delimiter(text)) if suffix == ".csv" else [line.split("\t") for line in _lines(text)]
     header, *rows = [record for record in records if any(record)]
     names = [name.strip() for name in header]
-    return [_record(list(zip(names, row, strict=True))) for row in rows]
+    named = max(place for place, name in enumerate([" ", *names]) if name)
+    expect(not any("".join(row[named:]) for row in rows), "a text of a column without a name was lost")
+    return [_record(list(zip(names[:named], row[:named], strict=True))) for row in rows]
 
 
 def named_rows(path: Path, *, guess: bool = True) -> list[dict[str, str]]:

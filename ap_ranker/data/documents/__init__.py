@@ -102,7 +102,7 @@ def read_documents(path: Path, columns: tuple[str, str] | None = None) -> Readin
             f"{path}: expected a table with the columns {unused[0]!r} and {unused[1]!r} that --columns names, found "
             "none."
         )
-    return Reading(entries, n_files, left_out)
+    return Reading(entries, n_files, sorted(left_out, key=lambda left: left.place))
 
 
 def _passages(file: Path, name: str) -> list[Entry]:
