@@ -64,7 +64,8 @@ def split(converted: Converted, name: str) -> list[Passage]:
         titles = (converted.title, *(heading for heading in headings if heading != _START))
         title = " > ".join(" ".join(each.split()) for each in titles if each)
         page = part.meta["page_number"] if converted.by == "pages" else None
-        text = re.sub(r"\s*\n\s*\n\s*", "\n\n", (part.content or "").replace("\f", "\n")).strip()
+        lines = "\n".join(line.rstrip() for line in (part.content or "").replace("\f", "\n").split("\n"))
+        text = re.sub(r"\n{3,}", "\n\n", lines).strip()
         if text.startswith(f"# {_START}"):  # all of it is headings
             text = re.sub(r"(?m)^#{1,6} ", "", text).removeprefix(_START).strip()
         for piece in _pieces(text):
