@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import io
 import stat
+import struct
+import zipfile
 import zlib
 from collections.abc import Hashable
 from pathlib import Path
@@ -101,8 +103,30 @@ def check_growth(path: Path, read: int) -> None:
     if read > max(MAX_RATIO * size, ALWAYS_READ):
         raise InputError(
             f"{path}: expected a compressed file of {size:,} bytes to hold at most {MAX_RATIO} times as much, found "
-            "more: it would fill the memory. If the file is correct, decompress it and name that file."
+            "more: it would fill the memory. If the file is correct, decompress it, or save it as CSV, and name that "
+            "file."
         )
+
+
+def check_zip(content: bytes, path: Path, expected: str) -> None:
+    """Refuse a file that is no zip archive, as Office documents are, or one that grows implausibly.
+
+    Args:
+        content: the file's content; zipfile reads at most the sizes that an archive declares.
+        path: the file.
+        expected: what it should be, for the message.
+
+    Raises:
+        InputError: it is no archive, or `check_growth` refuses it.
+    """
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            size = sum(part.file_size for part in archive.infolist())
+    except (zipfile.BadZipFile, ValueError, struct.error, NotImplementedError) as error:
+        raise InputError(
+            f"{path}: expected {expected}, found another or a damaged file ({one_line(error)})."
+        ) from error
+    check_growth(path, size)
 
 
 class _GzipReader(io.RawIOBase):

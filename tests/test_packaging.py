@@ -23,6 +23,8 @@ TESTS = sorted(path for tree in ("tests", "examples") for path in (ROOT / tree).
 EXTRAS = sorted(set(declared()) - {"", "dev", "docs"})
 
 INDIRECT = {
+    "pypdf": "Haystack's converter of PDF files reads with it",
+    "python-pptx": "Haystack's converter of presentations reads with it",
     "accelerate": "the Trainer of transformers imports it",
     "pytrec-eval-terrier": "ir-measures computes with it",
     "elasticsearch-haystack": "the pipelines of Elasticsearch name its components",

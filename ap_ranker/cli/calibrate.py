@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from ap_ranker.cli.console import Console
-from ap_ranker.cli.options import Answers, Device, KnownWordings
+from ap_ranker.cli.options import Answers, Columns, Device, KnownWordings, column_names
 from ap_ranker.errors import InputError
 from ap_ranker.explain.plots import check_plotting, plot_reliability
 from ap_ranker.files import write_text_atomically
@@ -37,6 +37,7 @@ def calibrate(
         typer.Option(help="Assumed share of unanswerable questions if the data has none; 0.1 by default."),
     ] = None,
     answers: Answers = None,
+    columns: Columns = None,
     wordings: KnownWordings = None,
     plot: Annotated[Path | None, typer.Option(help="Write a reliability diagram (PNG) to this file.")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the numbers to this JSON file.")] = None,
@@ -57,6 +58,7 @@ def calibrate(
         answers=answers,
         wordings=wordings,
         device=device,
+        columns=column_names(columns),
     )
     for split in report.splits.values():
         _print_unanswerable(split)

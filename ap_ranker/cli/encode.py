@@ -11,21 +11,23 @@ from rich.markup import escape
 
 from ap_ranker.cli.bars import ProgressBars
 from ap_ranker.cli.console import Console
-from ap_ranker.cli.options import Device, MatchText, StoredDtype
+from ap_ranker.cli.options import Columns, Device, MatchText, StoredDtype, column_names
 
 console = Console(soft_wrap=True)
 
 
 def encode(
     checkpoint: Annotated[str, typer.Argument(help="A checkpoint folder or a hub name.")],
-    documents: Annotated[Path, typer.Argument(help="The FAQ: a file with a column answer and, optionally, question.")],
+    documents: Annotated[Path, typer.Argument(help="The FAQ, a document, or a folder of documents and tables.")],
     output: Annotated[Path, typer.Option(help="The folder to write; encodings in it are kept, missing ones added.")],
     dtype: StoredDtype = None,
+    columns: Columns = None,
     match: MatchText = None,
     device: Device = "auto",
 ) -> None:
     """Encode a corpus in advance, for rankers with `encodings: DIR`."""
-    from ap_ranker.data.faq import Match, read_faq
+    from ap_ranker.data.documents import read_entries
+    from ap_ranker.data.faq import Match
     from ap_ranker.ranking.checkpoint import find_checkpoint, read_checkpoint_config
     from ap_ranker.ranking.encode import encode_corpus
     from ap_ranker.ranking.encodings import Encodings, fingerprint
@@ -34,7 +36,7 @@ def encode(
     states_dtype = parse_dtype(dtype)
     folder = find_checkpoint(checkpoint)
     match = match or Match(read_checkpoint_config(folder).training.get("match", Match.both))
-    texts = [entry.text(match) for entry in read_faq(documents)]
+    texts = [entry.text(match) for entry in read_entries(documents, column_names(columns))]
     with ProgressBars() as bars:
         written = encode_corpus(
             folder, texts, output, dtype=states_dtype, device=device, on_progress=partial(bars.update, "encoding")

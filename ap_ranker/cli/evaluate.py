@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ap_ranker.cli.console import Console
-from ap_ranker.cli.options import Answers, Device, KnownWordings, MatchText, StoredDtype
+from ap_ranker.cli.options import Answers, Columns, Device, KnownWordings, MatchText, StoredDtype, column_names
 from ap_ranker.explain.plots import check_plotting, plot_lengths
 from ap_ranker.files import write_text_atomically
 
@@ -31,6 +31,7 @@ def evaluate(
     checkpoint: Annotated[str, typer.Argument(help="A checkpoint folder or a hub name.")],
     data: Annotated[Path, typer.Argument(help="A file of questions, or a folder with test.*")],
     answers: Answers = None,
+    columns: Columns = None,
     pools: Annotated[Path | None, typer.Option(help="Candidate pools (qid, candidate_ids).")] = None,
     no_pools: Annotated[
         bool,
@@ -73,6 +74,7 @@ def evaluate(
         hybrid=hybrid,
         dtype=dtype,
         device=device,
+        columns=column_names(columns),
     )
     _print(report, f"{report.model_name} ({checkpoint})")
     for reason, count in report.dataset.notes.items():

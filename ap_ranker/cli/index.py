@@ -1,4 +1,4 @@
-"""`ap-ranker index`: writes a FAQ file to a persistent document store, again whenever the file changes."""
+"""`ap-ranker index`: writes a FAQ or documents to a persistent document store, again whenever they change."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ from rich.markup import escape
 
 from ap_ranker.cli.bars import ProgressBars
 from ap_ranker.cli.console import Console
-from ap_ranker.cli.options import MatchEntry
+from ap_ranker.cli.options import Columns, MatchEntry, column_names
 from ap_ranker.data.faq import DEFAULT_MATCH
 
 console = Console(soft_wrap=True)
 
 
 def index(
-    documents: Annotated[Path, typer.Argument(help="The FAQ: a file with columns question and answer.")],
+    documents: Annotated[Path, typer.Argument(help="The FAQ, a document, or a folder of documents and tables.")],
     pipeline: Annotated[Path, typer.Option(help="A Haystack pipeline with a document store.")],
+    columns: Columns = None,
     match: MatchEntry = DEFAULT_MATCH,
 ) -> None:
-    """Synchronize a document store with a FAQ file: add, change and remove entries.
+    """Synchronize a document store with a FAQ or documents: add, change and remove entries.
 
     Documents from other sources are not touched. To continue an interrupted run, run the command again.
     """
@@ -33,6 +34,7 @@ def index(
             documents,
             pipeline,
             match,
+            columns=column_names(columns),
             on_progress=partial(bars.update, "indexing"),
             on_embedded=partial(bars.update, "embedding"),
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import shlex
 import sys
 from pathlib import Path
@@ -14,7 +15,10 @@ from ap_ranker.errors import InputError
 
 Documents = Annotated[
     Path | None,
-    typer.Option(help="The FAQ: a file with columns question and answer; by default, the content of the store."),
+    typer.Option(
+        help="The FAQ, a file with columns question and answer; or a document, or a folder of documents and tables; by "
+        "default, the content of the store."
+    ),
 ]
 SearchPipeline = Annotated[Path, typer.Option(help="A YAML file with a Haystack pipeline.")]
 SEARCH_PIPELINE = Path("pipelines/faq_search.yaml")
@@ -23,6 +27,13 @@ Precision = Annotated[
     float | None,
     typer.Option(
         help="Target precision: the share of returned answers that should be right; needs a calibrated checkpoint."
+    ),
+]
+Columns = Annotated[
+    str | None,
+    typer.Option(
+        metavar="QUESTION,ANSWER",
+        help="The names of the columns that hold questions and answers; by default they are recognized.",
     ),
 ]
 Answers = Annotated[
@@ -73,6 +84,24 @@ def whole_numbers(option: str, text: str) -> list[int]:
             f"Expected {option} as whole numbers above 0 separated by commas, such as 1,2,3; found {text!r}."
         )
     return numbers
+
+
+def column_names(text: str | None) -> tuple[str, str] | None:
+    """Parse `--columns`: two names, as a line of a CSV file; `None` if there is none.
+
+    Raises:
+        InputError: not two different names.
+    """
+    if text is None:
+        return None
+    try:
+        [names] = csv.reader([text], strict=True, skipinitialspace=True)
+        question, answer = names
+    except (csv.Error, ValueError):
+        question = answer = ""
+    if not question.strip() or not answer.strip() or question == answer:
+        raise InputError(f"Expected --columns as two names of columns, such as Question,Answer; found {text!r}.")
+    return question, answer
 
 
 def command_line() -> str:

@@ -13,7 +13,17 @@ import typer
 from rich.markup import escape
 
 from ap_ranker.cli.console import Console
-from ap_ranker.cli.options import SEARCH_PIPELINE, Documents, MatchEntry, Precision, SearchPipeline, Wordings
+from ap_ranker.cli.options import (
+    SEARCH_PIPELINE,
+    Columns,
+    Documents,
+    MatchEntry,
+    Precision,
+    SearchPipeline,
+    Wordings,
+    column_names,
+)
+from ap_ranker.data.documents import read_entries
 from ap_ranker.data.faq import DEFAULT_MATCH
 from ap_ranker.errors import InputError
 
@@ -22,6 +32,7 @@ console = Console(soft_wrap=True)
 
 def serve(
     documents: Documents = None,
+    columns: Columns = None,
     pipeline: SearchPipeline = SEARCH_PIPELINE,
     match: MatchEntry = DEFAULT_MATCH,
     precision: Precision = None,
@@ -77,7 +88,8 @@ def serve(
     from ap_ranker.serving.workers import SearchSetup, SearchWorkers
 
     limits = {"precision": precision, "score_threshold": score_threshold}
-    setup = SearchSetup(pipeline, documents, match, wordings or (), limits)
+    entries = None if documents is None else read_entries(documents, column_names(columns))
+    setup = SearchSetup(pipeline, entries, match, wordings or (), limits)
     search, filled = setup.load()
     judgements = FeedbackFile(feedback)
     if search.ranker() is not None:

@@ -12,7 +12,7 @@ from ap_ranker.cli.bars import ProgressBars
 from ap_ranker.cli.check import warn_of_faults
 from ap_ranker.cli.console import Console
 from ap_ranker.cli.data import describe
-from ap_ranker.cli.options import Answers, Device, Language, MatchText, command_line
+from ap_ranker.cli.options import Answers, Columns, Device, Language, MatchText, column_names, command_line
 from ap_ranker.errors import InputError
 from ap_ranker.processes import process_number
 from ap_ranker.training.data import read_training_data
@@ -34,6 +34,7 @@ def train(
         typer.Option(help="Dev questions to choose the best epoch; by default some questions are set aside."),
     ] = None,
     answers: Answers = None,
+    columns: Columns = None,
     feedback: Annotated[
         Path | None, typer.Option(help="Feedback file of `ap-ranker serve`: additional training data.")
     ] = None,
@@ -90,7 +91,8 @@ def train(
     about = About(command_line(), licence)
     if process_number() == 0:
         States(output).check_output(resume=resume, overwrite=overwrite)
-    training, development = read_training_data(data, dev, answers, settings, feedback)
+    pair = column_names(columns)
+    training, development = read_training_data(data, dev, answers, settings, feedback, pair)
 
     # Import heavy modules only after validating the input.
     from ap_ranker.cli.progress import EpochLines
@@ -102,7 +104,7 @@ def train(
     describe(console, "Dev data", development)
     audit = None
     if process_number() == 0:
-        audit = warn_of_faults(console, data, dev, answers, settings.max_tokens)
+        audit = warn_of_faults(console, data, dev, answers, settings.max_tokens, pair)
     with ProgressBars(quiet=console.quiet) as bars:
         result = run(
             training,

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from ap_ranker.data.tables import WORDING_COLUMNS, Row, read_table
+from ap_ranker.data.columns import OPTION, read_named_table
+from ap_ranker.data.rows import WORDING_COLUMNS, Row
 from ap_ranker.errors import InputError
 
 
@@ -24,7 +25,7 @@ DEFAULT_MATCH = Match.both
 
 @dataclass(frozen=True)
 class Entry:
-    """One FAQ entry.
+    """One FAQ entry, or a passage of a document, which has no question.
 
     Attributes:
         question: the stored question; empty if the file has answers only.
@@ -32,6 +33,7 @@ class Entry:
         other: the file's other columns.
         place: file and line, for messages.
         wordings: further wordings of the question.
+        title: the title path of a passage, such as `Handbook > Returns`: part of every text that is matched.
     """
 
     question: str
@@ -39,6 +41,7 @@ class Entry:
     other: dict[str, str]
     place: str
     wordings: tuple[str, ...] = ()
+    title: str = ""
 
     @classmethod
     def of(cls, row: Row) -> Entry:
@@ -50,24 +53,31 @@ class Entry:
         return cls(row.get("question"), row.need("answer"), other, row.place, tuple(wordings))
 
     def text(self, match: Match) -> str:
-        """The text to match a question with; the answer alone if the entry has no stored question."""
+        """The text to match a question with; the answer alone if the entry has no stored question, after any title."""
         parts = {
             Match.both: (self.question, self.answer),
             Match.answer: (self.answer,),
             Match.question: (self.question,),
         }
-        return "\n".join(filter(None, parts[match])) or self.answer
+        texts = [text for text in parts[match] if text] or [self.answer]
+        return "\n".join([self.title, *texts] if self.title else texts)
 
 
-def read_faq(path: Path) -> list[Entry]:
-    """Read the entries of a file with a column `answer` and, usually, `question`.
+def read_faq(path: Path, columns: tuple[str, str] | None = None) -> list[Entry]:
+    """Read the entries of a table with a column `answer` and, usually, `question`.
 
     Columns `wording`, `wordings`, `wording 2` ... hold further wordings of the question, one per line.
+
+    Args:
+        path: the file.
+        columns: the names of its columns of questions and answers; by default they are recognized.
 
     Raises:
         InputError: the file cannot be read, has no such column or a row without an answer.
     """
-    table = read_table(path)
+    table = read_named_table(path, columns)
     if "answer" not in table.columns:
-        raise InputError(f"{path}: expected a column 'answer' (and 'question'), found {table.header}.")
+        raise InputError(
+            f"{path}: expected a column 'answer' (and 'question'), found {table.header}. Name yours: {OPTION}."
+        )
     return [Entry.of(row) for row in table.rows]

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from ap_ranker.data.dataset import Dataset, Question
-from ap_ranker.data.tables import Row, read_table
+from ap_ranker.data.rows import Row
+from ap_ranker.data.tables import read_table
 from ap_ranker.errors import InputError, one_line
 
 A = TypeVar("A")

@@ -13,9 +13,11 @@ from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 
+from ap_ranker.data.columns import OPTION, read_named_table
 from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.data.faq import DEFAULT_MATCH, Entry, Match
-from ap_ranker.data.tables import Row, Table, is_table, read_table
+from ap_ranker.data.rows import Row
+from ap_ranker.data.tables import Table, is_table
 from ap_ranker.errors import InputError, one_line
 
 SPLITS = {"train": ("train",), "dev": ("dev", "valid", "validation"), "test": ("test",)}
@@ -49,6 +51,7 @@ def read_dataset(
     answers: Path | None = None,
     pools: Path | None = None,
     match: Match = DEFAULT_MATCH,
+    columns: tuple[str, str] | None = None,
 ) -> Dataset:
     """Read questions and answers.
 
@@ -59,6 +62,8 @@ def read_dataset(
         pools: the candidate pools of layout (c); by default `<split>-pools*.*` in the folder. Without pools, every
             answer is a candidate of every question.
         match: the text to match, for answers with a stored question.
+        columns: the names of the columns of questions and answers in layouts (a) and (b); by default they are
+            recognized.
 
     Raises:
         InputError: the data cannot be used as it is; names file, row, what was expected and what was found.
@@ -72,14 +77,14 @@ def read_dataset(
             raise InputError(f"{source}: expected a file {names} for the {split} questions, found {present}.")
         pools = pools or find_pools(source, split)
         source = file
-    table = read_table(source)
+    table = read_named_table(source, columns)
     layout = find_layout(table)
     if layout == Layout.judged:
         return _judged(table)
     if layout == Layout.pairs:
         return _pairs(table)
-    stored = read_table(answers or find_answers(source))
-    data = _by_id(table, stored, read_table(pools) if pools else None, match)
+    stored = read_named_table(answers or find_answers(source), guess=False)
+    data = _by_id(table, stored, read_named_table(pools, guess=False) if pools else None, match)
     return _with_stored_questions(data) if split == "train" else data
 
 
@@ -98,7 +103,8 @@ def find_layout(table: Table) -> Layout:
         return Layout.pairs
     raise InputError(
         f"{table.path}: expected the columns (a) question, answer; (b) question, answer, label; or (c) qid, question, "
-        f"answer_ids beside a file of answers with aid, answer; found {table.header}."
+        f"answer_ids beside a file of answers with aid, answer; found {table.header}. If two of these hold questions "
+        f"and answers, name them: {OPTION}."
     )
 
 

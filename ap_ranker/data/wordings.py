@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from ap_ranker.data.columns import read_named_table
 from ap_ranker.data.dataset import Answer, Dataset, normalized
 from ap_ranker.data.faq import DEFAULT_MATCH, Match
 from ap_ranker.data.feedback import count_votes
 from ap_ranker.data.reader import UNANSWERABLE, Layout, find_layout, find_split, read_dataset
-from ap_ranker.data.tables import read_table
 from ap_ranker.errors import InputError
 from ap_ranker.files import file_version
 
@@ -62,7 +62,7 @@ def read_wordings(path: str | Path) -> Wordings:
     by_text: defaultdict[str, dict[str, None]] = defaultdict(dict)
     if path.is_file() and not path.stat().st_size:  # a new feedback file
         return Wordings()
-    table = read_table(path)
+    table = read_named_table(path, guess=False)
     layout = find_layout(table)
     if layout == Layout.judged:
         votes = count_votes((row, normalized(row.need("answer"))) for row in table.rows)
@@ -142,6 +142,7 @@ def read_with_wordings(
     answers: Path | None = None,
     pools: Path | None = None,
     match: Match = DEFAULT_MATCH,
+    columns: tuple[str, str] | None = None,
 ) -> Dataset:
     """Read questions to evaluate; their answers have their known wordings, as in a search over them.
 
@@ -152,17 +153,18 @@ def read_with_wordings(
         answers: the file of answers.
         pools: the candidate pools.
         match: the text to match, for answers with a stored question.
+        columns: the names of the columns of questions and answers, as for `read_dataset`.
 
     Raises:
         InputError: a file cannot be read, or as `with_wordings_of`.
     """
-    dataset = read_dataset(source, split, answers=answers, pools=pools, match=match)
+    dataset = read_dataset(source, split, answers=answers, pools=pools, match=match, columns=columns)
     if wordings is not None:
         return with_wordings_of(dataset, wordings)
     folder = Path(source)
     if dataset.judged or not folder.is_dir() or find_split(folder, "train") is None:
         return dataset
-    return with_wordings(dataset, read_dataset(folder, "train", answers=answers, match=match))
+    return with_wordings(dataset, read_dataset(folder, "train", answers=answers, match=match, columns=columns))
 
 
 def with_wordings_of(dataset: Dataset, path: str | Path) -> Dataset:

@@ -122,6 +122,7 @@ def evaluate(
     hybrid: bool = False,
     dtype: str | None = None,
     device: str | None = None,
+    columns: tuple[str, str] | None = None,
 ) -> EvaluationReport:
     """Rank each answerable question's candidates with the model and with BM25, stemmed as in the model's training.
 
@@ -139,6 +140,7 @@ def evaluate(
         dtype: of the answers' states: `float32`, `float16` or `int8`; only for checkpoints that are loaded here. By
             default as `AnswerRanker` stores them.
         device: as for `Ranker.from_pretrained`.
+        columns: the names of the columns of questions and answers, as for `read_dataset`.
 
     Raises:
         InputError: no such checkpoint or data, no question with a right answer, or scores that are not finite numbers.
@@ -156,7 +158,9 @@ def evaluate(
     match = match or _trained_match(ranker)
     earlier = None if compare is None else load(compare)
     if not isinstance(data, Dataset):
-        data = read_with_wordings(data, "test", wordings=wordings, answers=answers, pools=pools, match=match)
+        data = read_with_wordings(
+            data, "test", wordings=wordings, answers=answers, pools=pools, match=match, columns=columns
+        )
     elif wordings is not None:
         data = with_wordings_of(data, wordings)
     data = data.without_pools() if no_pools else data

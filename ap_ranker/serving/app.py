@@ -31,6 +31,7 @@ from ap_ranker.serving.metrics import MEDIA_TYPE, CountingThreads, MeasureTime, 
 from ap_ranker.serving.receipts import MAX_CHARACTERS as MAX_RECEIPT
 from ap_ranker.serving.receipts import Receipts, Shown, shared_secret
 from ap_ranker.serving.search import DeclaredPipeline
+from ap_ranker.serving.sources import source_of
 from ap_ranker.serving.stores import report_store_errors
 
 if TYPE_CHECKING:
@@ -264,6 +265,7 @@ def _shown(document: Document) -> Shown:
 
 
 def _answer(document: Document) -> dict[str, Any]:
+    source = source_of(document)
     return {
         "id": document.id,
         "score": document.score,
@@ -271,6 +273,7 @@ def _answer(document: Document) -> dict[str, Any]:
         "answer": document.meta.get("answer") or document.content or "",
         "bm25_rank": document.meta.get(BM25_RANK),
         MATCHED: document.meta.get(MATCHED),
+        "source": None if source is None else asdict(source),
     }
 
 

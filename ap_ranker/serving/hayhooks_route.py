@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import asdict, fields, is_dataclass
 from functools import wraps
 from typing import Any
 
@@ -18,6 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from ap_ranker.errors import InputError
 from ap_ranker.serving.search import DeclaredPipeline
+from ap_ranker.serving.sources import source_of
 from ap_ranker.serving.stores import report_store_errors, safe_line
 
 logger = logging.getLogger(__name__)
@@ -94,7 +95,9 @@ def _public(value: Any, columns: Collection[str]) -> Any:
     """Reduce each document in a value to its public fields: no vectors, no blobs, no other columns of the FAQ."""
     if isinstance(value, Document):
         meta = {name: value.meta[name] for name in value.meta if name in columns}
-        return {"id": value.id, "content": value.content, "score": value.score, "meta": meta}
+        public = {"id": value.id, "content": value.content, "score": value.score, "meta": meta}
+        source = source_of(value)
+        return public if source is None else public | {"source": asdict(source)}
     if isinstance(value, Mapping):
         return {key: _public(part, columns) for key, part in value.items()}
     if is_dataclass(value) and not isinstance(value, type):  # a generated answer also has documents

@@ -1,4 +1,4 @@
-"""Mirrors a FAQ file in a persistent document store, with the embeddings of its pipeline; rerun it after a change."""
+"""Mirrors a FAQ or documents in a persistent document store, with the embeddings of its pipeline."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ap_ranker.data.faq import DEFAULT_MATCH, Match, read_faq
+from ap_ranker.data.documents import read_entries
+from ap_ranker.data.faq import DEFAULT_MATCH, Match
 from ap_ranker.errors import InputError
 from ap_ranker.serving.stores import (
     components_of,
@@ -68,18 +69,20 @@ def index_faq(
     pipeline: str | Path,
     match: Match = DEFAULT_MATCH,
     *,
+    columns: tuple[str, str] | None = None,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
     on_embedded: Callable[[int, int], None] = lambda done, total: None,
 ) -> IndexChanges:
-    """Synchronize the document store of a pipeline with a FAQ file: add, change and remove entries.
+    """Synchronize the document store of a pipeline with a FAQ or documents: add, change and remove entries.
 
     Documents from other sources are not touched. To continue an interrupted run, run it again. An `APDocumentEmbedder`
     before the pipeline's writer, or a `HybridRetriever`, embeds what it has not embedded yet.
 
     Args:
-        faq: a file with columns question and answer.
+        faq: a file with columns question and answer, a document or a folder.
         pipeline: the YAML file of a Haystack pipeline with one document store.
         match: the text of an entry that is matched with the question.
+        columns: the names of its columns of questions and answers; by default they are recognized.
         on_progress: called with the number of entries in the store and their total.
         on_embedded: called with the number of embedded entries and their total, by a `HybridRetriever`.
 
@@ -88,7 +91,7 @@ def index_faq(
     """
     from haystack_integrations.document_stores.ap_ranker.entries import to_document
 
-    documents = [to_document(entry, match) for entry in read_faq(Path(faq))]
+    documents = [to_document(entry, match) for entry in read_entries(Path(faq), columns)]
     store, embedder, retrievers = _parts(Path(pipeline))
     place = describe_store(store)
     with report_store_errors(Path(pipeline), place):
@@ -171,9 +174,10 @@ def _key(document: Document) -> int:
 
 
 def _entry(document: Document) -> str:
-    """The identity of an entry when its text changes: its `aid` if the file has that column, or else its question."""
+    """The identity of an entry when its text changes: its `aid`, or else its question, or else its file and title."""
     meta = document.meta
-    return str(meta.get("aid") or meta.get("question") or meta.get("answer"))
+    passage = (meta.get("file_path"), meta["title"]) if "title" in meta else None
+    return str(meta.get("aid") or meta.get("question") or passage or meta.get("answer"))
 
 
 def _stored(store: Any, low: int, high: int) -> dict[str, Document]:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import product
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeGuard
 
-from ap_ranker.data.faq import DEFAULT_MATCH, Entry, Match, read_faq
+from ap_ranker.data.documents import read_entries
+from ap_ranker.data.faq import DEFAULT_MATCH, Entry, Match
 from ap_ranker.errors import InputError
 from ap_ranker.serving.short_way import ShortWay
+from ap_ranker.serving.sources import source_of
 from ap_ranker.serving.stores import (
     components_of,
     describe_store,
@@ -256,6 +258,7 @@ def search_faq(
     pipeline: Path,
     documents: Path | None = None,
     *,
+    columns: tuple[str, str] | None = None,
     match: Match = DEFAULT_MATCH,
     top_k: int | None = None,
     precision: float | None = None,
@@ -266,20 +269,22 @@ def search_faq(
     Args:
         questions: the users' questions.
         pipeline: the YAML file.
-        documents: a FAQ file to write into the pipeline's stores; `None` searches what they hold.
+        documents: a FAQ file, a document or a folder to write into the pipeline's stores; `None` searches what they
+            hold.
+        columns: the names of its columns of questions and answers; by default they are recognized.
         match: the text of an entry that is matched with the question.
         top_k: maximum number of answers; `None` leaves it to the pipeline.
         precision: target precision; `None` leaves it to the pipeline.
         wordings: files of questions that are known to ask for an entry.
 
     Returns:
-        For each question: `question`, and `answers` with `score`, `question` (`None` if not stored), `answer` and, if
-        a known wording found it, `matched_wording`.
+        For each question: `question`, and `answers` with `score`, `question` (`None` if not stored), `answer`; if a
+        known wording found it, `matched_wording`; if it is known, `source` with the fields of `Source`.
 
     Raises:
         InputError: a file cannot be read, or the pipeline, its store or its server fails.
     """
-    entries = None if documents is None else read_faq(documents)
+    entries = None if documents is None else read_entries(documents, columns)
     search = DeclaredPipeline.load(pipeline)
     search.add_wordings(wordings)
     results = []
@@ -295,12 +300,14 @@ def _answer(document: Document) -> dict[str, Any]:
     from ap_ranker.ranking.wordings import MATCHED  # loads torch, as above
 
     question, answer = document.meta.get("question"), document.meta.get("answer")
+    source = source_of(document)
     matched = {MATCHED: document.meta[MATCHED]} if MATCHED in document.meta else {}
     return {
         "score": document.score,
         "question": None if question is None else str(question),
         "answer": str(answer or document.content or ""),
         **matched,
+        **({} if source is None else {"source": asdict(source)}),
     }
 
 

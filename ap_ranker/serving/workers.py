@@ -23,7 +23,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from ap_ranker.data.faq import Match, read_faq
+from ap_ranker.data.faq import Entry, Match
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.shared import TOGETHER
 from ap_ranker.serving.search import DeclaredPipeline
@@ -54,14 +54,14 @@ class SearchSetup:
 
     Attributes:
         pipeline: the YAML file.
-        documents: the FAQ to write into the pipeline's stores; `None` for what they hold.
+        entries: what to write into the pipeline's stores; `None` for what they hold.
         match: the text of an entry that is matched with the question.
         wordings: files of known wordings.
         limits: `precision` or `score_threshold` of the ranker.
     """
 
     pipeline: Path
-    documents: Path | None
+    entries: Sequence[Entry] | None
     match: Match
     wordings: Sequence[Path]
     limits: Mapping[str, float | None]
@@ -72,11 +72,10 @@ class SearchSetup:
         Raises:
             InputError: a file cannot be read, or the pipeline, its store or its server fails.
         """
-        entries = None if self.documents is None else read_faq(self.documents)
         search = DeclaredPipeline.load(self.pipeline)
         search.add_wordings(self.wordings)
         with report_store_errors(search.path, search.place):
-            return search, search.fill(entries, self.match)
+            return search, search.fill(self.entries, self.match)
 
     def warm_up(self, search: DeclaredPipeline, documents: Sequence[Document]) -> None:
         """Make a pipeline ready to search in this process.

@@ -125,6 +125,7 @@ def calibrate(
     answers: Path | None = None,
     wordings: str | Path | None = None,
     device: str | None = None,
+    columns: tuple[str, str] | None = None,
 ) -> CalibrationReport:
     """Fit the probability that an answer is right, and thresholds below which no answer is returned.
 
@@ -141,6 +142,7 @@ def calibrate(
         answers: the file of answers, as for `read_dataset`.
         wordings: a file of known wordings; by default, `train.*` of a folder.
         device: as for `Ranker.from_pretrained`.
+        columns: the names of the columns of questions and answers, as for `read_dataset`.
 
     Raises:
         InputError: no such checkpoint on this machine, unusable data, too few questions, or a precision or share
@@ -157,7 +159,7 @@ def calibrate(
     data = {
         split: source
         if isinstance(source, Dataset)
-        else read_with_wordings(source, split, wordings=wordings, answers=answers, match=match)
+        else read_with_wordings(source, split, wordings=wordings, answers=answers, match=match, columns=columns)
         for split, source in sources.items()
     }
     if share is not None and not any(map(_all_answerable, data.values())):

@@ -14,7 +14,12 @@ if TYPE_CHECKING:
 
 
 def read_training_data(
-    data: Path, dev: Path | None, answers: Path | None, config: TrainingConfig, feedback: Path | None = None
+    data: Path,
+    dev: Path | None,
+    answers: Path | None,
+    config: TrainingConfig,
+    feedback: Path | None = None,
+    columns: tuple[str, str] | None = None,
 ) -> tuple[Dataset, Dataset]:
     """Read the training and dev questions.
 
@@ -24,15 +29,16 @@ def read_training_data(
         answers: the file of answers, as for `read_dataset`.
         config: decides which texts are matched, and which questions are set aside.
         feedback: users' feedback to learn from as well.
+        columns: the names of the columns of questions and answers, as for `read_dataset`.
 
     Raises:
         InputError: the data cannot be read, or has too few questions to set some aside.
     """
     from ap_ranker.data.split import split_questions  # its libraries take a second to load
 
-    training = read_dataset(data, "train", answers=answers, match=config.match)
+    training = read_dataset(data, "train", answers=answers, match=config.match, columns=columns)
     if dev is not None or (data.is_dir() and find_split(data, "dev")):
-        development = read_dataset(dev or data, "dev", answers=answers, match=config.match)
+        development = read_dataset(dev or data, "dev", answers=answers, match=config.match, columns=columns)
     else:
         training, development = split_questions(training, config.dev_share, config.seed)
     return training if feedback is None else add_feedback(training, development, feedback), development

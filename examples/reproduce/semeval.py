@@ -16,7 +16,8 @@ import typer
 from rich.console import Console
 
 from ap_ranker.cli.errors import report_user_errors
-from ap_ranker.data.tables import Row, read_table
+from ap_ranker.data.rows import Row
+from ap_ranker.data.tables import read_table
 from ap_ranker.errors import InputError
 from ap_ranker.files import atomic_file
 

@@ -68,7 +68,7 @@ def reads() -> Iterator[list[Path]]:
         read.append(path)
         return read_faq(path)
 
-    with patch.object(faq_search, "read_faq", spy):
+    with patch.object(faq_search, "read_entries", spy):
         yield read
 
 

@@ -113,7 +113,10 @@ def test_matched_text_of_a_stored_question(tmp_path: Path, match: Match, text: s
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ({"train_csv": "question,reply\nq,a\n"}, r"expected the columns \(a\).*found question, reply"),
+        (
+            {"train_csv": "question,reply,x\nq,a,b\n"},
+            r"expected the columns \(a\).*found question, reply, x.*--columns",
+        ),
         ({"train_csv": "question,answer\nq,\n"}, "train.csv, line 2: expected text in column 'answer', found nothing"),
         ({"train_csv": "question,answer\n ,a\n"}, "line 2: expected text in column 'question'"),
         ({"train_csv": "question,answer,label\nq,a,fine\n"}, "line 2: expected a label 1 or 0 .*found 'fine'"),
@@ -151,8 +154,8 @@ def test_answers_with_a_repeated_id(tmp_path: Path) -> None:
 
 
 def test_faq_without_answers(tmp_path: Path) -> None:
-    write(tmp_path, faq_csv="question,reply\nq,a\n")
-    with pytest.raises(InputError, match="expected a column 'answer'"):
+    write(tmp_path, faq_csv="question,reply,x\nq,a,b\n")
+    with pytest.raises(InputError, match=r"expected a column 'answer'.*found question, reply, x"):
         read_faq(tmp_path / "faq.csv")
 
 

@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+import csv
 import gzip
 import json
+import tempfile
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ap_ranker.data.tables import read_table
 from ap_ranker.errors import InputError
@@ -46,6 +50,39 @@ def test_byte_order_mark_and_windows_line_ends(tmp_path: Path) -> None:
     assert read_table(tmp_path / "a.csv").rows[0].fields == {"question": "q", "answer": "a"}
 
 
+@pytest.mark.parametrize("ends", ["\n", "\r\n"])
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+@given(data=st.data())
+def test_the_delimiter_is_found(delimiter: str, ends: str, data: st.DataObject) -> None:
+    """Whatever the texts hold: only the header tells."""
+    text = st.text(st.characters(exclude_categories=["Cc", "Cs"]))
+    rows = data.draw(st.lists(st.tuples(text, text).filter(any), min_size=1))
+    header = ("Frage, lang; ja", "Antwort")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "a.csv"
+        with path.open("w", encoding="utf-8-sig", newline="") as file:
+            writer = csv.writer(file, delimiter=delimiter, lineterminator=ends, quoting=csv.QUOTE_ALL)
+            writer.writerows([header, *rows])
+        assert [tuple(row.fields.items()) for row in read_table(path).rows] == [
+            tuple(zip(header, row, strict=True)) for row in rows
+        ]
+
+
+@pytest.mark.parametrize("header", ["question;answer,x", "a\tb;c", '"a;b";c,d'])
+def test_several_delimiters_are_refused(tmp_path: Path, header: str) -> None:
+    (tmp_path / "a.csv").write_text(f"{header}\n1;2,3\n")
+    with pytest.raises(InputError, match=r"a.csv, line 1: expected .* separated by commas, semicolons or tabs, found "):
+        read_table(tmp_path / "a.csv")
+
+
+def test_cells_that_only_have_a_format_are_no_column(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("question;answer;;\nq;a;;\n;;;\n")
+    assert [row.fields for row in read_table(tmp_path / "a.csv").rows] == [{"question": "q", "answer": "a"}]
+    (tmp_path / "a.csv").write_text("question;answer;;\nq;a;;more\n")
+    with pytest.raises(InputError, match=r"line 2: expected 2 fields \(question, answer\), found 4"):
+        read_table(tmp_path / "a.csv")
+
+
 def test_lists_of_ids_in_json(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"qid": 7, "answer_ids": ["a1", 2], "answerable": true, "x": null}\n')
     fields = read_table(tmp_path / "a.jsonl").rows[0].fields
@@ -72,7 +109,7 @@ def test_an_answer_longer_than_the_csv_modules_limit(tmp_path: Path) -> None:
         ("a.parquet", b"nonsense", "expected a Parquet file"),
         ("a.csv.gz", b"nonsense", "expected a complete gzip file"),
         ("a.csv.gz", gzip.compress(b"question,answer\n" * 99, mtime=0)[:-9], "expected a complete gzip file"),
-        ("a.xlsx", b"PK", "expected a file ending in .csv, .tsv, .jsonl, .parquet"),
+        ("a.ods", b"PK", "expected a file ending in .csv, .tsv, .jsonl, .parquet, .xlsx"),
     ],
 )
 def test_bad_files(tmp_path: Path, name: str, content: bytes, message: str) -> None:

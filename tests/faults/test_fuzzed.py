@@ -52,7 +52,7 @@ def test_settings_with_a_character_that_yaml_forbids(character: str, tmp_path: P
 @pytest.mark.parametrize("read", [read_faq, lambda path: read_dataset(path, "train")])
 def test_headers_that_are_texts_are_shortened(read: Callable[[Path], object], tmp_path: Path) -> None:
     path = tmp_path / "train.csv"
-    path.write_text(f"{'word ' * 40_000},b\n1,2\n")
+    path.write_text(f"{'word ' * 40_000},b,c\n1,2,3\n")
     with pytest.raises(InputError, match=r"train\.csv") as error:
         read(path)
     assert len(str(error.value)) < 1_000

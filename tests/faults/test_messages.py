@@ -190,7 +190,7 @@ def start(*arguments: str, cwd: Path, **other: object) -> subprocess.Popen[str]:
         (["train"], 2, "Missing argument"),
         (["train", "faq.csv", "--output", "x", "--epochs", "many"], 2, "--epochs"),
         (["nonsense"], 2, "No such command"),
-        (["check", "."], 2, "expected a file of questions"),
+        (["check", ".", "--fix", "fixed.csv"], 2, "are for questions with answers, found documents"),
         (["check", "pipe.csv"], 2, "pipe.csv: expected a file, found a pipe"),
         (["train", "faq.csv", "--config", ".", "--output", "x"], 2, ".: expected a file, found a folder"),
         (["train", "faq.csv", "--embeddings", "/dev/zero", "--output", "x"], 2, "expected a file, found a device"),

@@ -7,13 +7,16 @@ import gzip
 import io
 import json
 import math
+import os
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import handbook
 import numpy as np
+import openpyxl
 import pyarrow
 import pyarrow.parquet
 import yaml
@@ -22,6 +25,8 @@ from conftest import TEXTS
 from ap_ranker.data.audit import audit
 from ap_ranker.data.audit.fix import fix
 from ap_ranker.data.dataset import Dataset
+from ap_ranker.data.documents import read_documents
+from ap_ranker.data.documents.passages import LENGTH
 from ap_ranker.data.faq import Match, read_faq
 from ap_ranker.data.feedback import add_feedback
 from ap_ranker.data.reader import read_dataset
@@ -34,14 +39,14 @@ from ap_ranker.training.config import TrainingConfig, read_training_config
 from ap_ranker.training.space import Choice, configure, read_space
 
 from .mutations import mutate_folder
-from .naive_tables import naive_rows
+from .naive_tables import naive_rows, named_rows
 from .target import Target, expect, expect_finite
 
 QUESTIONS, ANSWERS = (
     TEXTS[::2],
     [*TEXTS[1::2][:-1], "Nur der „große“ Akku passt, 中文 — its number\nstands on the frame."],
 )
-FORMATS = (".csv", ".tsv", ".jsonl", ".parquet", ".csv.gz", ".tsv.gz", ".jsonl.gz", ".parquet.gz")
+FORMATS = (".csv", ".tsv", ".jsonl", ".parquet", ".csv.gz", ".tsv.gz", ".jsonl.gz", ".parquet.gz", ".xlsx")
 JUDGEMENTS = (
     "1",
     "0",
@@ -87,6 +92,12 @@ def table(rows: Rows, suffix: str) -> bytes:
     if suffix == ".parquet":
         file = io.BytesIO()
         pyarrow.parquet.write_table(pyarrow.Table.from_pylist([dict(row) for row in rows]), file)
+        return file.getvalue()
+    if suffix == ".xlsx":
+        book, file = openpyxl.Workbook(), io.BytesIO()
+        for values in (list(rows[0]), *(list(row.values()) for row in rows)):
+            book.active.append(values)
+        book.save(file)
         return file.getvalue()
     if suffix == ".jsonl":
         return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
@@ -135,7 +146,7 @@ def use_table(folder: Path) -> None:
 def use_faq(folder: Path) -> None:
     path = _named(folder, "train")
     entries = read_faq(path)
-    for entry, row in zip(entries, naive_rows(path), strict=True):
+    for entry, row in zip(entries, named_rows(path), strict=True):
         expect(entry.answer == row["answer"].strip() != "", f"{entry.answer!r} was read for {row['answer']!r}")
         expect(entry.question == row.get("question", "").strip(), f"{entry.question!r} was read as question")
         expect(bool(entry.text(Match.question)), "an entry without text")
@@ -145,11 +156,11 @@ def use_dataset(folder: Path) -> None:
     """Questions, answers and who is right, as the rows say."""
     data = read_dataset(folder, "train")
     path = _named(folder, "train")
-    rows = naive_rows(path)
+    rows = named_rows(path)
     expect_sound(data)
     columns = set(rows[0])
     if {"question", "answer_ids"} <= columns:
-        _expect_by_id(data, rows, naive_rows(_named(folder, "answers")))
+        _expect_by_id(data, rows, named_rows(_named(folder, "answers"), guess=False))
     elif "label" in columns:
         for row in rows:
             label = row["label"].strip().casefold()
@@ -200,10 +211,10 @@ def expect_sound(data: Dataset) -> None:
 def use_audit(folder: Path) -> None:
     report = audit(folder, max_tokens=20)
     json.dumps(report.as_json(), allow_nan=False).encode()
-    tables = [read_table(path) for path in (_named(folder, name) for name in SPLITS) if path.is_file()]
-    if any("answer_ids" in each.columns for each in tables):
-        tables.append(read_table(_named(folder, "answers")))
-    questions = sum(len({row.get("question") for row in each.rows} - {""}) for each in tables)
+    tables = [named_rows(path) for path in (_named(folder, name) for name in SPLITS) if path.is_file()]
+    if any("answer_ids" in rows[0] for rows in tables):
+        tables.append(named_rows(_named(folder, "answers"), guess=False))
+    questions = sum(len({row.get("question", "").strip() for row in rows} - {""}) for rows in tables)
     expect(report.questions == questions, f"{report.questions} question texts were counted of {questions}")
     expect(all(finding.count > 0 for finding in report.findings.values()), f"{report.findings}")
 
@@ -252,6 +263,40 @@ def _is_record(line: bytes) -> bool:
         return isinstance(json.loads(line), dict)
     except (ValueError, RecursionError):
         return False
+
+
+def _help(folder: Path) -> None:
+    (folder / "help.html").write_text(handbook.HELP, encoding="utf-8")
+
+
+def _guide(folder: Path) -> None:
+    (folder / "guide.md").write_text(handbook.MARKDOWN, encoding="utf-8")
+
+
+def _rules(folder: Path) -> None:
+    (folder / "rules.pdf").write_bytes(handbook.pdf([["Parking"], ["Bicycles stand in the", "yard."]]))
+
+
+DOCUMENTS: dict[str, Callable[[Path], None]] = {
+    "html": _help,
+    "md": _guide,
+    "pdf": _rules,
+    "docx": lambda folder: handbook.word(folder / "handbook.docx"),
+    "pptx": lambda folder: handbook.slides(folder / "slides.pptx"),
+    "xlsx": lambda folder: handbook.workbook(
+        folder / "phones.xlsx", [("Plant", "Phone", "Room"), ("Graz", 4711.0, "7")]
+    ),
+}
+
+
+def use_documents(folder: Path) -> None:
+    """Passages of a length that a model reads, each with its file."""
+    reading = read_documents(folder)
+    expect(bool(reading.entries), "nothing was read, without a word")
+    for entry in reading.entries:
+        expect(0 < len(entry.answer) <= LENGTH, f"a passage of {len(entry.answer)} characters")
+        expect(os.path.lexists(folder / entry.other["file_path"]), f"a passage of {entry.other['file_path']}")
+        entry.text(Match.both).encode()
 
 
 VECTOR_WORDS = ["the", "parcel", "größe", "battery"]
@@ -364,6 +409,7 @@ TARGETS = [
     Target("table", _each_format(partial(_file, PAIRS)), use_table, weight=4),
     Target("faq", _each_format(partial(_file, PAIRS)), use_faq),
     Target("dataset", DATASETS, use_dataset, weight=6),
+    Target("documents", DOCUMENTS, use_documents),
     Target("audit", {**DATASETS, "splits": partial(_splits, JUDGED)}, use_audit, weight=3),
     Target("fix", {name: write for name, write in DATASETS.items() if "by-id" not in name}, use_fix),
     Target("feedback", {"": _feedback}, use_feedback, partial(mutate_folder, only="feedback.jsonl")),

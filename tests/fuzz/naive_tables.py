@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import datetime
 import gzip
+import io
 import json
 import math
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import openpyxl
 import pyarrow
 import pyarrow.parquet
+
+from ap_ranker.data.columns import KNOWN, NAMES
 
 from .target import Nonsense, expect
 
 
 def naive_rows(path: Path) -> list[dict[str, str]]:
-    """Each record of a CSV, TSV, JSONL or Parquet file, its fields as text."""
+    """Each record of a CSV, TSV, JSONL, Parquet or Excel file, its fields as text."""
     content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     suffix = Path(path.name.removesuffix(".gz")).suffix.lower()
+    if suffix == ".xlsx":
+        return _workbook(content)
     if suffix == ".parquet":
         table = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(content)).read()
         columns = [_as_text(column).to_pylist() for column in table.columns]
@@ -27,10 +34,53 @@ def naive_rows(path: Path) -> list[dict[str, str]]:
     if suffix == ".jsonl":
         lines = [line for line in text.split("\n") if line.strip()]
         return [_record(json.loads(line, object_pairs_hook=list, parse_int=str, parse_float=str)) for line in lines]
-    records = _csv_records(text) if suffix == ".csv" else [line.split("\t") for line in _lines(text)]
+    records = _csv_records(text, _delimiter(text)) if suffix == ".csv" else [line.split("\t") for line in _lines(text)]
     header, *rows = [record for record in records if any(record)]
     names = [name.strip() for name in header]
-    return [_record(list(zip(names, row, strict=True))) for row in rows]
+    named = max(place for place, name in enumerate([" ", *names]) if name)
+    expect(not any("".join(row[named:]) for row in rows), "a text of a column without a name was lost")
+    return [_record(list(zip(names[:named], row[:named], strict=True))) for row in rows]
+
+
+def named_rows(path: Path, *, guess: bool = True) -> list[dict[str, str]]:
+    """The records; columns of known names, in any case or language, have those of the layouts."""
+    rows = naive_rows(path)
+    columns = list(rows[0]) if rows else []
+
+    def find(name: str) -> str | None:
+        same = [column for column in columns if column == name]
+        similar = [column for column in columns if column.strip().casefold() == name.strip().casefold()]
+        return (same or similar or [None])[0]
+
+    names = {find(name): name for name in KNOWN}
+    names.pop(None, None)
+    if not {"question", "answer"} <= set(names.values()):
+        pairs = [(find(question), find(answer)) for question, answer in NAMES]
+        pair = next((pair for pair in pairs if None not in pair), None)
+        if pair is None and guess and {*map(len, rows)} == {2} and set(names.values()) <= {"question"}:
+            pair = (columns[1], columns[0]) if names.get(columns[1]) == "question" else (columns[0], columns[1])
+        if pair is not None:
+            names |= dict(zip(pair, ("question", "answer"), strict=True))
+    taken = {new: f"other {new}" for old, new in names.items() if old != new and new not in names}
+    return [{(taken | names).get(column, column): text for column, text in row.items()} for row in rows]
+
+
+def _workbook(content: bytes) -> list[dict[str, str]]:
+    book = openpyxl.load_workbook(io.BytesIO(content), data_only=True)
+    for sheet in book.worksheets:
+        values = [[_cell(value) for value in row] for row in sheet.iter_rows(values_only=True)]
+        header, *rows = [row for row in values if any(row)] or [[]]
+        if header:
+            names = [name.strip() for name in header if name.strip()]
+            return [_record(list(zip(names, row, strict=False))) for row in rows]
+    return []
+
+
+def _cell(value: Any) -> str:
+    whole = isinstance(value, float) and value.is_integer()
+    if isinstance(value, datetime.datetime):
+        return str(value).removesuffix(" 00:00:00")
+    return str(value) if isinstance(value, datetime.date | datetime.time) else _text(int(value) if whole else value)
 
 
 def _as_text(column: pyarrow.ChunkedArray) -> pyarrow.ChunkedArray:
@@ -63,7 +113,22 @@ def _lines(text: str) -> list[str]:
     return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
 
 
-def _csv_records(text: str) -> list[list[str]]:
+def _delimiter(text: str) -> str:
+    """The only one that stands outside of quotation marks before the first line ends."""
+    outside, quoted = "", False
+    for character in text:
+        if character == '"':
+            quoted = not quoted
+        elif not quoted and character in "\r\n":
+            break
+        elif not quoted:
+            outside += character
+    found = {character for character in ",;\t" if character in outside}
+    expect(len(found) < 2, f"a header with several delimiters was read: {outside}")
+    return found.pop() if found else ","
+
+
+def _csv_records(text: str, delimiter: str) -> list[list[str]]:
     """RFC 4180, character by character."""
     records: list[list[str]] = [[]]
     field, quoted, place = "", False, 0
@@ -78,7 +143,7 @@ def _csv_records(text: str) -> list[list[str]]:
                 field += character
         elif character == '"' and not field:
             quoted = True
-        elif character == ",":
+        elif character == delimiter:
             records[-1].append(field)
             field = ""
         elif character in "\r\n":

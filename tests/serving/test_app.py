@@ -72,6 +72,7 @@ def test_the_ranking_is_the_pipelines_own(client: TestClient, search: DeclaredPi
             "answer": document.meta["answer"],
             "bm25_rank": fetched.index(document.id) + 1,
             "matched_wording": None,
+            "source": None,
         }
         for document in results["ranker"]["documents"]
     ]

@@ -23,6 +23,7 @@ from ap_ranker.cli.main import app
 from .conftest import NASTY, write_pipeline
 
 expect.set_options(timeout=60_000)  # milliseconds
+ADDRESS, SCRIPT = "https://manual.example/power?a=1&b=%3Cb%3E", "javascript:alert(4)"
 TOPICS = ("parcel", "refund", "battery", "helmet")
 PATTERNS = ("where is my {}", "the {} is gone", "help with a {}", "tell me of the {}", "a {} please")
 
@@ -36,6 +37,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (place / "settings.yaml").write_text("options: {filters: 16}\nembedding_size: 16\nepochs: 40\n")
     entries = [{"question": f"What of the {topic}?", "answer": f"All about your {topic}."} for topic in TOPICS]
     entries.append({"question": NASTY.question, "answer": NASTY.answer})
+    entries[1] |= {"title": "Manual > <b>Money</b>", "file_path": "manual.pdf", "page_number": "3", "url": SCRIPT}
+    entries[2] |= {"title": "Manual > <b>Power</b>", "URL": ADDRESS}
     (place / "faq.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in entries))
     command = ["train", place / "pairs.csv", "--config", place / "settings.yaml", "--output", place / "ranker"]
     result = CliRunner().invoke(app, [*map(str, command), "--device", "cpu"])
@@ -126,6 +129,22 @@ def test_text_is_never_html(page: Page) -> None:
     assert page.locator("main img, main script").count() == 0
     words = first.locator(".heat p").last.locator("b").all_inner_texts()
     assert words[-1] == "bike"  # behind a character that takes two units in the browser's strings
+
+
+def test_sources(page: Page) -> None:
+    """An address is a link if it is one of the web; everything else is text."""
+    ask(page, "help my battery is gone")
+    link = page.locator("#answers article").first.locator(".source a")
+    expect(link).to_have_text("Manual > <b>Power</b>")
+    assert (link.get_attribute("href"), link.get_attribute("rel")) == (ADDRESS, "noopener noreferrer")
+    ask(page, "where is my refund")
+    first = page.locator("#answers article").first
+    expect(first.locator(".source")).to_have_text("Manual > <b>Money</b> · manual.pdf, page 3")
+    assert first.locator("a, .source b").count() == 0
+    ask(page, "where is my parcel")
+    first = page.locator("#answers article").first
+    expect(first.locator(".stored")).to_have_text("What of the parcel?")
+    expect(first.locator(".source")).to_be_hidden()
 
 
 def test_keyboard(page: Page) -> None:

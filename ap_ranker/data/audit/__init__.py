@@ -17,6 +17,7 @@ def audit(
     answers: Path | None = None,
     max_tokens: int,
     near_answers: bool = True,
+    columns: tuple[str, str] | None = None,
 ) -> AuditReport:
     """Check data for every kind of fault in `ap_ranker.data.audit.report.KINDS`.
 
@@ -27,11 +28,12 @@ def audit(
         answers: the answers of data by id; by default `answers.*` beside the questions.
         max_tokens: longer texts are cut in training.
         near_answers: also look for nearly equal answers, which takes most of the time.
+        columns: the names of the columns of questions and answers, as for `read_dataset`.
 
     Raises:
         InputError: a file cannot be read at all: no such file, not UTF-8, a broken record, unknown columns.
     """
-    data = read_data(path, dev=dev, test=test, answers=answers)
+    data = read_data(path, dev=dev, test=test, answers=answers, columns=columns)
     report = AuditReport(str(path), len(data.questions), len(data.answers))
     report.add(texts.check(data, max_tokens))
     report.add(ids.check(data))

@@ -10,7 +10,7 @@ from ap_ranker.data.audit.report import Fault, quote, where
 from ap_ranker.data.audit.rows import Asked, Data, Source, judgements
 from ap_ranker.data.dataset import normalized
 from ap_ranker.data.reader import Layout
-from ap_ranker.data.tables import Row
+from ap_ranker.data.rows import Row
 
 
 def check(data: Data, *, near_answers: bool) -> Iterator[Fault]:

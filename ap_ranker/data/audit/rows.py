@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+from ap_ranker.data.columns import read_named_table
 from ap_ranker.data.dataset import normalized
 from ap_ranker.data.faq import DEFAULT_MATCH, Entry
 from ap_ranker.data.reader import (
@@ -20,7 +21,8 @@ from ap_ranker.data.reader import (
     label_classes,
     read_label,
 )
-from ap_ranker.data.tables import Row, Table, read_table
+from ap_ranker.data.rows import Row
+from ap_ranker.data.tables import Table
 from ap_ranker.errors import InputError
 
 
@@ -103,7 +105,14 @@ class Data:
         return asked
 
 
-def read_data(path: Path, *, dev: Path | None, test: Path | None, answers: Path | None) -> Data:
+def read_data(
+    path: Path,
+    *,
+    dev: Path | None,
+    test: Path | None,
+    answers: Path | None,
+    columns: tuple[str, str] | None = None,
+) -> Data:
     """Read the files; a single file holds training questions.
 
     Raises:
@@ -120,13 +129,13 @@ def read_data(path: Path, *, dev: Path | None, test: Path | None, answers: Path 
     sources = []
     for split, file in files.items():
         if file is not None:
-            table = read_table(file)
+            table = read_named_table(file, columns)
             layout = find_layout(table)
             own = path.is_dir() and file == find_split(path, split)
             pools = find_pools(path, split) if own and layout == Layout.by_id else None
-            sources.append(Source(split, layout, table, read_table(pools) if pools else None))
+            sources.append(Source(split, layout, table, read_named_table(pools, guess=False) if pools else None))
     by_id = next((source.table.path for source in sources if source.layout == Layout.by_id), None)
-    stored = read_table(answers or find_answers(by_id)) if by_id else None
+    stored = read_named_table(answers or find_answers(by_id), guess=False) if by_id else None
     if stored:
         stored.require("aid", "answer")
     for source in sources:

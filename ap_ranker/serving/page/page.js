@@ -57,6 +57,7 @@ function card(question, answer) {
   part("stored").textContent = answer.question;
   part("stored").hidden = !answer.question;
   part("text").textContent = answer.answer;
+  if (answer.source) showSource(part("source"), answer.source);
   part("wording").textContent = answer.matched_wording;
   part("matched").hidden = !answer.matched_wording || answer.matched_wording === answer.question;
   part("score").textContent = answer.score === null ? "no score" : `score ${answer.score.toFixed(3)}`;
@@ -66,6 +67,17 @@ function card(question, answer) {
     part(name).addEventListener("click", () => judge(question, answer, helped, part));
   }
   return item;
+}
+
+function showSource(paragraph, { title, file, page, url }) {
+  const place = file && page ? `${file}, page ${page}` : file;
+  const text = [title, place].filter(Boolean).join(" · ") || url;
+  const isWeb = /^(http|https):/i.test(url || ""); // any other address could be a script
+  const line = isWeb ? document.createElement("a") : document.createElement("span");
+  if (isWeb) Object.assign(line, { href: url, target: "_blank", rel: "noopener noreferrer" });
+  line.textContent = text;
+  paragraph.append(line);
+  paragraph.hidden = false;
 }
 
 async function judge(question, { id, receipt }, helped, part) {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from haystack import Document
 
 from ap_ranker.data.faq import Entry, Match
@@ -14,7 +16,11 @@ def to_document(entry: Entry, match: Match) -> Document:
     :param entry: The entry of a FAQ file.
     :param match: The text of the entry that becomes the content, which is compared with a question.
     :returns: The document; its meta contains `question`, `answer`, the file's other columns and, if the entry has any,
-        `wordings`.
+        `wordings`. Of a passage, it contains `title`, `file_path` and, if there is one, `page_number` or `url`.
     """
-    meta = {**entry.other, "question": entry.question, "answer": entry.answer}
-    return Document(content=entry.text(match), meta=meta | ({WORDINGS: list(entry.wordings)} if entry.wordings else {}))
+    meta: dict[str, Any] = {**entry.other, "question": entry.question, "answer": entry.answer}
+    if entry.title:
+        meta["title"] = entry.title
+    if entry.wordings:
+        meta[WORDINGS] = list(entry.wordings)
+    return Document(content=entry.text(match), meta=meta)

@@ -10,7 +10,8 @@ from haystack import Document, component, default_from_dict, default_to_dict
 from haystack.document_stores.types import DuplicatePolicy, FilterPolicy
 from haystack.utils import ComponentDevice
 
-from ap_ranker.data.faq import DEFAULT_MATCH, Match, read_faq
+from ap_ranker.data.documents import read_entries
+from ap_ranker.data.faq import DEFAULT_MATCH, Match
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.checkpoint import find_checkpoint, read_checkpoint_config
 from ap_ranker.ranking.ranker import Ranker
@@ -60,8 +61,9 @@ class FAQSearch:
         """Create the component without loading anything.
 
         :param model: The path of a checkpoint folder, or the name of a repository of the Hugging Face hub.
-        :param documents: A FAQ file with columns question and answer, which is kept in memory. The meta of a returned
-            document contains `question`, `answer` and the file's other columns. BM25 uses the checkpoint's stemmer.
+        :param documents: A FAQ file with columns question and answer, a document, or a folder of documents and tables,
+            which is kept in memory. The meta of a returned document contains `question`, `answer` and the file's other
+            columns; of a passage, `title`, `file_path` and `page_number`. BM25 uses the checkpoint's stemmer.
         :param document_store: The store to search instead of a file, for a FAQ that is written elsewhere or kept on
             disk. Its `language` must be the checkpoint's.
         :param match: The text of the file's entries to compare with the query: `both`, `answer` or `question`.
@@ -234,7 +236,7 @@ class _FAQFileRetriever(_FAQRetriever):
         """
         with _READING:
             if not self._is_read:
-                documents = [to_document(entry, self._match) for entry in read_faq(self._path)]
+                documents = [to_document(entry, self._match) for entry in read_entries(self._path)]
                 language = read_checkpoint_config(find_checkpoint(self._ranker.model)).bm25_language
                 store = BM25SDocumentStore(language=language)
                 store.write_documents(documents, policy=DuplicatePolicy.SKIP)  # entries may be equal

@@ -1,0 +1,116 @@
+"""Finds the columns of a table that hold questions and answers, whatever their case or language."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+
+from ap_ranker.data.tables import Table, read_table
+from ap_ranker.errors import InputError, one_line
+
+logger = logging.getLogger(__name__)
+
+KNOWN = ("question", "answer", "label", "qid", "aid", "answer_ids", "candidate_ids", "answerable")
+"""The columns that a layout may have."""
+
+PAIR = ("question", "answer")
+
+NAMES = (
+    ("questions", "answers"),
+    ("q", "a"),
+    ("frage", "antwort"),
+    ("fragen", "antworten"),
+    ("question", "réponse"),
+    ("question", "reponse"),
+    ("pregunta", "respuesta"),
+    ("domanda", "risposta"),
+    ("pergunta", "resposta"),
+    ("vraag", "antwoord"),
+    ("问题", "答案"),
+    ("问题", "回答"),
+    ("質問", "回答"),
+)
+"""Other names of the columns question and answer; a table has both of a pair, since one alone may mean anything."""
+
+OPTION = "--columns QUESTION,ANSWER"
+
+
+def read_named_table(path: Path, columns: tuple[str, str] | None = None, *, guess: bool = True) -> Table:
+    """Read a table as `read_table` does; its columns get the names of `KNOWN`.
+
+    Args:
+        path: the file.
+        columns: the names of its columns of questions and answers; by default they are recognized.
+        guess: whether the two columns of a table that has no others are taken for question and answer.
+
+    Raises:
+        InputError: as `read_table`, or a name of `columns` is missing or fits several columns.
+    """
+    return name_columns(read_table(path), columns, guess=guess)
+
+
+def name_columns(table: Table, columns: tuple[str, str] | None = None, *, guess: bool = True) -> Table:
+    """Rename the columns of a table to the names of `KNOWN`; arguments and errors as for `read_named_table`."""
+    if columns is not None:
+        return table.renamed(dict(zip(_chosen(table, columns), PAIR, strict=True)))
+    written = {name: column for name in KNOWN if (column := _find(table, name)) is not None}
+    if not set(PAIR) <= written.keys():
+        pair = _pair_in_other_words(table)
+        if pair is None and guess:
+            pair = _only_two(table, written)
+        if pair is not None:
+            written |= dict(zip(PAIR, pair, strict=True))
+    return table.renamed({column: name for name, column in written.items()})
+
+
+def _find(table: Table, name: str) -> str | None:
+    """The column of this name; else the one whose name differs in case or surrounding white space only."""
+    if name in table.columns:
+        return name
+    similar = [column for column in table.columns if _folded(column) == _folded(name)]
+    if len(similar) > 1:
+        raise InputError(
+            f"{table.path}: expected one column {name!r}, found {_listed(similar)}. Rename one, or choose: {OPTION}."
+        )
+    return similar[0] if similar else None
+
+
+def _chosen(table: Table, columns: tuple[str, str]) -> list[str]:
+    found = [_find(table, name) for name in columns]
+    if missing := [name for name, column in zip(columns, found, strict=True) if column is None]:
+        raise InputError(
+            f"{table.path}: expected the columns {_listed(columns)} that --columns names, found no {missing[0]!r} in "
+            f"{table.header}."
+        )
+    return [column for column in found if column is not None]
+
+
+def _pair_in_other_words(table: Table) -> tuple[str, str] | None:
+    for names in NAMES:
+        question, answer = (_find(table, name) for name in names)
+        if question is not None and answer is not None:
+            return question, answer
+    return None
+
+
+def _only_two(table: Table, written: dict[str, str]) -> tuple[str, str] | None:
+    """The two columns of a table that has no others; `None` if the name of one says what it holds."""
+    others = any(len(row.fields) != len(PAIR) for row in table.rows)  # later records of JSON may have more
+    if len(table.columns) != len(PAIR) or others or written.keys() - {"question"}:
+        return None
+    question, answer = table.columns
+    if written.get("question") == answer:
+        question, answer = answer, question
+    logger.info(
+        "%s: its only two columns, %s, are taken as question and answer.", table.path, _listed([question, answer])
+    )
+    return question, answer
+
+
+def _folded(name: str) -> str:
+    return name.strip().casefold()
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join(one_line(repr(name)) for name in names)

@@ -1,0 +1,70 @@
+"""Finds the files of a folder, and says which are left out."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from ap_ranker.data.documents.convert import FORMATS
+from ap_ranker.data.tables import FORMATS as TABLES
+from ap_ranker.data.tables import file_format
+from ap_ranker.errors import one_line
+from ap_ranker.reading import what_is_at
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A file, a folder or a row that was not read.
+
+    Attributes:
+        place: its path in the folder that was read.
+        reason: why.
+    """
+
+    place: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{one_line(self.place)}: left out: {self.reason}"
+
+
+def find_files(root: Path) -> tuple[list[Path], list[LeftOut]]:
+    """The readable files of a folder and of all folders in it, by name; and the others.
+
+    Links are not followed, so that nothing is read twice, endlessly, or from outside of the folder.
+    """
+    files: list[Path] = []
+    left_out: list[LeftOut] = []
+
+    def leave_out(path: Path | str, reason: str) -> None:
+        left_out.append(LeftOut(Path(path).relative_to(root).as_posix(), reason))
+
+    def refused(error: OSError) -> None:
+        leave_out(error.filename, f"a folder that cannot be read ({error.strerror}).")
+
+    for folder, folders, names in os.walk(root, onerror=refused):
+        for name in [*folders, *sorted(names)]:
+            path = Path(folder, name)
+            if reason := _reason(path, root, is_folder=name in folders):
+                leave_out(path, reason)
+            elif name not in folders:
+                files.append(path)
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+    return sorted(files), sorted(left_out, key=lambda left: left.place)
+
+
+def _reason(path: Path, root: Path, *, is_folder: bool) -> str:
+    """Why a file or folder is left out; empty if it is not."""
+    if path.name.startswith((".", "~$")):  # Office keeps such a file beside an open document
+        return "hidden."
+    if path.is_symlink():
+        inside = path.exists() and path.resolve().is_relative_to(root.resolve())
+        return "a link to what is read anyway." if inside else "a link that leaves the folder, or leads nowhere."
+    if is_folder:
+        return ""
+    if (kind := what_is_at(path)) != "a file":
+        return f"{kind}, not a file."
+    if file_format(path) in TABLES or path.suffix.lower() in FORMATS:
+        return ""
+    return "its name has not the ending of a document or a table."

@@ -1,0 +1,82 @@
+"""Reads the rows of Excel workbooks."""
+
+from __future__ import annotations
+
+import datetime
+import io
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from ap_ranker.data.rows import ROW_BYTES, Row, as_text, check_columns
+from ap_ranker.errors import InputError, one_line
+from ap_ranker.reading import check_growth, check_zip
+
+MAX_ROWS = 2**20
+"""Maximum number of rows of a sheet, as in Excel; a damaged file may claim that its next row is the billionth."""
+
+
+def read_excel(content: bytes, path: Path) -> Iterator[Row]:
+    """Read the rows of the first sheet with a header, which is its first row with any text; errors as `read_table`.
+
+    A formula counts as the value that Excel stored with it.
+    """
+    try:
+        import openpyxl
+    except ImportError as error:
+        raise InputError(f'{path}: Excel files need an extra: pip install "ap-ranker[excel]"') from error
+
+    check_zip(content, path, "an Excel workbook (.xlsx) without a password")
+    try:
+        book = openpyxl.load_workbook(io.BytesIO(content), read_only=True, data_only=True)
+        for sheet in book.worksheets:
+            sheet.reset_dimensions()  # those in the file may be wrong, or say that each row has 16,384 cells
+            records = _records(sheet.iter_rows(values_only=True), path)
+            header = next(records, None)
+            if header is not None:
+                yield from _rows(header, records, f"{path}, sheet {sheet.title!r}", path)
+                return
+    except InputError:
+        raise
+    except Exception as error:  # openpyxl raises any type for a damaged file
+        raise InputError(
+            f"{path}: expected an Excel workbook (.xlsx), found a damaged one ({one_line(error)})."
+        ) from error
+
+
+def _records(rows: Iterable[tuple[Any, ...]], path: Path) -> Iterator[tuple[int, tuple[Any, ...]]]:
+    """Number and values of the rows that are not empty."""
+    for number, values in enumerate(rows, start=1):
+        if number > MAX_ROWS:
+            raise InputError(f"{path}: expected at most {MAX_ROWS:,} rows, found more.")
+        if any(value not in (None, "") for value in values):
+            yield number, values
+
+
+def _rows(
+    header: tuple[int, tuple[Any, ...]], records: Iterator[tuple[int, tuple[Any, ...]]], sheet: str, path: Path
+) -> Iterator[Row]:
+    number, values = header
+    names = [_text(value, f"in column {i}", f"{sheet}, row {number}").strip() for i, value in enumerate(values, 1)]
+    while names and not names[-1]:  # cells that only have a format
+        names.pop()
+    check_columns(names, f"{sheet}, row {number}")
+    read = 0
+    for number, values in records:
+        place = f"{sheet}, row {number}"
+        cells = (*values, *[None] * (len(names) - len(values)))
+        if any(value not in (None, "") for value in cells[len(names) :]):
+            raise InputError(f"{place}: expected {len(names)} cells ({one_line(', '.join(names))}), found more.")
+        fields = {name: _text(value, name, place) for name, value in zip(names, cells, strict=False)}
+        read += ROW_BYTES + sum(map(len, fields.values()))
+        check_growth(path, read)
+        yield Row(fields, place)
+
+
+def _text(value: object, column: str, place: str) -> str:
+    """A cell as Excel shows it: whole numbers without a decimal point, dates without the time if it is midnight."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, datetime.datetime) and value.time() == datetime.time():
+        value = value.date()
+    return as_text(value, column, place)

@@ -1,0 +1,68 @@
+"""Reads the rows of Parquet files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ap_ranker.data.rows import ROW_BYTES, Row, as_text, check_columns
+from ap_ranker.errors import InputError
+from ap_ranker.reading import check_growth
+
+if TYPE_CHECKING:
+    import pyarrow
+
+_AT_ONCE = 256
+"""Number of Parquet rows converted at once: few, as one value that all rows share may be long."""
+
+
+def read_parquet(content: bytes, path: Path) -> Iterator[Row]:
+    """Read the rows of a Parquet file; errors as for `read_table`."""
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError as error:
+        raise InputError(f'{path}: Parquet files need an extra: pip install "ap-ranker[parquet]"') from error
+
+    n_rows = read = 0
+    try:
+        file = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(content))
+        check_columns(file.schema_arrow.names, path)
+        groups = range(file.metadata.num_row_groups)
+        check_growth(path, sum(file.metadata.row_group(group).total_byte_size for group in groups))
+        for batch in file.iter_batches(_AT_ONCE):
+            columns = {name: _values(batch[name], name, path) for name in batch.schema.names}
+            for index in range(batch.num_rows):
+                n_rows += 1
+                place = f"{path}, row {n_rows}"
+                fields = {name: as_text(values[index], name, place) for name, values in columns.items()}
+                read += ROW_BYTES + sum(map(len, fields.values()))
+                yield Row(fields, place)
+            check_growth(path, read)
+    except (pyarrow.ArrowException, OSError, OverflowError) as error:
+        raise InputError(f"{path}: expected a Parquet file ({error}).") from error
+
+
+def _values(column: pyarrow.Array, name: str, path: Path) -> list[Any]:
+    """A column's values; texts as bytes, since a file may declare bytes that are not UTF-8 as text."""
+    import pyarrow
+    from pyarrow import types
+
+    if types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    kind = column.type
+    listed = types.is_list(kind) or types.is_large_list(kind)
+    inner = kind.value_type if listed else kind
+    numbers = [types.is_boolean, types.is_integer, types.is_floating, types.is_decimal]
+    plain_kinds = [types.is_null, *numbers, types.is_binary, types.is_large_binary, types.is_fixed_size_binary]
+    if types.is_date(inner) or types.is_timestamp(inner) or types.is_time(inner):
+        target = pyarrow.string()
+    elif types.is_string(inner) or types.is_large_string(inner):
+        target = pyarrow.large_binary()
+    elif any(is_kind(inner) for is_kind in plain_kinds):
+        target = inner
+    else:
+        raise InputError(f"{path}: expected texts, numbers or lists of them in column {name!r}, found {inner}.")
+    values: list[Any] = column.cast(pyarrow.large_list(target) if listed else target).to_pylist()
+    return values

@@ -1,0 +1,92 @@
+"""The rows of a table, and how the values of each format become text."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ap_ranker.errors import InputError, one_line
+
+WORDING_COLUMNS = re.compile(r"wordings?( ?[0-9]+)?", re.IGNORECASE)
+"""Names of columns with further wordings of a question, one per line of a cell."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One record of a file.
+
+    Attributes:
+        fields: column -> text.
+        place: file and line, for messages.
+        written: column -> its name in the file, of those that `Table.renamed` has renamed.
+    """
+
+    fields: dict[str, str]
+    place: str
+    written: Mapping[str, str] = field(default_factory=dict)
+
+    def need(self, column: str) -> str:
+        """The field's text without surrounding white space; raises `InputError` if it is empty or missing."""
+        value = self.get(column)
+        if not value:
+            name = self.written.get(column, column)
+            raise InputError(f"{self.place}: expected text in column {name!r}, found nothing.")
+        return value
+
+    def get(self, column: str) -> str:
+        """The field's text without surrounding white space; empty if it is missing."""
+        return self.fields.get(column, "").strip()
+
+
+ROW_BYTES = 64
+"""Bytes that a row counts beside its texts when a file's growth is checked: empty rows take memory, too."""
+
+
+def check_columns(names: Sequence[str], place: object) -> None:
+    """Raise an `InputError` that begins with `place` if a column has no name, or that of another one."""
+    for i, name in enumerate(names):
+        if not name.strip():
+            raise InputError(
+                f"{place}: expected a name for each column, found none for column {i + 1}. Name it, or leave it out "
+                "(with pandas: to_csv(..., index=False))."
+            )
+        if name in names[:i]:
+            raise InputError(
+                f"{place}: expected each column once, found {one_line(repr(name))} again as column {i + 1}."
+            )
+
+
+_NO_TEXT = re.compile(r"[\0\ud800-\udfff]")
+"""Characters that these formats can hold, but UTF-8 text cannot or should not."""
+
+
+def as_text(value: object, column: str, place: str) -> str:
+    """A value of JSON, Parquet or Excel as a delimited file would hold it: ids with spaces between, wordings lines.
+
+    Raises:
+        InputError: it is no text, number or list of them; begins with `place`.
+    """
+    if value is None:
+        return ""
+    if isinstance(value, list):
+        if any(isinstance(part, list) for part in value):
+            raise InputError(f"{place}: expected text or texts in column {column!r}, found a list inside a list.")
+        separator = "\n" if WORDING_COLUMNS.fullmatch(column) else " "
+        return separator.join(as_text(part, column, place) for part in value)
+    if isinstance(value, dict):
+        raise InputError(f"{place}: expected text in column {column!r}, found an object with fields of its own.")
+    if isinstance(value, bytes):
+        try:
+            value = value.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise InputError(
+                f"{place}: expected UTF-8 text in column {column!r}, found the byte 0x{value[error.start]:02x}."
+            ) from error
+    if isinstance(value, float) and not math.isfinite(value):
+        raise InputError(f"{place}: expected text or a number in column {column!r}, found {value}: leave it empty.")
+    text = str(int(value)) if isinstance(value, bool) else str(value)
+    if match := _NO_TEXT.search(text):
+        raise InputError(f"{place}: expected Unicode text in column {column!r}, found the character {match[0]!r}.")
+    return text

@@ -1,0 +1,82 @@
+"""Where an answer comes from, of our documents and those that Haystack's components have made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import PurePosixPath, PureWindowsPath
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+if TYPE_CHECKING:
+    from haystack import Document
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where an answer comes from; `None` stands for what is not known.
+
+    Attributes:
+        title: its title path, such as `Handbook > Returns`.
+        file: its file; only the name if the path is absolute, as the folders of a machine concern nobody else.
+        page: its page or slide in the file, from 1.
+        url: its address, which begins with http:// or https://.
+    """
+
+    title: str | None = None
+    file: str | None = None
+    page: int | None = None
+    url: str | None = None
+
+    def __str__(self) -> str:
+        file = f"{self.file}, page {self.page}" if self.page else self.file
+        return " · ".join(part for part in (self.title, file, self.url) if part)
+
+
+def source_of(document: Document) -> Source | None:
+    """The source of a document; `None` if nothing is known of it.
+
+    Its meta tells: `title` or the headings of Haystack's splitter, `file_path`, `page_number`, `url`.
+    """
+    meta = document.meta
+    file = _file(_text(meta.get("file_path")))
+    url = next((_text(value) for name, value in meta.items() if name.strip().casefold() == "url"), None)
+    source = Source(
+        title=_text(meta.get("title")) or _headings(meta),
+        file=file,
+        page=_page(meta.get("page_number")) if file else None,
+        url=url if _is_web(url) else None,
+    )
+    return source if source != Source() else None
+
+
+def _text(value: Any) -> str | None:
+    return " ".join(value.split()) or None if isinstance(value, str) else None
+
+
+def _headings(meta: dict[str, Any]) -> str | None:
+    above = meta.get("parent_headers")
+    headings = [*(above if isinstance(above, list) else []), meta.get("header")]
+    return " > ".join(text for heading in headings if (text := _text(heading))) or None
+
+
+def _file(path: str | None) -> str | None:
+    if path is None:
+        return None
+    for kind in (PurePosixPath(path), PureWindowsPath(path)):
+        if kind.is_absolute():
+            return kind.name or None
+    return path
+
+
+def _page(value: Any) -> int | None:
+    """A number, also written as text, as the values of a table are."""
+    text = str(value)
+    return int(text) or None if text.isascii() and text.isdigit() and len(text) < 10 else None
+
+
+def _is_web(url: str | None) -> bool:
+    try:
+        parts = urlsplit(url or "")
+    except ValueError:  # such as http://[
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.netloc)

@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+import csv
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from ap_ranker.cli.main import app
+from ap_ranker.cli.options import column_names
+from ap_ranker.data.audit.fix import fix
+from ap_ranker.data.columns import KNOWN, NAMES, name_columns
+from ap_ranker.data.faq import read_faq
+from ap_ranker.data.reader import read_dataset
+from ap_ranker.data.rows import Row
+from ap_ranker.data.tables import Table, read_table
+from ap_ranker.errors import InputError
+
+
+def write(folder: Path, header: str, *rows: str) -> Path:
+    path = folder / "FAQ.csv"
+    path.write_text("\n".join([header, *rows]) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "Question, Answer ,Class",
+        "QUESTION,ANSWER,Class",
+        "Frage,Antwort,Class",
+        "Q,A,Class",
+        "Pregunta,Respuesta,Class",
+        "Question,Réponse,Class",
+        "问题,答案,Class",
+    ],
+)
+def test_headers_that_are_recognized(tmp_path: Path, header: str) -> None:
+    path = write(tmp_path, header, "Which one?,An answer.,account")
+    [entry] = read_faq(path)
+    assert (entry.question, entry.answer, entry.other) == ("Which one?", "An answer.", {"Class": "account"})
+    [question] = read_dataset(path, "train").questions
+    assert question.text == "Which one?"
+
+
+def table(columns: list[str]) -> Table:
+    return Table(Path("t.csv"), tuple(columns), [Row({name: f"<{name}>" for name in columns}, "t.csv, line 2")])
+
+
+NAMES_OF_COLUMNS = [*KNOWN, *(name for pair in NAMES for name in pair), "Class", "x"]
+WRITTEN = st.sampled_from([form for name in NAMES_OF_COLUMNS for form in (name, name.title(), f" {name.upper()} ")])
+
+
+@given(columns=st.lists(WRITTEN, unique=True), guess=st.booleans())
+def test_no_text_is_lost(columns: list[str], guess: bool) -> None:
+    try:
+        named = name_columns(table(columns), guess=guess)
+    except InputError as error:
+        assert "expected one column" in str(error)
+        return
+    assert sorted(named.rows[0].fields.values()) == sorted(f"<{name}>" for name in columns)
+    assert list(named.rows[0].fields) == list(named.columns)
+    assert [named.written.get(name, name) for name in named.columns] == columns
+
+
+def test_two_columns_of_other_names(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO):
+        [entry] = read_faq(write(tmp_path, "Anliegen;Lösung", "Wo?;Hier."))
+    assert (entry.question, entry.answer) == ("Wo?", "Hier.")
+    assert "its only two columns, 'Anliegen' and 'Lösung', are taken as question and answer" in caplog.text
+
+
+@pytest.mark.parametrize("header", ["reply,Question", "Question,reply"])
+def test_one_of_two_columns_is_known(tmp_path: Path, header: str) -> None:
+    [entry] = read_faq(write(tmp_path, header, ",".join(f"<{name}>" for name in header.split(","))))
+    assert (entry.question, entry.answer) == ("<Question>", "<reply>")
+
+
+def test_a_later_record_has_the_answer(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"question": "q", "x": "t"}\n{"question": "q", "x": "t", "answer": "a"}\n')
+    with pytest.raises(InputError, match="expected a column 'answer'"):
+        read_faq(tmp_path / "a.jsonl")
+
+
+def test_answers_with_another_column_stay_answers(tmp_path: Path) -> None:
+    [entry] = read_faq(write(tmp_path, "topic,Answer", "mail,Here."))
+    assert (entry.question, entry.answer, entry.other) == ("", "Here.", {"topic": "mail"})
+
+
+@pytest.mark.parametrize(
+    ("header", "columns", "message"),
+    [
+        ("a,b,c", None, r"FAQ.csv: expected a column 'answer' .*found a, b, c. .*--columns QUESTION,ANSWER"),
+        ("Question,QUESTION,Answer", None, "expected one column 'question', found 'Question' and 'QUESTION'"),
+        ("a,b,c", ("a", "d"), "expected the columns 'a' and 'd' that --columns names, found no 'd' in a, b, c"),
+        ("qid,candidate_ids", None, "expected a column 'answer'"),
+    ],
+)
+def test_columns_that_do_not_fit(tmp_path: Path, header: str, columns: tuple[str, str] | None, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        read_faq(write(tmp_path, header, header), columns)
+
+
+def test_chosen_columns_come_before_those_of_the_name(tmp_path: Path) -> None:
+    [entry] = read_faq(write(tmp_path, "question,answer,answer_de", "Where?,Here.,Hier."), ("question", "ANSWER_DE"))
+    assert (entry.question, entry.answer, entry.other) == ("Where?", "Hier.", {"other answer": "Here."})
+
+
+def test_messages_name_the_columns_of_the_file(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="line 2: expected text in column 'Antwort', found nothing"):
+        read_faq(write(tmp_path, "Frage,Antwort", "Wo?,"))
+
+
+def test_a_repaired_copy_keeps_the_names_of_the_columns(tmp_path: Path) -> None:
+    path = write(tmp_path, "Frage,Antwort,Class", "Wo?,<b>Hier</b> ist es.,x")
+    fix(path, tmp_path / "fixed.csv")
+    assert read_table(tmp_path / "fixed.csv").rows[0].fields == {
+        "Frage": "Wo?",
+        "Antwort": "Hier ist es.",
+        "Class": "x",
+    }
+
+
+@pytest.mark.parametrize(("text", "pair"), [("a,b", ("a", "b")), ('"a, b", c', ("a, b", "c"))])
+def test_the_option(text: str, pair: tuple[str, str]) -> None:
+    assert column_names(text) == pair
+
+
+@pytest.mark.parametrize("text", ["", "a", "a,b,c", "a,a", "a,", '"a', "a\nb"])
+def test_a_bad_option(text: str) -> None:
+    with pytest.raises(InputError, match="Expected --columns as two names of columns, such as Question,Answer"):
+        column_names(text)
+
+
+def check(*arguments: Any) -> Any:
+    return CliRunner().invoke(app, ["check", *map(str, arguments)])
+
+
+def test_the_command_takes_the_option(tmp_path: Path) -> None:
+    path = tmp_path / "data.csv"
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows(
+            [("id", "text", "reply"), *((i, f"{i} asks where", f"{i} says here") for i in "abc")]
+        )
+    assert isinstance(check(path).exception, InputError)
+    result = check(path, "--columns", "text,reply")
+    assert "3 question texts, 3 answer texts" in result.output

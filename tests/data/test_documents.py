@@ -1,0 +1,223 @@
+"""A folder of documents becomes passages; whatever cannot be read is named, and stops nothing."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from handbook import FOUND, HELP, LEFT_OUT, pdf, write_handbook
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from ap_ranker.cli.main import app
+from ap_ranker.data.documents import SHOWN, Reading, read_documents, read_entries
+from ap_ranker.data.documents.convert import FORMATS, Converted, convert
+from ap_ranker.data.documents.passages import DENSE_LENGTH, LENGTH, split
+from ap_ranker.data.faq import Entry, Match
+from ap_ranker.errors import InputError
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_handbook(tmp_path_factory.mktemp("company") / "handbook")
+
+
+@pytest.fixture(scope="module")
+def reading(folder: Path) -> Reading:
+    started = time.monotonic()
+    reading = read_documents(folder)
+    assert time.monotonic() - started < 120  # seconds: one of the files has 5 MB
+    return reading
+
+
+@pytest.mark.parametrize(("words", "source"), FOUND.items())
+def test_each_kind_of_file_with_its_source(
+    reading: Reading, words: str, source: tuple[str | None, str, int | None]
+) -> None:
+    def has(entry: Entry, word: str) -> bool:
+        return word.casefold() in f"{entry.text(Match.both)}".casefold()
+
+    entries = [entry for entry in reading.entries if all(has(entry, word) for word in words.split())]
+    found = {(entry.title or None, entry.other["file_path"], entry.other.get("page_number")) for entry in entries}
+    title, file, page = source
+    assert (title, file, None if page is None else str(page)) in found
+    assert {file for _, file, _ in found} == {file}
+
+
+def test_what_is_left_out(reading: Reading) -> None:
+    assert [left.place for left in reading.left_out if left.place in LEFT_OUT] == [
+        left.place for left in reading.left_out
+    ]
+    reasons = {left.place: left.reason for left in reading.left_out}
+    assert reasons.keys() == LEFT_OUT.keys()
+    for place, reason in LEFT_OUT.items():
+        assert re.match(reason, reasons[place]), reasons[place]
+
+
+def test_what_is_no_text_is_not_read(reading: Reading) -> None:
+    """Neither menus and scripts, nor addresses of links, nor hidden files."""
+    assert not [entry for entry in reading.entries if "zeppelin" in entry.text(Match.both).casefold()]
+
+
+def test_marks_of_headings_are_no_text(reading: Reading) -> None:
+    assert not [entry for entry in reading.entries if set("¶\u2060") & set(entry.text(Match.both))]
+
+
+def test_addresses(reading: Reading) -> None:
+    assert {
+        (entry.other["file_path"], address)
+        for entry in reading.entries
+        for name, address in entry.other.items()
+        if name.casefold() == "url"
+    } == {("guides/help.html", "https://help.example/returns"), ("tables/FAQ.xlsx", "https://x.example/saal")}
+
+
+def test_every_matched_text_has_the_title() -> None:
+    entry = Entry("", "Money back.", {}, "", title="Handbook > Refunds")
+    assert {entry.text(match) for match in Match} == {"Handbook > Refunds\nMoney back."}
+
+
+def test_passages_are_as_long_as_a_model_reads(reading: Reading) -> None:
+    assert max(len(entry.answer) for entry in reading.entries if entry.other["file_path"] == "archive.html") <= LENGTH
+    japanese = [entry.answer for entry in reading.entries if entry.other["file_path"] == "日本.txt"]
+    assert "".join(japanese) == "宇宙船は毎週金曜日に出発します。" * 40
+    assert all(len(text) <= DENSE_LENGTH and text.endswith("。") for text in japanese)
+
+
+@given(
+    text=st.text(st.sampled_from("ab. \n?宇。é"), max_size=3 * LENGTH) | st.text(max_size=200),
+    by=st.sampled_from(["", "pages", "headings"]),
+)
+def test_no_text_is_lost(text: str, by: str) -> None:
+    def squeezed(text: str) -> str:
+        return re.sub(r"[\s\0\ud800-\udfff]+", "", text)
+
+    passages = split(Converted(text, by=by), "a-name")
+    assert all(0 < len(part.text) <= LENGTH for part in passages)
+    assert "#" in text or squeezed("".join(part.text for part in passages)) == squeezed(text)
+
+
+def test_sentences_stay_whole() -> None:
+    sentences = [f"This is the sentence number {i} of a long text without any paragraphs." for i in range(60)]
+    passages = split(Converted(" ".join(sentences)), "x")
+    assert len(passages) > 4
+    assert all(part.text.startswith("This is") and part.text.endswith("paragraphs.") for part in passages)
+    assert min(len(part.text) for part in passages[:-1]) > LENGTH / 2
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.docx", b"", "expected a Word document"),
+        ("a.pdf", b"", "expected a PDF file without a password, found another or a damaged file"),
+        ("a.pdf", pdf([[]]), r"expected text, found none: is it a scan\?"),
+        ("a.html", b"<html></html>", "expected text, found none"),
+        ("a.html", b"<div>" * 20_000 + b"deep", "found elements nested too deeply"),
+        ("a.txt", b"\xff\xfeh\0", "line 1: expected UTF-8 text, found the byte 0xff"),
+        ("a.odt", b"", "expected a document ending in .md"),
+    ],
+)
+def test_one_file_that_cannot_be_read(tmp_path: Path, name: str, content: bytes, message: str) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError, match=message) as caught:
+        read_entries(tmp_path / name)
+    assert str(tmp_path / name) in str(caught.value)
+
+
+@given(content=st.binary(max_size=300), ending=st.sampled_from(sorted(FORMATS)))
+def test_any_bytes_are_text_or_one_sentence(content: bytes, ending: str) -> None:
+    try:
+        split(convert(content, Path(f"a{ending}")), "a")
+    except InputError as error:
+        assert str(error).startswith(f"a{ending}")
+
+
+@pytest.mark.parametrize(
+    "name", ["Handbuch.docx", "onboarding.pptx", "parking-rules.pdf", "guides/help.html", "guides/staff.md"]
+)
+@given(place=st.floats(0, 1), byte=st.binary(min_size=1, max_size=30))
+def test_damaged_documents(folder: Path, name: str, place: float, byte: bytes) -> None:
+    content = (folder / name).read_bytes()
+    start = int(place * len(content))
+    try:
+        split(convert(content[:start] + byte + content[start + len(byte) :], Path(name)), "a")
+    except InputError as error:
+        assert str(error).startswith(name)
+
+
+def test_nothing_to_read(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"expected files ending in .md, .*, found none that can be read\.$"):
+        read_documents(tmp_path)
+    (tmp_path / "a.png").write_bytes(b"")
+    with pytest.raises(InputError, match=r"found none that can be read \(a.png: left out: its name has not"):
+        read_documents(tmp_path)
+
+
+def test_a_missing_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    (tmp_path / "a.md").write_text("# Title\n\ntext")
+    monkeypatch.setitem(sys.modules, "markdownify", None)
+    with pytest.raises(InputError, match=r'a.md: documents need an extra: pip install "ap-ranker\[documents\]"'):
+        read_documents(tmp_path / "a.md")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="names of bytes")
+def test_names_that_are_not_unicode(tmp_path: Path) -> None:
+    (tmp_path / os.fsdecode(b"caf\xe9.txt")).write_text("Espresso.")
+    [entry] = read_documents(tmp_path).entries
+    assert entry.other["file_path"] == "caf\N{REPLACEMENT CHARACTER}.txt"
+
+
+def test_files_without_permission(tmp_path: Path) -> None:
+    for name in ("a.md", "b.csv", "c.txt"):
+        (tmp_path / name).write_text("question,answer\nq,a\n")
+    for name in ("a.md", "b.csv"):
+        (tmp_path / name).chmod(0)
+    if os.access(tmp_path / "a.md", os.R_OK):
+        pytest.skip("this user may read everything")
+    assert [str(left) for left in read_documents(tmp_path).left_out] == [
+        f"{name}: left out: cannot be read (Permission denied)." for name in ("a.md", "b.csv")
+    ]
+
+
+def test_chosen_columns_in_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("Anliegen,Lösung,x\nWo?,Hier.,1\n")
+    (tmp_path / "b.csv").write_text("question,answer\nq,a\n")
+    entries = read_documents(tmp_path, ("Anliegen", "Lösung")).entries
+    assert [(entry.question, entry.answer) for entry in entries] == [("Wo?", "Hier."), ("q", "a")]
+    with pytest.raises(InputError, match="expected a table with the columns 'x' and 'y' that --columns names"):
+        read_documents(tmp_path, ("x", "y"))
+
+
+def test_a_log_of_what_is_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "a.txt").write_text("text")
+    for i in range(SHOWN + 2):
+        (tmp_path / f"{i:02}.png").write_bytes(b"")
+    with caplog.at_level(logging.INFO):
+        read_entries(tmp_path)
+    assert "1 passages of 1 files" in caplog.text
+    assert caplog.text.count("left out: its name") == SHOWN
+    assert f"2 more left out. List them: ap-ranker check {tmp_path}" in caplog.text
+
+
+def check(*arguments: Any) -> Any:
+    return CliRunner().invoke(app, ["check", *map(str, arguments)])
+
+
+def test_check_names_every_file_left_out(folder: Path, tmp_path: Path) -> None:
+    result = check(folder, "--json", tmp_path / "found.json")
+    assert result.exit_code == 0, result.output
+    for place in LEFT_OUT:
+        assert f"{place}: left out: " in result.output
+    assert '"place": "scan.pdf"' in (tmp_path / "found.json").read_text()
+    (tmp_path / "a.html").write_text(HELP)
+    assert "1 files, 0 left out" in check(tmp_path / "a.html").output
+    refused = check(tmp_path / "a.html", "--fix", tmp_path / "fixed.csv").exception
+    assert isinstance(refused, InputError)

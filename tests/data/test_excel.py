@@ -1,0 +1,162 @@
+"""Excel workbooks as people make them, and files that only claim to be one."""
+
+from __future__ import annotations
+
+import datetime
+import io
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import openpyxl
+import pytest
+from openpyxl.styles import Font
+
+from ap_ranker.data.faq import read_faq
+from ap_ranker.data.tables import read_table
+from ap_ranker.errors import InputError
+
+
+def save(path: Path, *sheets: list[list[Any]]) -> Path:
+    book = openpyxl.Workbook()
+    book.remove(book.active)
+    for i, rows in enumerate(sheets):
+        sheet = book.create_sheet(f"Sheet {i + 1}")
+        for values in rows:
+            sheet.append(values)
+    book.save(path)
+    return path
+
+
+def test_values_are_the_text_that_excel_shows(tmp_path: Path) -> None:
+    day = datetime.datetime(2024, 2, 29)
+    rows = [
+        ["Frage ", "Antwort", "Nr", "Preis", "Datum", "Zeit", "Aktiv", "Leer"],
+        ["Wo ist mein Päckchen?", "Öffne\nden Link.", 7.0, 1.5, day, day.replace(hour=12), True, None],
+        [None] * 8,
+        ["Kurz", "Ja"],
+    ]
+    table = read_table(save(tmp_path / "FAQ.xlsx", rows))
+    first = ["Wo ist mein Päckchen?", "Öffne\nden Link.", "7", "1.5", "2024-02-29", "2024-02-29 12:00:00", "1", ""]
+    columns = ("Frage", *rows[0][1:])
+    assert table.columns == columns
+    assert [row.fields for row in table.rows] == [
+        dict(zip(columns, first, strict=True)),
+        dict(zip(columns, ["Kurz", "Ja", *[""] * 6], strict=True)),
+    ]
+    assert table.rows[1].place.endswith("FAQ.xlsx, sheet 'Sheet 1', row 4")
+    assert [entry.question for entry in read_faq(tmp_path / "FAQ.xlsx")] == ["Wo ist mein Päckchen?", "Kurz"]
+
+
+def test_the_first_sheet_with_a_header(tmp_path: Path) -> None:
+    path = save(tmp_path / "a.xlsx", [], [[], ["question", "answer"], ["q", "a"]], [["other"], ["x"]])
+    assert [row.fields for row in read_table(path).rows] == [{"question": "q", "answer": "a"}]
+
+
+def with_part(path: Path, name: str, content: bytes) -> None:
+    """Replace a part of a workbook by what openpyxl would not write."""
+    with zipfile.ZipFile(path) as archive:
+        parts = {part: archive.read(part) for part in archive.namelist()}
+    [part] = [part for part in parts if name in part]
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for each, old in parts.items():
+            archive.writestr(each, content if each == part else old)
+
+
+def row(number: int, *cells: str) -> str:
+    return f'<row r="{number}">{"".join(cells)}</row>'
+
+
+def cell(place: str, text: str) -> str:
+    return f'<c r="{place}" t="inlineStr"><is><t>{text}</t></is></c>'
+
+
+HEADER = row(1, cell("A1", "question"), cell("B1", "answer"))
+
+
+def sheet(path: Path, *rows: str, before: str = "") -> Path:
+    save(path, [["x"]])
+    content = f"{before}<sheetData>{''.join(rows)}</sheetData>"
+    namespace = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+    with_part(path, "sheet1", f'<worksheet xmlns="{namespace}">{content}</worksheet>'.encode())
+    return path
+
+
+def test_a_formula_counts_as_its_value(tmp_path: Path) -> None:
+    formula = '<c r="B2" t="str"><f>A2&amp;"!"</f><v>q!</v></c>'
+    path = sheet(tmp_path / "a.xlsx", HEADER, row(2, cell("A2", "q"), formula))
+    assert read_table(path).rows[0].fields == {"question": "q", "answer": "q!"}
+
+
+def test_sizes_that_a_sheet_only_claims(tmp_path: Path) -> None:
+    claimed = '<dimension ref="A1:XFD1048576"/>'
+    path = sheet(tmp_path / "a.xlsx", HEADER, row(2, cell("A2", "q"), cell("B2", "a")), before=claimed)
+    assert [row.fields for row in read_table(path).rows] == [{"question": "q", "answer": "a"}]
+    path = sheet(tmp_path / "b.xlsx", HEADER, row(10**12, cell("A1000000000000", "q")))
+    with pytest.raises(InputError, match=r"b.xlsx: expected at most 1,048,576 rows, found more"):
+        read_table(path)
+
+
+def test_cells_that_only_have_a_format_are_no_column(tmp_path: Path) -> None:
+    save(tmp_path / "a.xlsx", [["question", "answer"], ["q", "a"]])
+    book = openpyxl.load_workbook(tmp_path / "a.xlsx")
+    book.active["D1"].font = book.active["E7"].font = Font(bold=True)
+    book.save(tmp_path / "a.xlsx")
+    assert [row.fields for row in read_table(tmp_path / "a.xlsx").rows] == [{"question": "q", "answer": "a"}]
+
+
+def bomb(tmp_path: Path) -> Path:
+    save(tmp_path / "bomb.xlsx", [["question", "answer"]])
+    with_part(tmp_path / "bomb.xlsx", "sheet1", b" " * 50_000_000)
+    return tmp_path / "bomb.xlsx"
+
+
+def many_references(tmp_path: Path) -> Path:
+    """Ten thousand cells that share one long text."""
+    return save(tmp_path / "shared.xlsx", [["question", "answer"], *[["q", "a" * 5_000]] * 10_000])
+
+
+@pytest.mark.parametrize("make", [bomb, many_references])
+def test_files_that_would_fill_the_memory(tmp_path: Path, make: Any) -> None:
+    with pytest.raises(InputError, match=r"xlsx: expected a compressed file of [\d,]+ bytes to hold at most 50 times"):
+        read_table(make(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([["question", None, "answer"], ["q", "x", "a"]], "row 1: expected a name for each column, found none for col"),
+        ([["question", "answer", "answer"], ["q", "a", "b"]], "row 1: expected each column once, found 'answer' again"),
+        ([["question", "answer"], ["q", "a", "more"]], r"row 2: expected 2 cells \(question, answer\), found more"),
+        ([["question", "answer"]], "at least one row of data, found none"),
+        ([[]], "at least one row of data, found none"),
+    ],
+)
+def test_sheets_that_are_no_table(tmp_path: Path, rows: list[list[Any]], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        read_table(save(tmp_path / "a.xlsx", rows))
+
+
+def an_archive() -> bytes:
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        archive.writestr("nothing.txt", "no workbook")
+    return content.getvalue()
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\3\4 and no more", b"\xd0\xcf\x11\xe0 an old .xls", an_archive()])
+def test_other_files(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "a.xlsx").write_bytes(content)
+    with pytest.raises(InputError, match=r"a.xlsx: expected an Excel workbook \(.xlsx\).*found"):
+        read_table(tmp_path / "a.xlsx")
+
+
+@pytest.mark.parametrize("part", ["sheet1.xml", "workbook.xml", "Content_Types"])
+def test_damaged_parts(tmp_path: Path, part: str) -> None:
+    save(tmp_path / "a.xlsx", [["question", "answer"], ["q", "a"]])
+    name = f"xl/{part}" if part == "workbook.xml" else part
+    with zipfile.ZipFile(tmp_path / "a.xlsx") as archive:
+        [name] = [each for each in archive.namelist() if each.endswith(part) or (part in each and "rels" not in each)]
+    with_part(tmp_path / "a.xlsx", name, b"<worksheet><sheetData><row r='1'><c")
+    with pytest.raises(InputError, match=r"a.xlsx: expected an Excel workbook \(.xlsx\), found a damaged one"):
+        read_table(tmp_path / "a.xlsx")
