@@ -158,7 +158,7 @@ LEFT_OUT = {
     "inside.md": "a link to what is read anyway",
     "loop": "a link to what is read anyway",
     "outside.md": "a link that leaves the folder",
-    "photo.png": "its name has not the ending of a document or a table",
+    "photo.png": "its ending is not that of a document or a table",
     "scan.pdf": "expected text, found none: is it a scan",
     "tables/FAQ.xlsx, sheet 'Sheet', row 3": "it has no answer",
     "tables/train.jsonl": "its column 'answer_ids' belongs to training data",

@@ -103,6 +103,15 @@ def test_no_text_is_lost(text: str, by: str) -> None:
     assert "#" in text or squeezed("".join(part.text for part in passages)) == squeezed(text)
 
 
+def test_headings_without_text_are_text() -> None:
+    text = "# Help\n\n## Hotline: 0800 123\n\n## Hours\n\nFrom nine.\n\n```\n# 5\n```\n\n## Fax: 77\n"
+    passages = [(part.title, part.text) for part in split(Converted(text, by="headings"), "x")]
+    assert passages == [
+        ("Help > Hours", "Hotline: 0800 123\nFrom nine.\n\n```\n# 5\n```"),
+        ("x", "Fax: 77"),
+    ]
+
+
 def test_sentences_stay_whole() -> None:
     sentences = [f"This is the sentence number {i} of a long text without any paragraphs." for i in range(60)]
     passages = split(Converted(" ".join(sentences)), "x")
@@ -155,7 +164,7 @@ def test_nothing_to_read(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"expected files ending in .md, .*, found none that can be read\.$"):
         read_documents(tmp_path)
     (tmp_path / "a.png").write_bytes(b"")
-    with pytest.raises(InputError, match=r"found none that can be read \(a.png: left out: its name has not"):
+    with pytest.raises(InputError, match=r"found none that can be read \(a.png: left out: its ending is not"):
         read_documents(tmp_path)
 
 
@@ -203,7 +212,7 @@ def test_a_log_of_what_is_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixt
     with caplog.at_level(logging.INFO):
         read_entries(tmp_path)
     assert "1 passages of 1 files" in caplog.text
-    assert caplog.text.count("left out: its name") == SHOWN
+    assert caplog.text.count("left out: its ending") == SHOWN
     assert f"2 more left out. List them: ap-ranker check {tmp_path}" in caplog.text
 
 

@@ -67,4 +67,4 @@ def _reason(path: Path, root: Path, *, is_folder: bool) -> str:
         return f"{kind}, not a file."
     if file_format(path) in TABLES or path.suffix.lower() in FORMATS:
         return ""
-    return "its name has not the ending of a document or a table."
+    return "its ending is not that of a document or a table."

@@ -26,8 +26,10 @@ _DENSE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _ENDS = ["\n\n", ".\n", ". ", "? ", "! ", "。", "\n", " "]
 """Where a text may be split, the best first. Not with Haystack's "sentence", which downloads a model."""
 
-_START = "\u2060"
-"""A heading before the text: Haystack 3.0 leaves out what has none."""
+_HEADING = re.compile(r"#{1,6} (.+)")
+
+_EDGE = "\u2060"
+"""A heading before and behind the text: Haystack 3.0 leaves out text before the first and headings behind the last."""
 
 _UNUSABLE = re.compile(r"[\0\ud800-\udfff]")
 """Characters of damaged fonts that UTF-8 text cannot or should not hold."""
@@ -61,13 +63,13 @@ def split(converted: Converted, name: str) -> list[Passage]:
     passages: list[Passage] = []
     for part in _parts(document, converted.by):
         headings = [*part.meta.get("parent_headers", ()), part.meta.get("header")]
-        titles = (converted.title, *(heading for heading in headings if heading != _START))
-        title = " > ".join(" ".join(each.split()) for each in titles if each)
+        headings = [heading for heading in headings if heading and heading != _EDGE]
+        title = " > ".join(" ".join(each.split()) for each in (converted.title, *headings) if each)
         page = part.meta["page_number"] if converted.by == "pages" else None
-        lines = "\n".join(line.rstrip() for line in (part.content or "").replace("\f", "\n").split("\n"))
-        text = re.sub(r"\n{3,}", "\n\n", lines).strip()
-        if text.startswith(f"# {_START}"):  # all of it is headings
-            text = re.sub(r"(?m)^#{1,6} ", "", text).removeprefix(_START).strip()
+        lines = [line.rstrip() for line in (part.content or "").replace("\f", "\n").split("\n")]
+        if converted.by == "headings":
+            lines = _without_title(lines, headings)
+        text = re.sub(r"\n{3,}", "\n\n", "\n".join(lines).replace(_EDGE, "")).strip()
         for piece in _pieces(text):
             passages.append(Passage(title or re.sub(r"[-_\s]+", " ", name).strip(), piece, page))
     return passages
@@ -79,11 +81,23 @@ def _parts(document: Document, by: str) -> Sequence[Document]:
     if not (document.content or "").strip():
         return []
     if by == "headings":
-        marked = replace(document, content=f"# {_START}\n{document.content}")
-        return MarkdownHeaderSplitter(keep_headers=False).run(documents=[marked])["documents"]
+        marked = replace(document, content=f"# {_EDGE}\n{document.content}\n\n# {_EDGE}\n{_EDGE}")
+        return MarkdownHeaderSplitter().run(documents=[marked])["documents"]
     if by == "pages":
         return DocumentSplitter(split_by="page", split_length=1).run(documents=[document])["documents"]
     return [document]
+
+
+def _without_title(lines: list[str], headings: Sequence[str]) -> list[str]:
+    """The lines of a section without its own headings; one before them that has no text below it is text itself."""
+    kept: list[str] = []
+    for i, line in enumerate(lines):
+        heading = _HEADING.match(line)
+        if heading is None and line:
+            return [*kept, *lines[i:]]
+        if heading is not None and heading[1].strip() not in (*headings, _EDGE):
+            kept.append(heading[1].strip())
+    return kept
 
 
 def _pieces(text: str) -> list[str]:
