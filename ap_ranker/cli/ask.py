@@ -1,4 +1,4 @@
-"""`ap-ranker ask`: asks a YAML pipeline over a FAQ or documents."""
+"""`ap-ranker ask`: asks a FAQ or documents questions."""
 
 from __future__ import annotations
 
@@ -10,28 +10,30 @@ from rich.markup import escape
 
 from ap_ranker.cli.console import Console, to_json
 from ap_ranker.cli.options import (
-    SEARCH_PIPELINE,
+    Checkpoint,
     Columns,
     Documents,
     MatchEntry,
     Precision,
+    SearchLanguage,
     SearchPipeline,
     Wordings,
     column_names,
 )
 from ap_ranker.data.faq import DEFAULT_MATCH
 from ap_ranker.errors import InputError
-from ap_ranker.serving.search import search_faq
 from ap_ranker.serving.sources import Source
 
-console = Console(soft_wrap=True)
+console, errors = Console(soft_wrap=True), Console(stderr=True, soft_wrap=True)
 
 
 def ask(
-    questions: Annotated[list[str], typer.Argument(help="One or more questions.")],
+    questions: Annotated[list[str], typer.Argument(help="One or more questions, each in quotes.")],
     documents: Documents = None,
     columns: Columns = None,
-    pipeline: SearchPipeline = SEARCH_PIPELINE,
+    model: Checkpoint = None,
+    language: SearchLanguage = None,
+    pipeline: SearchPipeline = None,
     match: MatchEntry = DEFAULT_MATCH,
     top_k: Annotated[
         int | None, typer.Option(help="Maximum number of answers; by default, the pipeline's own setting.")
@@ -43,21 +45,37 @@ def ask(
     """Ask a FAQ or documents questions and print the best answers."""
     if top_k is not None and top_k <= 0:
         raise InputError(f"Expected --top-k above 0, found {top_k}.")
-    results = search_faq(
-        questions,
-        pipeline,
-        documents,
-        columns=column_names(columns),
-        match=match,
-        top_k=top_k,
-        precision=precision,
-        wordings=wordings or (),
-    )
+    from ap_ranker.serving.setup import search_faq, set_up
+
+    asked = _joined(questions)
+    with (
+        set_up(
+            documents,
+            pipeline=pipeline,
+            model=model,
+            language=language,
+            columns=column_names(columns),
+            match=match,
+            wordings=wordings or (),
+            limits={"precision": precision},
+        ) as setup,
+        errors.status("Searching ..."),
+    ):
+        results = search_faq(asked, setup, top_k)
     if as_json:
         typer.echo(to_json(results[0] if len(results) == 1 else results))
     else:
         for result in results:
             _print(result)
+
+
+def _joined(questions: list[str]) -> list[str]:
+    """Words that were typed without quotes as the one question that they are."""
+    if len(questions) == 1 or any(" " in text or text.endswith("?") for text in questions[:-1]) or " " in questions[-1]:
+        return questions
+    question = " ".join(questions)
+    errors.print(f'Taken as one question: "{escape(question)}" (several: put each in quotes).', highlight=False)
+    return [question]
 
 
 def _print(result: dict[str, Any]) -> None:

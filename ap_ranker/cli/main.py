@@ -21,6 +21,7 @@ from ap_ranker.cli import (
     explain,
     index,
     models,
+    pipelines,
     push,
     serve,
     train,
@@ -49,6 +50,7 @@ app.command("models")(models.models)
 app.command("index")(index.index)
 app.command("ask")(ask.ask)
 app.command("serve")(serve.serve)
+app.command("pipelines")(pipelines.pipelines)
 app.command("wordings")(wordings.wordings)
 app.command("explain")(explain.explain)
 

@@ -20,8 +20,29 @@ Documents = Annotated[
         "default, the content of the store."
     ),
 ]
-SearchPipeline = Annotated[Path, typer.Option(help="A YAML file with a Haystack pipeline.")]
-SEARCH_PIPELINE = Path("pipelines/faq_search.yaml")
+Checkpoint = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        help="The checkpoint, a folder or a hub name; by default checkpoints/faq or, if there is none, an encoder that "
+        "has learnt nothing from you.",
+    ),
+]
+SearchLanguage = Annotated[
+    str | None,
+    typer.Option(
+        "--language",
+        help="The language of a stemmer for BM25, such as english; by default the one that the checkpoint was trained "
+        "with.",
+    ),
+]
+SearchPipeline = Annotated[
+    Path | None,
+    typer.Option(
+        help="A YAML file with a Haystack pipeline of your own, which names its checkpoint; `ap-ranker pipelines` "
+        "writes some to begin with."
+    ),
+]
 MatchEntry = Annotated[Match, typer.Option(help="The text of an entry that is matched with the question.")]
 Precision = Annotated[
     float | None,

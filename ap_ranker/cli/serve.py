@@ -14,16 +14,16 @@ from rich.markup import escape
 
 from ap_ranker.cli.console import Console
 from ap_ranker.cli.options import (
-    SEARCH_PIPELINE,
+    Checkpoint,
     Columns,
     Documents,
     MatchEntry,
     Precision,
+    SearchLanguage,
     SearchPipeline,
     Wordings,
     column_names,
 )
-from ap_ranker.data.documents import read_entries
 from ap_ranker.data.faq import DEFAULT_MATCH
 from ap_ranker.errors import InputError
 
@@ -31,9 +31,15 @@ console = Console(soft_wrap=True)
 
 
 def serve(
+    folder_or_faq: Annotated[
+        Path | None,
+        typer.Argument(metavar="[DOCUMENTS]", help="As --documents.", show_default=False),
+    ] = None,
     documents: Documents = None,
     columns: Columns = None,
-    pipeline: SearchPipeline = SEARCH_PIPELINE,
+    model: Checkpoint = None,
+    language: SearchLanguage = None,
+    pipeline: SearchPipeline = None,
     match: MatchEntry = DEFAULT_MATCH,
     precision: Precision = None,
     wordings: Wordings = None,
@@ -73,7 +79,7 @@ def serve(
         ),
     ] = None,
 ) -> None:
-    """Serve a search page for a FAQ.
+    """Serve a search page for a FAQ or documents.
 
     If the environment variable AP_RANKER_API_KEY is set, all routes that the page does not use require this key in the
     header 'Authorization: Bearer KEY'.
@@ -84,55 +90,66 @@ def serve(
     from ap_ranker.serving.limits import is_loopback, read_key
 
     api_key = read_key(os.environ)
-    from ap_ranker.serving.feedback import FeedbackFile
-    from ap_ranker.serving.workers import SearchSetup, SearchWorkers
-
-    limits = {"precision": precision, "score_threshold": score_threshold}
-    entries = None if documents is None else read_entries(documents, column_names(columns))
-    setup = SearchSetup(pipeline, entries, match, wordings or (), limits)
-    search, filled = setup.load()
-    judgements = FeedbackFile(feedback)
-    if search.ranker() is not None:
-        search.add_wordings([feedback])  # so that a click counts in the next search
-        setup = replace(setup, wordings=(*setup.wordings, feedback))
-    processes = None
-    with console.status("Reading the answers ..."):
-        if workers > 1:
-            processes = SearchWorkers(setup, workers)
-        else:
-            setup.warm_up(search, filled)
-
     from ap_ranker.serving.app import build_app
     from ap_ranker.serving.connections import Connections, Server
+    from ap_ranker.serving.feedback import FeedbackFile
+    from ap_ranker.serving.setup import set_up
+    from ap_ranker.serving.workers import SearchWorkers
 
-    connections = Connections()
-    hosts = [host, *(allowed_host or [])]
-    app = build_app(
-        search,
-        judgements,
+    if folder_or_faq is not None and documents is not None:
+        raise InputError(f"Expected the documents once, found {folder_or_faq} and --documents {documents}.")
+    limits = {"precision": precision, "score_threshold": score_threshold}
+    with set_up(
+        documents or folder_or_faq,
+        pipeline=pipeline,
+        model=model,
+        language=language,
+        columns=column_names(columns),
+        match=match,
+        wordings=wordings or (),
         limits=limits,
-        rate=rate or None,
-        hosts=hosts,
-        api_key=api_key,
-        columns=column or (),
-        connections=connections,
-        workers=processes,
-    )
-    listening = _listen(host, port)
-    address = f"[{host}]" if ":" in host else host
-    console.print(
-        f"Search page: http://{address}:{listening.getsockname()[1]}/ (Ctrl+C ends it). "
-        f"Feedback goes to {escape(str(feedback))}.",
-        highlight=False,
-    )
-    if not is_loopback(host):
-        Console(stderr=True).print(
-            f"[bold yellow]Warning:[/] other machines can reach {escape(host)} to search and give feedback: there are "
-            "no accounts and no encryption. Put a reverse proxy with both in front of it.",
-            soft_wrap=True,
+    ) as setup:
+        search, filled = setup.load()
+        judgements = FeedbackFile(feedback)
+        shared = setup
+        if search.ranker() is not None:
+            search.add_wordings([feedback])  # so that a click counts in the next search
+            shared = replace(setup, wordings=(*setup.wordings, feedback))
+        processes = None
+        with console.status("Reading the answers ..."):
+            if workers > 1:
+                processes = SearchWorkers(shared, workers)
+            else:
+                setup.warm_up(search, filled)
+
+        connections = Connections()
+        hosts = [host, *(allowed_host or [])]
+        app = build_app(
+            search,
+            judgements,
+            limits=limits,
+            rate=rate or None,
+            hosts=hosts,
+            api_key=api_key,
+            columns=column or (),
+            connections=connections,
+            workers=processes,
+        )
+        listening = _listen(host, port)
+        address = f"[{host}]" if ":" in host else host
+        console.print(
+            f"Search page: http://{address}:{listening.getsockname()[1]}/ (Ctrl+C ends it). "
+            f"Feedback goes to {escape(str(feedback))}.",
             highlight=False,
         )
-    Server(app, connections).run(sockets=[listening])
+        if not is_loopback(host):
+            Console(stderr=True).print(
+                f"[bold yellow]Warning:[/] other machines can reach {escape(host)} to search and give feedback: there "
+                "are no accounts and no encryption. Put a reverse proxy with both in front of it.",
+                soft_wrap=True,
+                highlight=False,
+            )
+        Server(app, connections).run(sockets=[listening])
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 from ap_ranker.data.documents import read_entries
 from ap_ranker.data.faq import DEFAULT_MATCH, Match
 from ap_ranker.errors import InputError
+from ap_ranker.serving.packaged import find_pipeline
 from ap_ranker.serving.stores import (
     components_of,
     describe_store,
-    find_pipeline,
     find_stores,
     load_pipeline,
     report_store_errors,

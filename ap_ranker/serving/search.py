@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeGuard
 
-from ap_ranker.data.documents import read_entries
-from ap_ranker.data.faq import DEFAULT_MATCH, Entry, Match
+from ap_ranker.data.faq import Entry, Match
 from ap_ranker.errors import InputError
+from ap_ranker.serving.packaged import find_pipeline
 from ap_ranker.serving.short_way import ShortWay
-from ap_ranker.serving.sources import source_of
 from ap_ranker.serving.stores import (
+    CheckpointOf,
     components_of,
     describe_store,
-    find_pipeline,
     find_stores,
     load_pipeline,
-    report_store_errors,
     safe_line,
 )
 
@@ -57,14 +55,18 @@ class DeclaredPipeline:
     last: str
 
     @classmethod
-    def load(cls, path: Path) -> DeclaredPipeline:
+    def load(cls, path: Path, checkpoint: CheckpointOf | None = None) -> DeclaredPipeline:
         """Load the pipeline of a file.
+
+        Args:
+            path: the file.
+            checkpoint: replaces the one that the file names; only for a packaged pipeline.
 
         Raises:
             InputError: no such file, not a pipeline, one that Haystack refuses, or invalid inputs or outputs.
         """
         path = find_pipeline(path)
-        pipeline, declared = load_pipeline(path)
+        pipeline, declared = load_pipeline(path, checkpoint)
         inputs, outputs = declared.get("inputs"), declared.get("outputs")
         query = inputs.get("query") if isinstance(inputs, dict) else None
         query = [query] if isinstance(query, str) else query
@@ -251,64 +253,6 @@ class DeclaredPipeline:
             raise InputError(
                 f"{self.path}: expected components to warm up, found {type(error).__name__}: {safe_line(error)}"
             ) from error
-
-
-def search_faq(
-    questions: Sequence[str],
-    pipeline: Path,
-    documents: Path | None = None,
-    *,
-    columns: tuple[str, str] | None = None,
-    match: Match = DEFAULT_MATCH,
-    top_k: int | None = None,
-    precision: float | None = None,
-    wordings: Sequence[str | Path] = (),
-) -> list[dict[str, Any]]:
-    """Put questions to the pipeline of a YAML file.
-
-    Args:
-        questions: the users' questions.
-        pipeline: the YAML file.
-        documents: a FAQ file, a document or a folder to write into the pipeline's stores; `None` searches what they
-            hold.
-        columns: the names of its columns of questions and answers; by default they are recognized.
-        match: the text of an entry that is matched with the question.
-        top_k: maximum number of answers; `None` leaves it to the pipeline.
-        precision: target precision; `None` leaves it to the pipeline.
-        wordings: files of questions that are known to ask for an entry.
-
-    Returns:
-        For each question: `question`, and `answers` with `score`, `question` (`None` if not stored), `answer`; if a
-        known wording found it, `matched_wording`; if it is known, `source` with the fields of `Source`.
-
-    Raises:
-        InputError: a file cannot be read, or the pipeline, its store or its server fails.
-    """
-    entries = None if documents is None else read_entries(documents, columns)
-    search = DeclaredPipeline.load(pipeline)
-    search.add_wordings(wordings)
-    results = []
-    with report_store_errors(pipeline, search.place):
-        search.fill(entries, match)
-        for question in questions:
-            ranked = search.run(question, {"precision": precision}, top_k)
-            results.append({"question": question, "answers": [_answer(document) for document in ranked]})
-    return results
-
-
-def _answer(document: Document) -> dict[str, Any]:
-    from ap_ranker.ranking.wordings import MATCHED  # loads torch, as above
-
-    question, answer = document.meta.get("question"), document.meta.get("answer")
-    source = source_of(document)
-    matched = {MATCHED: document.meta[MATCHED]} if MATCHED in document.meta else {}
-    return {
-        "score": document.score,
-        "question": None if question is None else str(question),
-        "answer": str(answer or document.content or ""),
-        **matched,
-        **({} if source is None else {"source": asdict(source)}),
-    }
 
 
 def _is_socket(target: object, pipeline: Pipeline, kind: str) -> TypeGuard[str]:

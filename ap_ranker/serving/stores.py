@@ -8,9 +8,11 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.resources import files
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import yaml
 
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.reading import parse_yaml, read_yaml_text, what_is_at
@@ -33,18 +35,26 @@ _PATTERNS = [
     (re.compile(rf"""(\b{_NAMES}["']?\s*[=:]\s*){_VALUE}""", re.IGNORECASE), rf"\g<1>{HIDDEN}"),
 ]
 
-PACKAGED = Path(str(files("ap_ranker"))) / "pipelines"
-"""The folder of the project's pipelines in an installed wheel."""
+
+@dataclass(frozen=True)
+class CheckpointOf:
+    """The checkpoint that a packaged pipeline ranks with, instead of the one that its file names.
+
+    Attributes:
+        model: a checkpoint folder or a hub name.
+        language: of the stemmer of its stores' BM25; `None` for none.
+    """
+
+    model: str
+    language: str | None
 
 
-def find_pipeline(path: Path) -> Path:
-    """The path itself or, if there is no such file, the wheel's copy of `pipelines/NAME`."""
-    packaged = PACKAGED / path.name
-    return packaged if path.parent == Path("pipelines") and not path.exists() and packaged.is_file() else path
-
-
-def load_pipeline(path: Path) -> tuple[Pipeline, dict[str, Any]]:
+def load_pipeline(path: Path, checkpoint: CheckpointOf | None = None) -> tuple[Pipeline, dict[str, Any]]:
     """Load a pipeline, and its file as a dictionary: Haystack ignores `inputs` and `outputs`, which Hayhooks reads.
+
+    Args:
+        path: the file.
+        checkpoint: replaces the one that the file names, and the stemmer's language; only for a packaged pipeline.
 
     Raises:
         InputError: no such file, not a pipeline, one that Haystack refuses, or an extra is not installed.
@@ -53,8 +63,8 @@ def load_pipeline(path: Path) -> tuple[Pipeline, dict[str, Any]]:
 
     if what_is_at(path) == "nothing":
         raise InputError(
-            f"No pipeline at {str(path)!r}. Run this in the project's folder, which has pipelines/faq_search.yaml, "
-            "or name a copy of it with --pipeline."
+            f"No pipeline at {str(path)!r}. Name a YAML file; to have some to begin with: ap-ranker pipelines --output "
+            "pipelines"
         )
     try:
         text = read_yaml_text(path)
@@ -65,11 +75,24 @@ def load_pipeline(path: Path) -> tuple[Pipeline, dict[str, Any]]:
         declared = parse_yaml(text, path.name)
         if not isinstance(declared, dict):
             raise InputError(f"expected components and connections, found {type(declared).__name__}")
-        return Pipeline.loads(text), declared
+        if checkpoint is None:
+            return Pipeline.loads(text), declared
+        replace_checkpoint(declared, checkpoint)
+        return Pipeline.loads(yaml.safe_dump(declared)), declared
     except Exception as error:  # Haystack and the components' constructors raise any type
         if ".elasticsearch." in text and importlib.util.find_spec("elasticsearch") is None:
             raise InputError(f'{path}: Elasticsearch needs an extra: pip install "ap-ranker[elasticsearch]"') from error
         raise InputError(f"{path}: expected a Haystack pipeline ({safe_line(error)}).") from error
+
+
+def replace_checkpoint(declared: dict[str, Any], checkpoint: CheckpointOf) -> None:
+    """Let all components of a declared pipeline use a checkpoint, and their stores its stemmer."""
+    for component in declared["components"].values():
+        settings = component["init_parameters"]
+        if "model" in settings:
+            settings["model"] = checkpoint.model
+        if "document_store" in settings:
+            settings["document_store"]["init_parameters"]["language"] = checkpoint.language
 
 
 def components_of(pipeline: Pipeline) -> Iterator[Any]:

@@ -15,20 +15,18 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
-from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from ap_ranker.data.faq import Entry, Match
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.shared import TOGETHER
 from ap_ranker.serving.search import DeclaredPipeline
+from ap_ranker.serving.setup import SearchSetup
 from ap_ranker.serving.stores import report_store_errors
-from ap_ranker.threads import use_one_thread
 
 if TYPE_CHECKING:
     from haystack import Document
@@ -46,46 +44,6 @@ GRACE_SECONDS = 2.0
 
 RETRY_SECONDS = 5.0
 """Between two attempts to start a process in place of one that has ended."""
-
-
-@dataclass(frozen=True)
-class SearchSetup:
-    """What makes a search: the same in each process.
-
-    Attributes:
-        pipeline: the YAML file.
-        entries: what to write into the pipeline's stores; `None` for what they hold.
-        match: the text of an entry that is matched with the question.
-        wordings: files of known wordings.
-        limits: `precision` or `score_threshold` of the ranker.
-    """
-
-    pipeline: Path
-    entries: Sequence[Entry] | None
-    match: Match
-    wordings: Sequence[Path]
-    limits: Mapping[str, float | None]
-
-    def load(self) -> tuple[DeclaredPipeline, list[Document]]:
-        """The pipeline with filled stores, and the documents written into them.
-
-        Raises:
-            InputError: a file cannot be read, or the pipeline, its store or its server fails.
-        """
-        search = DeclaredPipeline.load(self.pipeline)
-        search.add_wordings(self.wordings)
-        with report_store_errors(search.path, search.place):
-            return search, search.fill(self.entries, self.match)
-
-    def warm_up(self, search: DeclaredPipeline, documents: Sequence[Document]) -> None:
-        """Make a pipeline ready to search in this process.
-
-        Raises:
-            InputError: the pipeline, its store or its server fails.
-        """
-        with report_store_errors(search.path, search.place):
-            search.warm_up(documents, self.limits)
-        use_one_thread()
 
 
 @dataclass(frozen=True)

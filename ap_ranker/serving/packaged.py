@@ -1,0 +1,60 @@
+"""The pipelines that come with ap-ranker: a wheel has its own copies, a clone the folder `pipelines`."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from itertools import takewhile
+from pathlib import Path
+
+from ap_ranker.errors import InputError
+from ap_ranker.files import atomic_file
+
+_PACKAGE = Path(str(files("ap_ranker")))
+
+PACKAGED = next(
+    folder / "pipelines"
+    for folder in (_PACKAGE, _PACKAGE.parent)
+    if (folder / "pipelines" / "faq_search.yaml").is_file()
+)
+"""The folder of the packaged pipelines."""
+
+BY_WORDS = PACKAGED / "faq_search.yaml"
+BY_MEANING = PACKAGED / "faq_search_hybrid.yaml"
+"""By words, too; for a model with vectors of whole texts."""
+
+
+def find_pipeline(path: Path) -> Path:
+    """The path itself or, if there is no such file, the packaged copy of `pipelines/NAME`."""
+    packaged = PACKAGED / path.name
+    return packaged if path.parent == Path("pipelines") and not path.exists() and packaged.is_file() else path
+
+
+def write_pipelines(folder: Path, *, overwrite: bool = False) -> dict[Path, str]:
+    """Copy the packaged pipelines into a folder, each atomically.
+
+    Args:
+        folder: where to; made if it is not there.
+        overwrite: replace files of the same names.
+
+    Returns:
+        The files written, and what each is for: the first sentence of its comment.
+
+    Raises:
+        InputError: a file exists already; then none is written. Or the folder cannot be written.
+    """
+    copies = {folder / path.name: path.read_text(encoding="utf-8") for path in sorted(PACKAGED.glob("*.yaml"))}
+    existing = [str(path) for path in copies if path.exists()]
+    if existing and not overwrite:
+        raise InputError(
+            f"Expected a folder without these files, found {', '.join(existing)}. Choose another folder, or replace "
+            "them with --overwrite."
+        )
+    for path, text in copies.items():
+        with atomic_file(path) as draft:
+            draft.write_text(text, encoding="utf-8")
+    return {path: _purpose(text) for path, text in copies.items()}
+
+
+def _purpose(text: str) -> str:
+    comment = takewhile(lambda line: line.startswith("# "), text.splitlines())
+    return " ".join(line.removeprefix("# ") for line in comment).split(". ")[0].rstrip(".") + "."

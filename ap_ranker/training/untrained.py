@@ -1,0 +1,53 @@
+"""A checkpoint that has learnt nothing: the default encoder, for searching before there are questions to train on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from ap_ranker.data.dataset import Answer, Dataset
+from ap_ranker.ranking.checkpoint import CheckpointConfig, save_checkpoint
+from ap_ranker.ranking.ranker import resolve_device
+from ap_ranker.ranking.wordings import DEFAULT_WEIGHT
+from ap_ranker.training.config import TrainingConfig
+from ap_ranker.training.initialize import initialize_model
+
+SAMPLE = 200
+"""Number of texts that the projection is fitted to: their tokens are far more than its directions."""
+
+CARD = "# ap-transformer, untrained\n\nIts encoder ranks as it was pretrained. Made to search some documents.\n"
+
+
+def write_untrained(folder: Path, texts: Sequence[str], language: str | None = None) -> None:
+    """Write the checkpoint of an untrained `ap-transformer`, with how rare words are in the texts to be searched.
+
+    Training that far needs questions: without any, the weights of words, of BM25 and of known wordings are fixed.
+
+    Args:
+        folder: the checkpoint folder.
+        texts: what will be searched.
+        language: of BM25's stemmer; `None` for none.
+
+    Raises:
+        InputError: the default encoder is not installed, or the folder cannot be written.
+    """
+    config = TrainingConfig("ap-transformer", epochs=0, language=language)
+    rows = np.random.default_rng(config.seed).permutation(len(texts))[:SAMPLE]
+    sample = Dataset("sample", [Answer(str(row), texts[row]) for row in rows], [])
+    options = config.model_options
+    model, tokenizer, inputs = initialize_model(sample, config, options, None, resolve_device(None))
+    if model.statistics is not None:
+        model.statistics.count(tokenizer.encode(texts)[0])
+    checkpoint = CheckpointConfig(
+        config.model,
+        options,
+        inputs.embedding_size,
+        inputs.max_tokens,
+        {"epochs": 0},
+        bm25_language=language,
+        wording_weight=DEFAULT_WEIGHT,
+        encoder=inputs.encoder,
+    )
+    save_checkpoint(folder, checkpoint, model, tokenizer, CARD)
