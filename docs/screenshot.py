@@ -20,7 +20,6 @@ from PIL import Image
 from playwright.sync_api import sync_playwright
 
 from ap_ranker.cli.errors import report_user_errors
-from ap_ranker.cli.options import SEARCH_PIPELINE, SearchPipeline
 from ap_ranker.errors import InputError
 from ap_ranker.files import atomic_file
 
@@ -72,7 +71,9 @@ def take(address: str, question: str, output: Path, *, width: int, height: int, 
 def command(
     question: Annotated[str, typer.Option(help="What is asked.")] = "my bike got stolen last night, what now",
     documents: Annotated[Path, typer.Option(help="The FAQ.")] = ROOT / "examples" / "faq" / "answers.csv",
-    pipeline: SearchPipeline = SEARCH_PIPELINE,
+    pipeline: Annotated[Path, typer.Option(help="A YAML file with a Haystack pipeline.")] = Path(
+        "pipelines/faq_search.yaml"
+    ),
     output: Annotated[Path, typer.Option(help="A .png file.")] = ROOT / "docs" / "search_page.png",
     width: Annotated[int, typer.Option(help="Of the window.")] = 800,
     height: Annotated[int, typer.Option(help="Of the window.")] = 920,

@@ -28,7 +28,9 @@ def train(
         Path, typer.Argument(help="A file of pairs or judged candidates, or a folder with train.* and optionally dev.*")
     ],
     output: Annotated[Path, typer.Option(help="The checkpoint folder to write.")],
-    model: Annotated[str | None, typer.Option(help="Model name; `ap-ranker models` lists them.")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="Model name, by default ap-transformer; `ap-ranker models` lists them.")
+    ] = None,
     dev: Annotated[
         Path | None,
         typer.Option(help="Dev questions to choose the best epoch; by default some questions are set aside."),

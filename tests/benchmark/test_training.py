@@ -37,7 +37,7 @@ def test_dev_questions_do_not_count(pairs: Dataset, tmp_path: Path, monkeypatch:
     monkeypatch.setattr(EvaluationSet, "timed_scores", judge)
     monkeypatch.setattr(training, "perf_counter", lambda: now[0])
     clock = EpochClock()
-    config = TrainingConfig(options={"filters": 6}, embedding_size=8, epochs=1, batch_size=1, answer_sentences=False)
+    config = TrainingConfig("ap-cnn", {"filters": 6}, embedding_size=8, epochs=1, batch_size=1, answer_sentences=False)
     train(pairs, pairs, tmp_path / "c", config, device="cpu", callbacks=(clock, Steps()))
     assert clock.seconds == 3  # one step per pair
     assert clock.pairs == 3

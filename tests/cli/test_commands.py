@@ -20,7 +20,7 @@ PAIRS = "question,answer\n" + "".join(
     for topic in ("parcel", "refund", "battery", "helmet")
     for pattern in ("where is my {}", "the {} is gone", "help with a {}")
 )
-SETTINGS = "options: {filters: 8}\nembedding_size: 8\nepochs: 2\n"
+SETTINGS = "model: ap-cnn\noptions: {filters: 8}\nembedding_size: 8\nepochs: 2\n"
 
 
 def run_alone(*arguments: object, folder: Path) -> subprocess.CompletedProcess[str]:

@@ -61,7 +61,7 @@ def _write(command: str, folder: Path) -> None:
     (folder / "by_id").mkdir()
     for name, rows in BY_ID.items():
         (folder / "by_id" / f"{name.replace('train', 'test')}.csv").write_bytes(table(rows, ".csv"))
-    (folder / "settings.yaml").write_text("embedding_size: 8\nepochs: 1\n")
+    (folder / "settings.yaml").write_text("model: ap-cnn\nembedding_size: 8\nepochs: 1\n")
     (folder / "space.yaml").write_text(yaml.safe_dump({"learning_rate": SPACE["learning_rate"]}))
     (folder / "vectors.txt").write_text("parcel 0.5 -0.5\nmoney 0.25 0.75\n")
     (folder / "arguments.json").write_text(json.dumps(COMMANDS[command].split()))

@@ -19,7 +19,8 @@ from typer.testing import CliRunner
 from ap_ranker.cli.main import app
 from ap_ranker.serving.app import build_app
 from ap_ranker.serving.feedback import FeedbackFile
-from ap_ranker.serving.search import DeclaredPipeline, search_faq
+from ap_ranker.serving.search import DeclaredPipeline
+from ap_ranker.serving.setup import search_faq, set_up
 from ap_ranker.serving.sources import Source, source_of
 
 from .conftest import write_pipeline
@@ -34,7 +35,8 @@ def handbook(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def results(handbook: Path, checkpoint: Path) -> dict[str, list[dict[str, Any]]]:
     """Question -> its answers, by one search for all of them."""
     pipeline = write_pipeline(handbook.parent, checkpoint, fuse_scores=False, top_k=100)
-    return {result["question"]: result["answers"] for result in search_faq(list(FOUND), pipeline, handbook)}
+    with set_up(handbook, pipeline=pipeline) as setup:
+        return {result["question"]: result["answers"] for result in search_faq(list(FOUND), setup)}
 
 
 @pytest.mark.parametrize(("question", "place"), FOUND.items())
@@ -47,7 +49,7 @@ def test_a_search_names_the_source(
 
 def test_the_command_prints_the_source(tmp_path: Path, handbook: Path, checkpoint: Path) -> None:
     pipeline = write_pipeline(tmp_path, checkpoint, fuse_scores=False)
-    command = ["ask", "courtyard", "kayak", "--documents", str(handbook / "guides"), "--pipeline", str(pipeline)]
+    command = ["ask", "courtyard?", "kayak", "--documents", str(handbook / "guides"), "--pipeline", str(pipeline)]
     shown = CliRunner().invoke(app, command)
     assert shown.exit_code == 0, shown.output
     assert "Help > How do I return a kayak? · help.html · https://help.example/returns" in shown.output

@@ -22,7 +22,8 @@ from ap_ranker.errors import InputError
 from ap_ranker.serving.app import build_app
 from ap_ranker.serving.feedback import FeedbackFile
 from ap_ranker.serving.search import DeclaredPipeline
-from ap_ranker.serving.workers import SearchSetup, SearchWorkers
+from ap_ranker.serving.setup import SearchSetup
+from ap_ranker.serving.workers import SearchWorkers
 
 from .conftest import write_pipeline
 

@@ -92,7 +92,7 @@ def test_the_papers_recipe_and_ours() -> None:
         ("learning_rate: 0", "Expected learning_rate above 0, found 0"),
         ("dev_share: 1.5", "Expected dev_share below 1, found 1.5"),
         ("options: [1]", "Expected options to be of type"),
-        ("options: {filter: 3}", "ap-cnn has no option 'filter'"),
+        ("options: {filter: 3}", "ap-transformer has no option 'filter'"),
         ("model: ap", "Unknown model 'ap'"),
         ("- a", "expected 'name: value' lines, found list"),
         ("a: [", "expected settings in YAML"),

@@ -22,9 +22,9 @@ def test_sentences_of_right_answers_become_questions() -> None:
 
 
 def test_only_few_pairs_need_them() -> None:
-    assert TrainingConfig().learns_from_sentences(FEW_PAIRS - 1)
-    assert not TrainingConfig().learns_from_sentences(FEW_PAIRS)
-    assert TrainingConfig(answer_sentences=True).learns_from_sentences(FEW_PAIRS)
-    assert not TrainingConfig(answer_sentences=False).learns_from_sentences(1)
+    assert TrainingConfig("ap-cnn").learns_from_sentences(FEW_PAIRS - 1)
+    assert not TrainingConfig("ap-cnn").learns_from_sentences(FEW_PAIRS)
+    assert TrainingConfig("ap-cnn", answer_sentences=True).learns_from_sentences(FEW_PAIRS)
+    assert not TrainingConfig("ap-cnn", answer_sentences=False).learns_from_sentences(1)
     assert not TrainingConfig(model="ap-transformer").learns_from_sentences(1)
     assert TrainingConfig(model="ap-transformer", answer_sentences=True).learns_from_sentences(1)

@@ -9,7 +9,7 @@ from ap_ranker.errors import InputError
 from ap_ranker.training.config import TrainingConfig, read_training_config
 from ap_ranker.training.space import Choice, Range, Space, configure, read_space
 
-BASE = TrainingConfig(options={"filters": 8}, epochs=2)
+BASE = TrainingConfig("ap-cnn", {"filters": 8}, epochs=2)
 
 
 def read(folder: Path, text: str, base: TrainingConfig = BASE) -> Space:

@@ -35,7 +35,7 @@ DATA = Dataset(
     ],
 )
 BASE = TrainingConfig(
-    options={"filters": 8, "dropout": 0.0}, epochs=2, batch_size=4, embedding_size=8, answer_sentences=False
+    "ap-cnn", {"filters": 8, "dropout": 0.0}, epochs=2, batch_size=4, embedding_size=8, answer_sentences=False
 )
 SPACE: Space = {"learning_rate": Choice((1e-9, 0.02)), "options.filters": Range(6, 9)}
 
