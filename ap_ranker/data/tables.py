@@ -214,12 +214,12 @@ def write_table(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, 
     if format_ == ".jsonl":
         content.writelines(json.dumps(dict(row), ensure_ascii=False) + "\n" for row in rows)
     elif format_ == ".csv":
-        csv.writer(content, lineterminator="\n").writerow(columns)
+        writer = csv.DictWriter(content, columns, lineterminator="\n")
+        # Python 3.11 quotes no carriage return by itself, and would read it as the end of the row.
+        quoting = csv.DictWriter(content, columns, lineterminator="\n", quoting=csv.QUOTE_ALL)
+        writer.writeheader()
         for row in rows:
-            values = [row[column] for column in columns]
-            # Python 3.11 quotes no carriage return by itself, and would read it as the end of the row.
-            quoting = csv.QUOTE_ALL if any("\r" in value for value in values) else csv.QUOTE_MINIMAL
-            csv.writer(content, lineterminator="\n", quoting=quoting).writerow(values)
+            (quoting if any("\r" in value for value in row.values()) else writer).writerow(row)
     elif format_ == ".tsv":
         for values in (columns, *([row[column] for column in columns] for row in rows)):
             if any(character in value for value in values for character in "\t\r\n"):
