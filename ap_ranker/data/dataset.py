@@ -64,6 +64,8 @@ class Dataset:
         classes: the labels of judged candidates, from worst to best; only the best counts as a right answer.
         notes: reason -> number of rows left out or merged.
         withheld: texts of questions that were set aside; no question near them may be learnt from.
+        own_answers: whether the answers are only those of the data's own pairs, so that a search has more to choose
+            from.
     """
 
     name: str
@@ -73,6 +75,7 @@ class Dataset:
     classes: tuple[str, ...] = ("wrong", "right")
     notes: Counter[str] = field(default_factory=Counter)
     withheld: frozenset[str] = frozenset()
+    own_answers: bool = False
 
     @property
     def answerable(self) -> list[Question]:
@@ -131,3 +134,13 @@ def sample_questions(dataset: Dataset, size: int, seed: int) -> Dataset:
 def normalized(text: str) -> str:
     """A form that is equal for texts that differ only in case and white space."""
     return " ".join(text.casefold().split())
+
+
+FINAL = " .!?\u2026,;:\u3002\uff01\uff1f\uff0c\uff1b\uff1a\u060c\u061f"
+"""Punctuation that ends a question, also in full width and in Arabic."""
+
+
+def question_key(text: str) -> str:
+    """A form that is equal for questions that differ only in case, white space and final punctuation."""
+    plain = normalized(text)
+    return plain.rstrip(FINAL) or plain
