@@ -18,6 +18,7 @@ from transformers.trainer_utils import set_seed
 
 from ap_ranker.data.dataset import Dataset, sample_questions
 from ap_ranker.data.wordings import with_wordings
+from ap_ranker.data.writer import question_lines
 from ap_ranker.evaluation.evaluate import EvaluationReport, EvaluationSet, answerable
 from ap_ranker.evaluation.scoring import CandidateScores
 from ap_ranker.models.base import JudgedCandidates
@@ -26,6 +27,7 @@ from ap_ranker.models.registry import model_spec
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.checkpoint import CheckpointConfig, save_checkpoint
 from ap_ranker.ranking.ranker import Ranker, resolve_device
+from ap_ranker.ranking.seen import SEEN, seen_lines
 from ap_ranker.text.vectors import WordVectors
 from ap_ranker.training.batches import Batches, Pairs
 from ap_ranker.training.card import About, model_card
@@ -42,6 +44,9 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # as defined in glibc's malloc.h
 
 FIT_CACHE_BYTES = 2 * 10**9
 """For the answers' states while a model is fitted to training questions, which share candidates."""
+
+DEV = "dev.jsonl"
+"""The file of the checkpoint's folder with the dev questions that were set aside; it is not pushed to the hub."""
 
 Progress = Callable[[str, int, int], None]
 """Callback that takes the task in words, the number of texts done and their total."""
@@ -133,8 +138,8 @@ def train(
             callbacks = (MineEachEpoch(hard, ranker), *callbacks)
 
         # 2. Train, and evaluate the best epoch beside BM25.
-        dev = sample_questions(with_wordings(dev, asked), config.dev_questions, config.seed)
-        dev_set = EvaluationSet(dev, language=config.language)
+        sample = sample_questions(with_wordings(dev, asked), config.dev_questions, config.seed)
+        dev_set = EvaluationSet(sample, language=config.language)
         best_epoch, scores = 0, None
         with model.cache_frozen_states():
             # Also in a resumed run, which may keep the untrained model in the end.
@@ -176,9 +181,17 @@ def train(
         if is_first_process():
             read = replace(config, max_tokens=inputs.max_tokens)  # an encoder may have been trained on shorter texts
             card = model_card(read, settings, report, _machine(torch_device), batches, about)
-            save_checkpoint(output, ranker.config, model, tokenizer, card)
+            save_checkpoint(output, ranker.config, model, tokenizer, card, _question_files(asked, dev))
             states.remove()
         return TrainingResult(ranker, report, best_epoch, seconds)
+
+
+def _question_files(data: Dataset, dev: Dataset) -> dict[str, str]:
+    """The files of the checkpoint that tell new questions from those that it knows: name -> content."""
+    files = {SEEN: seen_lines(question.text for question in data.questions)}
+    if data.withheld:  # set aside, so that the user has no file of them
+        files[DEV] = question_lines(dev)
+    return files
 
 
 def _scores(dev: EvaluationSet, ranker: Ranker, on_progress: Progress) -> CandidateScores:
