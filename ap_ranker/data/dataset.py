@@ -64,8 +64,7 @@ class Dataset:
         classes: the labels of judged candidates, from worst to best; only the best counts as a right answer.
         notes: reason -> number of rows left out or merged.
         withheld: texts of questions that were set aside; no question near them may be learnt from.
-        own_answers: whether the answers are only those of the data's own pairs, so that a search has more to choose
-            from.
+        answers_file: the file of all answers, the FAQ; empty for judged candidates.
     """
 
     name: str
@@ -75,7 +74,12 @@ class Dataset:
     classes: tuple[str, ...] = ("wrong", "right")
     notes: Counter[str] = field(default_factory=Counter)
     withheld: frozenset[str] = frozenset()
-    own_answers: bool = False
+    answers_file: str = ""
+
+    @property
+    def own_answers(self) -> bool:
+        """Whether the answers are only those of the questions' own file: a search may have more to choose from."""
+        return self.answers_file == self.name
 
     @property
     def answerable(self) -> list[Question]:

@@ -35,16 +35,16 @@ def read_pairs(table: Table) -> Dataset:
         [Answer(str(i), text) for text, i in answers.items()],
         _questions(positives),
         notes=notes,
-        own_answers=True,
+        answers_file=str(table.path),
     )
 
 
 def pairs_among(table: Table, faq: Path, match: Match, columns: tuple[str, str] | None = None) -> Dataset:
     """The pairs of a table, with every entry of a FAQ as a candidate, as in a search.
 
-    A pair's answer is recognized by its text, whatever its case and white space: it is the answer of an entry, or its
-    stored question and answer together. All entries with this answer are right. A pair whose answer is not in the FAQ
-    is left out; `notes` counts these and names the first.
+    A pair's answer is recognized by its text, whatever its case and white space: it is the answer of an entry, its
+    stored question and answer together, or the text that is matched. All entries with this answer are right. A pair
+    whose answer is not in the FAQ is left out; `notes` counts these and names the first.
 
     An entry whose stored question is one of the table's is matched by its answer alone: a question must not meet its
     own text, or it would be found too easily. It stays a known wording, which is left out likewise where scores of
@@ -63,7 +63,7 @@ def pairs_among(table: Table, faq: Path, match: Match, columns: tuple[str, str] 
     asked = {question_key(question) for row in table.rows for question in _asked(row)}
     entries_of: defaultdict[str, list[int]] = defaultdict(list)
     for i, entry in enumerate(entries):
-        for form in {normalized(entry.answer), normalized(entry.text(Match.both))}:
+        for form in {normalized(text) for text in (entry.answer, entry.text(Match.both), entry.text(match))}:
             entries_of[form].append(i)
     positives: defaultdict[str, dict[int, None]] = defaultdict(dict)
     missing: list[str] = []
@@ -89,7 +89,7 @@ def pairs_among(table: Table, faq: Path, match: Match, columns: tuple[str, str] 
         Answer(name, _text(entry, asked, match), tuple(filter(None, dict.fromkeys((entry.question, *entry.wordings)))))
         for name, entry in zip(ids, entries, strict=True)
     ]
-    return Dataset(str(table.path), answers, _questions(positives), notes=notes)
+    return Dataset(str(table.path), answers, _questions(positives), notes=notes, answers_file=str(faq))
 
 
 def _asked(row: Row) -> tuple[str, ...]:

@@ -228,7 +228,7 @@ def _by_id(questions: Table, answers: Table, pools: Table | None, match: Match) 
         if pools and qid not in candidates:
             raise InputError(f"{row.place}: expected a pool for question {qid!r} in {pools.path}, found none.")
         result.append(Question(qid, text, right, candidates.get(qid)))
-    return Dataset(str(questions.path), texts, result)
+    return Dataset(str(questions.path), texts, result, answers_file=str(answers.path))
 
 
 def _with_stored_questions(data: Dataset) -> Dataset:

@@ -16,6 +16,9 @@ from ap_ranker.data.split import split_questions
 from ap_ranker.errors import InputError
 from ap_ranker.files import atomic_directory, restore
 
+DEV = "dev.jsonl"
+"""The file of a checkpoint with the dev questions that training has set aside; it is not pushed to the hub."""
+
 
 def question_lines(dataset: Dataset) -> str:
     """The questions with their right answers, or their judged candidates, as lines of JSON."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from ap_ranker.data.dataset import Dataset, Question, normalized
+from ap_ranker.data.dataset import Dataset, Question, question_key
 from ap_ranker.models.base import States
 from ap_ranker.ranking.ranker import BATCH_SIZE, Ranker
 from ap_ranker.ranking.wordings import WordingVectors, add_wordings
@@ -150,13 +150,13 @@ def score_wordings(
     wordings = [text for row in ranked for text in dataset.answers[row].wordings]
     vectors = WordingVectors(ranker.embed_questions)  # not the ranker's own, which may be those of an earlier epoch
     n_bytes = vectors.nbytes(wordings)  # encodes them before the time is taken, as the answers are
-    known = {normalized(text) for text in wordings}
+    known = {question_key(text) for text in wordings}
     seconds = 0.0
     results = []
     for question, vector, rows, own in zip(questions, question_vectors, candidates, cosines, strict=True):
         lists: Sequence[Sequence[str]] = [dataset.answers[row].wordings for row in rows]
-        if (asked := normalized(question.text)) in known:  # a question never meets its own text
-            lists = [[text for text in each if normalized(text) != asked] for each in lists]
+        if (asked := question_key(question.text)) in known:  # a question never meets its own text
+            lists = [[text for text in each if question_key(text) != asked] for each in lists]
         started = time.perf_counter()
         results.append(np.maximum(own, vectors.best(vector, lists).cosines))
         seconds += time.perf_counter() - started

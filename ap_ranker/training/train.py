@@ -18,7 +18,7 @@ from transformers.trainer_utils import set_seed
 
 from ap_ranker.data.dataset import Dataset, sample_questions
 from ap_ranker.data.wordings import with_wordings
-from ap_ranker.data.writer import question_lines
+from ap_ranker.data.writer import DEV, question_lines
 from ap_ranker.evaluation.evaluate import EvaluationReport, EvaluationSet, answerable
 from ap_ranker.evaluation.scoring import CandidateScores
 from ap_ranker.models.base import JudgedCandidates
@@ -44,9 +44,6 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # as defined in glibc's malloc.h
 
 FIT_CACHE_BYTES = 2 * 10**9
 """For the answers' states while a model is fitted to training questions, which share candidates."""
-
-DEV = "dev.jsonl"
-"""The file of the checkpoint's folder with the dev questions that were set aside; it is not pushed to the hub."""
 
 Progress = Callable[[str, int, int], None]
 """Callback that takes the task in words, the number of texts done and their total."""
@@ -159,6 +156,7 @@ def train(
             **asdict(config),
             **asdict(recipe),
             "data": data.name,
+            "answers": data.answers_file,
             "dev": dev.name,
             "pairs": n_pairs,
             "best_epoch": best_epoch,
