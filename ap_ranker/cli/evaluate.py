@@ -129,11 +129,12 @@ def _print(report: EvaluationReport, name: str, served: PipelineReport | None) -
     if report.without_wordings:
         rows["answers alone"] = report.without_wordings
     rows |= {escape(name): report.model, "both scores added": report.fusion or {}}
-    if served:
-        rows[f"as served ({escape(served.pipeline)})"] = served.measures
     _add_rows(table, rows)
     gains = (report.model[measure] - value for measure, value in report.bm25.items())
     table.add_row("difference", *(f"{gain:+.3f}" for gain in gains), end_section=True)
+    if served:
+        _add_rows(table, {f"as served ({escape(served.pipeline)})": served.measures})
+        table.add_section()
     new = {report.bm25_name: report.new(report.bm25_each), escape(name): report.new(report.model_each)}
     new |= {"both scores added": report.new(report.fusion_each or {}), "as served": served.new if served else None}
     _add_rows(table, {f"{title}, new questions": measures or {} for title, measures in new.items()})
