@@ -1,4 +1,4 @@
-"""Every stored question and every known wording of the example FAQ, typed as it stands, is answered at any precision."""
+"""Every stored question and known wording of the example FAQ, typed as it stands, is answered at any precision."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def test_the_two_files_may_name_their_columns_differently(folder: Path) -> None:
 
 def test_judged_candidates_have_no_faq(folder: Path) -> None:
     Path("judged.csv").write_text("question,answer,label\nq,a,1\nq,b,0\n")
-    with pytest.raises(InputError, match="judged one by one .* Leave out --answers"):
+    with pytest.raises(InputError, match=r"judged one by one .* Leave out --answers"):
         read_dataset("judged.csv", "test", answers=Path("FAQ.csv"))
 
 

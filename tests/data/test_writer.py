@@ -89,7 +89,7 @@ def test_data_that_cannot_be_split(content: str, message: str, tmp_path: Path) -
 
 
 def test_a_share_that_leaves_nothing(faq: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="above 0 and below 0.5, as dev and test get one each, found 0.5"):
+    with pytest.raises(InputError, match=r"above 0 and below 0\.5, as dev and test get one each, found 0.5"):
         split_file(faq, tmp_path / "data", share=0.5)
 
 

@@ -103,5 +103,5 @@ def test_mistakes(folder: Path, arguments: tuple[str, ...], message: str) -> Non
 def test_a_store_with_another_faq_is_not_a_bad_ranking(folder: Path) -> None:
     (folder / "other.csv").write_text("question,answer\nq,the battery is mine\n")
     data = read_dataset("Q.csv", "test", answers=Path("FAQ.csv"))
-    with pytest.raises(InputError, match="documents among the answers of Q.csv, found none"):
+    with pytest.raises(InputError, match=r"documents among the answers of Q\.csv, found none"):
         evaluate_pipeline(Path("p.yaml"), data, checkpoint="ranker", faq=Path("other.csv"), match=Match.both)
