@@ -79,7 +79,7 @@ class Dataset:
     @property
     def own_answers(self) -> bool:
         """Whether the answers are only those of the questions' own file: a search may have more to choose from."""
-        return self.answers_file == self.name
+        return self.answers_file != "" and self.answers_file == self.name
 
     @property
     def answerable(self) -> list[Question]:

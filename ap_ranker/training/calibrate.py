@@ -165,14 +165,17 @@ def calibrate(
     _check(folder, PRECISIONS if precisions is None else precisions, share)
     ranker = Ranker.from_pretrained(folder, device)
     assert ranker.config is not None
+    answers_of = {"dev": answers, "test": answers}
     if dev is None:
-        dev, answers = folder / DEV, answers or _trained_answers(folder, ranker.config)
+        dev, answers_of["dev"] = folder / DEV, answers or _trained_answers(folder, ranker.config)
     match = Match(ranker.config.training.get("match", Match.both))
     sources = {"dev": dev} if test is None else {"dev": dev, "test": test}
     data = {
         split: source
         if isinstance(source, Dataset)
-        else read_with_wordings(source, split, wordings=wordings, answers=answers, match=match, columns=columns)
+        else read_with_wordings(
+            source, split, wordings=wordings, answers=answers_of[split], match=match, columns=columns
+        )
         for split, source in sources.items()
     }
     precisions, warnings = _reachable(precisions, data["dev"])
@@ -216,8 +219,8 @@ def _trained_answers(folder: Path, config: CheckpointConfig) -> Path | None:
     """
     if not (folder / DEV).is_file():
         raise InputError(
-            f"{folder}: expected questions that training has set aside ({DEV}), found none, as it was given dev "
-            f"questions. Name these: ap-ranker calibrate {folder} DEV"
+            f"{folder}: expected questions that training has set aside ({DEV}), found none: it was given dev "
+            f"questions, or is of an earlier version. Name some: ap-ranker calibrate {folder} DEV"
         )
     name = config.training.get("answers")
     if not name:  # candidates that were judged one by one

@@ -8,6 +8,7 @@ import pytest
 
 from ap_ranker.data.faq import Match
 from ap_ranker.data.reader import read_dataset
+from ap_ranker.data.wordings import read_with_wordings
 from ap_ranker.errors import InputError
 
 FAQ = (
@@ -101,3 +102,11 @@ def test_wordings_of_a_row_are_questions_too(folder: Path) -> None:
         "no parcel yet",
     ]
     assert data.own_answers
+
+
+def test_a_file_of_pairs_has_wordings_for_entries_with_stored_questions(folder: Path) -> None:
+    Path("more.csv").write_text("question,answer\nshop near me,no. we only sell ONLINE.\n")
+    path = asked(("q", "Open the tracking link."))
+    data = read_with_wordings(path, "test", answers=Path("FAQ.csv"), wordings="more.csv")
+    assert data.answers[3].wordings == ("Is there a shop?", "shop near me")
+    assert all("shop near me" not in answer.wordings for answer in data.answers[:3])

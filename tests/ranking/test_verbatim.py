@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from conftest import TEXTS, write_checkpoint
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ap_ranker.ranking.bm25 import BM25, MOST_TIMES
+from ap_ranker.ranking.bm25 import BM25, LONGEST, MOST_TIMES
 from ap_ranker.ranking.calibration import Calibration
 from ap_ranker.ranking.policy import AnswerPolicy
 from ap_ranker.ranking.ranker import Ranker
@@ -105,9 +106,20 @@ def test_a_repeated_question_scores_as_the_question(name: str, tmp_path: Path) -
 def test_a_word_among_others_counts_a_few_times_at_most() -> None:
     index = BM25(TEXTS)
     once = index.scores("parcel")
-    mixed = " ".join(f"parcel x{n}" for n in range(100))
+    mixed = " ".join(f"parcel x{n}" for n in range(LONGEST - MOST_TIMES))
     assert index.scores(mixed).tolist() == pytest.approx((MOST_TIMES * once).tolist())
     assert index.scores("parcel or no parcel").tolist() == pytest.approx((2 * once).tolist())  # as in Lucene
+
+
+def test_a_long_question_scores_as_the_mean_of_its_words() -> None:
+    index = BM25(TEXTS)
+    words = [word for text in TEXTS for word in dict.fromkeys(re.findall("[a-z]+", text.lower()))][: 2 * LONGEST]
+    words = list(dict.fromkeys(words))
+    assert len(words) > LONGEST
+    naive = sum(index.scores(word) for word in words) / len(words) * LONGEST
+    assert index.scores(" ".join(words)).tolist() == pytest.approx(naive.tolist(), abs=1e-5)
+    short = words[:LONGEST]
+    assert index.scores(" ".join(short)).tolist() == pytest.approx(sum(map(index.scores, short)).tolist(), abs=1e-5)
 
 
 def test_a_checkpoint_knows_what_it_has_seen(tmp_path: Path) -> None:
