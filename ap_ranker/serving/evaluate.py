@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,8 @@ from ap_ranker.data.reader import find_answers
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluate import answerable
 from ap_ranker.evaluation.metrics import means, measure_each
+from ap_ranker.ranking.verbatim import is_verbatim
+from ap_ranker.ranking.wordings import WORDINGS
 from ap_ranker.serving.search import DeclaredPipeline
 from ap_ranker.serving.stores import report_store_errors
 
@@ -76,7 +78,7 @@ def evaluate_pipeline(
         columns: the names of its columns of questions and answers; by default they are recognized.
         match: the text of an entry that is matched with the question.
         wordings: files of questions that are known to ask for an entry.
-        known: (Q,) which questions are not new.
+        known: (Q,) which questions are not new; neither are those that the pipeline knows word for word.
 
     Raises:
         InputError: the pipeline cannot be run, ranks with another checkpoint, or has none of the answers; or the
@@ -91,18 +93,21 @@ def evaluate_pipeline(
     search = DeclaredPipeline.load(path)
     _check_checkpoint(search, checkpoint)
     search.add_wordings(wordings)
-    rows_of: defaultdict[str, list[str]] = defaultdict(list)
+    ids_of: defaultdict[str, list[str]] = defaultdict(list)
     for answer in dataset.answers:
-        rows_of[normalized(answer.text)].append(answer.id)
+        ids_of[normalized(answer.text)].append(answer.id)
     if faq is None and not dataset.own_answers:
         faq = find_answers(Path(dataset.name))
     run: dict[str, dict[str, float]] = {}
+    verbatim: list[bool] = []
     right = {question.id: {dataset.answers[row].id: 1 for row in question.positives} for question in questions}
     with report_store_errors(path, search.place):
         search.fill(None if faq is None else read_entries(faq, columns), match)
         for question in questions:
-            ids = list(_ids(_ranked(search, question.text), rows_of, right[question.id]))
+            documents = _ranked(search, question.text)
+            ids = _ids(documents, ids_of, right[question.id])
             run[question.id] = {name: -float(rank) for rank, name in enumerate(ids)}
+            verbatim.append(any(is_verbatim(question.text, [_wordings(document) for document in documents])))
     answers = {answer.id for answer in dataset.answers}
     if not any(answers & ranked.keys() for ranked in run.values()):
         raise InputError(
@@ -110,9 +115,10 @@ def evaluate_pipeline(
             "FAQ? Name the file with --answers."
         )
     each = measure_each(right, run)
+    is_new = ~np.array(verbatim) if known is None else ~(np.array(verbatim) | known)
     new = None
-    if known is not None and 0 < known.sum() < len(known):
-        new = means({name: values[~known] for name, values in each.items()})
+    if 0 < is_new.sum() < len(is_new):
+        new = means({name: values[is_new] for name, values in each.items()})
     return PipelineReport(
         str(path),
         means(each),
@@ -138,11 +144,20 @@ def _ranked(search: DeclaredPipeline, question: str) -> list[Document]:
     return search.run(question, {"score_threshold": -math.inf}, ALL)
 
 
-def _ids(documents: Sequence[Document], ids_of: dict[str, list[str]], right: dict[str, int]) -> Iterator[str]:
-    """The ids of the answers that documents are, each once; of equal answers that of a right one."""
+def _ids(documents: Sequence[Document], ids_of: Mapping[str, Sequence[str]], right: Container[str]) -> list[str]:
+    """The ids of the answers that documents are, in order: of equal answers first the right ones, none twice."""
+    ids: dict[str, None] = {}
     for rank, document in enumerate(documents):
-        ids = next(filter(None, (ids_of.get(form) for form in _forms(document))), [f"document {rank}"])
-        yield next((name for name in ids if name in right), ids[0])
+        of_text = next((ids_of[form] for form in _forms(document) if form in ids_of), ())
+        left = sorted((name for name in of_text if name not in ids), key=lambda name: name not in right)
+        ids[left[0] if left else f"document {rank}"] = None
+    return list(ids)
+
+
+def _wordings(document: Document) -> list[str]:
+    """The stored question and the wordings that a document brings."""
+    texts = [document.meta.get("question"), *(document.meta.get(WORDINGS) or [])]
+    return [text for text in texts if isinstance(text, str)]
 
 
 def _forms(document: Document) -> Iterator[str]:

@@ -83,6 +83,20 @@ def test_data_by_id_brings_its_faq(folder: Path) -> None:
     assert report.recall == 1
 
 
+def test_entries_with_the_same_answer_are_all_right(folder: Path) -> None:
+    """A stored question is answered by its own entry, though others have the same answer."""
+    rows = "".join(f"About {n} {answer.split()[-1]}?,{answer}\n" for n in range(3) for answer in ANSWERS)
+    (folder / "FAQ.csv").write_text("question,answer\n" + rows)
+    (folder / "Q.csv").write_text(f"question,answer\nabout 2 battery,{ANSWERS[2]}\nthe battery,{ANSWERS[2]}\n")
+    pipeline = yaml.safe_load((folder / "p.yaml").read_text())
+    pipeline["components"]["retriever"]["init_parameters"]["top_k"] = 3
+    (folder / "p.yaml").write_text(yaml.safe_dump(pipeline))
+    data = read_dataset("Q.csv", "test", answers=Path("FAQ.csv"))
+    report = evaluate_pipeline(Path("p.yaml"), data, checkpoint="ranker", faq=Path("FAQ.csv"), match=Match.both)
+    assert report.measures["MRR"] == report.measures["MAP"] == 1  # BM25 fetches the three entries with the word
+    assert report.new == report.measures  # over the second question alone, as the first is a stored one
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
