@@ -23,6 +23,7 @@ from ap_ranker.cli import (
     models,
     push,
     serve,
+    split,
     train,
     tune,
     wordings,
@@ -37,6 +38,7 @@ app = typer.Typer(
     pretty_exceptions_show_locals=False,
 )
 app.command("check")(check.check)
+app.command("split")(split.split)
 app.command("train")(train.train)
 app.command("tune")(tune.tune)
 app.command("evaluate")(evaluate.evaluate)
