@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ap_ranker.data.dataset import Dataset
     from ap_ranker.data.reader import read_dataset
     from ap_ranker.data.split import split_questions
+    from ap_ranker.data.writer import split_file
     from ap_ranker.errors import InputError
     from ap_ranker.evaluation.evaluate import EvaluationReport, evaluate
     from ap_ranker.ranking.explanation import Explanation
@@ -66,6 +67,7 @@ __all__ = [
     "calibrate",
     "evaluate",
     "read_dataset",
+    "split_file",
     "split_questions",
     "train",
 ]
@@ -97,6 +99,7 @@ _HOMES = {
     "calibrate": "ap_ranker.training.calibrate",
     "evaluate": "ap_ranker.evaluation.evaluate",
     "read_dataset": "ap_ranker.data.reader",
+    "split_file": "ap_ranker.data.writer",
     "split_questions": "ap_ranker.data.split",
     "train": "ap_ranker.training.train",
 }

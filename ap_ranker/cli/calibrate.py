@@ -24,14 +24,23 @@ console = Console(soft_wrap=True)
 
 def calibrate(
     checkpoint: Annotated[Path, typer.Argument(help="A checkpoint folder; the calibration is written to it.")],
-    dev: Annotated[Path, typer.Argument(help="Questions, ideally some unanswerable: a file, or a folder with dev.*")],
+    dev: Annotated[
+        Path | None,
+        typer.Argument(
+            help="Questions, ideally some unanswerable: a file, or a folder with dev.*; by default those that training "
+            "has set aside."
+        ),
+    ] = None,
     test: Annotated[
         Path | None, typer.Option(help="Other questions to measure on: a file, or a folder with test.*")
     ] = None,
     precision: Annotated[
-        str,
-        typer.Option(help="Target precisions (shares of the returned answers that should be right), comma-separated."),
-    ] = "0.8,0.9,0.95",
+        str | None,
+        typer.Option(
+            help="Target precisions (shares of the returned answers that should be right), comma-separated; by default "
+            "those of 0.8,0.9,0.95 that the number of questions allows."
+        ),
+    ] = None,
     share: Annotated[
         float | None,
         typer.Option(help="Assumed share of unanswerable questions if the data has none; 0.1 by default."),
@@ -53,7 +62,7 @@ def calibrate(
         checkpoint,
         dev,
         test=test,
-        precisions=_precisions(precision),
+        precisions=None if precision is None else _precisions(precision),
         share=share,
         answers=answers,
         wordings=wordings,
@@ -62,6 +71,8 @@ def calibrate(
     )
     for split in report.splits.values():
         _print_unanswerable(split)
+    for warning in report.warnings:
+        console.print(f"[yellow]Warning:[/] {escape(warning)}", highlight=False)
     for name, split in report.splits.items():
         _print(report.title(name), split)
     if plot:
@@ -97,6 +108,7 @@ def _print_unanswerable(split: SplitReport) -> None:
             f"count as {split.hidden_share:.0%} of the questions.",
             highlight=False,
         )
+    console.print(f"Candidates: {split.candidates:,.0f} per question.", highlight=False)
 
 
 def _print(title: str, split: SplitReport) -> None:

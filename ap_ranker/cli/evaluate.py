@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,6 +21,7 @@ from ap_ranker.files import write_text_atomically
 if TYPE_CHECKING:
     from ap_ranker.evaluation.changes import Change, EarlierCheckpoint
     from ap_ranker.evaluation.evaluate import EvaluationReport
+    from ap_ranker.serving.evaluate import PipelineReport
 
 console = Console(soft_wrap=True)
 
@@ -48,6 +50,10 @@ def evaluate(
         typer.Option("--hybrid", help="Of more than 1,000 answers, rank the best by the model's vectors, too."),
     ] = False,
     dtype: StoredDtype = None,
+    pipeline: Annotated[
+        Path | None,
+        typer.Option(help="A YAML file with a Haystack pipeline: evaluate the search as it is served, too."),
+    ] = None,
     compare: Annotated[
         str | None, typer.Option(help="An earlier checkpoint to compare with, question by question.")
     ] = None,
@@ -61,6 +67,7 @@ def evaluate(
 
     if plot:
         check_plotting()
+    pair = column_names(columns)
     report = run(
         checkpoint,
         data,
@@ -74,17 +81,33 @@ def evaluate(
         hybrid=hybrid,
         dtype=dtype,
         device=device,
-        columns=column_names(columns),
+        columns=pair,
     )
-    _print(report, f"{report.model_name} ({checkpoint})")
+    served = None
+    if pipeline:
+        from ap_ranker.serving.evaluate import evaluate_pipeline
+
+        served = evaluate_pipeline(
+            pipeline,
+            report.dataset,
+            checkpoint=checkpoint,
+            faq=answers,
+            columns=pair,
+            match=report.match,
+            wordings=[wordings] if wordings else [],
+            known=report.known,
+        )
+    _print(report, f"{report.model_name} ({checkpoint})", served)
     for reason, count in report.dataset.notes.items():
-        console.print(f"  {count:,} {reason}")
+        console.print(f"  {count:,} {escape(reason)}")
+    for warning in report.warnings:
+        console.print(f"[yellow]Warning:[/] {escape(warning)}", highlight=False)
     if report.comparison:
         _print_comparison(report.comparison)
     if plot:
         plot_lengths(by_length(report), report.model_name, plot)
     if json_file:
-        numbers = report.as_json() | {"peak_bytes": peak_bytes()}
+        numbers = report.as_json() | {"peak_bytes": peak_bytes()} | ({"pipeline": served.as_json()} if served else {})
         write_text_atomically(json_file, json.dumps(numbers, indent=2, ensure_ascii=False) + "\n")
 
 
@@ -98,7 +121,7 @@ def peak_bytes() -> int | None:
     return peak if sys.platform == "darwin" else peak * 1024
 
 
-def _print(report: EvaluationReport, name: str) -> None:
+def _print(report: EvaluationReport, name: str, served: PipelineReport | None) -> None:
     table = Table("", title=f"{report.n_questions:,} questions of {escape(report.dataset.name)}")
     for measure in report.model:
         table.add_column(measure, justify="right")
@@ -106,12 +129,28 @@ def _print(report: EvaluationReport, name: str) -> None:
     if report.without_wordings:
         rows["answers alone"] = report.without_wordings
     rows |= {escape(name): report.model, "both scores added": report.fusion or {}}
-    for title, measures in rows.items():
-        if measures:
-            table.add_row(title, *(f"{value:.3f}" for value in measures.values()))
+    _add_rows(table, rows)
     gains = (report.model[measure] - value for measure, value in report.bm25.items())
     table.add_row("difference", *(f"{gain:+.3f}" for gain in gains), end_section=True)
+    if served:
+        _add_rows(table, {f"as served ({escape(served.pipeline)})": served.measures})
+        table.add_section()
+    new = {report.bm25_name: report.new(report.bm25_each), escape(name): report.new(report.model_each)}
+    new |= {"both scores added": report.new(report.fusion_each or {}), "as served": served.new if served else None}
+    _add_rows(table, {f"{title}, new questions": measures or {} for title, measures in new.items()})
     console.print(table)
+    if report.n_known:
+        console.print(
+            f"{report.n_known:,} of the {report.n_questions:,} questions are not new: seen in training, or known "
+            "wordings, which always get their answer.",
+            highlight=False,
+        )
+    if served:
+        console.print(
+            f"As served: the pipeline fetched {served.fetched:.0f} documents per question, with a right answer for "
+            f"{served.recall:.1%} of the questions; the others count as misses.",
+            highlight=False,
+        )
     console.print(
         f"Candidates: {report.candidates}.\n"
         f"Time: {report.seconds_per_question * 1000:.2f} ms per question, "
@@ -122,6 +161,12 @@ def _print(report: EvaluationReport, name: str) -> None:
         console.print(f"Peak memory: {peak / 1e6:,.0f} MB, libraries included.", highlight=False)
     if report.unanswerable:
         console.print(f"Left out: {report.unanswerable:,} questions without a right answer.", highlight=False)
+
+
+def _add_rows(table: Table, rows: Mapping[str, Mapping[str, float]]) -> None:
+    for title, measures in rows.items():
+        if measures:
+            table.add_row(title, *(f"{value:.3f}" for value in measures.values()))
 
 
 def _print_comparison(comparison: EarlierCheckpoint) -> None:

@@ -24,6 +24,7 @@ from ap_ranker.cli import (
     pipelines,
     push,
     serve,
+    split,
     train,
     tune,
     wordings,
@@ -38,6 +39,7 @@ app = typer.Typer(
     pretty_exceptions_show_locals=False,
 )
 app.command("check")(check.check)
+app.command("split")(split.split)
 app.command("train")(train.train)
 app.command("tune")(tune.tune)
 app.command("evaluate")(evaluate.evaluate)

@@ -58,7 +58,11 @@ Columns = Annotated[
     ),
 ]
 Answers = Annotated[
-    Path | None, typer.Option(help="The file of answers (aid, answer); by default answers.* beside the questions.")
+    Path | None,
+    typer.Option(
+        help="The FAQ, a file of all answers to choose from (question, answer; or aid, answer); by default answers.* "
+        "beside the questions, or else the answers of the questions' own file."
+    ),
 ]
 KnownWordings = Annotated[
     Path | None,

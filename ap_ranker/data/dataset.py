@@ -64,6 +64,7 @@ class Dataset:
         classes: the labels of judged candidates, from worst to best; only the best counts as a right answer.
         notes: reason -> number of rows left out or merged.
         withheld: texts of questions that were set aside; no question near them may be learnt from.
+        answers_file: the file of all answers, the FAQ; empty for judged candidates.
     """
 
     name: str
@@ -73,6 +74,12 @@ class Dataset:
     classes: tuple[str, ...] = ("wrong", "right")
     notes: Counter[str] = field(default_factory=Counter)
     withheld: frozenset[str] = frozenset()
+    answers_file: str = ""
+
+    @property
+    def own_answers(self) -> bool:
+        """Whether the answers are only those of the questions' own file: a search may have more to choose from."""
+        return self.answers_file != "" and self.answers_file == self.name
 
     @property
     def answerable(self) -> list[Question]:
@@ -131,3 +138,13 @@ def sample_questions(dataset: Dataset, size: int, seed: int) -> Dataset:
 def normalized(text: str) -> str:
     """A form that is equal for texts that differ only in case and white space."""
     return " ".join(text.casefold().split())
+
+
+FINAL = " .!?\u2026,;:\u3002\uff01\uff1f\uff0c\uff1b\uff1a\u060c\u061f"
+"""Punctuation that ends a question, also in full width and in Arabic."""
+
+
+def question_key(text: str) -> str:
+    """A form that is equal for questions that differ only in case, white space and final punctuation."""
+    plain = normalized(text)
+    return plain.rstrip(FINAL) or plain

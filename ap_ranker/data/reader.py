@@ -16,6 +16,7 @@ from pathlib import Path
 from ap_ranker.data.columns import OPTION, read_named_table
 from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.data.faq import DEFAULT_MATCH, Entry, Match
+from ap_ranker.data.pairs import pairs_among, read_pairs
 from ap_ranker.data.rows import Row
 from ap_ranker.data.tables import Table, is_table
 from ap_ranker.errors import InputError, one_line
@@ -58,7 +59,9 @@ def read_dataset(
     Args:
         path: a file, or a folder with one for the split (`train.tsv.gz`, `dev.csv` or `valid.csv`, `test.jsonl`).
         split: `train`, `dev` or `test`.
-        answers: the answers of layout (c); by default the file `answers.*` beside the questions.
+        answers: the file of all answers. Of layout (c) it is by default `answers.*` beside the questions. Of layout (a)
+            it is the FAQ: a pair's answer is recognized among its entries by its text, see `pairs_among`; by default
+            the answers of all pairs are candidates. Layout (b) has none.
         pools: the candidate pools of layout (c); by default `<split>-pools*.*` in the folder. Without pools, every
             answer is a candidate of every question.
         match: the text to match, for answers with a stored question.
@@ -80,9 +83,17 @@ def read_dataset(
     table = read_named_table(source, columns)
     layout = find_layout(table)
     if layout == Layout.judged:
+        if answers is not None:
+            raise InputError(
+                f"{source}: its candidates were judged one by one (label), so all answers of {answers} cannot be "
+                "candidates: those that were not judged are unknown, not wrong. Leave out --answers."
+            )
         return _judged(table)
     if layout == Layout.pairs:
-        return _pairs(table)
+        if answers is None:
+            return read_pairs(table)
+        data = pairs_among(table, answers, match, columns)
+        return _with_stored_questions(data) if split == "train" else data
     stored = read_named_table(answers or find_answers(source), guess=False)
     data = _by_id(table, stored, read_named_table(pools, guess=False) if pools else None, match)
     return _with_stored_questions(data) if split == "train" else data
@@ -137,26 +148,6 @@ def find_split(folder: Path, split: str) -> Path | None:
 def _tables(folder: Path, stem: str) -> Iterator[Path]:
     """The folder's tables whose name begins with `stem`, the shortest name first."""
     return iter(sorted(filter(is_table, folder.glob(f"{stem}*")), key=lambda file: (len(file.name), file.name)))
-
-
-def _pairs(table: Table) -> Dataset:
-    """(a): equal answer texts are one answer, equal question texts are one question."""
-    answers: dict[str, int] = {}
-    positives: dict[str, dict[int, None]] = {}
-    notes: Counter[str] = Counter()
-    for row in table.rows:
-        question, answer = row.need("question"), row.need("answer")
-        right = positives.setdefault(question, {})
-        answer_row = answers.setdefault(answer, len(answers))
-        if answer_row in right:
-            notes["repeated question-answer pairs merged"] += 1
-        right[answer_row] = None
-    return Dataset(
-        name=str(table.path),
-        answers=[Answer(str(i), text) for text, i in answers.items()],
-        questions=[Question(str(i), text, tuple(right)) for i, (text, right) in enumerate(positives.items())],
-        notes=notes,
-    )
 
 
 def _judged(table: Table) -> Dataset:
@@ -237,7 +228,7 @@ def _by_id(questions: Table, answers: Table, pools: Table | None, match: Match) 
         if pools and qid not in candidates:
             raise InputError(f"{row.place}: expected a pool for question {qid!r} in {pools.path}, found none.")
         result.append(Question(qid, text, right, candidates.get(qid)))
-    return Dataset(str(questions.path), texts, result)
+    return Dataset(str(questions.path), texts, result, answers_file=str(answers.path))
 
 
 def _with_stored_questions(data: Dataset) -> Dataset:

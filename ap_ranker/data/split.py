@@ -7,12 +7,16 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
+
 from ap_ranker.data.audit.near import near_groups
 from ap_ranker.data.dataset import Dataset, Question
 from ap_ranker.errors import InputError
 
 
-def split_questions(dataset: Dataset, share: float, seed: int) -> tuple[Dataset, Dataset]:
+def split_questions(dataset: Dataset, share: float, seed: int, *, by_answer: bool = False) -> tuple[Dataset, Dataset]:
     """Set a share of the users' questions aside; equal and near texts stay together.
 
     Stored questions near one that was set aside are left out of both parts: they would reveal its answer.
@@ -22,6 +26,7 @@ def split_questions(dataset: Dataset, share: float, seed: int) -> tuple[Dataset,
         share: of the distinct texts of the users' answerable questions, between 0 and 1. Groups of near copies are not
             split, so the result may miss the share by the size of a group.
         seed: same seed, same split.
+        by_answer: keep all questions of an answer together, too.
 
     Returns:
         The remaining questions, and those set aside; both keep all answers.
@@ -30,6 +35,8 @@ def split_questions(dataset: Dataset, share: float, seed: int) -> tuple[Dataset,
         InputError: all of the users' answerable questions are near to each other, or there are none.
     """
     groups = near_groups([question.text for question in dataset.questions])
+    if by_answer:
+        groups = _joined_by_answers(groups, dataset.questions)
     texts: defaultdict[int, set[str]] = defaultdict(set)
     for question, group in zip(dataset.questions, groups, strict=True):
         if question.positives and not question.stored:
@@ -57,6 +64,18 @@ def split_questions(dataset: Dataset, share: float, seed: int) -> tuple[Dataset,
         replace(dataset, questions=kept, notes=notes, withheld=withheld),
         replace(dataset, questions=users, notes=Counter()),
     )
+
+
+def _joined_by_answers(groups: np.ndarray, questions: Sequence[Question]) -> np.ndarray:
+    """(N,) the group of each of N questions, once those that share a right answer are joined."""
+    links = [(group, row) for group, question in zip(groups, questions, strict=True) for row in question.positives]
+    if not links:
+        return groups
+    left, right = np.array(links).T
+    first = groups.max() + 1  # the answers follow the groups
+    size = first + right.max() + 1
+    graph = sparse.coo_matrix((np.ones(len(links)), (left, first + right)), shape=(size, size))
+    return connected_components(graph, directed=False)[1][groups]
 
 
 def _fill(order: Sequence[int], share: float) -> set[int]:

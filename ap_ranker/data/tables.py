@@ -215,8 +215,11 @@ def write_table(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, 
         content.writelines(json.dumps(dict(row), ensure_ascii=False) + "\n" for row in rows)
     elif format_ == ".csv":
         writer = csv.DictWriter(content, columns, lineterminator="\n")
+        # Python 3.11 quotes no carriage return by itself, and would read it as the end of the row.
+        quoting = csv.DictWriter(content, columns, lineterminator="\n", quoting=csv.QUOTE_ALL)
         writer.writeheader()
-        writer.writerows(rows)
+        for row in rows:
+            (quoting if any("\r" in value for value in row.values()) else writer).writerow(row)
     elif format_ == ".tsv":
         for values in (columns, *([row[column] for column in columns] for row in rows)):
             if any(character in value for value in values for character in "\t\r\n"):

@@ -6,6 +6,7 @@ question without a right answer never does.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -31,6 +32,9 @@ FITTED = 2
 """Number of top answers of each ranking that enter the fit. In five-fold cross-validation on the example FAQ's dev
 questions, two gave the first answers a lower log loss than one, with each of three checkpoints, fused or not; three
 hardly improved on two."""
+
+CONFIDENCE = 0.95
+"""Of the lower bound that `questions_needed` asks for."""
 
 BINS = 10
 
@@ -143,6 +147,16 @@ def with_hidden(rankings: Rankings, share: float) -> Rankings:
         np.append(rankings.answerable, np.zeros(len(hidden), dtype=bool)),
         np.append(rankings.weights, np.full(len(hidden), weight)),
     )
+
+
+def questions_needed(precision: float) -> int:
+    """The minimum number of answerable questions to calibrate for a precision.
+
+    If all of N first answers are right, the lower bound of the share of right ones is (1 - c)^(1/N) (Clopper & Pearson
+    1934, one-sided, with confidence c). Where even this bound is below the target, no result could show that a
+    threshold reaches it: 0.9 needs 29 questions, 0.95 needs 59, 0.99 needs 299.
+    """
+    return max(MIN_QUESTIONS, math.ceil(math.log(1 - CONFIDENCE) / math.log(precision)))
 
 
 def fit(rankings: Rankings, precisions: Sequence[float]) -> Calibration:

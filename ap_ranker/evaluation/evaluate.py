@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -10,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from ap_ranker.data.dataset import Answer, Dataset, Question
+from ap_ranker.data.dataset import Answer, Dataset, Question, question_key
 from ap_ranker.data.faq import Match
 from ap_ranker.data.wordings import read_with_wordings, with_wordings_of
 from ap_ranker.errors import InputError
+from ap_ranker.evaluation.cautions import candidate_warnings, seen_warnings
 from ap_ranker.evaluation.changes import EarlierCheckpoint, changes
 from ap_ranker.evaluation.fusion import FusionWeights, fit_weight, fuse
 from ap_ranker.evaluation.gain import Gain, gain_over_bm25
@@ -63,6 +65,9 @@ class EvaluationReport:
         comparison: an earlier checkpoint on the same questions, if one was named.
         without_wordings: as `model`, by the answers alone; `None` if `model` has no wordings either.
         bm25_language: the language of BM25's stemmer; `None` for no stemmer.
+        known: (Q,) whether each question was seen in training or is a known wording of an answer, word for word.
+        warnings: why the numbers may be too high, in words.
+        match: the text of an entry that was ranked.
     """
 
     dataset: Dataset = field(repr=False)
@@ -83,6 +88,9 @@ class EvaluationReport:
     comparison: EarlierCheckpoint | None = None
     without_wordings: dict[str, float] | None = None
     bm25_language: str | None = None
+    known: np.ndarray | None = None
+    warnings: Sequence[str] = ()
+    match: Match = Match.both
 
     @property
     def bm25_name(self) -> str:
@@ -100,11 +108,25 @@ class EvaluationReport:
         fusion = self.fusion_each["MRR"] if self.fusion_each else None
         return gain_over_bm25(self.model_each["MRR"], self.bm25_each["MRR"], fusion)
 
+    @property
+    def n_known(self) -> int:
+        """Number of questions that are not new to the checkpoint."""
+        return 0 if self.known is None else int(self.known.sum())
+
+    def new(self, each: Mapping[str, np.ndarray]) -> dict[str, float] | None:
+        """The means of (Q,) values over the new questions; `None` if all are new, or none is."""
+        if self.known is None or not 0 < self.n_known < len(self.known):
+            return None
+        return means({name: values[~self.known] for name, values in each.items()})
+
     def as_json(self) -> dict[str, Any]:
         """The means, times and, if there is one, the comparison as basic types."""
-        measures = ("n_questions", "model", "without_wordings", "bm25", "fusion")
+        measures = ("n_questions", "model", "without_wordings", "bm25", "fusion", "n_known")
         costs = ("encode_seconds", "seconds_per_question", "candidates", "bm25_language")
         numbers = {name: getattr(self, name) for name in (*measures, *costs)}
+        each = {"model": self.model_each, "bm25": self.bm25_each, "fusion": self.fusion_each}
+        numbers |= {"new": {name: self.new(values) if values else None for name, values in each.items()}}
+        numbers |= {"warnings": list(self.warnings)}
         return numbers | ({"compare": self.comparison.as_json()} if self.comparison else {})
 
 
@@ -130,7 +152,7 @@ def evaluate(
         ranker: a ranker, a checkpoint folder or a hub name.
         data: the questions: a data set, a file, or a folder with `test.*`.
         compare: an earlier checkpoint to compare with on the same questions and candidates.
-        answers: the file of answers, as for `read_dataset`.
+        answers: the file of all answers, such as the FAQ of a table of pairs, as for `read_dataset`.
         pools: the file of candidate pools, as for `read_dataset`.
         no_pools: ignore the data's candidate pools.
         clean: leave out questions whose candidates are all right.
@@ -167,7 +189,7 @@ def evaluate(
     evaluation_set = EvaluationSet(
         data.clean() if clean else data, language=ranker.bm25_language, retriever=ranker if hybrid else None
     )
-    report = evaluation_set.report(ranker)
+    report = replace(_with_cautions(evaluation_set.report(ranker), evaluation_set, ranker), match=match)
     if earlier is None:
         return report
     before = evaluation_set.with_language(earlier.bm25_language).report(earlier)
@@ -175,6 +197,14 @@ def evaluate(
     return replace(
         report, comparison=EarlierCheckpoint(str(compare), before, differences, match, _trained_match(earlier))
     )
+
+
+def _with_cautions(report: EvaluationReport, evaluation_set: EvaluationSet, ranker: Ranker) -> EvaluationReport:
+    seen = ranker.seen_in_training([question.text for question in evaluation_set.questions])
+    verbatim = np.array([rows.any() for rows in evaluation_set.verbatim])
+    known = verbatim if seen is None else verbatim | np.array(seen)
+    warnings = [*candidate_warnings(evaluation_set.dataset), *seen_warnings(seen)]
+    return replace(report, known=known, warnings=warnings)
 
 
 def _trained_match(ranker: Ranker) -> Match:
@@ -231,6 +261,16 @@ class EvaluationSet:
         """BM25's scores of each question's candidates."""
         pairs = zip(self.questions, self.pools, strict=True)
         return [self._index.scores(question.text)[list(rows)].astype(np.float64) for question, rows in pairs]
+
+    @cached_property
+    def verbatim(self) -> list[np.ndarray]:
+        """Whether each question is a known wording of each of its candidates, word for word."""
+        rows_of: defaultdict[str, list[int]] = defaultdict(list)
+        for row, answer in enumerate(self.dataset.answers):
+            for text in answer.wordings:
+                rows_of[question_key(text)].append(row)
+        known = [rows_of.get(question_key(question.text), []) for question in self.questions]
+        return [np.isin(rows, right) for rows, right in zip(self.pools, known, strict=True)]
 
     @cached_property
     def bm25_each(self) -> dict[str, np.ndarray]:
@@ -308,10 +348,6 @@ class EvaluationSet:
         model, others = [scores[i] for i in informative], [added[i] for i in informative]
         return fit_weight(model, others, [right[i] for i in informative])
 
-    def fused_each(self, scores: Sequence[np.ndarray], weight: float) -> dict[str, np.ndarray] | None:
-        """The measures of a model's scores with BM25's added, question by question; `None` without a weight."""
-        return self.measures_each(fuse(scores, self.bm25_scores, weight)) if weight else None
-
     def measures(self, scores: Sequence[Sequence[float] | np.ndarray]) -> dict[str, float]:
         """The mean measures of each question's scores."""
         return means(self.measures_each(scores))
@@ -322,26 +358,32 @@ class EvaluationSet:
         return max(zip(scores, answers, strict=True), key=lambda pair: (pair[0], pair[1].id))[1]
 
     def report(self, ranker: Ranker) -> EvaluationReport:
-        """The model, BM25 and their fusion side by side."""
+        """The model, BM25 and their fusion side by side, with known wordings first as in a search (`AnswerPolicy`)."""
         scores = self.scores(ranker)
         if ranker.config is None:
-            return self.report_of(scores, 0.0)
-        return replace(self.report_of(scores, ranker.config.bm25_weight), model_name=ranker.config.model)
+            return self.report_of(scores, 0.0, as_served=True)
+        report = self.report_of(scores, ranker.config.bm25_weight, as_served=True)
+        return replace(report, model_name=ranker.config.model)
 
     def scores(self, ranker: Ranker) -> CandidateScores:
         """The scores of each question's candidates as a user of the checkpoint gets them: with the known wordings."""
         weight = ranker.config.wording_weight if ranker.config else 0.0
         return self.with_wordings(ranker, self.timed_scores(ranker), weight)
 
-    def report_of(self, scores: CandidateScores, weight: float) -> EvaluationReport:
+    def report_of(self, scores: CandidateScores, weight: float, *, as_served: bool = False) -> EvaluationReport:
         """As `report`, from known scores.
 
         Args:
             scores: scores of this set's candidates.
             weight: the weight of BM25 in the fusion.
+            as_served: put the answer first of which a question is a known wording, word for word.
         """
-        model = self.measures_each(scores.by_question)
-        fused = self.fused_each(scores.by_question, weight)
+        verbatim = self.verbatim if as_served else [np.zeros(len(rows), dtype=bool) for rows in self.pools]
+        ranked = _known_first(scores.by_question, verbatim)
+        model = self.measures_each(ranked)
+        fused = None
+        if weight:
+            fused = self.measures_each(_known_first(fuse(scores.by_question, self.bm25_scores, weight), verbatim))
         return EvaluationReport(
             dataset=self.dataset,
             n_questions=len(self.questions),
@@ -356,7 +398,7 @@ class EvaluationSet:
             seconds_per_question=scores.question_seconds / len(self.questions),
             bytes_per_answer=scores.bytes_per_answer,
             fusion_each=fused,
-            scores=scores.by_question,
+            scores=ranked,
             without_wordings=self.measures(scores.without_wordings) if scores.without_wordings else None,
             bm25_language=self.language,
         )
@@ -390,6 +432,14 @@ class EvaluationSet:
         hits = [bool(set(rows) & set(q.positives)) for rows, q in zip(pools, self.questions, strict=True)]
         recall = sum(hits) / len(hits)
         return pools, f"{chosen} of {total} answers, with a right one for {recall:.1%} of the questions"
+
+
+def _known_first(scores: Sequence[np.ndarray], known: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Scores that rank the known candidates before all others, both in the order of their scores."""
+    return [
+        values + (np.ptp(values) + 1) * rows if rows.any() else values
+        for values, rows in zip(scores, known, strict=True)
+    ]
 
 
 def _best(scores: np.ndarray) -> tuple[int, ...]:

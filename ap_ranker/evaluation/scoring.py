@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from ap_ranker.data.dataset import Dataset, Question, normalized
+from ap_ranker.data.dataset import Dataset, Question, question_key
 from ap_ranker.models.base import States
 from ap_ranker.ranking.ranker import BATCH_SIZE, Ranker
 from ap_ranker.ranking.wordings import WordingVectors, add_wordings
@@ -149,16 +149,14 @@ def score_wordings(
     ranked = sorted({row for rows in candidates for row in rows})
     wordings = [text for row in ranked for text in dataset.answers[row].wordings]
     vectors = WordingVectors()  # not the ranker's own, which may be those of an earlier epoch
-    n_bytes = vectors.nbytes(
-        wordings, ranker.embed_questions
-    )  # encodes them before the time is taken, as the answers are
-    known = {normalized(text) for text in wordings}
+    n_bytes = vectors.nbytes(wordings, ranker.embed_questions)  # encoded before the time is taken, as the answers are
+    known = {question_key(text) for text in wordings}
     seconds = 0.0
     results = []
     for question, vector, rows, own in zip(questions, question_vectors, candidates, cosines, strict=True):
         lists: Sequence[Sequence[str]] = [dataset.answers[row].wordings for row in rows]
-        if (asked := normalized(question.text)) in known:  # a question never meets its own text
-            lists = [[text for text in each if normalized(text) != asked] for each in lists]
+        if (asked := question_key(question.text)) in known:  # a question never meets its own text
+            lists = [[text for text in each if question_key(text) != asked] for each in lists]
         started = time.perf_counter()
         results.append(np.maximum(own, vectors.best(vector, lists, ranker.embed_questions).cosines))
         seconds += time.perf_counter() - started

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from safetensors import SafetensorError
@@ -63,15 +64,30 @@ class CheckpointConfig:
 
 
 def save_checkpoint(
-    folder: Path, config: CheckpointConfig, model: AnswerModel, tokenizer: AnyTokenizer, card: str
+    folder: Path,
+    config: CheckpointConfig,
+    model: AnswerModel,
+    tokenizer: AnyTokenizer,
+    card: str,
+    further: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
-    """Write a checkpoint folder; it replaces an older checkpoint only when it is complete."""
+    """Write a checkpoint folder; it replaces an older checkpoint only when it is complete.
+
+    Args:
+        folder: the folder.
+        config: its `config.json`.
+        model: the model.
+        tokenizer: its tokenizer.
+        card: its model card.
+        further: the texts of further files: name -> content.
+    """
     with atomic_directory(folder) as draft:
         write_checkpoint_config(draft, config)
         weights = draft / WEIGHTS
         save_file({name: value.contiguous() for name, value in model.state_dict().items()}, weights)
         tokenizer.save(draft / TOKENIZER)
-        (draft / CARD).write_text(card, encoding="utf-8")
+        for name, text in {CARD: card, **further}.items():
+            (draft / name).write_text(text, encoding="utf-8")
 
 
 def write_checkpoint_config(folder: Path, config: CheckpointConfig) -> None:

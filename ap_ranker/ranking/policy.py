@@ -34,6 +34,7 @@ class AnswerPolicy:
         scores: Tensor,
         bm25: Sequence[float] | None = None,
         *,
+        verbatim: Sequence[bool] | None = None,
         top_k: int | None = None,
         scale_score: bool = True,
         score_threshold: float | None = None,
@@ -44,6 +45,9 @@ class AnswerPolicy:
         Args:
             scores: (N,) scores of the model.
             bm25: N scores of BM25 to add; `None` if they are unknown: then nothing is added.
+            verbatim: whether the question is a known wording of each of the N candidates, word for word. These come
+                first, in the order of their scores, and no threshold leaves them out: a score below that of another
+                candidate, or below the threshold, is raised to it.
             top_k: maximum number of answers; `None` for no limit.
             scale_score: return scores from 0 to 1: probabilities, if there is a calibration.
             score_threshold: leave out lower scores, after scaling.
@@ -72,9 +76,14 @@ class AnswerPolicy:
         if precision is not None:
             threshold = self.threshold(precision, fused=fused)
             compared = probabilities or []  # never empty here: without a calibration there is no threshold
-        order = sorted(range(len(raw)), key=lambda row: -raw[row])  # by raw scores: scaling may make scores equal
-        selected = [row for row in order if threshold is None or compared[row] >= threshold]
-        return [(row, returned[row]) for row in selected[:top_k]]
+        known = verbatim or [False] * len(raw)
+        # By raw scores: scaling may make scores equal.
+        order = sorted(range(len(raw)), key=lambda row: (not known[row], -raw[row]))
+        selected = [row for row in order if known[row] or threshold is None or compared[row] >= threshold]
+        floor = max((returned[row] for row in order if not known[row]), default=-math.inf)
+        if threshold is not None and compared is returned:
+            floor = max(floor, min(threshold, 1.0) if scale_score else threshold)
+        return [(row, max(returned[row], floor) if known[row] else returned[row]) for row in selected[:top_k]]
 
     def threshold(self, precision: float, *, fused: bool) -> float:
         """The minimum probability of a returned answer.

@@ -21,9 +21,12 @@ from ap_ranker.ranking.encodings import Encodings
 from ap_ranker.ranking.explanation import Explanation, Token, no_attention, tokens_of
 from ap_ranker.ranking.policy import AnswerPolicy
 from ap_ranker.ranking.quantization import QuantizedStates, StateDtype
+from ap_ranker.ranking.seen import find_seen
 from ap_ranker.ranking.shared import LoadedCheckpoint, load_shared
+from ap_ranker.ranking.verbatim import is_verbatim
 from ap_ranker.ranking.wordings import WordingVectors, add_wordings
 from ap_ranker.text.batch import TokenBatch
+from ap_ranker.text.repetition import without_repetition
 from ap_ranker.text.subwords import AnyTokenizer
 
 logger = logging.getLogger(__name__)
@@ -157,6 +160,10 @@ class Ranker:
             raise InputError("Expected a model from a checkpoint, which has a fingerprint, found another. Save it.")
         return self._loaded.fingerprint
 
+    def seen_in_training(self, questions: Sequence[str]) -> list[bool] | None:
+        """Whether the checkpoint has learnt from each question; `None` if that is unknown, as for `find_seen`."""
+        return None if self._loaded is None else find_seen(self._loaded.folder, questions)
+
     def open_encodings(self, folder: str | Path, checkpoint_fingerprint: str) -> Encodings:
         """Open what `ap-ranker encode` wrote with this checkpoint.
 
@@ -187,7 +194,8 @@ class Ranker:
             answers: N candidates; an empty text counts as one unknown word.
             top_k: maximum number of answers to return; all by default.
             wordings: for each of the N candidates, the questions that are known to ask for it, maybe none. The most
-                similar one raises the candidate's score by the weight that training found best.
+                similar one raises the candidate's score by the weight that training found best. A candidate of which
+                one is the question itself comes first and is never left out.
             bm25_scores: N scores of BM25, added to the model's with the weight that training found best (0 if it does
                 not help); by default nothing is added.
             precision: target share of right first answers, such as 0.9: answers below the calibrated threshold are left
@@ -209,6 +217,7 @@ class Ranker:
         selected = self.answer_policy().answers(
             entries.scores,
             bm25_scores,
+            verbatim=is_verbatim(question, wordings or ()) or None,
             top_k=top_k,
             scale_score=scale_score,
             score_threshold=score_threshold,
@@ -446,9 +455,10 @@ class Ranker:
                 self._loaded.questions.encode_ahead(texts, self.encode_questions)
 
     def encode_questions(self, texts: Sequence[str]) -> States:
-        """States of B questions."""
+        """States of B questions; one that repeats itself is encoded once (`without_repetition`)."""
         self._stop_training()
-        return self.model.encode_questions(TokenBatch.from_lists(self.tokenize(texts), self.device))
+        tokens = self.tokenize([without_repetition(text) for text in texts])
+        return self.model.encode_questions(TokenBatch.from_lists(tokens, self.device))
 
     def encode_answers(self, tokens: Sequence[Sequence[int]]) -> States:
         """States of N tokenized answers."""

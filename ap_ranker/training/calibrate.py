@@ -7,9 +7,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ap_ranker.data.dataset import Dataset
 from ap_ranker.data.faq import Match
 from ap_ranker.data.wordings import read_with_wordings
+from ap_ranker.data.writer import DEV
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.calibration import (
     HIDDEN_SHARE,
@@ -19,14 +22,16 @@ from ap_ranker.evaluation.calibration import (
     calibration_error,
     fit,
     outcome,
+    questions_needed,
     rank,
     reliability,
     top_answers,
     with_hidden,
 )
+from ap_ranker.evaluation.cautions import candidate_warnings, seen_warnings
 from ap_ranker.files import restore, write_text_atomically
 from ap_ranker.ranking.calibration import FUSED, MODEL, Calibration, key
-from ap_ranker.ranking.checkpoint import CARD, read_checkpoint_config, write_checkpoint_config
+from ap_ranker.ranking.checkpoint import CARD, CheckpointConfig, read_checkpoint_config, write_checkpoint_config
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.training.card import calibration_text, card_with_calibration
 
@@ -76,6 +81,7 @@ class SplitReport:
         hidden_share: if there are none, each question is counted again with its right answers hidden; these copies are
             this share of the total. `None` if there are some.
         scores: `model` and, if the checkpoint has a weight of BM25, `fused` -> the report on this kind of score.
+        candidates: mean number of candidates of a question.
     """
 
     data: str
@@ -83,6 +89,7 @@ class SplitReport:
     unanswerable: int
     hidden_share: float | None
     scores: Mapping[str, ScoreReport]
+    candidates: float
 
 
 @dataclass(frozen=True)
@@ -92,10 +99,12 @@ class CalibrationReport:
     Attributes:
         splits: `dev` and, if there are test questions, `test` -> the calibration measured on them.
         files: names of the checkpoint's files that hold the calibration.
+        warnings: why the probabilities may be too high, and what was left out, in words.
     """
 
     splits: Mapping[str, SplitReport]
     files: Sequence[str]
+    warnings: Sequence[str] = ()
 
     @property
     def measured(self) -> SplitReport:
@@ -117,10 +126,10 @@ class CalibrationReport:
 
 def calibrate(
     checkpoint: str | Path,
-    dev: Dataset | str | Path,
+    dev: Dataset | str | Path | None = None,
     *,
     test: Dataset | str | Path | None = None,
-    precisions: Sequence[float] = PRECISIONS,
+    precisions: Sequence[float] | None = None,
     share: float | None = None,
     answers: Path | None = None,
     wordings: str | Path | None = None,
@@ -134,12 +143,15 @@ def calibrate(
 
     Args:
         checkpoint: a checkpoint folder.
-        dev: questions to fit to, ideally some of them unanswerable: a data set, a file, or a folder with `dev.*`.
+        dev: questions to fit to, ideally some of them unanswerable: a data set, a file, or a folder with `dev.*`. By
+            default those that training has set aside (`dev.jsonl` in the checkpoint).
         test: other questions to measure on; by default the dev questions.
-        precisions: target precisions: shares of the returned answers that should be right. Each gets a threshold.
+        precisions: target precisions: shares of the returned answers that should be right. Each gets a threshold. By
+            default those of `PRECISIONS` for which there are enough questions, see `questions_needed`.
         share: share of unanswerable questions if the data has none and they are made by hiding right answers;
             `HIDDEN_SHARE` by default.
-        answers: the file of answers, as for `read_dataset`.
+        answers: the file of all answers, such as the FAQ of a table of pairs, as for `read_dataset`. Of the questions
+            that training has set aside, it is by default the FAQ of the training.
         wordings: a file of known wordings; by default, `train.*` of a folder.
         device: as for `Ranker.from_pretrained`.
         columns: the names of the columns of questions and answers, as for `read_dataset`.
@@ -150,18 +162,27 @@ def calibrate(
         WriteError: the checkpoint cannot be written.
     """
     folder = Path(checkpoint)
-    _check(folder, precisions, share)
-    precisions = sorted(set(precisions))
+    _check(folder, PRECISIONS if precisions is None else precisions, share)
     ranker = Ranker.from_pretrained(folder, device)
     assert ranker.config is not None
+    answers_of = {"dev": answers, "test": answers}
+    if dev is None:
+        dev, answers_of["dev"] = folder / DEV, answers or _trained_answers(folder, ranker.config)
     match = Match(ranker.config.training.get("match", Match.both))
     sources = {"dev": dev} if test is None else {"dev": dev, "test": test}
     data = {
         split: source
         if isinstance(source, Dataset)
-        else read_with_wordings(source, split, wordings=wordings, answers=answers, match=match, columns=columns)
+        else read_with_wordings(
+            source, split, wordings=wordings, answers=answers_of[split], match=match, columns=columns
+        )
         for split, source in sources.items()
     }
+    precisions, warnings = _reachable(precisions, data["dev"])
+    for dataset in data.values():
+        seen = ranker.seen_in_training([question.text for question in dataset.questions])
+        warnings += [*candidate_warnings(dataset), *seen_warnings(seen)]
+        warnings += [f"{count:,} {reason}" for reason, count in dataset.notes.items()]
     if share is not None and not any(map(_all_answerable, data.values())):
         raise InputError(
             f"{data['dev'].name}: it has questions without a right answer, so share, which is for data without them, "
@@ -169,6 +190,9 @@ def calibrate(
         )
     hidden = {split: (share or HIDDEN_SHARE) if _all_answerable(dataset) else None for split, dataset in data.items()}
     rankings = {split: rank(ranker, dataset) for split, dataset in data.items()}
+    n_candidates = {
+        split: float(np.mean([len(each) for each in kinds[MODEL].scores])) for split, kinds in rankings.items()
+    }
     for split, share_hidden in hidden.items():
         if share_hidden is not None:
             rankings[split] = {kind: with_hidden(ranked, share_hidden) for kind, ranked in rankings[split].items()}
@@ -180,10 +204,55 @@ def calibrate(
             len(dataset.questions) - len(dataset.answerable),
             hidden[split],
             {kind: _measure(fits[kind], ranked, precisions) for kind, ranked in rankings[split].items()},
+            n_candidates[split],
         )
         for split, dataset in data.items()
     }
-    return _write(folder, fits, CalibrationReport(reports, ["config.json"]))
+    return _write(folder, fits, CalibrationReport(reports, ["config.json"], list(dict.fromkeys(warnings))))
+
+
+def _trained_answers(folder: Path, config: CheckpointConfig) -> Path | None:
+    """The FAQ of the questions that training has set aside: the file with the answers of its training.
+
+    Raises:
+        InputError: no questions were set aside, or the FAQ is no longer there.
+    """
+    if not (folder / DEV).is_file():
+        raise InputError(
+            f"{folder}: expected questions that training has set aside ({DEV}), found none: it was given dev "
+            f"questions, or is of an earlier version. Name some: ap-ranker calibrate {folder} DEV"
+        )
+    name = config.training.get("answers")
+    if not name:  # candidates that were judged one by one
+        return None
+    if not Path(str(name)).is_file():
+        raise InputError(
+            f"{folder}: expected the FAQ of its training at {str(name)!r}, found no file. Name it: --answers FAQ.csv"
+        )
+    return Path(str(name))
+
+
+def _reachable(wanted: Sequence[float] | None, dev: Dataset) -> tuple[list[float], list[str]]:
+    """The target precisions to calibrate for, and warnings about those of `PRECISIONS` that are left out.
+
+    Raises:
+        InputError: there are too few questions for one that the user wants, or for all.
+    """
+    found = len(dev.answerable)
+    precisions = sorted(set(PRECISIONS if wanted is None else wanted))
+    refused = [precision for precision in precisions if found < questions_needed(precision)]
+    if refused and (wanted is not None or refused == precisions):
+        precision = refused[-1 if wanted is not None else 0]
+        raise InputError(
+            f"{dev.name}: expected at least {questions_needed(precision):,} questions with a right answer to calibrate "
+            f"for precision {key(precision)}, found {found:,}: even if all were answered right, that could be chance. "
+            "Add questions, or choose a lower --precision."
+        )
+    kept = [precision for precision in precisions if precision not in refused]
+    return kept, [
+        f"precision {key(precision)} left out: it needs {questions_needed(precision):,} questions, found {found:,}."
+        for precision in refused
+    ]
 
 
 def _check(folder: Path, precisions: Sequence[float], share: float | None) -> None:

@@ -18,6 +18,7 @@ from transformers.trainer_utils import set_seed
 
 from ap_ranker.data.dataset import Dataset, sample_questions
 from ap_ranker.data.wordings import with_wordings
+from ap_ranker.data.writer import DEV, question_lines
 from ap_ranker.evaluation.evaluate import EvaluationReport, EvaluationSet, answerable
 from ap_ranker.evaluation.scoring import CandidateScores
 from ap_ranker.models.base import JudgedCandidates
@@ -26,6 +27,7 @@ from ap_ranker.models.registry import model_spec
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.checkpoint import CheckpointConfig, save_checkpoint
 from ap_ranker.ranking.ranker import Ranker, resolve_device
+from ap_ranker.ranking.seen import SEEN, seen_lines
 from ap_ranker.text.vectors import WordVectors
 from ap_ranker.training.batches import Batches, Pairs
 from ap_ranker.training.card import About, model_card
@@ -133,8 +135,8 @@ def train(
             callbacks = (MineEachEpoch(hard, ranker), *callbacks)
 
         # 2. Train, and evaluate the best epoch beside BM25.
-        dev = sample_questions(with_wordings(dev, asked), config.dev_questions, config.seed)
-        dev_set = EvaluationSet(dev, language=config.language)
+        sample = sample_questions(with_wordings(dev, asked), config.dev_questions, config.seed)
+        dev_set = EvaluationSet(sample, language=config.language)
         best_epoch, scores = 0, None
         with model.cache_frozen_states():
             # Also in a resumed run, which may keep the untrained model in the end.
@@ -154,6 +156,7 @@ def train(
             **asdict(config),
             **asdict(recipe),
             "data": data.name,
+            "answers": data.answers_file,
             "dev": dev.name,
             "pairs": n_pairs,
             "best_epoch": best_epoch,
@@ -176,9 +179,17 @@ def train(
         if is_first_process():
             read = replace(config, max_tokens=inputs.max_tokens)  # an encoder may have been trained on shorter texts
             card = model_card(read, settings, report, _machine(torch_device), batches, about)
-            save_checkpoint(output, ranker.config, model, tokenizer, card)
+            save_checkpoint(output, ranker.config, model, tokenizer, card, _question_files(asked, dev))
             states.remove()
         return TrainingResult(ranker, report, best_epoch, seconds)
+
+
+def _question_files(data: Dataset, dev: Dataset) -> dict[str, str]:
+    """The files of the checkpoint that tell new questions from those that it knows: name -> content."""
+    files = {SEEN: seen_lines(question.text for question in data.questions)}
+    if data.withheld:  # set aside, so that the user has no file of them
+        files[DEV] = question_lines(dev)
+    return files
 
 
 def _scores(dev: EvaluationSet, ranker: Ranker, on_progress: Progress) -> CandidateScores:

@@ -50,18 +50,16 @@ def run(*arguments: object) -> str:
 def test_calibrate(folder: Path) -> None:
     before = read_checkpoint_config(folder / "ranker")
     files = ("--json", "numbers.json", "--plot", "reliability.png")
-    printed = run("ranker", ".", "--test", ".", "--precision", "0.99999,0.3,0.6", *files)
+    printed = run("ranker", ".", "--test", ".", "--precision", "0.3,0.6", *files)
     assert "6 of 36 questions of dev.csv have no right answer." in printed
     assert "36 questions of dev.csv, fitted to them" in printed
     assert "12 questions of test.csv" in printed
-    assert "not reached" in printed  # 0.99999
     config = read_checkpoint_config(folder / "ranker")
     assert replace(config, calibration={}) == before
     assert set(config.calibration) == {"model", "fused"}
     numbers = json.loads((folder / "numbers.json").read_text())
     rankings = rank(Ranker.from_pretrained(folder / "ranker", "cpu"), read_dataset(folder, "test"))
     for kind, fit in config.calibration.items():
-        assert "0.99999" not in fit.thresholds
         found = numbers["test"][kind]["thresholds"]
         assert set(found) == {"-", *fit.thresholds}
         for wished, least in fit.thresholds.items():
@@ -115,9 +113,40 @@ def test_mistakes_change_nothing(folder: Path, arguments: list[str], message: st
 
 
 def test_too_few_questions(folder: Path) -> None:
-    with pytest.raises(InputError, match="at least 20 questions to calibrate on, found"):
+    with pytest.raises(InputError, match=r"few\.csv: expected at least 20 questions .* for precision 0\.8, found 5"):
         run("ranker", "few.csv")
+    with pytest.raises(InputError, match=r"all\.csv: expected at least 59 questions .* precision 0\.95, found 30"):
+        run("ranker", "all.csv", "--precision", "0.8,0.95")
     assert read_checkpoint_config(folder / "ranker").calibration == {}
+
+
+def test_a_precision_that_is_not_reached(folder: Path) -> None:
+    """Every other question has another right answer than the one that its words name."""
+    rows = (f"{n},the {WORDS[n % 3]},{(n + n // 3 % 2) % 3 + 1}\n" for n in range(36))
+    (folder / "mixed.csv").write_text("qid,question,answer_ids\n" + "".join(rows))
+    assert "not reached" in run("ranker", "mixed.csv", "--precision", "0.9")
+    assert not read_checkpoint_config(folder / "ranker").calibration["model"].thresholds
+
+
+def test_a_precision_that_was_not_asked_for_is_left_out(folder: Path) -> None:
+    printed = run("ranker", "all.csv")
+    assert "precision 0.95 left out: it needs 59 questions, found 30." in printed
+    assert "Candidates: 3 per question." in printed
+    assert "only 3 candidates per question" in printed
+
+
+def test_pairs_are_ranked_among_the_faq(folder: Path) -> None:
+    """As by id, but for the answers of the pairs: without the FAQ, these are all there is."""
+    texts = dict(line.split(",") for line in ANSWERS.splitlines()[1:])
+    rows = (line.split(",") for line in [*QUESTIONS, *QUESTIONS] if not line.endswith(",3"))
+    pairs = (f"{question} {number},{texts[aid].upper()}\n" for number, (_, question, aid) in enumerate(rows))
+    (folder / "pairs.csv").write_text("question,answer\n" + "".join(pairs))
+    printed = run("ranker", "pairs.csv", "--answers", "answers.csv", "--precision", "0.6")
+    assert "Candidates: 3 per question." in printed
+    printed = run("ranker", "pairs.csv", "--precision", "0.6")
+    assert "Candidates: 2 per question." in printed
+    assert "only the 2 answers of pairs.csv" in printed
+    assert "name the FAQ with --answers FAQ.csv" in printed
 
 
 def test_as_a_function(folder: Path) -> None:

@@ -96,7 +96,7 @@ def test_passages_are_as_long_as_a_model_reads(reading: Reading) -> None:
 )
 def test_no_text_is_lost(text: str, by: str) -> None:
     def squeezed(text: str) -> str:
-        return re.sub(r"[\s\0\ud800-\udfff]+", "", text)
+        return re.sub(r"[\s\0\u2060\ud800-\udfff]+", "", text)  # U+2060 joins words and is invisible
 
     passages = split(Converted(text, by=by), "a-name")
     assert all(0 < len(part.text) <= LENGTH for part in passages)

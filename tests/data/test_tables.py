@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ap_ranker.data.tables import read_table
+from ap_ranker.data.tables import read_table, write_table
 from ap_ranker.errors import InputError
 
 RECORDS = [
@@ -117,6 +117,21 @@ def test_bad_files(tmp_path: Path, name: str, content: bytes, message: str) -> N
     with pytest.raises(InputError, match=message) as caught:
         read_table(tmp_path / name)
     assert str(tmp_path / name) in str(caught.value)
+
+
+TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1) | st.sampled_from(
+    ["\r", "a\rb", '"', ";"]
+)
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl"])
+@given(st.lists(st.tuples(TEXT, TEXT), min_size=1, max_size=5))
+def test_what_is_written_is_read(ending: str, pairs: list[tuple[str, str]]) -> None:
+    rows = [{"question": question, "answer": answer} for question, answer in pairs]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"data.{ending}"
+        write_table(path, ["question", "answer"], rows, path.name)
+        assert [row.fields for row in read_table(path).rows] == rows
 
 
 def test_missing_file() -> None:

@@ -7,13 +7,22 @@ import logging
 import os
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from ap_ranker.data import wordings as wordings_module
 from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.data.faq import read_faq
 from ap_ranker.data.reader import read_dataset
-from ap_ranker.data.wordings import WordingFiles, read_with_wordings, read_wordings, with_wordings, with_wordings_of
+from ap_ranker.data.wordings import (
+    WordingFiles,
+    Wordings,
+    read_with_wordings,
+    read_wordings,
+    with_wordings,
+    with_wordings_of,
+)
 from ap_ranker.errors import InputError
 
 ANSWERS = [Answer("a1", "Open the link."), Answer("a2", "It is free.")]
@@ -95,6 +104,31 @@ def test_a_changed_file_counts_at_once_and_a_damaged_one_does_not(
     write_judgements(path, ("new", "Open the link.", 1))
     files.refresh()
     assert files.of("", "Open the link.") == ("new", "where")
+
+
+def test_a_long_file_that_always_changes_is_not_always_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, read, real = [0.0], [0], read_wordings
+
+    def slow(path: Path) -> Wordings:
+        clock[0] += 0.05
+        read[0] += 1
+        return real(path)
+
+    monkeypatch.setattr(wordings_module, "read_wordings", slow)
+    monkeypatch.setattr(
+        wordings_module, "time", SimpleNamespace(thread_time=lambda: clock[0], monotonic=lambda: clock[0])
+    )
+    path = tmp_path / "pairs.csv"
+    path.write_text("question,answer\none,a\n")
+    files = WordingFiles([path])
+    for number in range(200):
+        path.write_text(f"question,answer\none,a\n{number:03},a\n")
+        clock[0] += 0.01
+        files.refresh()
+    assert read[0] < 10
+    clock[0] += 0.5
+    files.refresh()
+    assert "199" in files.of("", "a")
 
 
 def test_training_data_gives_its_questions_by_the_answers_text() -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from conftest import TEXTS
 from scipy.optimize import minimize
+from scipy.stats import beta
 
 from ap_ranker.data.dataset import Dataset, Question
 from ap_ranker.errors import InputError
@@ -18,6 +19,7 @@ from ap_ranker.evaluation.calibration import (
     calibration_error,
     fit,
     outcome,
+    questions_needed,
     rank,
     reliability,
     threshold,
@@ -189,3 +191,11 @@ def test_rankings_have_the_unanswerable_questions_and_both_scores(checkpoint: Pa
         for each in result.values():
             assert each.right[number].tolist() == [row in question.positives for row in range(3)]
     assert result["fused"].answerable.tolist() == [True, True, True, False]
+
+
+@pytest.mark.parametrize("precision", [0.5, 0.8, 0.9, 0.95, 0.99])
+def test_fewer_questions_could_not_show_the_precision(precision: float) -> None:
+    """Clopper and Pearson's lower bound for n of n, from the quantiles of the beta distribution."""
+    needed = questions_needed(precision)
+    assert beta.ppf(0.05, needed, 1) >= precision
+    assert needed == 20 or beta.ppf(0.05, needed - 1, 1) < precision

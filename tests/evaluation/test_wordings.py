@@ -49,14 +49,28 @@ def test_scores_are_those_of_a_loop_in_which_no_question_meets_its_own_text(rank
 def test_a_report_of_a_checkpoint_with_a_weight_has_both_rows(ranker: Ranker) -> None:
     assert ranker.config is not None
     evaluation_set = EvaluationSet(DATA)
-    alone = evaluation_set.report(ranker)
+    alone = evaluation_set.report_of(evaluation_set.scores(ranker), 0.0)
     assert alone.without_wordings is None
     ranker.config = replace(ranker.config, wording_weight=0.5)
-    report = evaluation_set.report(ranker)
+    report = evaluation_set.report_of(evaluation_set.scores(ranker), 0.0)
     assert report.without_wordings == alone.model
     entries = [ranker.score_entries(q.text, [a.text for a in ANSWERS], _without(q)).scores.tolist() for q in QUESTIONS]
     assert [values.tolist() for values in report.scores] == [pytest.approx(each, abs=1e-5) for each in entries]
     assert report.bytes_per_answer > alone.bytes_per_answer
+
+
+def test_as_served_a_known_wording_comes_first(ranker: Ranker) -> None:
+    """The first question is a wording of the first answer; the others keep the order of their scores."""
+    evaluation_set = EvaluationSet(DATA)
+    plain, served = (evaluation_set.report_of(evaluation_set.scores(ranker), 0.0, as_served=each) for each in (0, 1))
+    assert [rows.tolist() for rows in evaluation_set.verbatim] == [[True, False, False], [False] * 3, [False] * 3]
+    assert served.model_each["P@1"][0] == 1
+    assert served.scores[0][0] > max(served.scores[0][1:])
+    for name, values in served.model_each.items():
+        assert values[1:].tolist() == plain.model_each[name][1:].tolist()
+    order = [np.argsort(scores[0][1:]).tolist() for scores in (plain.scores, served.scores)]
+    assert order[0] == order[1]
+    assert evaluation_set.report(ranker).model == served.model
 
 
 def _without(question: Question) -> list[list[str]]:

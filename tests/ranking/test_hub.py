@@ -17,9 +17,11 @@ from conftest import write_checkpoint
 from typer.testing import CliRunner
 
 from ap_ranker.cli.main import app
+from ap_ranker.data.writer import DEV
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.hub import push
 from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.ranking.seen import SEEN
 
 FOUR = {"config.json", "model.safetensors", "tokenizer.json", "README.md"}
 
@@ -102,6 +104,8 @@ def folder(tmp_path: Path) -> Path:
     checkpoint = write_checkpoint("ap-cnn", tmp_path / "faq")
     (checkpoint / "model.pkl").write_bytes(b"pickled")
     (checkpoint / "pytorch_model.bin").write_bytes(b"pickled")
+    for name in (DEV, SEEN):  # the questions of users
+        (checkpoint / name).write_text("")
     (checkpoint / "data").mkdir()
     (checkpoint / "data" / "config.json").write_text("{}")
     return checkpoint

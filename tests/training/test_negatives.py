@@ -248,6 +248,7 @@ def test_an_untrained_guide_leaves_out_what_is_like_a_right_answer_for_good(capl
         # Its vector of a question is 1, that of an answer its worth.
         patch.setattr(Taste, "text_vectors", lambda self, states: states.per_text["worth"])
         patch.setattr(Taste, "encode_questions", lambda self, batch: States(batch.mask, per_text={"worth": ONE(batch)}))
+        ranker = tasting(data, a=2, b=1.95, c=1.8, d=1.6, e=1.0)
         hard.guide(ranker)
     # Question 1: b scores above 0.95 times a. Question 2: so do a, b and c, of its better right answer d.
     assert [rows.tolist() for rows in hard.rows] == [list(range(2, 12)), list(range(5, 12))]

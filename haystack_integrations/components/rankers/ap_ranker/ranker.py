@@ -25,6 +25,7 @@ from ap_ranker.ranking.explanation import Explanation, no_attention
 from ap_ranker.ranking.policy import check_limits
 from ap_ranker.ranking.quantization import StateDtype
 from ap_ranker.ranking.ranker import BATCH_SIZE, Ranker
+from ap_ranker.ranking.verbatim import is_verbatim
 from ap_ranker.ranking.wordings import MATCHED
 from ap_ranker.threads import in_thread
 from haystack_integrations.components.rankers.ap_ranker.checkpoint import (
@@ -136,7 +137,8 @@ class AnswerRanker(CheckpointComponent):
             feedback of `ap-ranker serve`. A changed file is read again before the next query. Other known wordings are
             `meta["question"]` and `meta["wordings"]` of the documents. The wording that is most like the query raises
             a document's score by the weight that training found best (0 if they do not help); if it is more like the
-            query than the document itself, `meta["matched_wording"]` names it.
+            query than the document itself, `meta["matched_wording"]` names it. A document of which one is the query
+            itself, whatever its case, white space and final punctuation, comes first and is never left out.
         :param explain: Whether to add `meta["explanation"]`, the attention weight of each word, to each returned
             document: `{"question": [{"text", "start", "end", "weight"}, ...], "answer": [...]}`. The weights of a side
             sum to 1, or are `None` if the model has none for it. `start` and `end` are character offsets in the texts
@@ -276,11 +278,12 @@ class AnswerRanker(CheckpointComponent):
         question, texts = self._question(query), [text(document) for document in candidates]
         self._trace(ranker, question, texts)
         policy = ranker.answer_policy(fuse_scores=self.fuse_scores)
-        wordings = self._wordings(candidates) if ranker.config and ranker.config.wording_weight else None
+        wordings = self._wordings(candidates)
         entries = ranker.score_entries(question, texts, wordings, self.batch_size)
         answers = policy.answers(
             entries.scores,
             self._bm25_scores(ranker, documents, candidates) if policy.bm25_weight else None,
+            verbatim=is_verbatim(question, wordings),
             top_k=top_k,
             scale_score=scale_score,
             score_threshold=score_threshold,

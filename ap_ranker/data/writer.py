@@ -1,0 +1,99 @@
+"""Writes questions and answers as files that `read_dataset` reads: questions set aside, and the parts of a split."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from ap_ranker.data.columns import read_named_table
+from ap_ranker.data.dataset import Dataset
+from ap_ranker.data.pairs import read_pairs
+from ap_ranker.data.reader import Layout, find_layout
+from ap_ranker.data.split import split_questions
+from ap_ranker.errors import InputError
+from ap_ranker.files import atomic_directory, restore
+
+DEV = "dev.jsonl"
+"""The file of a checkpoint with the dev questions that training has set aside; it is not pushed to the hub."""
+
+
+def question_lines(dataset: Dataset) -> str:
+    """The questions with their right answers, or their judged candidates, as lines of JSON."""
+    lines = []
+    for question in dataset.questions:
+        if dataset.judged:
+            for row, label in zip(question.candidates or (), question.labels, strict=True):
+                name = dataset.classes[label] if len(dataset.classes) > 2 else str(label)
+                lines.append(
+                    {"qid": question.id, "question": question.text, "answer": dataset.answers[row].text, "label": name}
+                )
+        else:
+            lines += [{"question": question.text, "answer": dataset.answers[row].text} for row in question.positives]
+    return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+
+
+def split_file(
+    path: Path,
+    folder: Path,
+    *,
+    share: float = 0.15,
+    by_answer: bool = False,
+    seed: int = 1,
+    columns: tuple[str, str] | None = None,
+) -> dict[str, Dataset]:
+    """Divide the questions of a FAQ, or of other pairs, into a folder of training, dev and test questions.
+
+    The parts share no question and no near copy of one. All answers are candidates of all of them (`answers.csv`),
+    without stored questions, which would be the questions of the test.
+
+    Args:
+        path: a table of pairs; further wordings of a row are questions, too.
+        folder: the folder to write, which does not exist or is empty.
+        share: of the different questions that become dev questions, and that become test questions; below 0.5.
+        by_answer: keep all questions of an answer in one part: the test has answers that training does not know.
+        seed: same seed, same split.
+        columns: the names of the columns of questions and answers; by default they are recognized.
+
+    Returns:
+        `train`, `dev` and `test` with their questions.
+
+    Raises:
+        InputError: the share is out of range, the folder holds something, or the file cannot be read, holds no pairs
+            or too few different questions.
+        WriteError: the folder cannot be written.
+    """
+    if not 0 < share < 0.5:
+        raise InputError(f"Expected a share above 0 and below 0.5, as dev and test get one each, found {share:g}.")
+    restore(folder)
+    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+        raise InputError(f"{folder}: expected a folder that does not exist yet, found one. Choose another --output.")
+    table = read_named_table(path, columns)
+    if (layout := find_layout(table)) != Layout.pairs:
+        raise InputError(f"{path}: expected pairs of a question and its answer to split, found {layout}.")
+    dataset = read_pairs(table)
+    try:
+        rest, test = split_questions(dataset, share, seed, by_answer=by_answer)
+        train, dev = split_questions(rest, share / (1 - share), seed, by_answer=by_answer)
+    except InputError as error:
+        together = "near copies count as one" + (", and so do all questions of an answer" if by_answer else "")
+        raise InputError(
+            f"{path}: expected at least three different questions, one each for training, dev and test, found fewer "
+            f"({together})."
+        ) from error
+    parts = {"train": train, "dev": dev, "test": test}
+    with atomic_directory(folder) as draft:
+        answers = ((answer.id, answer.text) for answer in dataset.answers)
+        _write(draft / "answers.csv", ("aid", "answer"), answers)
+        for name, part in parts.items():
+            rows = ((q.id, q.text, " ".join(dataset.answers[row].id for row in q.positives)) for q in part.questions)
+            _write(draft / f"{name}.csv", ("qid", "question", "answer_ids"), rows)
+    return parts
+
+
+def _write(path: Path, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([columns, *rows])
+    path.write_text(text.getvalue(), encoding="utf-8")

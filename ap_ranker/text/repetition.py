@@ -1,0 +1,42 @@
+"""Questions that repeat themselves: saying a thing over and over must not make its answer more probable.
+
+BM25 adds up the words of a question, so that a question typed ten times has ten times the score, far beyond all that
+fusion and calibration were fitted to.
+"""
+
+from __future__ import annotations
+
+import re
+
+_CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+_WORD = re.compile(f"[{_CJK}]|[^\\W_{_CJK}]+")
+_SEPARATORS = " \t\r\n,;/|-"
+
+
+def without_repetition(text: str) -> str:
+    """The part of a text that it repeats from beginning to end, such as "help" of "Help, help, HELP"; else the text.
+
+    The last repetition may be cut off. Words are compared without case and punctuation.
+    """
+    matches = list(_WORD.finditer(text))
+    words = [match[0].casefold() for match in matches]
+    if len(set(words)) == len(words):  # most questions
+        return text
+    period = _period(words)
+    if 2 * period > len(words) and len(words) > 2:  # the last word may be cut off, too
+        shorter = _period(words[:-1])
+        if 2 * shorter <= len(words) - 1 and words[-1 - shorter].startswith(words[-1]):
+            period = shorter
+    return text if 2 * period > len(words) else text[: matches[period].start()].rstrip(_SEPARATORS)
+
+
+def _period(words: list[str]) -> int:
+    """The smallest p for which each word equals the one p words before it (Knuth, Morris & Pratt 1977); in O(N)."""
+    border = [0] * len(words)  # of each beginning: the longest proper one that is its end, too
+    length = 0
+    for i in range(1, len(words)):
+        while length and words[i] != words[length]:
+            length = border[length - 1]
+        length += words[i] == words[length]
+        border[i] = length
+    return len(words) - border[-1]
