@@ -189,10 +189,10 @@ def evaluate(
     evaluation_set = EvaluationSet(
         data.clean() if clean else data, language=ranker.bm25_language, retriever=ranker if hybrid else None
     )
-    report = replace(_with_cautions(evaluation_set.report(ranker), evaluation_set, ranker), match=match)
+    report = replace(_with_cautions(evaluation_set.report(ranker, as_served=True), evaluation_set, ranker), match=match)
     if earlier is None:
         return report
-    before = evaluation_set.with_language(earlier.bm25_language).report(earlier)
+    before = evaluation_set.with_language(earlier.bm25_language).report(earlier, as_served=True)
     differences = changes(evaluation_set, before, report)
     return replace(
         report, comparison=EarlierCheckpoint(str(compare), before, differences, match, _trained_match(earlier))
@@ -357,12 +357,16 @@ class EvaluationSet:
         answers = [self.dataset.answers[row] for row in self.pools[question]]
         return max(zip(scores, answers, strict=True), key=lambda pair: (pair[0], pair[1].id))[1]
 
-    def report(self, ranker: Ranker) -> EvaluationReport:
-        """The model, BM25 and their fusion side by side, with known wordings first as in a search (`AnswerPolicy`)."""
-        scores = self.scores(ranker)
+    def report(self, ranker: Ranker, *, as_served: bool = False) -> EvaluationReport:
+        """The model, BM25 and their fusion side by side.
+
+        Args:
+            ranker: the ranker.
+            as_served: as for `report_of`.
+        """
         if ranker.config is None:
-            return self.report_of(scores, 0.0, as_served=True)
-        report = self.report_of(scores, ranker.config.bm25_weight, as_served=True)
+            return self.report_of(self.scores(ranker), 0.0, as_served=as_served)
+        report = self.report_of(self.scores(ranker), ranker.config.bm25_weight, as_served=as_served)
         return replace(report, model_name=ranker.config.model)
 
     def scores(self, ranker: Ranker) -> CandidateScores:
@@ -376,7 +380,7 @@ class EvaluationSet:
         Args:
             scores: scores of this set's candidates.
             weight: the weight of BM25 in the fusion.
-            as_served: put the answer first of which a question is a known wording, word for word.
+            as_served: put the answer first of which a question is a known wording, word for word (`AnswerPolicy`).
         """
         verbatim = self.verbatim if as_served else [np.zeros(len(rows), dtype=bool) for rows in self.pools]
         ranked = _known_first(scores.by_question, verbatim)

@@ -28,7 +28,10 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
     (tmp_path / "my faq.csv").write_text(PAIRS)
-    (tmp_path / "base.yaml").write_text("options: {filters: 8}\nembedding_size: 8\nepochs: 1\noptimizer: sgd\n")
+    (tmp_path / "base.yaml").write_text(
+        "model: ap-cnn\noptions: {filters: 8}\nembedding_size: 8\nepochs: 1\noptimizer: sgd\n"
+    )
+    (tmp_path / "options.yaml").write_text("options: {filters: 8}\n")
     (tmp_path / "space.yaml").write_text("learning_rate: [1.0e-9, 0.02, 1.0e+30]\noptions.dropout: [0.0, 0.1]\n")
     return tmp_path
 
@@ -87,7 +90,7 @@ def test_the_train_command_names_what_the_search_was_given(place: Path, monkeypa
     ("arguments", "message"),
     [
         (["--space", "nowhere.yaml"], "No file at 'nowhere.yaml'"),
-        (["--space", "base.yaml"], "base.yaml, options: expected the options one by one, as options.NAME"),
+        (["--space", "options.yaml"], "options.yaml, options: expected the options one by one, as options.NAME"),
         (["--config", "space.yaml"], "space.yaml: Expected learning_rate to be of type float"),
         (["--embeddings", "no.txt"], "No word vectors at 'no.txt'"),
         (["--dev", "no.csv"], "No file at 'no.csv'"),

@@ -70,7 +70,7 @@ def test_as_served_a_known_wording_comes_first(ranker: Ranker) -> None:
         assert values[1:].tolist() == plain.model_each[name][1:].tolist()
     order = [np.argsort(scores[0][1:]).tolist() for scores in (plain.scores, served.scores)]
     assert order[0] == order[1]
-    assert evaluation_set.report(ranker).model == served.model
+    assert evaluation_set.report(ranker, as_served=True).model == served.model
 
 
 def _without(question: Question) -> list[list[str]]:

@@ -205,7 +205,7 @@ def test_train_learns_from_feedback(client: TestClient, tmp_path: Path) -> None:
     (tmp_path / "faq.csv").write_text(
         "question,answer\n" + "".join(f'"{entry.question}","{entry.answer}"\n' for entry in ENTRIES)
     )
-    (tmp_path / "settings.yaml").write_text("options: {filters: 4}\nembedding_size: 4\nepochs: 1\n")
+    (tmp_path / "settings.yaml").write_text("model: ap-cnn\noptions: {filters: 4}\nembedding_size: 4\nepochs: 1\n")
     shown = next(one for one in answers(client) if one["question"] == ENTRIES[2].question)
     judged = {"question": QUESTION, "id": shown["id"], "helped": True}
     assert client.post("/api/feedback", json=judged).status_code == 200

@@ -34,7 +34,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("browser")
     rows = [f"{pattern.format(topic)},All about your {topic}.\n" for topic in TOPICS for pattern in PATTERNS]
     (place / "pairs.csv").write_text("question,answer\n" + "".join(rows))
-    (place / "settings.yaml").write_text("options: {filters: 16}\nembedding_size: 16\nepochs: 40\n")
+    (place / "settings.yaml").write_text("model: ap-cnn\noptions: {filters: 16}\nembedding_size: 16\nepochs: 40\n")
     entries = [{"question": f"What of the {topic}?", "answer": f"All about your {topic}."} for topic in TOPICS]
     entries.append({"question": NASTY.question, "answer": NASTY.answer})
     entries[1] |= {"title": "Manual > <b>Money</b>", "file_path": "manual.pdf", "page_number": "3", "url": SCRIPT}
