@@ -32,18 +32,19 @@ class Server:
 
 
 @contextmanager
-def served(*options: str, folder: Path | None = None) -> Iterator[Server]:
+def served(*options: str, folder: Path | None = None, python: str | Path = sys.executable) -> Iterator[Server]:
     """Within, `ap-ranker serve` listens at a free port of this machine; afterwards it is ended, as by Ctrl+C.
 
     Args:
         options: of the command, but for `--port`.
         folder: where it runs; by default where this program does.
+        python: of the environment that has ap-ranker; by default this one.
 
     Raises:
         InputError: it does not start.
     """
     process = subprocess.Popen(
-        [sys.executable, "-m", "ap_ranker.cli.main", "serve", "--port", "0", *options],
+        [python, "-m", "ap_ranker.cli.main", "serve", "--port", "0", *options],
         cwd=folder,
         stdout=subprocess.PIPE,
         text=True,

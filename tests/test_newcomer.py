@@ -1,0 +1,121 @@
+"""What a newcomer does: install a wheel, run the README's commands in an empty directory, on files of their own."""
+
+from __future__ import annotations
+
+import csv
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import sysconfig
+import venv
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+from handbook import FOUND, write_handbook
+
+pytestmark = pytest.mark.slow
+EXAMPLE = ROOT / "examples" / "faq"
+ANSWERS, WORDINGS = 45, 6
+"""Of the spreadsheet: enough for the calibration that the README has."""
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of an environment with the wheel; all else is that of this environment."""
+    place = tmp_path_factory.mktemp("installed")
+    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*pip, "wheel", "--no-deps", "--wheel-dir", place, ROOT], check=True)
+    (wheel,) = place.glob("*.whl")
+    venv.create(place / "env", with_pip=False, symlinks=True)
+    python = place / "env" / "bin" / "python"
+    subprocess.run([*pip, "--python", python, "install", "--no-deps", wheel], check=True)
+    (packages,) = (place / "env").glob("lib/python*/site-packages")
+    (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")  # its own .pth files do not count
+    return python
+
+
+@pytest.fixture
+def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory of its own, from which nothing of the clone is imported."""
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    monkeypatch.setenv("COLUMNS", "200")
+    return tmp_path
+
+
+def spreadsheet(path: Path) -> None:
+    """A FAQ of which each row has a question that users ask, and its answer."""
+    with (EXAMPLE / "answers.csv").open(encoding="utf-8", newline="") as file:
+        answers = {row["aid"]: row["answer"] for row in csv.DictReader(file)}
+    with (EXAMPLE / "train.csv").open(encoding="utf-8", newline="") as file:
+        asked = [(row["question"], row["answer_ids"].split()[0]) for row in csv.DictReader(file) if row["answer_ids"]]
+    counts: Counter[str] = Counter()
+    rows = [("question", "answer")]
+    for question, name in asked:
+        if counts[name] < WORDINGS and (name in counts or len(counts) < ANSWERS):
+            counts[name] += 1
+            rows.append((question, answers[name]))
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows(rows)
+
+
+def readme_commands() -> Iterator[list[str]]:
+    """The commands of the README's part on own data, as it has them."""
+    section = (ROOT / "README.md").read_text(encoding="utf-8").split("## Train, evaluate, ask")[1].split("\n## ")[0]
+    for block in re.findall(r"```bash\n(.*?)```", section, re.DOTALL):
+        yield from (shlex.split(line, comments=True) for line in block.splitlines())
+
+
+def test_the_readme_on_a_spreadsheet(python: Path, empty: Path) -> None:
+    """Every question is measured against the whole FAQ, and training has seen none of those."""
+    spreadsheet(empty / "FAQ.csv")
+    outputs: dict[str, str] = {}
+    for program, *arguments in readme_commands():
+        if arguments[0] == "serve":  # the same search as `ask`; the next test serves
+            continue
+        command = [python.parent / program, *arguments]
+        ended = subprocess.run(command, check=False, cwd=empty, capture_output=True, text=True, timeout=900)
+        assert ended.returncode == 0, ended.stderr
+        outputs[arguments[0]] = ended.stdout
+    assert outputs.keys() == {"split", "train", "evaluate", "ask", "calibrate"}
+    assert f"all {ANSWERS} answers are candidates" in outputs["split"]
+    assert f"Candidates: all {ANSWERS} answers." in outputs["evaluate"]
+    assert "Warning" not in outputs["evaluate"]
+    parts = [(empty / "data" / f"{name}.csv").read_text(encoding="utf-8") for name in ("train", "dev", "test")]
+    questions = [{row["question"] for row in csv.DictReader(part.splitlines())} for part in parts]
+    assert sum(map(len, questions)) == len(set().union(*questions)) > 200
+    assert re.search(r"1\. 0\.\d{3} ", outputs["ask"])
+
+
+def test_a_folder_becomes_a_page(python: Path, empty: Path) -> None:
+    """By one command: a passage of each kind of file is found, with its source; what cannot be read stops nothing."""
+    pytest.importorskip("playwright", reason="playwright is not installed")
+    browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if browser is None:
+        pytest.skip("no browser here (Debian: apt-get install chromium)")
+    from playwright.sync_api import expect, sync_playwright
+    from search_server import served
+
+    write_handbook(empty / "handbook")
+    with (
+        served("handbook", folder=empty, python=python) as server,
+        sync_playwright() as playwright,
+    ):
+        page = playwright.chromium.launch(executable_path=browser, args=["--no-sandbox"]).new_page()
+        page.goto(server.address)
+        for words, (title, file, number) in FOUND.items():
+            page.get_by_label("Your question").fill(words)
+            page.keyboard.press("Enter")
+
+            sources = page.locator("#answers .source", has_text=file if title is None else title)
+            expect(sources.first, words).to_be_visible(timeout=30_000)
+            if number is not None:
+                expect(sources.filter(has_text=f"page {number}").first, words).to_be_visible()
+        page.get_by_label("Your question").fill("kayak Etikett")
+        page.keyboard.press("Enter")
+        link = page.locator("#answers .source a", has_text="How do I return a kayak?").first
+        expect(link).to_have_attribute("href", "https://help.example/returns")
