@@ -1,5 +1,10 @@
 """The exception for errors caused by user input: bad data, a bad option, a missing extra."""
 
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
 
 class InputError(ValueError):
     """User input cannot be used.
@@ -14,3 +19,9 @@ def one_line(value: object, limit: int = 300) -> str:
     text = " ".join(str(value)[: 2 * limit].split()).rstrip(".")
     text = "".join(character if character.isprintable() else ascii(character)[1:-1] for character in text)
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The known name that is most like this one, as a question after a sentence; empty if none is."""
+    similar = get_close_matches(name, list(known), n=1)
+    return f" Did you mean {similar[0]!r}?" if similar else ""

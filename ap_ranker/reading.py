@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 
 import yaml
 
-from ap_ranker.errors import InputError, one_line
+from ap_ranker.errors import InputError, did_you_mean, one_line
 
 MAX_RATIO = 50
 """Maximum growth of a compressed file. The texts of the public benchmarks grow three- to fivefold, word vectors and
@@ -62,9 +62,31 @@ def require_file(path: Path) -> None:
     """
     kind = what_is_at(path)
     if kind == "nothing":
-        raise InputError(f"No file at {str(path)!r}.")
+        raise InputError(f"No file at {str(path)!r}.{_beside(path) or ' Check the path.'}")
     if kind != "a file":
         raise InputError(f"{path}: expected a file, found {kind}.")
+
+
+_SUCCESSORS = {
+    **dict.fromkeys((".doc", ".odt", ".rtf", ".pages"), ".docx"),
+    **dict.fromkeys((".xls", ".ods", ".numbers"), ".xlsx"),
+    **dict.fromkeys((".ppt", ".odp", ".key"), ".pptx"),
+}
+"""The ending of a file that cannot be read -> the one under which its program can save it."""
+
+
+def save_as(path: Path) -> str:
+    """What to do with a file whose ending is not known, as a sentence after another; empty if that is unknown."""
+    successor = _SUCCESSORS.get(path.suffix.lower())
+    return f" Save it as {successor}." if successor else ""
+
+
+def _beside(path: Path) -> str:
+    """The file in a path's folder that has a similar name, as a question; empty if there is none."""
+    try:
+        return did_you_mean(path.name, [each.name for each in path.parent.iterdir()])
+    except OSError:
+        return ""
 
 
 def open_file(path: Path) -> BinaryIO:
@@ -124,7 +146,8 @@ def check_zip(content: bytes, path: Path, expected: str) -> None:
             size = sum(part.file_size for part in archive.infolist())
     except (zipfile.BadZipFile, ValueError, struct.error, NotImplementedError) as error:
         raise InputError(
-            f"{path}: expected {expected}, found another or a damaged file ({one_line(error)})."
+            f"{path}: expected {expected}, found another or a damaged file ({one_line(error)}). Save it "
+            "again in its program."
         ) from error
     check_growth(path, size)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from textwrap import indent
 from typing import Annotated, Any
 
@@ -48,6 +49,13 @@ def ask(
     from ap_ranker.serving.setup import search_faq, set_up
 
     asked = _joined(questions)
+    if not all(text.strip() for text in asked):
+        raise InputError("Expected a question, found an empty text.")
+    if documents is None and Path(questions[-1]).exists():
+        raise InputError(
+            f"Expected questions, found the path {questions[-1]}. To search it, name it with --documents "
+            f"{questions[-1]}"
+        )
     with (
         set_up(
             documents,

@@ -90,7 +90,10 @@ def _user_message(error: Exception) -> str:
         return str(error)
     if hasattr(error, "format_message") and hasattr(error, "exit_code"):  # Click's: the command line itself
         message = error.format_message().strip()
-        return f"{message.removesuffix('.')}. See ap-ranker COMMAND --help." if message else "See above."
+        context = getattr(error, "ctx", None)
+        command = f"ap-ranker {context.info_name}" if context and context.parent else "ap-ranker"
+        sentence = message if message.endswith(("?", ".")) else f"{message}."
+        return f"{sentence} See {command} --help." if message else "See above."
     if isinstance(error, OSError):
         return _system_message(error)
     if isinstance(error, UnicodeError):

@@ -17,7 +17,7 @@ from ap_ranker.data.excel import read_excel
 from ap_ranker.data.parquet import read_parquet
 from ap_ranker.data.rows import Row, as_text, check_columns
 from ap_ranker.errors import InputError, one_line
-from ap_ranker.reading import decode, open_file, require_file
+from ap_ranker.reading import decode, open_file, require_file, save_as
 
 csv.field_size_limit(min(sys.maxsize, 2**31 - 1))  # the default refuses answers longer than 131,072 characters
 
@@ -86,7 +86,9 @@ def read_table(path: Path) -> Table:
     require_file(path)
     reader = FORMATS.get(file_format(path))
     if reader is None:
-        raise InputError(f"{path}: expected a file ending in {', '.join(FORMATS)} (or any of them with .gz).")
+        raise InputError(
+            f"{path}: expected a file ending in {', '.join(FORMATS)} (or any of them with .gz).{save_as(path)}"
+        )
     with open_file(path) as file:
         content = file.read()
     rows = list(reader(content, path))
@@ -118,7 +120,9 @@ def _read_delimited(content: bytes, path: Path) -> Iterator[Row]:
                 raise InputError(f"{place}: expected {len(header)} fields ({names}), found {len(values)}.")
             yield Row(dict(zip(header, values, strict=True)), place)
     except csv.Error as error:
-        raise InputError(f"{path}, line {reader.line_num}: not a valid record ({error}).") from error
+        raise InputError(
+            f"{path}, line {reader.line_num}: not a valid record ({error}). Are its quotation marks closed?"
+        ) from error
 
 
 _HEADER = re.compile(r'(?:"(?:[^"]|"")*"|[^"\r\n])*')
@@ -168,7 +172,10 @@ def _json_object(line: str, place: str) -> dict[str, Any]:
     except RecursionError as error:
         raise InputError(f"{place}: expected a JSON object of texts, found one nested too deeply.") from error
     except ValueError as error:
-        raise InputError(f"{place}: expected a JSON object, found invalid JSON ({error}).") from error
+        raise InputError(
+            f"{place}: expected a JSON object, such as "
+            f'{{"question": "...", "answer": "..."}}, found invalid JSON ({error}).'
+        ) from error
     if not isinstance(record, dict):
         raise InputError(f"{place}: expected a JSON object, found {type(record).__name__}.")
     check_columns(list(record), place)

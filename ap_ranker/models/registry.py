@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeGuard
 
-from ap_ranker.errors import InputError, one_line
+from ap_ranker.errors import InputError, did_you_mean, one_line
 from ap_ranker.models import (
     abcnn,
     anmm,
@@ -62,7 +62,8 @@ def model_spec(name: str) -> ModelSpec:
         InputError: the name is unknown; the message lists the known ones.
     """
     if name not in MODELS:
-        raise InputError(f"Unknown model {one_line(repr(name))}: expected one of {', '.join(sorted(MODELS))}.")
+        known = f"expected one of {', '.join(sorted(MODELS))}"
+        raise InputError(f"Unknown model {one_line(repr(name))}: {known}.{did_you_mean(name, MODELS)}")
     return MODELS[name]
 
 

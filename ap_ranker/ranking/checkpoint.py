@@ -109,6 +109,8 @@ def find_checkpoint(source: str | Path, token: str | None = None) -> Path:
     """
     folder = Path(source)
     restore(folder)
+    if folder.is_file():
+        raise InputError(f"{folder}: expected a checkpoint, the folder that `ap-ranker train` wrote, found a file.")
     if folder.is_dir():
         if not is_checkpoint(folder):
             raise InputError(

@@ -93,8 +93,10 @@ class AnswerPolicy:
             fused: whether BM25's scores are added to the model's.
 
         Raises:
-            InputError: these scores were not calibrated for this precision.
+            InputError: the precision is not between 0 and 1, or these scores were not calibrated for it.
         """
+        if not 0 < precision < 1:
+            raise InputError(f"Expected precision as a number between 0 and 1, such as 0.9, found {key(precision)}.")
         calibration = self._calibration(fused=fused)
         threshold = calibration.threshold(precision) if calibration else None
         if threshold is None:

@@ -500,5 +500,7 @@ def resolve_device(device: torch.device | str | None) -> torch.device:
         torch.empty(0, device=resolved)
     except (RuntimeError, AssertionError) as error:
         reason = str(error).split("\n")[0]
-        raise InputError(f"Expected a device such as auto, cpu or cuda:0, found {str(device)!r} ({reason}).") from error
+        raise InputError(
+            f"Expected a device such as auto, cpu or cuda:0, found {str(device)!r} ({reason}). Try auto."
+        ) from error
     return resolved

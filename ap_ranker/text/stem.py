@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from ap_ranker.errors import InputError
+from ap_ranker.errors import InputError, did_you_mean
 
 # The library is imported on use: loading its 36 languages takes 40 ms.
 
@@ -26,7 +26,10 @@ def check_language(language: object) -> None:
 
     if not is_language(language):
         languages = ", ".join(sorted(snowballstemmer.algorithms()))
-        raise InputError(f"Expected language to be one of {languages}, or null for no stemmer; found {language!r}.")
+        raise InputError(
+            f"Expected language to be one of {languages}, or null for no stemmer; found {language!r}."
+            f"{did_you_mean(str(language), snowballstemmer.algorithms())}"
+        )
 
 
 @lru_cache(maxsize=2**17)  # InsuranceQA's 2.8 million words are 22,858 different ones: two seconds instead of a minute

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ap_ranker.errors import InputError, one_line
-from ap_ranker.reading import check_zip, decode, parse_yaml
+from ap_ranker.reading import check_zip, decode, parse_yaml, save_as
 
 EXTRA = 'documents need an extra: pip install "ap-ranker[documents]"'
 
@@ -53,7 +53,7 @@ def convert(content: bytes, path: Path) -> Converted:
     """
     converter = FORMATS.get(path.suffix.lower())
     if converter is None:
-        raise InputError(f"{path}: expected a document ending in {', '.join(FORMATS)}.")
+        raise InputError(f"{path}: expected a document ending in {', '.join(FORMATS)}.{save_as(path)}")
     try:
         return converter(content, path)
     except InputError:
@@ -180,7 +180,9 @@ def _by_haystack(converter: Any, content: bytes, path: Path, expected: str) -> s
         documents = converter.run(sources=[ByteStream(content)])["documents"]
     if not documents:
         reason = f" ({one_line(reasons[-1])})" if reasons else ""
-        raise InputError(f"{path}: expected {expected}, found another or a damaged file{reason}.")
+        raise InputError(
+            f"{path}: expected {expected}, found another or a damaged file{reason}. Save it again in its program."
+        )
     return documents[0].content or ""
 
 
