@@ -93,6 +93,8 @@ class DeclaredPipeline:
     def fill(self, entries: Sequence[Entry] | None, match: Match) -> list[Document]:
         """Write a FAQ's entries into the stores; if `None`, check that they hold documents already.
 
+        A store does not read the documents that the pipeline's file names for it if there are entries to write.
+
         Returns:
             The documents of these entries.
 
@@ -101,16 +103,18 @@ class DeclaredPipeline:
         """
         if entries is None:
             if not self._count():
-                self._warm_up()  # reads the file of a `FAQSearch`
-            if not self._count():
                 raise InputError(
                     f"{self.path}: expected documents in {self.place}, found none. Give --documents, or write them "
                     "with `ap-ranker index` if the store is persistent."
                 )
             return []
+        from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
         from haystack_integrations.document_stores.ap_ranker.entries import to_document
 
         documents = [to_document(entry, match) for entry in entries]
+        for store in self._stores():
+            if isinstance(store, BM25SDocumentStore):
+                store.documents = None
         self.index(documents)
         return documents
 
