@@ -93,8 +93,6 @@ class DeclaredPipeline:
     def fill(self, entries: Sequence[Entry] | None, match: Match) -> list[Document]:
         """Write a FAQ's entries into the stores; if `None`, check that they hold documents already.
 
-        A store does not read the documents that the pipeline's file names for it if there are entries to write.
-
         Returns:
             The documents of these entries.
 
@@ -108,21 +106,24 @@ class DeclaredPipeline:
                     "with `ap-ranker index` if the store is persistent."
                 )
             return []
-        from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
         from haystack_integrations.document_stores.ap_ranker.entries import to_document
 
         documents = [to_document(entry, match) for entry in entries]
-        for store in self._stores():
-            if isinstance(store, BM25SDocumentStore):
-                store.documents = None
         self.index(documents)
         return documents
 
     def index(self, documents: list[Document]) -> None:
-        """Write the documents into every store that the pipeline retrieves from; equal entries are written once."""
+        """Write the documents into every store that the pipeline retrieves from; equal entries are written once.
+
+        They replace those that the pipeline's file names.
+        """
         from haystack.document_stores.types import DuplicatePolicy
 
+        from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
+
         for store in self._stores():
+            if isinstance(store, BM25SDocumentStore):
+                store.documents = None  # not read yet, and then never
             # Equal ids mean equal documents, and the stored one may have the mark of `ap-ranker index`.
             store.write_documents(documents, policy=DuplicatePolicy.SKIP)
 
