@@ -51,6 +51,7 @@ THREADS = 16
 PAGE = {
     "/": ("index.html", "text/html"),
     "/page.js": ("page.js", "text/javascript"),
+    "/texts.js": ("texts.js", "text/javascript"),
     "/page.css": ("page.css", "text/css"),
 }
 HEADERS = {

@@ -164,6 +164,7 @@ ROUTES = (
     "/search/run",
     "/",
     "/page.js",
+    "/texts.js",
     "/health",
     "/metrics",
     "/nothing",

@@ -563,7 +563,7 @@ def test_health(client: TestClient) -> None:
 
 
 PATHS = [("GET", "/metrics"), ("POST", "/search/run"), ("GET", "/openapi.json"), ("GET", "/none")]
-OPEN = [("GET", "/"), ("GET", "/page.js"), ("GET", "/page.css"), ("GET", "/health")]
+OPEN = [("GET", "/"), ("GET", "/page.js"), ("GET", "/texts.js"), ("GET", "/page.css"), ("GET", "/health")]
 KEY = "k" * 15 + "/"
 
 

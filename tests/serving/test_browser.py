@@ -7,6 +7,7 @@ import re
 import shutil
 import signal
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -62,9 +63,12 @@ def browser_path() -> str:
     return path
 
 
-@pytest.fixture
-def page(browser_path: str, address: str) -> Iterator[Page]:
-    """The page; a test fails if it asks another host, says anything in the console, or lets a program in a text run."""
+@contextmanager
+def opened(browser_path: str, address: str, locale: str, refused: str = "favicon") -> Iterator[Page]:
+    """The page; a test fails if it asks another host, says anything in the console, or lets a program in a text run.
+
+    What the browser says in the console of a `refused` address is expected.
+    """
     wrong: list[str] = []
 
     def watch(route: Route) -> None:
@@ -72,22 +76,31 @@ def page(browser_path: str, address: str) -> Iterator[Page]:
             wrong.append(route.request.url)
         route.continue_()
 
+    def expected(location: object) -> bool:
+        return any(part in str(location) for part in ("favicon", refused))
+
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=browser_path, args=["--no-sandbox"])
-        page = browser.new_page()
+        page = browser.new_page(locale=locale)
         page.set_default_timeout(60_000)
         page.route("**/*", watch)
         page.on("pageerror", lambda error: wrong.append(str(error)))
         page.on("dialog", lambda dialog: (wrong.append(dialog.message), dialog.dismiss()))
-        page.on("console", lambda message: wrong.append(message.text) if "favicon" not in str(message.location) else 0)
+        page.on("console", lambda message: None if expected(message.location) else wrong.append(message.text))
         page.goto(address)
         yield page
         browser.close()
     assert wrong == []
 
 
+@pytest.fixture
+def page(browser_path: str, address: str) -> Iterator[Page]:
+    with opened(browser_path, address, "en-GB") as page:
+        yield page
+
+
 def ask(page: Page, question: str) -> None:
-    page.get_by_label("Your question").fill(question)
+    page.get_by_role("searchbox").fill(question)
     page.keyboard.press("Enter")
 
 
@@ -175,3 +188,78 @@ def test_a_phone(page: Page, scheme: str) -> None:
     ink, paper = (page.evaluate(f"getComputedStyle(document.body).{name}") for name in ("color", "backgroundColor"))
     brightness = [sum(map(int, re.findall(r"\d+", colour))) for colour in (ink, paper)]
     assert (brightness[0] > brightness[1]) == (scheme == "dark")
+
+
+ENGLISH, GERMAN = (
+    ("en", "Your question", "Search", "Which words counted?"),
+    ("de", "Ihre Frage", "Suchen", "Welche Wörter"),
+)
+
+
+@pytest.mark.parametrize(
+    ("locale", "expected"),
+    [("en-US", ENGLISH), ("de-AT", GERMAN), ("de", GERMAN), ("fr-FR", ENGLISH)],
+)
+def test_the_readers_language(browser_path: str, address: str, locale: str, expected: tuple[str, ...]) -> None:
+    language, question, search, why = expected
+    with opened(browser_path, address, locale) as page:
+        expect(page.locator("html")).to_have_attribute("lang", language)
+        page.get_by_label(question).fill("where is my battery")
+        page.get_by_role("button", name=search).click()
+        expect(page.locator("#answers article").first.get_by_role("button", name=why)).to_be_visible()
+
+
+def test_in_german(browser_path: str, address: str) -> None:
+    """From the first word to the last; what the FAQ and the user wrote stays as it is."""
+    with opened(browser_path, address, "de-DE") as page:
+        expect(page).to_have_title("Fragen und Antworten")
+        ask(page, "zebra crossing")
+        expect(page.get_by_role("status").first).to_contain_text("Keine gute Antwort gefunden.")
+        ask(page, "where is my refund")
+        first = page.locator("#answers article").first
+        expect(first.locator(".source")).to_contain_text("manual.pdf, Seite 3")
+        expect(first.locator(".numbers")).to_have_text(re.compile(r"Bewertung 0,\d{3} · BM25-Rang 1"))
+        expect(page.get_by_role("status").first).to_have_text(re.compile(r"\d Antworten"))
+        first.get_by_role("button", name="Welche Wörter zählten?").click()
+        expect(first.locator(".heat h3").first).to_have_text("Frage")
+        expect(first.locator(".heat b").first).to_have_attribute("title", re.compile(r"\d+\s%\sdes Wortes"))
+        first.get_by_role("button", name="Das hilft nicht").click()
+        expect(first.locator(".thanks")).to_have_text("Vielen Dank.")
+        english = ("Search", "Your", "answer", "words", "score", "rank", "Question")
+        shown = page.locator("body").inner_text()
+        assert [word for word in english if word in shown.replace("All about your refund.", "")] == []
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        (429, "Zu viele Anfragen. Warten Sie einen Moment."),
+        (503, "Der Server kann gerade nicht antworten. Versuchen Sie es gleich noch einmal."),
+        (418, "Der Server hat die Anfrage abgelehnt (418)."),
+        (0, "Der Server ist nicht erreichbar. Läuft er?"),
+    ],
+)
+def test_refusals_in_german(browser_path: str, address: str, status: int, message: str) -> None:
+    """As `Limits` refuses; 0 for a server that is gone."""
+
+    def refuse(route: Route) -> None:
+        if status:
+            route.fulfill(status=status, json={"error": "Too many requests."})
+        else:
+            route.abort()
+
+    with opened(browser_path, address, "de-DE", refused="/api/search") as page:
+        page.route("**/api/search", refuse)
+        ask(page, "where is my refund")
+        expect(page.get_by_role("status").first).to_have_text(message)
+
+
+def test_every_language_says_everything(page: Page) -> None:
+    """And each text of the page is one of the table."""
+    tables = page.evaluate(
+        """() => Object.fromEntries(Object.entries(TEXTS).map(([language, table]) => [language, [
+            ...Object.entries(table).map(([name, text]) => `${name} ${typeof text}`), ...Object.keys(table.errors)]]))"""
+    )
+    assert set(tables) == {"en", "de"}
+    assert tables["en"] == tables["de"]
+    assert page.evaluate("[...document.querySelectorAll('[data-text]')].every(e => e.textContent)")

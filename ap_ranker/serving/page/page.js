@@ -1,4 +1,4 @@
-// The search page. User input and FAQ texts are only set as text, never as HTML.
+// The search page, with the words of texts.js. User input and FAQ texts are only set as text, never as HTML.
 "use strict";
 
 const form = document.getElementById("search");
@@ -6,9 +6,16 @@ const input = document.getElementById("question");
 const statusLine = document.getElementById("status");
 const list = document.getElementById("answers");
 const template = document.getElementById("answer");
+const threeDigits = new Intl.NumberFormat(language, { minimumFractionDigits: 3, maximumFractionDigits: 3 });
+const percent = new Intl.NumberFormat(language, { style: "percent" });
 
 // Tells the server only that two clicks are of the same person; it is lost when the page closes.
 const visit = Array.from(crypto.getRandomValues(new Uint8Array(8)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+
+document.documentElement.lang = language;
+for (const part of [document, template.content]) {
+  for (const element of part.querySelectorAll("[data-text]")) element.textContent = texts[element.dataset.text];
+}
 
 let latest = 0; // a slow answer must not replace that to a later question
 
@@ -21,11 +28,10 @@ async function post(path, body) {
       body: JSON.stringify(body),
     });
   } catch {
-    throw new Error("The server cannot be reached. Is it running?");
+    throw new Error(texts.unreachable);
   }
-  const answer = await response.json().catch(() => ({}));
-  if (!response.ok) throw new Error(answer.error || `The server answered ${response.status}.`);
-  return answer;
+  if (!response.ok) throw new Error(texts.errors[response.status] || texts.refused(response.status));
+  return response.json();
 }
 
 function say(text, none = false) {
@@ -36,16 +42,16 @@ function say(text, none = false) {
 async function search(question) {
   const mine = ++latest;
   list.replaceChildren();
-  say("Searching …");
+  say(texts.searching);
   try {
     const result = await post("api/search", { question });
     if (mine !== latest) return;
     if (!result.found) {
-      say("No good answer found. Try other words.", true);
+      say(texts.none, true);
       return;
     }
     list.replaceChildren(...result.answers.map((answer) => card(question, answer)));
-    say(result.answers.length === 1 ? "1 answer" : `${result.answers.length} answers`);
+    say(texts.found(result.answers.length));
   } catch (error) {
     if (mine === latest) say(error.message);
   }
@@ -60,8 +66,8 @@ function card(question, answer) {
   if (answer.source) showSource(part("source"), answer.source);
   part("wording").textContent = answer.matched_wording;
   part("matched").hidden = !answer.matched_wording || answer.matched_wording === answer.question;
-  part("score").textContent = answer.score === null ? "no score" : `score ${answer.score.toFixed(3)}`;
-  part("bm25").textContent = answer.bm25_rank === null ? "not found by BM25" : `BM25 rank ${answer.bm25_rank}`;
+  part("score").textContent = answer.score === null ? texts.noScore : texts.score(threeDigits.format(answer.score));
+  part("bm25").textContent = answer.bm25_rank === null ? texts.noBm25 : texts.bm25(answer.bm25_rank);
   part("why").addEventListener("click", () => toggleHeat(question, answer.id, part("why"), part("heat")));
   for (const [name, helped] of [["yes", true], ["no", false]]) {
     part(name).addEventListener("click", () => judge(question, answer, helped, part));
@@ -70,7 +76,7 @@ function card(question, answer) {
 }
 
 function showSource(paragraph, { title, file, page, url }) {
-  const place = file && page ? `${file}, page ${page}` : file;
+  const place = file && page ? texts.page(file, page) : file;
   const text = [title, place].filter(Boolean).join(" · ") || url;
   const isWeb = /^(http|https):/i.test(url || ""); // any other address could be a script
   const line = isWeb ? document.createElement("a") : document.createElement("span");
@@ -86,7 +92,7 @@ async function judge(question, { id, receipt }, helped, part) {
   try {
     await post("api/feedback", { question, id, helped, receipt, visit });
     part(helped ? "yes" : "no").setAttribute("aria-pressed", "true");
-    part("thanks").textContent = "Thank you.";
+    part("thanks").textContent = texts.thanks;
   } catch (error) {
     buttons.forEach((button) => (button.disabled = false));
     part("thanks").textContent = error.message;
@@ -101,7 +107,7 @@ async function toggleHeat(question, id, button, panel) {
   panel.dataset.filled = "yes";
   try {
     const reasons = await post("api/explain", { question, id });
-    panel.replaceChildren(...side("Question", reasons.question), ...side("Answer", reasons.answer));
+    panel.replaceChildren(...side(texts.asked, reasons.question), ...side(texts.answer, reasons.answer));
   } catch (error) {
     delete panel.dataset.filled; // the next click asks again
     const note = document.createElement("p");
@@ -120,7 +126,7 @@ function side(name, { text, tokens }) {
     const mark = document.createElement("b");
     mark.textContent = characters.slice(start, end).join("");
     mark.style.setProperty("--w", heat.toFixed(3));
-    mark.title = `${Math.round(100 * heat)} % of the word that counted most`;
+    mark.title = texts.weight(percent.format(heat));
     whole.append(characters.slice(last, start).join(""), mark);
     last = end;
   }
@@ -128,7 +134,7 @@ function side(name, { text, tokens }) {
   if (tokens) return [title, whole];
   const note = document.createElement("p");
   note.className = "quiet";
-  note.textContent = "The model has no attention over these words.";
+  note.textContent = texts.noAttention;
   return [title, whole, note];
 }
 
