@@ -541,7 +541,7 @@ def test_the_page_needs_no_other_host(client: TestClient) -> None:
     page = client.get("/")
     assert page.headers["content-type"] == "text/html; charset=utf-8"
     files = [page, *(client.get(f"/{name}") for name in re.findall(r'(?:href|src)="([^"]+)"', page.text))]
-    assert len(files) == 3
+    assert len(files) == 4
     for file in files:
         assert file.status_code == 200
         assert not re.search(r"https?:|//\w+\.|url\(|@import|innerHTML|insertAdjacentHTML|document\.write", file.text)
