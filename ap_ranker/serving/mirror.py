@@ -245,7 +245,7 @@ def _parts(path: Path) -> tuple[Any, APDocumentEmbedder | None, list[HybridRetri
     if _in_memory(stores[0]):
         raise InputError(
             f"{path}: expected a persistent document store, found {describe_store(stores[0])} in memory, which ends "
-            "with this command. Give it a path, or use `ap-ranker ask --documents`."
+            "with this command. Give it a path in place of documents, or use `ap-ranker ask --documents`."
         )
     return stores[0], embedder, [part for part in components_of(pipeline) if isinstance(part, HybridRetriever)]
 

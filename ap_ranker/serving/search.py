@@ -101,8 +101,6 @@ class DeclaredPipeline:
         """
         if entries is None:
             if not self._count():
-                self._warm_up()  # reads the file of a `FAQSearch`
-            if not self._count():
                 raise InputError(
                     f"{self.path}: expected documents in {self.place}, found none. Give --documents, or write them "
                     "with `ap-ranker index` if the store is persistent."
@@ -115,10 +113,17 @@ class DeclaredPipeline:
         return documents
 
     def index(self, documents: list[Document]) -> None:
-        """Write the documents into every store that the pipeline retrieves from; equal entries are written once."""
+        """Write the documents into every store that the pipeline retrieves from; equal entries are written once.
+
+        They replace those that the pipeline's file names.
+        """
         from haystack.document_stores.types import DuplicatePolicy
 
+        from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
+
         for store in self._stores():
+            if isinstance(store, BM25SDocumentStore):
+                store.documents = None  # not read yet, and then never
             # Equal ids mean equal documents, and the stored one may have the mark of `ap-ranker index`.
             store.write_documents(documents, policy=DuplicatePolicy.SKIP)
 

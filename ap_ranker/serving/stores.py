@@ -127,8 +127,9 @@ def describe_store(store: Any) -> str:
     settings = store.to_dict()["init_parameters"]
     if "hosts" in settings:
         return without_credentials(f"index {settings.get('index')!r} of {settings['hosts']}")
-    path = settings.get("path")
-    return f"{type(store).__name__}" + (f" at {path!r}" if path else "")
+    path, documents = settings.get("path"), settings.get("documents")
+    where = f" at {path!r}" if path else f" of {documents!r}" if documents else ""
+    return f"{type(store).__name__}{where}"
 
 
 @contextmanager

@@ -87,6 +87,30 @@ def test_texts_that_would_command_the_terminal(pipeline: Path) -> None:
     assert json.loads(result.output)["answers"][0]["answer"] == HOSTILE
 
 
+@pytest.mark.parametrize("short", [False, True], ids=["two components", "one"])
+def test_a_pipeline_that_names_its_documents(tmp_path: Path, checkpoint: Path, short: bool) -> None:
+    """They are searched unless `--documents` names others, and then not read."""
+    declared = yaml.safe_load((ROOT / "pipelines" / "faq_search.yaml").read_text())
+    components, store = declared["components"], {"documents": str(tmp_path / "FAQ.csv")}
+    components["ranker"]["init_parameters"] |= {"model": str(checkpoint), "fuse_scores": False}
+    components["retriever"]["init_parameters"]["document_store"]["init_parameters"] = store
+    if short:
+        module = "haystack_integrations.components.retrievers.ap_ranker.faq_search"
+        settings = {"model": str(checkpoint), **store}
+        declared["components"] = {"ranker": {"type": f"{module}.FAQSearch", "init_parameters": settings}}
+        declared |= {"connections": [], "inputs": {"query": "ranker.query"}}
+    pipeline = tmp_path / "search.yaml"
+    pipeline.write_text(yaml.safe_dump(declared))
+    (tmp_path / "FAQ.csv").write_text("question,answer\nWhere is my bike?,In the shed.\n")
+    (tmp_path / "other.csv").write_text("question,answer\nWhere is my bike?,On its way.\n")
+    found = [ask("bike", "--pipeline", pipeline, "--json")]
+    (tmp_path / "FAQ.csv").unlink()
+    found += [ask("bike", "--pipeline", pipeline, "--documents", tmp_path / "other.csv", "--json")]
+    answers = [[answer["answer"] for answer in json.loads(result.stdout)["answers"]] for result in found]
+    assert answers == [["In the shed."], ["On its way."]]
+    assert "FAQ.csv" in str(ask("bike", "--pipeline", pipeline).exception)
+
+
 @pytest.mark.parametrize("top_k", [0, -1])
 def test_no_answers_are_none_to_ask_for(pipeline: Path, top_k: int) -> None:
     result = ask("q", "--pipeline", pipeline, "--top-k", top_k)

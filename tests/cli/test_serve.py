@@ -26,6 +26,7 @@ from ap_ranker.errors import InputError
 def folder(tmp_path: Path, checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     declared = yaml.safe_load((ROOT / "pipelines" / "faq_search.yaml").read_text())
     declared["components"]["ranker"]["init_parameters"]["model"] = str(checkpoint)
+    del declared["components"]["retriever"]["init_parameters"]["document_store"]["init_parameters"]["documents"]
     (tmp_path / "search.yaml").write_text(yaml.safe_dump(declared))
     (tmp_path / "faq.csv").write_text("question,answer\nwhere is it,on its way\n")
     monkeypatch.chdir(tmp_path)

@@ -802,13 +802,14 @@ def test_pickled_arrays_are_refused(saved: Path, name: str) -> None:
 
 STORE = "haystack_integrations.document_stores.ap_ranker.bm25s.BM25SDocumentStore"
 RETRIEVER = "haystack_integrations.components.retrievers.ap_ranker.bm25s.BM25SRetriever"
+DEFAULTS = {"path": None, "k1": 1.2, "b": 0.75, "language": None, "documents": None, "match": "both"}
 
 
 def test_store_to_and_from_dict(tmp_path: Path) -> None:
-    default = {"type": STORE, "init_parameters": {"path": None, "k1": 1.2, "b": 0.75, "language": None}}
+    default = {"type": STORE, "init_parameters": dict(DEFAULTS)}
     assert BM25SDocumentStore().to_dict() == default
-    data = {"type": STORE, "init_parameters": {"path": str(tmp_path / "s"), "k1": 0.9, "b": 0.4}}
-    data["init_parameters"]["language"] = "english"
+    settings = {"path": str(tmp_path / "s"), "k1": 0.9, "b": 0.4, "language": "english"}
+    data = {"type": STORE, "init_parameters": DEFAULTS | settings}
     store = BM25SDocumentStore.from_dict(data)
     assert (store.path, store.k1, store.b, store.language) == (str(tmp_path / "s"), 0.9, 0.4, "english")
     assert BM25SDocumentStore(tmp_path / "s", 0.9, 0.4, "english").to_dict() == store.to_dict() == data
@@ -818,9 +819,38 @@ def test_store_to_and_from_dict(tmp_path: Path) -> None:
     assert not (tmp_path / "s").exists()  # nothing happens before the first use
 
 
+def test_a_store_of_a_file(faq: Path) -> None:
+    """It reads the file at the first use, once; what a program adds is there, too, in copies as well."""
+    store = BM25SDocumentStore(documents=faq.name)
+    with pytest.raises(InputError, match=f"No FAQ at '{faq.name}'|No file at '{faq.name}'"):
+        store.count_documents()
+    store = BM25SDocumentStore(documents=faq, language="english")
+    unread = deepcopy(store)
+    assert [d.meta["answer"] for d in store.bm25_retrieval("any batteries")] == [TEXTS[5]]
+    assert BM25SDocumentStore(documents=faq, match="answer").filter_documents()[0].content == TEXTS[1]
+    store.write_documents([Document(content="zebra")])
+    faq.unlink()
+    for same in (store, deepcopy(store), pickle.loads(pickle.dumps(store))):
+        assert same.count_documents() == 4
+        assert same.to_dict() == unread.to_dict()
+        same.delete_all_documents()
+        assert same.count_documents() == 0
+    with pytest.raises(InputError, match="No file at"):
+        unread.count_documents()
+
+
+def test_a_store_of_a_folder_of_documents(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("# Returns\n\nWithin 30 days.\n")
+    (tmp_path / "b.csv").write_text("question,answer\nWhere is it?,On its way.\nWhere is it?,On its way.\n")
+    store = BM25SDocumentStore(documents=tmp_path)
+    assert [document.meta.get("title") for document in store.bm25_retrieval("30 days")] == ["Returns"]
+    assert store.count_documents() == 2
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"path": "index", "documents": "FAQ.csv"}, "a path or documents, found both: index and FAQ.csv"),
         ({"k1": -0.1}, "k1 of 0 or more, found -0.1"),
         ({"k1": float("nan")}, "k1 of 0 or more, found nan"),
         ({"b": 1.1}, "b from 0 to 1, found 1.1"),
@@ -854,7 +884,7 @@ def test_retriever_to_and_from_dict() -> None:
         "init_parameters": {
             "document_store": {
                 "type": STORE,
-                "init_parameters": {"path": None, "k1": 1.5, "b": 0.75, "language": "english"},
+                "init_parameters": DEFAULTS | {"k1": 1.5, "language": "english"},
             },
             "filters": EVEN,
             "top_k": 3,

@@ -298,7 +298,7 @@ def test_an_empty_store(bi_encoder: Path) -> None:
     retriever = hybrid(BM25SDocumentStore(), bi_encoder)
     retriever.warm_up()
     assert retriever.run(query=QUERY) == {"documents": []}
-    with pytest.raises(InputError, match="HybridRetriever: expected documents in the store, found none"):
+    with pytest.raises(InputError, match=r"Expected documents in the store \(in memory\), found none"):
         HybridRetriever.from_dict(retriever.to_dict()).run(query=QUERY)
 
 

@@ -19,18 +19,25 @@ from haystack import Document, Pipeline
 from starlette.testclient import TestClient
 
 from ap_ranker.errors import InputError
+from ap_ranker.serving.stores import find_stores
 from haystack_integrations.components.retrievers.ap_ranker import BM25SRetriever
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
 
+SEARCH = "haystack_integrations.components.retrievers.ap_ranker.faq_search.FAQSearch"
 
-@pytest.fixture(params=[None, "index"])
+
+@pytest.fixture(params=["memory", "folder", "one component"])
 def pipeline(request: pytest.FixtureRequest, tmp_path: Path, checkpoint: Path) -> Path:
-    """`pipelines/faq_search.yaml`, as it is and with a folder that is not there yet."""
+    """A file that names no documents: its store is in memory, in a folder that is not there yet, in one component."""
     declared: dict[str, Any] = yaml.safe_load((ROOT / "pipelines" / "faq_search.yaml").read_text())
     parts = declared["components"]
     parts["ranker"]["init_parameters"]["model"] = str(checkpoint)
-    if request.param:
-        parts["retriever"]["init_parameters"]["document_store"]["init_parameters"] = {"path": str(tmp_path / "index")}
+    store = parts["retriever"]["init_parameters"]["document_store"]
+    store["init_parameters"] = {} if request.param == "memory" else {"path": str(tmp_path / "index")}
+    if request.param == "one component":
+        settings = {"model": str(checkpoint), "document_store": store}
+        declared["components"] = {"ranker": {"type": SEARCH, "init_parameters": settings}}
+        declared |= {"connections": [], "inputs": {"query": ["ranker.query"]}}
     path = tmp_path / "faq_search.yaml"
     path.write_text(yaml.safe_dump(declared))
     return path
@@ -50,13 +57,14 @@ def test_plain_hayhooks_says_how_to_fill_the_store(pipeline: Path) -> None:
     client, _ = deployed(pipeline)
     response = client.post("/faq_search/run", json={"query": TEXTS[0]})
     assert response.status_code == 500
-    assert "expected documents in the store" in response.json()["detail"]
-    assert "ap-ranker index" in response.json()["detail"]
+    detail = response.json()["detail"]
+    assert "Expected documents in the store" in detail
+    assert "ap-ranker index FAQ.csv --pipeline FILE" in detail
 
 
 def test_a_store_that_holds_documents_may_find_none(pipeline: Path) -> None:
     client, wrapper = deployed(pipeline)
-    store = wrapper.pipeline.get_component("retriever").document_store
+    (store,) = find_stores(wrapper.pipeline)
     store.write_documents([Document(content="Open the tracking link.")])
     response = client.post("/faq_search/run", json={"query": "zebra"})
     assert (response.status_code, response.json()["result"]) == (200, {"ranker": {"documents": []}})
@@ -65,11 +73,12 @@ def test_a_store_that_holds_documents_may_find_none(pipeline: Path) -> None:
 
 
 async def test_at_once_and_in_a_thread(pipeline: Path) -> None:
-    retriever = Pipeline.loads(pipeline.read_text()).get_component("retriever")
-    with pytest.raises(InputError, match="expected documents in the store"):
-        retriever.run(query="parcel")
-    with pytest.raises(InputError, match="expected documents in the store"):
-        await retriever.run_async(query="parcel")
+    first = yaml.safe_load(pipeline.read_text())["inputs"]["query"][0].split(".")[0]
+    component = Pipeline.loads(pipeline.read_text()).get_component(first)
+    with pytest.raises(InputError, match="Expected documents in the store"):
+        component.run(query="parcel")
+    with pytest.raises(InputError, match="Expected documents in the store"):
+        await component.run_async(query="parcel")
 
 
 def test_a_program_may_ask_before_it_writes() -> None:

@@ -31,7 +31,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "Q.csv").write_text("question,answer\n" + questions + f"nothing in common,{ANSWERS[5]}\n")
     pipeline = yaml.safe_load((ROOT / "pipelines" / "faq_search.yaml").read_text())
     pipeline["components"]["ranker"]["init_parameters"] |= {"model": "ranker", "top_k": 1}
-    pipeline["components"]["retriever"]["init_parameters"]["top_k"] = 2
+    retriever = pipeline["components"]["retriever"]["init_parameters"]
+    retriever["top_k"] = 2
+    del retriever["document_store"]["init_parameters"]["documents"]
     (tmp_path / "p.yaml").write_text(yaml.safe_dump(pipeline))
     monkeypatch.chdir(tmp_path)
     return tmp_path

@@ -64,7 +64,7 @@ def test_the_command_prints_the_source(tmp_path: Path, handbook: Path, checkpoin
 
 def test_an_index_follows_a_folder(tmp_path: Path, checkpoint: Path) -> None:
     pipeline = write_pipeline(tmp_path, checkpoint)
-    pipeline.write_text(pipeline.read_text().replace("path: null", f"path: {tmp_path / 'store'}"))
+    pipeline.write_text(pipeline.read_text().replace("documents: FAQ.csv", f"path: {tmp_path / 'store'}"))
     folder = tmp_path / "documents"
     folder.mkdir()
     (folder / "a.md").write_text("# One\n\nfirst\n\n# Two\n\nsecond\n")

@@ -19,6 +19,7 @@ from haystack.document_stores.types import DuplicatePolicy
 from haystack.utils import expit
 from haystack.utils.filters import document_matches_filter
 
+from ap_ranker.data.faq import DEFAULT_MATCH, Match
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.ranking.bm25 import BM25, BM25_LANGUAGE, BM25_RANK, BM25_SCORE, K1, B
 from ap_ranker.ranking.vectors import EMBEDDED_BY, EMBEDDING_RANK, EMBEDDING_SCORE, Vectors
@@ -32,6 +33,7 @@ from haystack_integrations.document_stores.ap_ranker.documents import (
     MemoryDocuments,
 )
 from haystack_integrations.document_stores.ap_ranker.embeddings import to_array
+from haystack_integrations.document_stores.ap_ranker.entries import read_documents
 from haystack_integrations.document_stores.ap_ranker.legs import Candidates, Leg, compares_embeddings
 from haystack_integrations.document_stores.ap_ranker.metadata import MetadataQueries
 from haystack_integrations.document_stores.ap_ranker.wordings import WordingRows
@@ -69,9 +71,15 @@ class BM25SDocumentStore(MetadataQueries):
     """
 
     def __init__(
-        self, path: str | Path | None = None, k1: float = K1, b: float = B, language: str | None = None
+        self,
+        path: str | Path | None = None,
+        k1: float = K1,
+        b: float = B,
+        language: str | None = None,
+        documents: str | Path | None = None,
+        match: str = DEFAULT_MATCH,
     ) -> None:
-        """Create the store. The first use opens or creates its folder.
+        """Create the store. The first use opens or creates its folder, or reads its `documents`.
 
         :param path: A folder for the documents and the index, relative to the working directory; both are read from
             there on demand. `None` keeps both in memory.
@@ -79,7 +87,12 @@ class BM25SDocumentStore(MetadataQueries):
         :param b: How much longer texts are penalised, from 0 (not at all) to 1.
         :param language: The language of a Snowball stemmer, such as `english`: "parcels" then finds "parcel". A ranker
             with `fuse_scores` needs the language that its checkpoint was trained with. `None` compares whole words.
-        :raises InputError: `k1` or `b` is out of range, or there is no stemmer for the language.
+        :param documents: What a store in memory begins with: a FAQ file with columns question and answer, a document,
+            or a folder of documents and tables, relative to the working directory. Excludes `path`.
+        :param match: The text of an entry of `documents` that becomes its content: `both`, `answer` or `question`.
+        :raises InputError: `k1` or `b` is out of range, there is no stemmer for the language, or both `path` and
+            `documents` are given.
+        :raises ValueError: `match` is unknown.
         """
         if not 0 <= k1 < float("inf"):
             raise InputError(f"Expected a k1 of 0 or more, found {k1}.")
@@ -87,10 +100,18 @@ class BM25SDocumentStore(MetadataQueries):
             raise InputError(f"Expected a b from 0 to 1, found {b}.")
         if language is not None:
             check_language(language)
+        if path is not None and documents is not None:
+            raise InputError(
+                f"Expected a path or documents, found both: {path} and {documents}. Leave out documents for a folder "
+                "that `ap-ranker index` fills, or path for documents that are read into memory."
+            )
         self.path = None if path is None else str(path)
         self.k1 = k1
         self.b = b
         self.language = language
+        self.documents = None if documents is None else str(documents)
+        self.match = str(Match(match))
+        self._is_read = False
         self._lock = threading.RLock()
         self._documents: Documents = MemoryDocuments() if self.path is None else FolderDocuments(Path(self.path))
         self._index: tuple[str, Index[BM25]] | None = None
@@ -99,20 +120,24 @@ class BM25SDocumentStore(MetadataQueries):
 
     def __getstate__(self) -> dict[str, Any]:
         """A copy of a store in memory has its own documents; a copy of a store with a path reads the same folder."""
-        state = {"path": self.path, "k1": self.k1, "b": self.b, "language": self.language}
-        if self.path is not None:
-            return state
         with self._lock:
-            return {**state, "documents": self.filter_documents()}
+            is_elsewhere = self.path is not None or (self.documents is not None and not self._is_read)
+            return {**self._settings(), "copied": None if is_elsewhere else self.filter_documents()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(state["path"], state["k1"], state["b"], state["language"])  # type: ignore[misc]
-        if documents := state.get("documents"):
-            self.write_documents(documents)
+        copied = state["copied"]
+        self.__init__(**{name: value for name, value in state.items() if name != "copied"})  # type: ignore[misc]
+        if copied is not None:
+            self._is_read = True
+            self.write_documents(copied)
 
     def to_dict(self) -> dict[str, Any]:
         """The store as basic types, without its documents."""
-        return default_to_dict(self, path=self.path, k1=self.k1, b=self.b, language=self.language)
+        return default_to_dict(self, **self._settings())
+
+    def _settings(self) -> dict[str, Any]:
+        names = ("path", "k1", "b", "language", "documents", "match")
+        return {name: getattr(self, name) for name in names}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
@@ -411,8 +436,17 @@ class BM25SDocumentStore(MetadataQueries):
 
     @contextmanager
     def _transaction(self, *, write: bool = False) -> Iterator[Documents]:
-        with self._lock, self._documents.transaction(write=write):
-            yield self._documents
+        with self._lock:
+            self._read()
+            with self._documents.transaction(write=write):
+                yield self._documents
+
+    def _read(self) -> None:
+        """Read the file or folder of `documents`, once."""
+        if self.documents is not None and not self._is_read:
+            for document in read_documents(self.documents, Match(self.match)):
+                self._documents.put(document)
+            self._is_read = True
 
     def _current_index(self) -> Index[BM25]:
         """The index of the current documents, built on first use rather than on each write."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from haystack import Document
 
+from ap_ranker.data.documents import read_entries
 from ap_ranker.data.faq import Entry, Match
 from ap_ranker.ranking.wordings import WORDINGS
 
@@ -24,3 +26,15 @@ def to_document(entry: Entry, match: Match) -> Document:
     if entry.wordings:
         meta[WORDINGS] = list(entry.wordings)
     return Document(content=entry.text(match), meta=meta)
+
+
+def read_documents(path: str | Path, match: Match) -> list[Document]:
+    """Read a FAQ file, a document, or a folder of documents and tables.
+
+    :param path: The file or folder.
+    :param match: As for `to_document`.
+    :returns: The documents, those of equal entries once.
+    :raises InputError: It cannot be read, or there are no entries in it.
+    """
+    documents = (to_document(entry, match) for entry in read_entries(Path(path)))
+    return list({document.id: document for document in documents}.values())

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 from typing import Any, Self
 
 from haystack import Document, component, default_from_dict, default_to_dict
-from haystack.document_stores.types import DuplicatePolicy, FilterPolicy
+from haystack.document_stores.types import FilterPolicy
 from haystack.utils import ComponentDevice
 
-from ap_ranker.data.documents import read_entries
 from ap_ranker.data.faq import DEFAULT_MATCH, Match
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.checkpoint import find_checkpoint, read_checkpoint_config
@@ -21,10 +19,6 @@ from haystack_integrations.components.rankers.ap_ranker.ranker import AnswerRank
 from haystack_integrations.components.retrievers.ap_ranker.known_wordings import KnownWordings
 from haystack_integrations.components.retrievers.ap_ranker.store_retriever import StoreRetriever
 from haystack_integrations.document_stores.ap_ranker.bm25s import BM25SDocumentStore
-from haystack_integrations.document_stores.ap_ranker.entries import to_document
-
-_READING = threading.Lock()
-"""Held while a FAQ file is read, so that only one thread reads it. Global because components are copied."""
 
 
 @component
@@ -125,7 +119,9 @@ class FAQSearch:
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
         """Create the component from a dictionary, as made by `to_dict` or read from YAML."""
-        return default_from_dict(cls, data)
+        search = default_from_dict(cls, data)
+        search.retriever._is_from_dict = True
+        return search
 
     @component.output_types(documents=list[Document])
     def run(
@@ -150,8 +146,8 @@ class FAQSearch:
             none is good enough.
         :raises ValueError: The query is empty, `top_k` is not positive, or both `score_threshold` and `precision` are
             given.
-        :raises InputError: The checkpoint or the FAQ file cannot be read, or the checkpoint was not calibrated for
-            `precision`.
+        :raises InputError: The checkpoint or the FAQ file cannot be read, the checkpoint was not calibrated for
+            `precision`, or the store is empty and the component was loaded from YAML.
         """
         self.warm_up()
         candidates = self.retriever.run(query=query, filters=filters)["documents"]
@@ -223,25 +219,19 @@ class _FAQRetriever(StoreRetriever):
 
 @component
 class _FAQFileRetriever(_FAQRetriever):
-    """Reads a FAQ file into its store before the first question; the checkpoint names the stemmer."""
+    """Reads a FAQ file before the first question; the checkpoint names the stemmer."""
 
     def __init__(self, path: Path, match: Match, ranker: AnswerRanker, top_k: int) -> None:
-        _FAQRetriever.__init__(self, BM25SDocumentStore(), ranker, top_k)  # no super(): @component recreates the class
-        self._path = path
-        self._match = match
-        self._is_read = False
+        store = BM25SDocumentStore(documents=path, match=match)
+        _FAQRetriever.__init__(self, store, ranker, top_k)  # no super(): @component recreates the class
+        self._knows_language = False
 
     def warm_up(self) -> None:
         """Read and index the file unless this is done already.
 
         :raises InputError: It or the checkpoint cannot be read.
         """
-        with _READING:
-            if not self._is_read:
-                documents = [to_document(entry, self._match) for entry in read_entries(self._path)]
-                language = read_checkpoint_config(find_checkpoint(self._ranker.model)).bm25_language
-                store = BM25SDocumentStore(language=language)
-                store.write_documents(documents, policy=DuplicatePolicy.SKIP)  # entries may be equal
-                self.document_store = store
-                self._is_read = True
+        if not self._knows_language:
+            self.document_store.language = read_checkpoint_config(find_checkpoint(self._ranker.model)).bm25_language
+            self._knows_language = True
         _FAQRetriever.warm_up(self)

@@ -93,9 +93,9 @@ class StoreRetriever:
         # A program may query before it writes, but the user of a served pipeline cannot see that its store is empty.
         if not documents and self._is_from_dict and not self.document_store.count_documents():
             raise InputError(
-                f"{type(self).__name__}: expected documents in the store, found none. In the pipeline's file, give the "
-                "document_store a path, and run `ap-ranker index FAQ.csv --pipeline FILE`; or serve the pipeline with "
-                "`ap-ranker serve --pipeline FILE --documents FAQ.csv`."
+                f"Expected documents in the store ({self.document_store.path or 'in memory'}), found none. In the "
+                "pipeline's file, give the document_store documents (a FAQ file or a folder of documents), or a path "
+                "that `ap-ranker index FAQ.csv --pipeline FILE` fills."
             )
         if (span := tracing.tracer.current_span()) is not None:
             span.set_tags({"ap_ranker.top_k": top_k, "ap_ranker.found": len(documents)})
