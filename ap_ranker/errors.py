@@ -21,7 +21,7 @@ def one_line(value: object, limit: int = 300) -> str:
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
+def did_you_mean(name: object, known: Iterable[str]) -> str:
     """The known name that is most like this one, as a question after a sentence; empty if none is."""
-    similar = get_close_matches(name, list(known), n=1)
+    similar = get_close_matches(str(name), list(known), n=1)
     return f" Did you mean {similar[0]!r}?" if similar else ""

@@ -28,7 +28,7 @@ def check_language(language: object) -> None:
         languages = ", ".join(sorted(snowballstemmer.algorithms()))
         raise InputError(
             f"Expected language to be one of {languages}, or null for no stemmer; found {language!r}."
-            f"{did_you_mean(str(language), snowballstemmer.algorithms())}"
+            f"{did_you_mean(language, snowballstemmer.algorithms())}"
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from haystack import Document
 from haystack.utils import ComponentDevice
 
 from ap_ranker.data.dataset import question_key
-from ap_ranker.data.faq import Match, read_faq
+from ap_ranker.data.faq import Entry, Match, read_faq
 from ap_ranker.data.wordings import read_wordings
 from ap_ranker.models.registry import complete_options
 from ap_ranker.ranking.bm25 import BM25_SCORE
@@ -20,7 +21,8 @@ from ap_ranker.ranking.calibration import Calibration
 from ap_ranker.ranking.checkpoint import CheckpointConfig, save_checkpoint
 from ap_ranker.text.tokenizer import WordTokenizer
 from haystack_integrations.components.rankers.ap_ranker import AnswerRanker
-from haystack_integrations.components.retrievers.ap_ranker import FAQSearch
+from haystack_integrations.components.retrievers.ap_ranker import BM25SRetriever, FAQSearch
+from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
 from haystack_integrations.document_stores.ap_ranker.entries import to_document
 
 FAQ = ROOT / "examples" / "faq"
@@ -103,3 +105,62 @@ def test_a_document_of_another_program_is_ranked_as_ever(checkpoint: Path) -> No
     documents = [Document(content="Open the tracking link."), Document(content="By card.", meta={"question": ["x"]})]
     ranked = AnswerRanker(model=checkpoint, device=CPU).run(query="x", documents=documents)["documents"]
     assert len(ranked) == 2
+
+
+def asked_of(entries: Iterable[Entry], wordings: Mapping[str, Iterable[str]]) -> dict[str, tuple[str, set[str]]]:
+    """`question_key` -> a question that is known word for word, and the ids or answers of its entries."""
+    asked: dict[str, tuple[str, set[str]]] = {}
+    for entry in entries:
+        name = entry.other.get("aid", entry.answer)
+        for text in (entry.question, *wordings.get(name, ())):
+            asked.setdefault(question_key(text), (text, set()))[1].add(name)
+    return asked
+
+
+def first_for_each(
+    search: Callable[[str], Sequence[Document]], asked: Mapping[str, tuple[str, set[str]]]
+) -> Iterator[str]:
+    """The questions that do not get their entry first."""
+    for text, names in asked.values():
+        found = search(text)
+        if not found or found[0].meta.get("aid", found[0].meta["answer"]) not in names:
+            yield text
+
+
+def test_a_search_by_words_fetches_what_is_known_word_for_word(checkpoint: Path) -> None:
+    """BM25's 10 best lack many entries; with `wordings`, none is missing."""
+    entries = read_faq(FAQ / "answers.csv")
+    asked = asked_of(entries, read_wordings(FAQ / "train.csv").by_id)
+    assert len(asked) > 1800
+    store = BM25SDocumentStore(language="english")
+    store.write_documents([to_document(entry, Match.both) for entry in entries])
+    alone, both = BM25SRetriever(store, top_k=10), BM25SRetriever(store, top_k=10, wordings=str(FAQ / "train.csv"))
+
+    def missing(retriever: BM25SRetriever) -> int:
+        found = ({each.meta["aid"] for each in retriever.run(text)["documents"]} for text, _ in asked.values())
+        return sum(not names <= ids for (_, names), ids in zip(asked.values(), found, strict=True))
+
+    assert missing(alone) > 300
+    assert missing(both) == 0
+    copied = BM25SRetriever.from_dict(both.to_dict())
+    assert copied.wordings == [str(FAQ / "train.csv")]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("precision", [0.9, 0.99])
+def test_every_known_question_of_a_messy_faq(checkpoint: Path, benchmarks: Path, precision: float) -> None:
+    """1,472 entries, some with the same question."""
+    file = benchmarks / "faq_public" / "covid-faq-en.csv.gz"
+    asked = asked_of(read_faq(file), {})
+    assert len(asked) > 1300
+    search = FAQSearch(model=checkpoint, documents=file, precision=precision, device=CPU)
+    assert list(first_for_each(lambda text: search.run(query=text)["documents"], asked)) == []
+
+
+@pytest.mark.slow
+def test_every_known_question_of_the_example(checkpoint: Path) -> None:
+    asked = asked_of(read_faq(FAQ / "answers.csv"), read_wordings(FAQ / "train.csv").by_id)
+    search = FAQSearch(
+        model=checkpoint, documents=FAQ / "answers.csv", wordings=FAQ / "train.csv", precision=0.99, device=CPU
+    )
+    assert list(first_for_each(lambda text: search.run(query=text)["documents"], asked)) == []

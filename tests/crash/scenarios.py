@@ -36,7 +36,7 @@ WORDS = [
     "lock",
     "bell",
 ]
-ASKED = ["where is my {}?", "the {} is gone", "help with {} please", "I need a {} today"]
+ASKED = ["where is my {}?", "the {} is gone", "help with {} please", "I need a {} today", "who has my {} now"]
 TEXTS = 2100
 """To encode: two shards."""
 TRAIN = ("train", ".", "--config", "settings.yaml", "--output", "c", "--device", "cpu")

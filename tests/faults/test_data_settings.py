@@ -52,15 +52,15 @@ def test_every_number_has_bounds_that_its_default_keeps() -> None:
 @pytest.mark.parametrize(("name", "value"), CASES)
 def test_a_setting_out_of_bounds(tmp_path: Path, name: str, value: object) -> None:
     with pytest.raises(InputError, match=f"Expected {name} ") as from_a_program:
-        TrainingConfig(**{name: value})  # type: ignore[arg-type]
-    (tmp_path / "c.yaml").write_text(yaml.safe_dump({name: value}))
+        TrainingConfig("ap-cnn", **{name: value})  # type: ignore[arg-type]
+    (tmp_path / "c.yaml").write_text(yaml.safe_dump({"model": "ap-cnn", name: value}))
     with pytest.raises(InputError) as from_a_file:
         read_training_config(tmp_path / "c.yaml", {})
     assert str(from_a_file.value).removeprefix(f"{tmp_path / 'c.yaml'}: ") == str(from_a_program.value)
     if name not in FIXED:
         (tmp_path / "s.yaml").write_text(yaml.safe_dump({name: [value]}))
         with pytest.raises(InputError, match=rf"s.yaml, {name}: Expected {name} "):
-            read_space(tmp_path / "s.yaml", TrainingConfig())
+            read_space(tmp_path / "s.yaml", TrainingConfig("ap-cnn"))
 
 
 @pytest.mark.parametrize(
@@ -184,6 +184,6 @@ def test_a_contender_whose_option_is_no_yaml(value: str) -> None:
 
 def test_aliases_are_understood(tmp_path: Path) -> None:
     """As `examples/small_data/methods.yaml` has them."""
-    (tmp_path / "c.yaml").write_text("options: &o {filters: 7}\n<<: {epochs: 3}\n")
+    (tmp_path / "c.yaml").write_text("model: qa-cnn\noptions: &o {filters: 7}\n<<: {epochs: 3}\n")
     config = read_training_config(tmp_path / "c.yaml", {})
     assert (config.options, config.epochs) == ({"filters": 7}, 3)

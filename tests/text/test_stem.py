@@ -42,5 +42,5 @@ def test_other_languages_are_refused_with_a_list(language: object) -> None:
     assert not is_language(language)
     with pytest.raises(InputError, match=r"Expected language to be one of arabic, .* english, .*; found ") as error:
         check_language(language)
-    assert str(error.value).endswith(f"found {language!r}.")
+    assert f"; found {language!r}." in str(error.value)
     assert all(name in str(error.value) for name in LANGUAGES)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from haystack import Document, component
 from haystack.document_stores.types import FilterPolicy
 
 from ap_ranker.threads import in_thread
+from haystack_integrations.components.rankers.ap_ranker.checkpoint import file_list
+from haystack_integrations.components.retrievers.ap_ranker.known_wordings import KnownWordings
 from haystack_integrations.components.retrievers.ap_ranker.store_retriever import StoreRetriever
 from haystack_integrations.document_stores.ap_ranker.bm25s import BM25SDocumentStore
 
@@ -34,6 +37,7 @@ class BM25SRetriever(StoreRetriever):
         top_k: int = 10,
         scale_score: bool = False,
         filter_policy: FilterPolicy = FilterPolicy.REPLACE,
+        wordings: str | Path | list[str] | None = None,
     ) -> None:
         """Create the component.
 
@@ -42,11 +46,31 @@ class BM25SRetriever(StoreRetriever):
         :param top_k: The maximum number of documents to return.
         :param scale_score: Whether to map the scores to the interval from 0.5 to 1, which keeps their order.
         :param filter_policy: Whether filters given to `run` replace the component's filters or are merged with them.
+        :param wordings: A file, or several, with questions that are known to ask for an entry of the FAQ, as for
+            `AnswerRanker`. Documents of which the query is one of these, `meta["question"]` or one of
+            `meta["wordings"]`, word for word, are then returned beside the `top_k`. With `[]` those of the meta alone;
+            with `None` BM25 alone.
         :raises TypeError: `document_store` is another kind of store.
         :raises ValueError: `top_k` is not positive.
         """
         self._search(document_store, filters, top_k, filter_policy)
         self.scale_score = scale_score
+        self.wordings = None if wordings is None else file_list(wordings)
+        self._wordings = None if self.wordings is None else KnownWordings(self.wordings)
+
+    def add_wordings(self, path: str | Path) -> None:
+        """Use the wordings of one more file, unless `wordings` is `None`.
+
+        :raises InputError: It cannot be read.
+        """
+        if self._wordings is not None:
+            self._wordings.add(path)
+
+    def close(self) -> None:
+        """Forget the wordings and close the store's files; a later `run` reads and opens them again."""
+        if self._wordings is not None:
+            self._wordings.close()
+        StoreRetriever.close(self)  # no super(): @component recreates the class
 
     @component.output_types(documents=list[Document])
     def run(
@@ -66,15 +90,17 @@ class BM25SRetriever(StoreRetriever):
             `scale_score`.
         :returns: `documents`: copies with their scores, best first, without those that share no word with the query.
             In the meta of each, `bm25_score` is the score before scaling, `bm25_rank` the rank, from 1, and
-            `bm25_language` the language of the store's stemmer, or `None`.
+            `bm25_language` the language of the store's stemmer, or `None`. A document that was found only by a known
+            wording has a `bm25_rank` of `None`.
         :raises ValueError: The query is empty, or `top_k` is negative.
         :raises FilterError: `filters` are invalid.
-        :raises InputError: The store's folder contains something else, or is damaged; or the store is empty and the
-            component was loaded from YAML.
+        :raises InputError: The store's folder contains something else, or is damaged; or a file of wordings cannot be
+            read; or the store is empty and the component was loaded from YAML.
         """
         filters, top_k = self._limits(filters, top_k)
         scale_score = self.scale_score if scale_score is None else scale_score
-        return self._result(self.document_store.bm25_retrieval(query, filters, top_k, scale_score), top_k)
+        leg = None if self._wordings is None else self._wordings.verbatim(self.document_store, query)
+        return self._result(self.document_store.bm25_retrieval(query, filters, top_k, scale_score, leg), top_k)
 
     run_async = in_thread(run)
     """As `run`, in a thread, so that the event loop stays free."""

@@ -178,7 +178,7 @@ class FAQSearch:
 
 @component
 class _FAQRetriever(StoreRetriever):
-    """Retrieves by words and, if the ranker's checkpoint compares known wordings, by these."""
+    """Retrieves by words and by known wordings: by their vectors if the ranker's checkpoint compares them."""
 
     def __init__(self, store: BM25SDocumentStore, ranker: AnswerRanker, top_k: int) -> None:
         self._search(store, None, top_k, FilterPolicy.REPLACE)
@@ -197,8 +197,10 @@ class _FAQRetriever(StoreRetriever):
     @component.output_types(documents=list[Document])
     def run(self, query: str, filters: dict[str, Any] | None = None) -> dict[str, list[Document]]:
         """Find documents, as `BM25SRetriever` does, and those whose wordings are most like the query."""
-        ranker, store, leg = self._embedder(), self.document_store, None
-        if ranker is not None:
+        ranker, store = self._embedder(), self.document_store
+        if ranker is None:
+            leg = self._wordings.verbatim(store, query)
+        else:
             leg = self._wordings.leg(store, ranker, ranker.embed_questions([query])[0].numpy())
         return self._result(store.bm25_retrieval(query, filters, self.top_k, wordings=leg), self.top_k)
 

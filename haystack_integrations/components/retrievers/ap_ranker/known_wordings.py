@@ -1,8 +1,9 @@
-"""Retrieval by known wordings: which documents have a wording that a question is like?"""
+"""Retrieval by known wordings: which documents have a wording that a question is like, or that it is word for word?"""
 
 from __future__ import annotations
 
 import threading
+from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ap_ranker.data.wordings import WordingFiles
+from ap_ranker.data.dataset import question_key
+from ap_ranker.data.wordings import WordingFiles, Wordings
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.wordings import WordingIndex
 from haystack_integrations.document_stores.ap_ranker.bm25s import BM25SDocumentStore
@@ -34,6 +36,7 @@ class KnownWordings:
         self.suffix = suffix
         self._files: WordingFiles | None = None
         self._index: tuple[Sequence[object], WordingIndex] | None = None
+        self._rows: tuple[Sequence[object], dict[str, list[int]]] | None = None  # by question_key
         self._lock = threading.Lock()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -69,16 +72,42 @@ class KnownWordings:
         :raises InputError: As `leg`.
         """
         with self._lock:
-            if self._files is None:
-                self._files = WordingFiles(self.paths)
-            self._files.refresh()
-            rows, files, vectors = sources = store.wording_rows(), self._files.current, ranker.wording_vectors
-            if self._index is None or any(now is not then for now, then in zip(sources, self._index[0], strict=True)):
+            rows, files, vectors = sources = store.wording_rows(), self._current(), ranker.wording_vectors
+            if self._index is None or _differ(sources, self._index[0]):
                 known = ((row, self.prefix + text + self.suffix) for row, text in rows.pairs(files))
                 self._index = sources, WordingIndex.of(known, vectors, ranker.embed_questions)
             return self._index[1]
 
+    def verbatim(self, store: BM25SDocumentStore, question: str) -> Leg | None:
+        """The documents of which a question is a known wording, word for word; this needs no model.
+
+        :param store: The documents.
+        :param question: The question, without prefix and suffix.
+        :returns: The documents, with a score of 1 each; `None` if there is none.
+        :raises InputError: As `leg`.
+        """
+        with self._lock:
+            known, files = sources = store.wording_rows(), self._current()
+            if self._rows is None or _differ(sources, self._rows[0]):
+                by_key: defaultdict[str, list[int]] = defaultdict(list)
+                for row, text in known.pairs(files):
+                    by_key[question_key(text)].append(row)
+                self._rows = sources, dict(by_key)
+            rows = np.unique(np.array(self._rows[1].get(question_key(question), ()), np.int64))
+        return Leg(rows, np.ones(len(rows), np.float32)) if len(rows) else None
+
+    def _current(self) -> Sequence[Wordings]:
+        """What the files hold now."""
+        if self._files is None:
+            self._files = WordingFiles(self.paths)
+        self._files.refresh()
+        return self._files.current
+
     def close(self) -> None:
         """Forget what was read and encoded, until the next use."""
         with self._lock:
-            self._files = self._index = None
+            self._files = self._index = self._rows = None
+
+
+def _differ(sources: Sequence[object], earlier: Sequence[object]) -> bool:
+    return any(now is not then for now, then in zip(sources, earlier, strict=True))
