@@ -93,6 +93,7 @@ def serve(
     from ap_ranker.serving.app import build_app
     from ap_ranker.serving.connections import Connections, Server
     from ap_ranker.serving.feedback import FeedbackFile
+    from ap_ranker.serving.live import follow
     from ap_ranker.serving.setup import set_up
     from ap_ranker.serving.workers import SearchWorkers
 
@@ -121,6 +122,7 @@ def serve(
                 processes = SearchWorkers(shared, workers)
             else:
                 setup.warm_up(search, filled)
+        follow(search, setup)
 
         connections = Connections()
         hosts = [host, *(allowed_host or [])]

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from ap_ranker.ranking.explanation import Explanation
     from haystack_integrations.components.rankers.ap_ranker import AnswerRanker
 
+QUESTION = "Is anything there?"
+"""Asked only to make everything load."""
+
 ENCODING_SECONDS = 20.0
 """Maximum time to encode answers at startup; the rest is encoded on first use."""
 
@@ -147,11 +150,14 @@ class DeclaredPipeline:
             documents: documents to encode into the ranker's cache within `ENCODING_SECONDS`.
             limits: as for `run`; invalid ones are reported now.
         """
+        self._warm_up()
+        self.run(QUESTION, limits)
+        self.encode(documents, limits)
+
+    def encode(self, documents: Sequence[Document], limits: Mapping[str, float | None] = MappingProxyType({})) -> None:
+        """Encode documents into the ranker's cache, within `ENCODING_SECONDS`; arguments as for `warm_up`."""
         from ap_ranker.ranking.bm25 import BM25_SCORE  # loads torch, which `ap-ranker --help` does not wait for
 
-        question = "Is anything there?"
-        self._warm_up()
-        self.run(question, limits)
         ranker, started = self.ranker(), time.monotonic()
         if ranker is None:
             return
@@ -160,7 +166,7 @@ class DeclaredPipeline:
                 break
             batch = documents[start : start + BATCH]
             ranker.run(
-                query=question,
+                query=QUESTION,
                 # A ranker that adds BM25's score expects one.
                 documents=[replace(document, meta={**document.meta, BM25_SCORE: 0.0}) for document in batch],
                 precision=limits.get("precision"),

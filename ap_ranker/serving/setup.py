@@ -11,8 +11,8 @@ from tempfile import TemporaryDirectory
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from ap_ranker.data.documents import read_entries
-from ap_ranker.data.faq import DEFAULT_MATCH, Entry, Match
+from ap_ranker.data.documents.followed import FollowedDocuments
+from ap_ranker.data.faq import DEFAULT_MATCH, Match
 from ap_ranker.errors import InputError
 from ap_ranker.files import restore
 from ap_ranker.ranking.ranker import Ranker
@@ -39,7 +39,7 @@ class SearchSetup:
 
     Attributes:
         pipeline: the YAML file.
-        entries: what to write into the pipeline's stores; `None` for what they hold.
+        documents: what to write into the pipeline's stores, already read; `None` for what they hold.
         match: the text of an entry that is matched with the question.
         wordings: files of known wordings.
         limits: `precision` or `score_threshold` of the ranker.
@@ -47,7 +47,7 @@ class SearchSetup:
     """
 
     pipeline: Path
-    entries: Sequence[Entry] | None
+    documents: FollowedDocuments | None
     match: Match
     wordings: Sequence[Path]
     limits: Mapping[str, float | None]
@@ -62,7 +62,8 @@ class SearchSetup:
         search = DeclaredPipeline.load(self.pipeline, self.checkpoint)
         search.add_wordings(self.wordings)
         with report_store_errors(search.path, search.place):
-            return search, search.fill(self.entries, self.match)
+            entries = None if self.documents is None else self.documents.entries
+            return search, search.fill(entries, self.match)
 
     def warm_up(self, search: DeclaredPipeline, documents: Sequence[Document]) -> None:
         """Make a pipeline ready to search in this process.
@@ -110,8 +111,8 @@ def set_up(
         if model is not None or language is not None:
             option = "--model" if model is not None else "--language"
             raise InputError(f"Expected --pipeline or {option}, found both: {pipeline} names its own; change it there.")
-        entries = None if documents is None else read_entries(documents, columns)
-        yield SearchSetup(pipeline, entries, match, wordings, limits)
+        followed = None if documents is None else _read(documents, columns)
+        yield SearchSetup(pipeline, followed, match, wordings, limits)
         return
     if documents is None:
         raise InputError(
@@ -120,12 +121,14 @@ def set_up(
         )
     if language is not None:
         check_language(language)
-    entries = read_entries(documents, columns)
+    followed = _read(documents, columns)
     restore(CHECKPOINT)
     with ExitStack() as stack:
         if model is None and not CHECKPOINT.exists():
             folder = Path(stack.enter_context(TemporaryDirectory(prefix="ap-ranker-")))
-            model = _write_untrained(folder / "untrained", [entry.text(match) for entry in entries], language, limits)
+            model = _write_untrained(
+                folder / "untrained", [entry.text(match) for entry in followed.entries], language, limits
+            )
         ranker = Ranker.from_pretrained(model or CHECKPOINT)  # kept until the pipeline shares it
         if language is not None and language != ranker.bm25_language:
             raise InputError(
@@ -135,12 +138,18 @@ def set_up(
             )
         yield SearchSetup(
             BY_MEANING if ranker.has_vectors else BY_WORDS,
-            entries,
+            followed,
             match,
             wordings,
             limits,
             CheckpointOf(ranker.source, ranker.bm25_language),
         )
+
+
+def _read(path: Path, columns: tuple[str, str] | None) -> FollowedDocuments:
+    documents = FollowedDocuments(path, columns)
+    documents.read()
+    return documents
 
 
 def _write_untrained(

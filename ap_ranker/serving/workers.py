@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.shared import TOGETHER
+from ap_ranker.serving.live import follow
 from ap_ranker.serving.search import DeclaredPipeline
 from ap_ranker.serving.setup import SearchSetup
 from ap_ranker.serving.stores import report_store_errors
@@ -228,6 +229,9 @@ def _search(setup: SearchSetup, pipe: Connection) -> None:
     try:
         search, documents = setup.load()
         setup.warm_up(search, documents)
+        logging.getLogger("ap_ranker.serving.live").setLevel(logging.CRITICAL)  # the server's process says it
+        logging.getLogger("ap_ranker.data").setLevel(logging.CRITICAL)
+        follow(search, setup)
     except InputError as error:
         pipe.send_bytes(json.dumps({"error": str(error)}).encode())
         return

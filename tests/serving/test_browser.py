@@ -257,8 +257,10 @@ def test_refusals_in_german(browser_path: str, address: str, status: int, messag
 def test_every_language_says_everything(page: Page) -> None:
     """And each text of the page is one of the table."""
     tables = page.evaluate(
-        """() => Object.fromEntries(Object.entries(TEXTS).map(([language, table]) => [language,
-            [...Object.keys(table.errors), ...Object.entries(table).map(([name, text]) => `${name} ${typeof text}`)]]))"""
+        """() => Object.fromEntries(Object.entries(TEXTS).map(([language, table]) => [language, [
+            ...Object.keys(table.errors),
+            ...Object.entries(table).map(([name, text]) => `${name} ${typeof text}`)
+        ]]))"""
     )
     assert set(tables) == {"en", "de"}
     assert tables["en"] == tables["de"]

@@ -6,6 +6,7 @@ import os
 import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,8 @@ from haystack.core.errors import PipelineRuntimeError
 from search_server import served
 from starlette.testclient import TestClient
 
-from ap_ranker.data.faq import Match, read_faq
+from ap_ranker.data.documents.followed import FollowedDocuments
+from ap_ranker.data.faq import Match
 from ap_ranker.errors import InputError
 from ap_ranker.serving.app import build_app
 from ap_ranker.serving.feedback import FeedbackFile
@@ -41,9 +43,9 @@ def setup(tmp_path_factory: pytest.TempPathFactory, checkpoint: Path) -> SearchS
     folder = tmp_path_factory.mktemp("workers")
     (folder / "wordings.csv").write_text(f'question,answer\nwhat about two wheels,"{TEXTS[1]}"\n')
     pipeline = write_pipeline(folder, checkpoint)
-    return SearchSetup(
-        pipeline, read_faq(write_faq(folder)), Match.both, [folder / "wordings.csv"], {"score_threshold": -1.0}
-    )
+    documents = FollowedDocuments(write_faq(folder))
+    documents.read()
+    return SearchSetup(pipeline, documents, Match.both, [folder / "wordings.csv"], {"score_threshold": -1.0})
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +114,7 @@ def test_an_error_is_the_users_sentence(workers: SearchWorkers, alone: DeclaredP
 def test_what_is_wrong_is_said_at_the_start(setup: SearchSetup, tmp_path: Path) -> None:
     before = search_processes()
     with pytest.raises(InputError, match="nowhere"):
-        SearchWorkers(SearchSetup(setup.pipeline, setup.entries, Match.both, [tmp_path / "nowhere.csv"], {}), 2)
+        SearchWorkers(replace(setup, wordings=[tmp_path / "nowhere.csv"]), 2)
     assert search_processes() == before
 
 

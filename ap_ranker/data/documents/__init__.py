@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ap_ranker.data.documents.convert import FORMATS, convert
@@ -15,6 +16,7 @@ from ap_ranker.data.faq import Entry, read_faq
 from ap_ranker.data.tables import FORMATS as TABLES
 from ap_ranker.data.tables import file_format
 from ap_ranker.errors import InputError
+from ap_ranker.files import file_version
 from ap_ranker.reading import open_file, what_is_at
 
 logger = logging.getLogger(__name__)
@@ -24,18 +26,49 @@ SHOWN = 10
 
 
 @dataclass(frozen=True)
+class FileReading:
+    """What was read of one file.
+
+    Attributes:
+        version: of the file, from `file_version`.
+        entries: its passages, entries or rows.
+        left_out: rows that could not be read, or the whole file.
+        has_columns: whether it is a table with the columns that the caller names.
+    """
+
+    version: tuple[int, ...]
+    entries: list[Entry]
+    left_out: list[LeftOut] = field(default_factory=list)
+    has_columns: bool = False
+
+
+@dataclass(frozen=True)
 class Reading:
     """What was read of a folder or a file.
 
     Attributes:
-        entries: passages of documents, and entries and rows of tables.
-        files: number of files that they come from.
-        left_out: what could not be read, and why.
+        by_file: the name of a file -> what was read of it.
+        skipped: files and folders of other kinds.
     """
 
-    entries: list[Entry]
-    files: int
-    left_out: list[LeftOut]
+    by_file: Mapping[str, FileReading] = field(default_factory=dict)
+    skipped: list[LeftOut] = field(default_factory=list)
+
+    @property
+    def entries(self) -> list[Entry]:
+        """Passages of documents, and entries and rows of tables."""
+        return [entry for file in self.by_file.values() for entry in file.entries]
+
+    @property
+    def files(self) -> int:
+        """Number of files that they come from."""
+        return sum(bool(file.entries) for file in self.by_file.values())
+
+    @property
+    def left_out(self) -> list[LeftOut]:
+        """What could not be read, and why."""
+        rows = (left for file in self.by_file.values() for left in file.left_out)
+        return sorted([*self.skipped, *rows], key=lambda left: left.place)
 
 
 def read_entries(path: Path, columns: tuple[str, str] | None = None) -> list[Entry]:
@@ -43,12 +76,18 @@ def read_entries(path: Path, columns: tuple[str, str] | None = None) -> list[Ent
     if is_faq(path):
         return read_faq(path, columns)
     reading = read_documents(path, columns)
-    logger.info("%s: %s passages of %s files.", path, f"{len(reading.entries):,}", f"{reading.files:,}")
-    for left in reading.left_out[:SHOWN]:
-        logger.warning("%s", left)
-    if (more := len(reading.left_out) - SHOWN) > 0:
-        logger.warning("%s more left out. List them: ap-ranker check %s", f"{more:,}", path)
+    log_reading(path, reading)
     return reading.entries
+
+
+def log_reading(path: Path, reading: Reading, known: Collection[LeftOut] = ()) -> None:
+    """Log what was read of a folder, and what was left out, except what is known."""
+    logger.info("%s: %s passages of %s files.", path, f"{len(reading.entries):,}", f"{reading.files:,}")
+    left_out = [left for left in reading.left_out if left not in known]
+    for left in left_out[:SHOWN]:
+        logger.warning("%s", left)
+    if (more := len(left_out) - SHOWN) > 0:
+        logger.warning("%s more left out. List them: ap-ranker check %s", f"{more:,}", path)
 
 
 def is_faq(path: Path) -> bool:
@@ -57,7 +96,7 @@ def is_faq(path: Path) -> bool:
     return file_format(path) in TABLES if kind == "a file" else kind != "a folder"
 
 
-def read_documents(path: Path, columns: tuple[str, str] | None = None) -> Reading:
+def read_documents(path: Path, columns: tuple[str, str] | None = None, earlier: Reading | None = None) -> Reading:
     """Read a document, or a folder of documents and tables with all folders in it.
 
     Documents are split at headings, then to the length that a model reads. A table with questions and answers gives
@@ -66,43 +105,53 @@ def read_documents(path: Path, columns: tuple[str, str] | None = None) -> Readin
     Args:
         path: the file or folder.
         columns: the names of a table's columns of questions and answers; by default they are recognized.
+        earlier: an earlier reading with the same columns: files that have not changed since are not read again, and
+            those that cannot be read any more keep what was read of them.
 
     Raises:
         InputError: nothing at all could be read, or no table has `columns`.
     """
     is_folder = what_is_at(path) == "a folder"
     root = path if is_folder else path.parent
-    files, left_out = find_files(path) if is_folder else ([path], [])
-    entries: list[Entry] = []
-    n_files = 0
-    unused = columns
+    files, skipped = find_files(path) if is_folder else ([path], [])
+    known = earlier.by_file if earlier else {}
+    by_file: dict[str, FileReading] = {}
     for file in files:
         name = os.fsencode(file.relative_to(root).as_posix()).decode(errors="replace")
+        version, before = file_version(file), known.get(name)
+        if before is not None and before.version == version:
+            by_file[name] = before
+            continue
         try:
-            if file_format(file) in TABLES:
-                table = read_rows(file, name, columns)
-                found, unused = table.entries, None if table.chosen else unused
-                left_out += table.left_out
-            else:
-                found = _passages(file, name)
+            by_file[name] = _read_file(file, name, version, columns)
         except (InputError, OSError) as error:
             if not is_folder:
                 raise
             reason = f"cannot be read ({error.strerror})." if isinstance(error, OSError) else str(error)
-            left_out.append(LeftOut(name, reason.removeprefix(str(file)).lstrip(":, ")))
-            continue
-        entries += found
-        n_files += 1
-    if not entries:
+            reason = reason.removeprefix(str(file)).lstrip(":, ")
+            if before is None or not before.entries:
+                by_file[name] = FileReading(version, [], [LeftOut(name, reason)])
+            else:
+                kept = LeftOut(name, f"{reason} What it was before still counts.")
+                by_file[name] = replace(before, version=version, left_out=[kept])
+    reading = Reading(by_file, skipped)
+    if not reading.files:
         endings = ", ".join([*FORMATS, *TABLES])
-        example = f" ({left_out[0]})" if left_out else ""
+        example = f" ({reading.left_out[0]})" if reading.left_out else ""
         raise InputError(f"{path}: expected files ending in {endings}, found none that can be read{example}.")
-    if unused:
+    if columns and not any(file.has_columns for file in by_file.values()):
         raise InputError(
-            f"{path}: expected a table with the columns {unused[0]!r} and {unused[1]!r} that --columns names, found "
+            f"{path}: expected a table with the columns {columns[0]!r} and {columns[1]!r} that --columns names, found "
             "none."
         )
-    return Reading(entries, n_files, sorted(left_out, key=lambda left: left.place))
+    return reading
+
+
+def _read_file(file: Path, name: str, version: tuple[int, ...], columns: tuple[str, str] | None) -> FileReading:
+    if file_format(file) not in TABLES:
+        return FileReading(version, _passages(file, name))
+    table = read_rows(file, name, columns)
+    return FileReading(version, table.entries, table.left_out, table.chosen)
 
 
 def _passages(file: Path, name: str) -> list[Entry]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import replace
@@ -419,6 +419,38 @@ class BM25SDocumentStore(MetadataQueries):
             on_progress(len(rows), len(rows))
         with self._transaction() as documents:
             return None if documents.not_embedded_by(origin) else documents.revision()
+
+    def document_ids(self) -> set[str]:
+        """The ids of all documents."""
+        with self._transaction() as documents:
+            return {document.id for _, document in documents.by_row()}
+
+    def exchange_documents(self, new: Sequence[Document], removed: Collection[str]) -> None:
+        """Write documents and delete others in one step, in memory.
+
+        Queries meet all of the old documents or all of the new ones, and do not wait while the indexes are built.
+
+        :param new: The documents to write; of one that the store has already, the stored one is kept.
+        :param removed: The ids of those to delete.
+        :raises InputError: The store is a folder; or the embeddings differ in size.
+        """
+        while True:
+            with self._transaction() as before:
+                if not isinstance(before, MemoryDocuments):
+                    raise InputError(f"{self.path}: expected a store in memory. Use `ap-ranker index` for a folder.")
+                revision, after = before.revision(), before.copy()
+                words, embeddings = self._index is not None, self._vectors is not None
+            for document_id in removed:
+                after.remove(document_id)
+            for document in map(_checked, new):
+                if document.id not in after:
+                    after.put(document)
+            index = (after.revision(), after.index(self.k1, self.b, self.language)) if words else None
+            vectors = (after.revision(), after.vectors()) if embeddings else None
+            with self._lock:
+                if self._documents is before and before.revision() == revision:  # nobody has written meanwhile
+                    self._documents, self._index, self._vectors = after, index, vectors
+                    return
 
     def revision(self) -> str:
         """A text that differs after every change of a document."""

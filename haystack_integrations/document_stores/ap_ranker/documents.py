@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 from haystack import Document
@@ -82,6 +82,14 @@ class MemoryDocuments:
         self._embeddings: dict[int, np.ndarray] = {}
         self._next = 0
         self._changes = 0
+
+    def copy(self) -> Self:
+        """The same documents in the same rows; what is written into one does not change the other."""
+        copied = type(self)()
+        copied._rows, copied._documents = dict(self._rows), dict(self._documents)
+        copied._embeddings = dict(self._embeddings)
+        copied._next, copied._changes = self._next, self._changes
+        return copied
 
     def transaction(self, *, write: bool = False) -> AbstractContextManager[None]:
         """A context without writes by others; its own writes are kept if it ends without an error."""

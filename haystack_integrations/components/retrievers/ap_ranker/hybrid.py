@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from haystack.document_stores.types import FilterPolicy
 from haystack.utils import ComponentDevice, Secret
 
 from ap_ranker.ranking.ranker import BATCH_SIZE, Ranker
+from ap_ranker.ranking.vectors import EMBEDDED_BY
 from ap_ranker.threads import in_thread
 from haystack_integrations.components.rankers.ap_ranker.checkpoint import (
     CheckpointComponent,
@@ -148,22 +150,30 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
         with self._loading:
             if self._is_embedded():
                 return
-            ranker, texts = self._loaded(), self._texts
-
-            def embed(documents: list[Document]) -> list[list[float]]:
-                vectors: list[list[float]] = ranker.embed_answers(
-                    [texts.text(document) for document in documents], self.batch_size
-                ).tolist()
-                return vectors
-
             self._embedded = self.document_store.embed_documents(
                 # Two programs with two checkpoints would else replace each other's embeddings for every question.
-                texts.origin(ranker),
-                embed,
+                self._texts.origin(self._loaded()),
+                self._vectors,
                 replace_others=not self._has_embedded,
                 on_progress=on_progress,
             )
             self._has_embedded = True
+
+    def embedded(self, documents: list[Document]) -> list[Document]:
+        """Copies of documents with the embeddings of this checkpoint, to be written into the store.
+
+        :raises InputError: As `warm_up`.
+        """
+        origin = self._texts.origin(self._loaded())
+        return [
+            replace(document, meta={**document.meta, EMBEDDED_BY: origin}, embedding=vector)
+            for document, vector in zip(documents, self._vectors(documents), strict=True)
+        ]
+
+    def _vectors(self, documents: list[Document]) -> list[list[float]]:
+        texts = [self._texts.text(document) for document in documents]
+        vectors: list[list[float]] = self._loaded().embed_answers(texts, self.batch_size).tolist()
+        return vectors
 
     def _is_embedded(self) -> bool:
         return self._embedded is not None and self._embedded == self.document_store.revision()

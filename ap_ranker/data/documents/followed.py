@@ -1,0 +1,60 @@
+"""Reads a FAQ or documents again when their files have changed."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+from ap_ranker.data.documents import Reading, is_faq, log_reading, read_documents
+from ap_ranker.data.documents.folder import LeftOut, find_files
+from ap_ranker.data.faq import Entry, read_faq
+from ap_ranker.files import file_version
+
+logger = logging.getLogger(__name__)
+
+Version = dict[Path, tuple[int, ...]]
+"""File -> what differs between two versions of it."""
+
+
+class FollowedDocuments:
+    """A FAQ, a document or a folder that is read more than once.
+
+    Args:
+        path: the file or folder.
+        columns: the names of its columns of questions and answers; by default they are recognized.
+
+    Attributes:
+        version: of the files, from before they were last read.
+        entries: what was last read.
+    """
+
+    def __init__(self, path: Path, columns: tuple[str, str] | None = None) -> None:
+        self.path = path
+        self.version: Version = {}
+        self.entries: list[Entry] = []
+        self._columns = columns
+        self._reading: Reading | None = None
+
+    def look(self) -> Version:
+        """The version of the files as they are now, which differs after every change."""
+        files = find_files(self.path)[0] if self.path.is_dir() else [self.path]
+        return {file: file_version(file) for file in files}
+
+    def read(self) -> list[Entry]:
+        """The entries as they are now; of a folder, what was left out is logged.
+
+        Files of a folder that have not changed are not read again, and one that cannot be read any more keeps what it
+        was before.
+
+        Raises:
+            InputError: the file, or every file of the folder, cannot be read; `entries` stay as they are.
+        """
+        self.version = self.look()  # even if they cannot be read, so that the same error is not met again and again
+        if is_faq(self.path):
+            self.entries = read_faq(self.path, self._columns)
+            return self.entries
+        known: set[LeftOut] = set(self._reading.left_out) if self._reading else set()
+        self._reading = read_documents(self.path, self._columns, self._reading)
+        log_reading(self.path, self._reading, known)
+        self.entries = self._reading.entries
+        return self.entries
