@@ -107,7 +107,7 @@ class LiveDocuments:
             logger.exception("%s: the search goes on with what was read before.", place)
         else:
             if added or removed:
-                logger.info("%s has changed: %s entries are new, %s are gone.", place, f"{added:,}", f"{removed:,}")
+                logger.info("%s has changed. New entries: %s; gone: %s.", place, f"{added:,}", f"{removed:,}")
 
     def _write(self, entries: Sequence[Entry]) -> tuple[int, int]:
         """Let the stores hold these entries; returns the number of new ones, and of those that are gone."""
