@@ -122,7 +122,7 @@ def serve(
                 processes = SearchWorkers(shared, workers)
             else:
                 setup.warm_up(search, filled)
-        follow(search, setup)
+        live = follow(search, setup, encode=processes is None)
 
         connections = Connections()
         hosts = [host, *(allowed_host or [])]
@@ -151,7 +151,11 @@ def serve(
                 soft_wrap=True,
                 highlight=False,
             )
-        Server(app, connections).run(sockets=[listening])
+        try:
+            Server(app, connections).run(sockets=[listening])
+        finally:
+            for each in live:
+                each.close()
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-PAUSE, TIMES = 1.0, 20
+PAUSE, TIMES = 0.5, 20
 """Seconds between two looks at the files, and how many times as long as a look they are apart at least."""
 
 
-def follow(search: DeclaredPipeline, setup: SearchSetup) -> list[LiveDocuments]:
+def follow(search: DeclaredPipeline, setup: SearchSetup, *, encode: bool = True) -> list[LiveDocuments]:
     """Keep a search like its documents from now on.
 
     These are the documents of its setup, or those that the pipeline's file names; of stores in memory only, as
@@ -34,6 +34,8 @@ def follow(search: DeclaredPipeline, setup: SearchSetup) -> list[LiveDocuments]:
     Args:
         search: the search, loaded from the setup.
         setup: of the search.
+        encode: whether new entries are encoded before they are found; otherwise, before the next question is answered,
+            which is for a process that leaves the questions to others.
     """
     from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
 
@@ -46,7 +48,7 @@ def follow(search: DeclaredPipeline, setup: SearchSetup) -> list[LiveDocuments]:
         followed = [(FollowedDocuments(path), Match(store.match), [store]) for store, path in named]
         for documents, _, _ in followed:
             documents.version = documents.look()  # the store has read them
-    return [LiveDocuments(search, *each, setup.limits) for each in followed]
+    return [LiveDocuments(search, *each, setup.limits, encode) for each in followed]
 
 
 class LiveDocuments:
@@ -62,6 +64,7 @@ class LiveDocuments:
         match: the text of an entry that is matched with the question.
         stores: those to keep like the files; in memory.
         limits: `precision` or `score_threshold` of the ranker.
+        encode: as for `follow`.
     """
 
     def __init__(
@@ -71,12 +74,14 @@ class LiveDocuments:
         match: Match,
         stores: Sequence[BM25SDocumentStore],
         limits: Mapping[str, float | None],
+        encode: bool,
     ) -> None:
         self._search = search
         self._documents = documents
         self._match = match
         self._stores = stores
         self._limits = limits
+        self._encode = encode
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="live documents", daemon=True)
         self._thread.start()
@@ -121,11 +126,13 @@ class LiveDocuments:
             stored = store.document_ids()
             new = [document for document_id, document in documents.items() if document_id not in stored]
             gone = stored - documents.keys()
-            self._search.encode(new, self._limits)
-            for retriever in retrievers:
-                if retriever.document_store is store:
-                    new = retriever.embedded(new)
+            if self._encode:
+                self._search.encode(new, self._limits)
+                for retriever in retrievers:
+                    if retriever.document_store is store:
+                        new = retriever.embedded(new)
             store.exchange_documents(new, gone)
             added, removed = len(new), len(gone)
-        self._search.pipeline.warm_up()  # encodes new wordings
+        if self._encode:
+            self._search.pipeline.warm_up()  # encodes new wordings
         return added, removed

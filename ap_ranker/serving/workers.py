@@ -221,17 +221,14 @@ class _Worker:
 
 def _search(setup: SearchSetup, pipe: Connection) -> None:
     """Answer the requests that come through a pipe until it is closed."""
-    for each in (
-        signal.SIGINT,
-        signal.SIGTERM,
-    ):  # may be sent to all; the server first answers what was asked
+    for each in (signal.SIGINT, signal.SIGTERM):  # may be sent to all; the server first answers what was asked
         signal.signal(each, signal.SIG_IGN)
     try:
         search, documents = setup.load()
         setup.warm_up(search, documents)
         logging.getLogger("ap_ranker.serving.live").setLevel(logging.CRITICAL)  # the server's process says it
         logging.getLogger("ap_ranker.data").setLevel(logging.CRITICAL)
-        follow(search, setup)
+        live = follow(search, setup)
     except InputError as error:
         pipe.send_bytes(json.dumps({"error": str(error)}).encode())
         return
@@ -243,9 +240,11 @@ def _search(setup: SearchSetup, pipe: Connection) -> None:
         try:
             requests = json.loads(pipe.recv_bytes())
         except (OSError, EOFError):  # the server has ended
-            return
+            break
         search.encode_ahead([request["question"] for request in requests])
         answers = [_answer(search, request) for request in requests]
+    for following in live:
+        following.close()
 
 
 def _answer(search: DeclaredPipeline, request: dict[str, Any]) -> dict[str, Any]:
