@@ -23,6 +23,7 @@ from ap_ranker.cli import (
     models,
     pipelines,
     push,
+    rollback,
     serve,
     split,
     train,
@@ -50,6 +51,7 @@ app.command("encode")(encode.encode)
 app.command("push")(push.push)
 app.command("models")(models.models)
 app.command("index")(index.index)
+app.command("rollback")(rollback.rollback)
 app.command("ask")(ask.ask)
 app.command("serve")(serve.serve)
 app.command("pipelines")(pipelines.pipelines)

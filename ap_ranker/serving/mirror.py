@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from haystack_integrations.components.embedders.ap_ranker import APDocumentEmbedder
     from haystack_integrations.components.retrievers.ap_ranker import HybridRetriever
+    from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
 
 MARK = "ap_ranker_key"
 """The field of the meta that marks documents of `mirror`: a number below `KEYS`, a hash of the document's id."""
@@ -75,8 +76,9 @@ def index_faq(
 ) -> IndexChanges:
     """Synchronize the document store of a pipeline with a FAQ or documents: add, change and remove entries.
 
-    Documents from other sources are not touched. To continue an interrupted run, run it again. An `APDocumentEmbedder`
-    before the pipeline's writer, or a `HybridRetriever`, embeds what it has not embedded yet.
+    Documents from other sources are not touched. A `BM25SDocumentStore` keeps its last five versions. To continue an
+    interrupted run, run it again. An `APDocumentEmbedder` before the pipeline's writer, or a `HybridRetriever`, embeds
+    what it has not embedded yet.
 
     Args:
         faq: a file with columns question and answer, a document or a folder.
@@ -89,16 +91,36 @@ def index_faq(
     Raises:
         InputError: a file cannot be read, the pipeline has no persistent store, or its store or server fails.
     """
+    from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
     from haystack_integrations.document_stores.ap_ranker.entries import to_document
 
     documents = [to_document(entry, match) for entry in read_entries(Path(faq), columns)]
     store, embedder, retrievers = _parts(Path(pipeline))
     place = describe_store(store)
     with report_store_errors(Path(pipeline), place):
+        if isinstance(store, BM25SDocumentStore):
+            store.keep_version()
         changes = mirror(store, documents, embedder, on_progress=on_progress)
         for retriever in retrievers:
             retriever.embed_documents(on_embedded)
     return replace(changes, duplicates=len(documents) - changes.total, place=place)
+
+
+def find_versions(pipeline: Path) -> BM25SDocumentStore:
+    """The store of a pipeline that keeps earlier versions of its documents.
+
+    Raises:
+        InputError: the pipeline cannot be loaded, or has no `BM25SDocumentStore` with a path.
+    """
+    from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
+
+    store, _, _ = _parts(pipeline)
+    if not isinstance(store, BM25SDocumentStore):
+        raise InputError(
+            f"{pipeline}: expected a BM25SDocumentStore, which keeps earlier versions, found {describe_store(store)}. "
+            "Index the earlier file again, with `ap-ranker index`."
+        )
+    return store
 
 
 def mirror(

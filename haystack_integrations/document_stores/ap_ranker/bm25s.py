@@ -27,6 +27,7 @@ from ap_ranker.ranking.wordings import WORDING_RANK, WORDING_SCORE
 from ap_ranker.text.stem import check_language
 from ap_ranker.threads import in_thread
 from haystack_integrations.document_stores.ap_ranker.documents import (
+    DATABASE,
     Documents,
     FolderDocuments,
     Index,
@@ -36,6 +37,7 @@ from haystack_integrations.document_stores.ap_ranker.embeddings import to_array
 from haystack_integrations.document_stores.ap_ranker.entries import read_documents
 from haystack_integrations.document_stores.ap_ranker.legs import Candidates, Leg, compares_embeddings
 from haystack_integrations.document_stores.ap_ranker.metadata import MetadataQueries
+from haystack_integrations.document_stores.ap_ranker.versions import Version, keep_version, list_versions
 from haystack_integrations.document_stores.ap_ranker.wordings import WordingRows
 
 logger = logging.getLogger(__name__)
@@ -451,6 +453,51 @@ class BM25SDocumentStore(MetadataQueries):
                 if self._documents is before and before.revision() == revision:  # nobody has written meanwhile
                     self._documents, self._index, self._vectors = after, index, vectors
                     return
+
+    def versions(self) -> list[Version]:
+        """The earlier versions of a folder, oldest first.
+
+        :raises InputError: The store is in memory, or a version is damaged.
+        """
+        return list_versions(self._folder().folder)
+
+    def keep_version(self) -> None:
+        """Keep the documents of a folder as they are now, so that `restore_version` can bring them back.
+
+        Only the last five versions are kept; one that equals the last one, or is empty, is not.
+
+        :raises InputError: The store is in memory, or something is damaged.
+        """
+        folder = self._folder().folder
+        with self._transaction(write=True):  # creates the database, or the column that an earlier format lacks
+            pass
+        keep_version(folder, folder / DATABASE)
+
+    def restore_version(self, number: int | None = None) -> Version:
+        """Bring back the documents of an earlier version, with their embeddings, in one step.
+
+        The present ones become a version, too.
+
+        :param number: Of the version; by default the last one that differs from the present documents.
+        :returns: The version.
+        :raises InputError: There is no such version, the store is in memory, or something is damaged.
+        """
+        folder = self._folder()
+        versions, revision = self.versions(), self.revision()
+        found = [each for each in versions if (each.revision != revision if number is None else each.number == number)]
+        if not found:
+            numbers = ", ".join(str(each.number) for each in versions) or "none"
+            wanted = "an earlier version" if number is None else f"version {number}"
+            raise InputError(f"{self.path}: expected {wanted}, found {numbers}. `ap-ranker index` keeps the last five.")
+        with self._lock:
+            keep_version(folder.folder, folder.folder / DATABASE, found[-1])
+            folder.restore(found[-1])
+        return found[-1]
+
+    def _folder(self) -> FolderDocuments:
+        if not isinstance(self._documents, FolderDocuments):
+            raise InputError("Expected a store with a path, which keeps versions, found one in memory.")
+        return self._documents
 
     def revision(self) -> str:
         """A text that differs after every change of a document."""

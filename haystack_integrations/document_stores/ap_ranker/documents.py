@@ -30,6 +30,7 @@ from ap_ranker.files import WriteError, atomic_directory, make_folder
 from ap_ranker.ranking.bm25 import BM25
 from ap_ranker.ranking.vectors import EMBEDDED_BY, Vectors
 from haystack_integrations.document_stores.ap_ranker.embeddings import from_bytes, to_array, to_bytes
+from haystack_integrations.document_stores.ap_ranker.versions import Version, reading
 
 logger = logging.getLogger(__name__)
 
@@ -316,6 +317,14 @@ class FolderDocuments:
             document = self._document(fields[:3])
             documents.append(self._with_embedding(document, *fields[2:]) if embedding else document)
         return documents
+
+    def restore(self, version: Version) -> None:
+        """Replace all documents by those of an earlier version, in one step."""
+        with reading(version.path) as earlier, self._begin("IMMEDIATE") as connection:
+            connection.execute("DELETE FROM documents")
+            rows = earlier.execute("SELECT row, id, content, rest, embedding FROM documents")
+            connection.executemany("INSERT INTO documents VALUES (?, ?, ?, ?, ?)", rows)
+            connection.execute("UPDATE state SET revision = ?", (version.revision,))
 
     def close(self) -> None:
         if self._connection is not None:
