@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 from pathlib import Path
+from statistics import median
 from typing import Any
 from unittest.mock import patch
 
+import numpy as np
 import pytest
 import torch
-from conftest import TEXTS
+from conftest import ROOT, TEXTS
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from transformers import BertConfig, BertModel, Trainer
 from typer.testing import CliRunner
 
 from ap_ranker.cli.main import app
 from ap_ranker.data.dataset import Dataset
+from ap_ranker.data.reader import read_dataset
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluate import evaluate
 from ap_ranker.models.registry import MODELS
+from ap_ranker.ranking.explanation import pieces
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.training.config import TrainingConfig, read_training_config
 from ap_ranker.training.train import train
+from ap_ranker.training.untrained import write_untrained
 
 
 @pytest.fixture(scope="module")
@@ -94,3 +99,19 @@ def test_other_models_must_learn(name: str) -> None:
 def test_epochs_below_zero(given: dict[str, Any]) -> None:
     with pytest.raises(InputError, match="Expected epochs of at least 0, found -1"):
         TrainingConfig(**given, epochs=-1)
+
+
+@pytest.mark.slow
+def test_the_heat_map_shows_which_words_count(tmp_path: Path) -> None:
+    """For most test questions, the top word weighs at least three times as much as the median one, on both sides."""
+    data = read_dataset(ROOT / "examples" / "faq", "test")
+    write_untrained(tmp_path / "untrained", [answer.text for answer in data.answers])
+    ranker = Ranker.from_pretrained(tmp_path / "untrained")
+    ratios = []
+    for question in data.answerable[::5]:
+        sides = ranker.attention_weights(question.text, data.answers[question.positives[0]].text)
+        heats = [[heat for _, _, heat in pieces(tokens)] for tokens in sides]  # the largest is 1
+        ratios.append([1 / max(median(side), 1e-9) for side in heats])
+    shares = (np.array(ratios) >= 3).mean(axis=0)
+    assert len(ratios) == 101
+    assert (shares > 0.5).all(), shares
