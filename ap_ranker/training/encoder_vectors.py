@@ -46,7 +46,7 @@ ALPHA = 1e-3
 SPREAD = 0.4
 """Standard deviation of the numbers, about that of GloVe's."""
 
-WORD_TOKENS = 32
+WORD_TOKENS = 16
 """Maximum number of subwords of a word or phrase, special ones included."""
 
 AT_ONCE = 256
@@ -195,6 +195,7 @@ def vectors_of_teacher(
     Args:
         teacher: the model.
         size: D, at most 300.
+        on_progress: called while words are read.
     """
     if not teacher.has_vectors:
         return None

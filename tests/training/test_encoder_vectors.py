@@ -110,9 +110,8 @@ def test_a_model_begins_with_them_and_its_card_says_so(pairs: Dataset, tmp_path:
 
 
 def test_of_a_teacher(pairs: Dataset, tmp_path: Path) -> None:
-    config = TrainingConfig(
-        "ap-transformer", {"encoder": str(write_encoder(tmp_path / "encoder")), "size": 4}, epochs=0, max_tokens=20
-    )
+    options = {"encoder": str(write_encoder(tmp_path / "encoder")), "size": 4}
+    config = TrainingConfig("ap-transformer", options, epochs=0, max_tokens=20)
     train(pairs, pairs, tmp_path / "teacher", config)
     vectors = vectors_of_teacher(Ranker.from_pretrained(tmp_path / "teacher"), 6)
     assert vectors is not None
