@@ -229,8 +229,8 @@ class Batches:
         Returns:
             question_ids, question_mask: (Q, M) of the different questions; question_rows: (B,) the question of each
             pair; answer_ids, answer_mask: (N, L); target: (B,) the column of the pair's answer; labels: (B, N) the
-            class of each answer for each question, or `IGNORE`. With two classes they are `NEGATIVE` and `POSITIVE`. With a
-            teacher also teacher: (B, N) its logits, NaN where it has not scored.
+            class of each answer for each question, or `IGNORE`. With two classes they are `NEGATIVE` and `POSITIVE`.
+            With lessons also teacher: (B, N) its logits, NaN where it has not scored.
         """
         rng = np.random.default_rng([self._seed, *(position for pair in pairs for position in pair)])
         if self._own_candidates:

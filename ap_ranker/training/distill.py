@@ -9,7 +9,8 @@ from transformers import TrainerCallback
 
 from ap_ranker.data.dataset import Dataset
 from ap_ranker.errors import InputError
-from ap_ranker.models.registry import model_spec
+from ap_ranker.models.registry import build_model, model_spec
+from ap_ranker.models.spec import Inputs
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.vectors import PretrainedVectors
 from ap_ranker.training.card import About
@@ -62,6 +63,7 @@ def distill(
         raise InputError(f"Expected no objective, as a student learns from its teacher, found {config.objective}.")
     if config.epochs == 0:
         raise InputError("Expected epochs above 0, as a student learns, found 0.")
+    _check_can_learn(config)
     ranker = teacher if isinstance(teacher, Ranker) else Ranker.from_pretrained(teacher, device)
     if vectors is None and config.embeddings is None and not model_spec(config.model).pretrained:
         vectors = vectors_of_teacher(ranker, config.embedding_size, on_progress)
@@ -78,3 +80,12 @@ def distill(
         about=about,
         on_progress=on_progress,
     )
+
+
+def _check_can_learn(config: TrainingConfig) -> None:
+    """Refuse a model without any weights that a gradient could change, such as BM25."""
+    if model_spec(config.model).pretrained:
+        return
+    model = build_model(config.model, Inputs(["[PAD]", "[UNK]"], 2, 2), config.model_options)
+    if not any(parameter.requires_grad for parameter in model.parameters()):
+        raise InputError(f"Expected a student that can learn, such as ap-cnn, found {config.model}, which only counts.")

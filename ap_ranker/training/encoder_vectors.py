@@ -182,7 +182,7 @@ def _of_encoder(name: str, size: int, on_progress: Progress) -> EncoderVectors:
         vectors: np.ndarray = pooled.float().numpy()
         return vectors
 
-    key = _hash(folder)
+    key, words = _hash(folder), whole_words(tokenizer)
     origin = f"the encoder {name}, by PCA"
     return EncoderVectors(
         embed,

@@ -101,10 +101,10 @@ def test_the_teachers_scores_are_those_of_an_evaluation(teacher: Path, pairs: Da
     ranker.config = replace(ranker.config, wording_weight=0.4)
     taught, scores = Teacher(ranker, ["Can I pay later?"]).teach(pairs, pairs)
     known = with_wordings(taught, pairs)
-    expected = EvaluationSet(known).report(ranker, as_served=False)
+    expected = EvaluationSet(known).report(ranker, as_served=True)
     assert [question.text for question in taught.questions] == [*TEXTS[::2], "Can I pay later?"]
     assert scores.labelled == 3
-    for i, values in enumerate(expected.scores.by_question):
+    for i, values in enumerate(expected.scores):
         found = scores.logits(i, range(3)) * ranker.model.temperature
         np.testing.assert_allclose(found, values, rtol=1e-3, atol=1e-4)
         assert scores.best(i, 3).tolist() == np.argsort(-values).tolist()
