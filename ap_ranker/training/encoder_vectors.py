@@ -185,13 +185,7 @@ def _of_encoder(name: str, size: int, on_progress: Progress) -> EncoderVectors:
     key, words = _hash(folder), whole_words(tokenizer)
     origin = f"the encoder {name}, by PCA"
     return EncoderVectors(
-        embed,
-        whole_words(tokenizer),
-        size,
-        origin=origin,
-        key=key,
-        cache=cache_folder(CACHE) / key,
-        on_progress=on_progress,
+        embed, words, size, origin=origin, key=key, cache=cache_folder(CACHE) / key, on_progress=on_progress
     )
 
 
