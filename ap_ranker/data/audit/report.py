@@ -57,7 +57,7 @@ KINDS = {
     "long-answer": _note("answers longer than training reads", "put the important part first, or split them"),
     "long-question": _note("questions longer than training reads", "check that they are questions"),
     "other-language": _note(
-        "texts in another language than most", "train one model per language, or one with a multilingual --encoder"
+        "texts in another language than most", "train one model per language, or a multilingual --encoder"
     ),
     # ids
     "repeated-id": _error("ids that two rows of a file share", "give each row its own"),
