@@ -32,8 +32,9 @@ logger = logging.getLogger(__name__)
 SAMPLE = 2_000
 """Number of texts that a pretrained encoder's projection is fitted to; with more, it hardly changes."""
 
-FOREIGN = 0.1
-"""Share of texts that are clearly not in English from which a notice says that the default encoder has read English."""
+PART, FOREIGN = 400, 0.1
+"""Number of characters of which the language is told, and the share of such parts that are clearly not in English from
+which a notice says that the default encoder has read English."""
 
 
 def initialize_model(
@@ -133,14 +134,14 @@ def _with_encoder(
 
 
 def _warn_of_languages(texts: Sequence[str]) -> None:
-    languages = Counter(name for text in texts if (name := language(text)) and name != "English")
-    if languages.total() > FOREIGN * len(texts):
+    joined = " ".join(texts)  # a single question is too short to tell its language
+    parts = [joined[start : start + PART] for start in range(0, len(joined), PART)]
+    foreign = Counter(name for part in parts if (name := language(part)) and name != "English")
+    if foreign.total() > FOREIGN * len(parts):
         logger.warning(
-            "%d of %d texts are not in English (%s), but the default encoder has read English only. A multilingual one "
-            "ranks better: ap-ranker train FAQ.csv --encoder NAME_OR_FOLDER --output checkpoints/faq",
-            languages.total(),
-            len(texts),
-            ", ".join(name for name, _ in languages.most_common(3)),
+            "Texts are in %s, but the default encoder has read English only. A multilingual one ranks better: "
+            "ap-ranker train FAQ.csv --encoder NAME_OR_FOLDER --output checkpoints/faq",
+            " and ".join(name for name, _ in foreign.most_common(2)),
         )
 
 
