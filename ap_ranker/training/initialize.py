@@ -24,7 +24,7 @@ from ap_ranker.ranking.checkpoint import TOKENIZER
 from ap_ranker.text.batch import TokenBatch
 from ap_ranker.text.subwords import AnyTokenizer, SubwordTokenizer
 from ap_ranker.text.tokenizer import WordTokenizer
-from ap_ranker.text.vectors import WordVectors
+from ap_ranker.text.vectors import PretrainedVectors
 from ap_ranker.training.config import TrainingConfig
 
 logger = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ def initialize_model(
     data: Dataset,
     config: TrainingConfig,
     options: Mapping[str, Any],
-    vectors: WordVectors | None,
+    vectors: PretrainedVectors | None,
     device: torch.device,
     on_progress: Callable[[str, int, int], None] = lambda what, done, total: None,
 ) -> tuple[AnswerModel, AnyTokenizer, Inputs]:
@@ -106,7 +106,7 @@ def _with_encoder(
     data: Dataset,
     config: TrainingConfig,
     options: Mapping[str, Any],
-    vectors: WordVectors | None,
+    vectors: PretrainedVectors | None,
     device: torch.device,
     on_progress: Callable[[str, int, int], None],
 ) -> tuple[AnswerModel, AnyTokenizer, Inputs]:
