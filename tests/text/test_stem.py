@@ -48,8 +48,13 @@ def test_other_languages_are_refused_with_a_list(language: object) -> None:
 
 @pytest.mark.parametrize(
     ("typed", "remedy"),
-    [("de", "Did you mean 'german'?"), ("Deutsch", "Did you mean 'german'?"), ("German", "Did you mean 'german'?")]
-    + [("chinese", "'chinese', which has none. Leave it out."), ("ja", "'ja', which has none. Leave it out.")],
+    [
+        ("de", "Did you mean 'german'?"),
+        ("Deutsch", "Did you mean 'german'?"),
+        ("German", "Did you mean 'german'?"),
+        ("chinese", "'chinese', which has none. Leave it out."),
+        ("ja", "'ja', which has none. Leave it out."),
+    ],
 )
 def test_other_names_of_a_language(typed: str, remedy: str) -> None:
     with pytest.raises(InputError) as error:
