@@ -19,6 +19,7 @@ from ap_ranker.cli import (
     encode,
     evaluate,
     explain,
+    extract,
     index,
     models,
     pipelines,
@@ -40,6 +41,7 @@ app = typer.Typer(
     pretty_exceptions_show_locals=False,
 )
 app.command("check")(check.check)
+app.command("extract")(extract.extract)
 app.command("split")(split.split)
 app.command("train")(train.train)
 app.command("tune")(tune.tune)
