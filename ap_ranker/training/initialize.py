@@ -21,7 +21,7 @@ from ap_ranker.ranking.checkpoint import TOKENIZER
 from ap_ranker.text.batch import TokenBatch
 from ap_ranker.text.subwords import AnyTokenizer, SubwordTokenizer
 from ap_ranker.text.tokenizer import WordTokenizer
-from ap_ranker.text.vectors import WordVectors
+from ap_ranker.text.vectors import PretrainedVectors
 from ap_ranker.training.config import TrainingConfig
 
 SAMPLE = 2_000
@@ -32,7 +32,7 @@ def initialize_model(
     data: Dataset,
     config: TrainingConfig,
     options: Mapping[str, Any],
-    vectors: WordVectors | None,
+    vectors: PretrainedVectors | None,
     device: torch.device,
     on_progress: Callable[[str, int, int], None] = lambda what, done, total: None,
 ) -> tuple[AnswerModel, AnyTokenizer, Inputs]:
@@ -97,7 +97,7 @@ def _with_encoder(
     data: Dataset,
     config: TrainingConfig,
     options: Mapping[str, Any],
-    vectors: WordVectors | None,
+    vectors: PretrainedVectors | None,
     device: torch.device,
     on_progress: Callable[[str, int, int], None],
 ) -> tuple[AnswerModel, AnyTokenizer, Inputs]:
