@@ -21,6 +21,7 @@ from ap_ranker.cli import (
     explain,
     extract,
     index,
+    init,
     models,
     pipelines,
     push,
@@ -43,6 +44,7 @@ app = typer.Typer(
 app.command("check")(check.check)
 app.command("extract")(extract.extract)
 app.command("split")(split.split)
+app.command("init")(init.init)
 app.command("train")(train.train)
 app.command("tune")(tune.tune)
 app.command("evaluate")(evaluate.evaluate)
