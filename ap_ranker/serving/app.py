@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from haystack import Document
 
     from ap_ranker.serving.connections import Connections
+    from ap_ranker.serving.question_log import QuestionLog
     from ap_ranker.serving.workers import SearchWorkers
 
 logger = logging.getLogger(__name__)
@@ -107,6 +108,7 @@ def build_app(
     columns: Collection[str] = (),
     connections: Connections | None = None,
     workers: SearchWorkers | None = None,
+    question_log: QuestionLog | None = None,
 ) -> FastAPI:
     """Build the ASGI application.
 
@@ -120,6 +122,7 @@ def build_app(
         columns: columns of the FAQ that the pipeline's own route returns beside question and answer.
         connections: the server's connections, for the metrics.
         workers: processes for the page's searches; `None` for threads of this one.
+        question_log: where the page's questions are logged; `None` for nowhere.
 
     Raises:
         InputError: Hayhooks refuses the pipeline.
@@ -130,7 +133,7 @@ def build_app(
     app = FastAPI(title="ap-ranker", docs_url=None, redoc_url=None, lifespan=_searching_in(threads))
     _answer_errors_in_json(app, metrics)
     _add_page(app, metrics)
-    _add_search(app, search, workers or search, feedback, limits)
+    _add_search(app, search, workers or search, feedback, limits, question_log)
     pipeline_route = add_pipeline(app, search, text=TypeAdapter(Text), columns=columns, failed=FAILED)
     routes = [*PAGE, *API, "/metrics", pipeline_route]
     app.add_middleware(ApiKey, key=api_key, public={*PAGE, *API}, refused=metrics.refused)
@@ -188,6 +191,7 @@ def _add_search(
     search: DeclaredPipeline | SearchWorkers,
     feedback: FeedbackFile,
     limits: Mapping[str, float | None],
+    question_log: QuestionLog | None,
 ) -> None:
     place = declared.place  # describing the stores takes a moment
     receipts = Receipts(shared_secret(feedback.path.with_name(f"{feedback.path.name}.key")))
@@ -216,6 +220,8 @@ def _add_search(
     async def api_search(request: SearchRequest) -> JSONResponse:
         """The answers that are good enough, best first; `found` is false if there is none."""
         documents = await run(lambda: ranked(request.question))
+        if question_log is not None:
+            question_log.add(request.question, documents)
         answers = [
             _answer(document) | {"receipt": receipts.sign(request.question, document.id, _shown(document))}
             for document in documents

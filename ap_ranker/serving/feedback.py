@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import logging
 import os
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from ap_ranker.data.appended import line_of, locked_file, parsed_line, whole_lines, write_whole
 from ap_ranker.data.dataset import normalized
 from ap_ranker.errors import InputError
-from ap_ranker.files import atomic_file, sync
+from ap_ranker.files import atomic_file
 
 logger = logging.getLogger(__name__)
 
@@ -51,7 +49,7 @@ class FeedbackFile:
         self._end, self._last = 0, b""
         self._logged_full = False
         try:
-            with _locked(path) as file:
+            with locked_file(path) as file:
                 self._read_on(file)  # repairs a line that a crash left incomplete, before others read the file
         except OSError as error:
             where = error.filename or path  # a half line may not have been moved to the file beside it
@@ -79,14 +77,14 @@ class FeedbackFile:
             "visit": visit,
             "time": datetime.now(UTC).isoformat(timespec="seconds"),
         }
-        line = json.dumps(record, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
-        with self._lock, _locked(self.path) as file:
+        line = line_of(record)
+        with self._lock, locked_file(self.path) as file:
             self._check_room(file, len(line))
             self._read_on(file)
             if (key := _key(record)) in self._seen:
                 os.fsync(file)  # the process that wrote it may have been killed before its fsync
             else:
-                _write(file, line)
+                write_whole(file, line)
                 self._seen.add(key)
                 self._end, self._last = self._end + len(line), line
 
@@ -99,16 +97,16 @@ class FeedbackFile:
             OSError: nothing could be written.
         """
         wanted = normalized(question)
-        with self._lock, _locked(self.path) as file:
+        with self._lock, locked_file(self.path) as file:
             self._read_on(file)
             kept: list[bytes] = []
             removed: list[bytes] = []
             for line in os.pread(file, os.fstat(file).st_size, 0).splitlines(keepends=True):
-                asked = normalized(str((_parsed(line) or {}).get("question", "")))
+                asked = normalized(str((parsed_line(line) or {}).get("question", "")))
                 (removed if asked == wanted else kept).append(line)
             if removed:
-                with _locked(self.path.with_name(f"{self.path.name}.removed")) as aside:
-                    _write(aside, b"".join(removed))
+                with locked_file(self.path.with_name(f"{self.path.name}.removed")) as aside:
+                    write_whole(aside, b"".join(removed))
                 with atomic_file(self.path) as draft:
                     draft.write_bytes(b"".join(kept))
         return len(removed)
@@ -127,72 +125,11 @@ class FeedbackFile:
         if os.pread(file, len(self._last), self._end - len(self._last)) != self._last:  # edited or replaced
             self._seen.clear()
             self._end, self._last = 0, b""
-        new = os.pread(file, os.fstat(file).st_size - self._end, self._end)
-        whole, _, rest = new.rpartition(b"\n")
-        if rest:
-            whole = self._repair(file, new, rest)
-        elif whole or new:
-            whole += b"\n"
+        whole = whole_lines(file, self.path, self._end)
         if whole:
             lines = whole.removesuffix(b"\n").split(b"\n")
-            self._seen.update(_key(record) for line in lines if (record := _parsed(line)) is not None)
+            self._seen.update(_key(record) for line in lines if (record := parsed_line(line)) is not None)
             self._end, self._last = self._end + len(whole), lines[-1] + b"\n"
-
-    def _repair(self, file: int, new: bytes, rest: bytes) -> bytes:
-        """Complete the last line by a line break, or move it to the file of damaged lines; returns the new lines."""
-        if not rest.strip() or _parsed(rest) is not None:
-            _write(file, b"\n")
-            return new + b"\n"
-        damaged = self.path.with_name(f"{self.path.name}.damaged")
-        with _locked(damaged) as aside:
-            _write(aside, rest + b"\n")
-        os.ftruncate(file, os.fstat(file).st_size - len(rest))
-        logger.warning("%s: found an incomplete last line, moved to %s.", self.path, damaged)
-        return new[: -len(rest)]
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[int]:
-    """Create or open the file for appending, locked against other processes."""
-    while True:
-        file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            if _is_at(file, path):  # else it was renamed or deleted meanwhile
-                if os.fstat(file).st_size == 0:
-                    sync(path.parent)  # so that the name of a new file lasts, too
-                yield file
-                return
-        finally:
-            os.close(file)
-
-
-def _is_at(file: int, path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(file), path.stat())
-    except FileNotFoundError:
-        return False
-
-
-def _write(file: int, content: bytes) -> None:
-    """Write all of the content to disk, or nothing."""
-    size = os.fstat(file).st_size
-    try:
-        left = memoryview(content)
-        while left:
-            left = left[os.write(file, left) :]
-        os.fsync(file)
-    except OSError:
-        os.ftruncate(file, size)
-        raise
-
-
-def _parsed(line: bytes) -> dict[str, Any] | None:
-    try:
-        record = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return record if isinstance(record, dict) else None
 
 
 def _key(record: dict[str, Any]) -> bytes:
