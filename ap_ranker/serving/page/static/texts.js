@@ -1,7 +1,5 @@
 // The words of the page in each language. A further language is one more entry with the same keys.
-"use strict";
-
-const TEXTS = {
+export const TEXTS = {
   en: {
     title: "Questions and answers",
     question: "Your question",
@@ -10,6 +8,26 @@ const TEXTS = {
     searching: "Searching …",
     none: "No good answer found. Try other words.",
     found: (count) => (count === 1 ? "1 answer" : `${count} answers`),
+    foundIn: (count, all) => `${count} of ${all} answers`,
+    related: "Questions that others have asked",
+    categories: "Categories",
+    all: "All",
+    match: {
+      well: "Matches your question well",
+      partly: "Matches your question partly",
+      weakly: "Matches your question weakly",
+    },
+    more: "Show more",
+    less: "Show less",
+    also: (count) => (count === 1 ? "Also here: 1 more" : `Also here: ${count} more`),
+    suggestions: "Suggestions",
+    comment: "What was missing or helpful? One sentence, if you like",
+    send: "Send",
+    undo: "Take back",
+    takenBack: "Taken back.",
+    commented: "Thank you for telling us.",
+    counted: "Counted most:",
+    evenly: "All words counted about equally.",
     matched: "Asked before as:",
     score: (score) => `score ${score}`,
     noScore: "no score",
@@ -46,6 +64,26 @@ const TEXTS = {
     searching: "Suche läuft …",
     none: "Keine gute Antwort gefunden. Versuchen Sie es mit anderen Wörtern.",
     found: (count) => (count === 1 ? "1 Antwort" : `${count} Antworten`),
+    foundIn: (count, all) => `${count} von ${all} Antworten`,
+    related: "Fragen, die andere gestellt haben",
+    categories: "Themen",
+    all: "Alle",
+    match: {
+      well: "Passt gut zu Ihrer Frage",
+      partly: "Passt teilweise zu Ihrer Frage",
+      weakly: "Passt kaum zu Ihrer Frage",
+    },
+    more: "Mehr anzeigen",
+    less: "Weniger anzeigen",
+    also: (count) => `Auch hier: ${count} weitere`,
+    suggestions: "Vorschläge",
+    comment: "Was fehlte oder half? Gern ein Satz",
+    send: "Senden",
+    undo: "Zurücknehmen",
+    takenBack: "Zurückgenommen.",
+    commented: "Danke für den Hinweis.",
+    counted: "Am meisten zählten:",
+    evenly: "Alle Wörter zählten etwa gleich viel.",
     matched: "Schon einmal gefragt:",
     score: (score) => `Bewertung ${score}`,
     noScore: "keine Bewertung",
@@ -77,5 +115,5 @@ const TEXTS = {
 };
 
 // The first of the reader's languages that is here, or else English.
-const language = navigator.languages.map((tag) => tag.split("-")[0].toLowerCase()).find((tag) => Object.hasOwn(TEXTS, tag)) || "en";
-const texts = TEXTS[language];
+export const language = navigator.languages.map((tag) => tag.split("-")[0].toLowerCase()).find((tag) => Object.hasOwn(TEXTS, tag)) || "en";
+export const texts = TEXTS[language];
