@@ -82,7 +82,7 @@ function showNothing(related) {
   advice.replaceChildren(render(settings.nothingFound));
   advice.hidden = !settings.nothingFound;
   nothing.querySelector(".related").hidden = !related.length;
-  nothing.querySelector("ul").replaceChildren(...related.map(relatedQuestion));
+  nothing.querySelector(".related ul").replaceChildren(...related.map(relatedQuestion));
   nothing.hidden = advice.hidden && !related.length;
 }
 
