@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -104,15 +105,15 @@ def measure_pipelines(
         for label, pipeline in pipelines.items():
             tell(f"Pipeline: question {number + 1} of {len(corpus.questions)}, {label}")
             retriever, ranker = pipeline.get_component("retriever"), pipeline.get_component("ranker")
-            # Fills the caches of answers. More spaces make a question another one, whose states are not known yet.
+            # Fills the caches of answers.
             candidates = retriever.run(query=question)["documents"]
             components[label].ranker.run(query=other, documents=candidates)
             ranker.run(query=other, documents=candidates)
-            asked, again, once_more = (question + spaces for spaces in (" ", "  ", "   "))
+            asked = _as_new(question)
             whole, _ = timed(pipeline.run, {"retriever": {"query": asked}, "ranker": {"query": asked}})
             retrieving, found = timed(retriever.run, query=question)
-            ranking, _ = timed(ranker.run, query=again, documents=found["documents"])
-            as_one, _ = timed(components[label].run, query=once_more)
+            ranking, _ = timed(ranker.run, query=_as_new(question), documents=found["documents"])
+            as_one, _ = timed(components[label].run, query=_as_new(question))
             seconds[label].append((whole, retrieving, ranking, as_one))
     return [_pipeline_times(label, each) for label, each in seconds.items()]
 
@@ -145,13 +146,21 @@ def measure_growth(
             retrieving, result = timed(retriever.run, query=question)
             documents = result["documents"]
             ranker.run(query=other, documents=documents)  # fills the cache
-            ranking, _ = timed(ranker.run, query=question, documents=documents)
+            ranking, _ = timed(ranker.run, query=_as_new(question), documents=documents)
             seconds[size].append((retrieving, ranking))
             found[size].append(len(documents))
     return [
         Growth(size, float(np.mean(found[size])), *(Times.of(part) for part in zip(*seconds[size], strict=True)))
         for size in sizes
     ]
+
+
+_TIMES_ASKED = count(1)
+
+
+def _as_new(question: str) -> str:
+    """The question with a number of spaces behind it that no other has had, so that its states are not known yet."""
+    return question + " " * next(_TIMES_ASKED)
 
 
 def grown(texts: Sequence[str], size: int) -> list[Document]:

@@ -50,6 +50,14 @@ def serve(
     feedback: Annotated[Path, typer.Option(help="File for users' feedback, for `ap-ranker train --feedback`.")] = Path(
         "feedback.jsonl"
     ),
+    log_questions: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="File to log the page's questions to, for `ap-ranker gaps`: time, question, outcome, best score and "
+            "entry, nothing about who asks. By default nothing is logged.",
+        ),
+    ] = None,
     host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 for all addresses of this machine.")] = (
         "127.0.0.1"
     ),
@@ -99,6 +107,7 @@ def serve(
     from ap_ranker.serving.feedback import FeedbackFile
     from ap_ranker.serving.live import follow
     from ap_ranker.serving.page.settings import PageSettings, read_page_settings
+    from ap_ranker.serving.question_log import QuestionLog
     from ap_ranker.serving.setup import set_up
     from ap_ranker.serving.workers import SearchWorkers
 
@@ -129,6 +138,7 @@ def serve(
             else:
                 setup.warm_up(search, filled)
         live = follow(search, setup, encode=processes is None)
+        question_log = None if log_questions is None else QuestionLog(log_questions, (processes or search).run)
 
         connections = Connections()
         hosts = [host, *(allowed_host or [])]
@@ -143,6 +153,7 @@ def serve(
             connections=connections,
             workers=processes,
             page=settings,
+            question_log=question_log,
         )
         listening = _listen(host, port)
         address = f"[{host}]" if ":" in host else host
@@ -163,6 +174,8 @@ def serve(
         finally:
             for each in live:
                 each.close()
+            if question_log is not None:
+                question_log.close()
 
 
 def _listen(host: str, port: int) -> socket.socket:

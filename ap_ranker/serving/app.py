@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from haystack import Document
 
     from ap_ranker.serving.connections import Connections
+    from ap_ranker.serving.question_log import QuestionLog
     from ap_ranker.serving.workers import SearchWorkers
 
 logger = logging.getLogger(__name__)
@@ -122,6 +123,7 @@ def build_app(
     connections: Connections | None = None,
     workers: SearchWorkers | None = None,
     page: PageSettings = PageSettings(),  # noqa: B008  it is frozen
+    question_log: QuestionLog | None = None,
 ) -> FastAPI:
     """Build the ASGI application.
 
@@ -136,6 +138,7 @@ def build_app(
         connections: the server's connections, for the metrics.
         workers: processes for the page's searches; `None` for threads of this one.
         page: the page's settings.
+        question_log: where the page's questions are logged; `None` for nowhere.
 
     Raises:
         InputError: Hayhooks refuses the pipeline.
@@ -147,7 +150,7 @@ def build_app(
     _answer_errors_in_json(app, metrics)
     files = page_files(page)
     _add_page(app, metrics, files)
-    _add_search(app, search, workers or search, feedback, limits, page.categories)
+    _add_search(app, search, workers or search, feedback, limits, page.categories, question_log)
     _add_suggestions(app, LiveSuggestions(search, feedback.path))
     pipeline_route = add_pipeline(app, search, text=TypeAdapter(Text), columns=columns, failed=FAILED)
     routes = [*files, *API, "/metrics", pipeline_route]
@@ -199,6 +202,7 @@ def _add_search(
     feedback: FeedbackFile,
     limits: Mapping[str, float | None],
     category: str,
+    question_log: QuestionLog | None,
 ) -> None:
     place = declared.place  # describing the stores takes a moment
     receipts = Receipts(shared_secret(feedback.path.with_name(f"{feedback.path.name}.key")))
@@ -234,6 +238,8 @@ def _add_search(
         """The answers that are good enough, best first; `found` is false if there is none, with `related` questions."""
         question, calibrated = request.question, search.calibrated
         documents = await run(lambda: ranked(question))
+        if question_log is not None:
+            question_log.add(question, documents)
         answers = [
             _answer(document)
             | {

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import logging
 import os
 import stat
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from ap_ranker.data.appended import line_of, locked_file, parsed_line, whole_lines, write_whole
 from ap_ranker.data.dataset import normalized
 from ap_ranker.errors import InputError
-from ap_ranker.files import atomic_file, sync
+from ap_ranker.files import atomic_file
 
 logger = logging.getLogger(__name__)
 
@@ -52,7 +51,7 @@ class FeedbackFile:
         self._end, self._last = 0, b""
         self._logged_full = False
         try:
-            with _locked(path) as file:
+            with locked_file(path) as file:
                 self._read_on(file)  # repairs a line that a crash left incomplete, before others read the file
         except OSError as error:
             where = error.filename or path  # a half line may not have been moved to the file beside it
@@ -86,8 +85,8 @@ class FeedbackFile:
             "time": datetime.now(UTC).isoformat(timespec="seconds"),
             "comment": comment,  # also an empty one: all lines of a table have the fields of the first
         }
-        line = _line(record)
-        with self._lock, _locked(self.path) as file:
+        line = line_of(record)
+        with self._lock, locked_file(self.path) as file:
             self._check_room(file, len(line))
             self._read_on(file)
             if (key := _key(record)) in self._seen:
@@ -95,7 +94,7 @@ class FeedbackFile:
                 if comment:
                     self._rewrite(file, lambda found: _commented(found, key, comment))
             else:
-                _write(file, line)
+                write_whole(file, line)
                 self._seen.add(key)
                 self._end, self._last = self._end + len(line), line
 
@@ -108,12 +107,9 @@ class FeedbackFile:
             OSError: nothing could be written.
         """
         wanted = normalized(question)
-        with self._lock, _locked(self.path) as file:
+        with self._lock, locked_file(self.path) as file:
             self._read_on(file)
-            return self._rewrite(
-                file,
-                lambda line: None if normalized(str((_parsed(line) or {}).get("question", ""))) == wanted else line,
-            )
+            return self._rewrite(file, lambda line: None if _asked(line) == wanted else line)
 
     def take_back(self, *, question: str, answer: str, visit: str) -> int:
         """Take the judgements of one answer to a question in one visit back, as `remove`.
@@ -123,13 +119,11 @@ class FeedbackFile:
         """
         given = {"question": question, "answer": answer, "visit": visit}
         keys = {_key(given | {"label": label}) for label in (0, 1)}
-        with self._lock, _locked(self.path) as file:
+        with self._lock, locked_file(self.path) as file:
             self._read_on(file)
             if not keys & self._seen:
                 return 0
-            return self._rewrite(
-                file, lambda line: None if (record := _parsed(line)) is not None and _key(record) in keys else line
-            )
+            return self._rewrite(file, lambda line: None if _key(parsed_line(line) or {}) in keys else line)
 
     def _rewrite(self, file: int, change: Callable[[bytes], bytes | None]) -> int:
         """Replace the file by one with changed lines; returns the number of lines that are gone.
@@ -141,8 +135,8 @@ class FeedbackFile:
         lines = os.pread(file, os.fstat(file).st_size, 0).splitlines(keepends=True)
         changed = [change(line) for line in lines]
         if removed := [line for line, new in zip(lines, changed, strict=True) if new is None]:
-            with _locked(self.path.with_name(f"{self.path.name}.removed")) as aside:
-                _write(aside, b"".join(removed))
+            with locked_file(self.path.with_name(f"{self.path.name}.removed")) as aside:
+                write_whole(aside, b"".join(removed))
         if changed != lines:
             mode = stat.S_IMODE(os.fstat(file).st_mode)
             with atomic_file(self.path) as draft:
@@ -166,88 +160,23 @@ class FeedbackFile:
         if os.pread(file, len(self._last), self._end - len(self._last)) != self._last:  # edited or replaced
             self._seen.clear()
             self._end, self._last = 0, b""
-        new = os.pread(file, os.fstat(file).st_size - self._end, self._end)
-        whole, _, rest = new.rpartition(b"\n")
-        if rest:
-            whole = self._repair(file, new, rest)
-        elif whole or new:
-            whole += b"\n"
+        whole = whole_lines(file, self.path, self._end)
         if whole:
             lines = whole.removesuffix(b"\n").split(b"\n")
-            self._seen.update(_key(record) for line in lines if (record := _parsed(line)) is not None)
+            self._seen.update(_key(record) for line in lines if (record := parsed_line(line)) is not None)
             self._end, self._last = self._end + len(whole), lines[-1] + b"\n"
-
-    def _repair(self, file: int, new: bytes, rest: bytes) -> bytes:
-        """Complete the last line by a line break, or move it to the file of damaged lines; returns the new lines."""
-        if not rest.strip() or _parsed(rest) is not None:
-            _write(file, b"\n")
-            return new + b"\n"
-        damaged = self.path.with_name(f"{self.path.name}.damaged")
-        with _locked(damaged) as aside:
-            _write(aside, rest + b"\n")
-        os.ftruncate(file, os.fstat(file).st_size - len(rest))
-        logger.warning("%s: found an incomplete last line, moved to %s.", self.path, damaged)
-        return new[: -len(rest)]
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[int]:
-    """Create or open the file for appending, locked against other processes."""
-    while True:
-        file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            if _is_at(file, path):  # else it was renamed or deleted meanwhile
-                if os.fstat(file).st_size == 0:
-                    sync(path.parent)  # so that the name of a new file lasts, too
-                yield file
-                return
-        finally:
-            os.close(file)
-
-
-def _is_at(file: int, path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(file), path.stat())
-    except FileNotFoundError:
-        return False
-
-
-def _write(file: int, content: bytes) -> None:
-    """Write all of the content to disk, or nothing."""
-    size = os.fstat(file).st_size
-    try:
-        left = memoryview(content)
-        while left:
-            left = left[os.write(file, left) :]
-        os.fsync(file)
-    except OSError:
-        os.ftruncate(file, size)
-        raise
-
-
-def _line(record: dict[str, Any]) -> bytes:
-    return json.dumps(record, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
 
 
 def _asked(line: bytes) -> str:
-    return normalized(str((_parsed(line) or {}).get("question", "")))
+    return normalized(str((parsed_line(line) or {}).get("question", "")))
 
 
 def _commented(line: bytes, key: bytes, comment: str) -> bytes:
     """The line with a comment, if it is the one with this key and has none."""
-    record = _parsed(line)
+    record = parsed_line(line)
     if record is None or record.get("comment") or _key(record) != key:
         return line
-    return _line(record | {"comment": comment})
-
-
-def _parsed(line: bytes) -> dict[str, Any] | None:
-    try:
-        record = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return record if isinstance(record, dict) else None
+    return line_of(record | {"comment": comment})
 
 
 def _key(record: dict[str, Any]) -> bytes:

@@ -1,0 +1,136 @@
+"""Logs the questions of the search page, if its owner wants that. Nothing that goes wrong here reaches an answer."""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ap_ranker.data.appended import line_of, locked_file, write_whole
+from ap_ranker.data.question_log import OLDER_FILES, LoggedQuestion, Outcome, clean_question
+from ap_ranker.errors import InputError
+
+if TYPE_CHECKING:
+    from haystack import Document
+
+logger = logging.getLogger(__name__)
+
+MAX_BYTES = 10 * 2**20
+"""Size in bytes at which a file is put aside and a new one begun: some 50,000 questions."""
+
+MODE = 0o600
+"""Only the server's user may read what people ask."""
+
+MOST_WAITING = 1000
+"""Maximum number of questions that wait to be written; further ones are left out."""
+
+NO_THRESHOLD = {"score_threshold": -math.inf}
+"""Of a second search, for what a refused question was most like."""
+
+
+class QuestionLog:
+    """A JSONL file of questions and their outcomes, written in a thread of its own.
+
+    When the file has reached its maximum size, it becomes `FILE.1`, that one `FILE.2`, and so on; the oldest is
+    deleted. Several servers may share it. If it cannot be written, or questions come faster than they can be written,
+    one warning says so, and these questions are left out.
+
+    Args:
+        path: the file.
+        search: finds the entries for a question within limits; asked again for the best entry of a refused question.
+        max_bytes: the maximum size of a file.
+
+    Raises:
+        InputError: the file cannot be written.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        search: Callable[[str, dict[str, float | None]], Sequence[Document]],
+        max_bytes: int = MAX_BYTES,
+    ) -> None:
+        self.path = path
+        self._search = search
+        self._max_bytes = max_bytes
+        self._waiting: queue.Queue[tuple[datetime, str, Sequence[Document]] | None] = queue.Queue(MOST_WAITING)
+        self._warned: set[str] = set()
+        try:
+            with locked_file(path, MODE):
+                pass
+        except OSError as error:
+            raise InputError(
+                f"{path}: expected a writable file for the log of questions ({error.strerror}). Name another one with "
+                "--log-questions."
+            ) from error
+        self._thread = threading.Thread(target=self._work, name="question log", daemon=True)
+        self._thread.start()
+
+    def add(self, question: str, documents: Sequence[Document]) -> None:
+        """Log a question and the documents that were shown for it, best first, without waiting."""
+        try:
+            self._waiting.put_nowait((datetime.now(UTC), question, documents[:1]))
+        except queue.Full:
+            self._warn("questions come faster than they can be written; some are left out")
+
+    def close(self) -> None:
+        """Write what is waiting, and end."""
+        if self._thread.is_alive():
+            self._waiting.put(None)
+            self._thread.join()
+
+    def _work(self) -> None:
+        while (item := self._waiting.get()) is not None:
+            try:
+                self._append(line_of(self._logged(*item).to_dict()))
+            except OSError as error:
+                self._warn(f"questions cannot be logged ({error.strerror})")
+            except Exception:  # a defect of ours must not end the thread
+                logger.exception("%s: a question was not logged.", self.path)
+
+    def _logged(self, time: datetime, question: str, shown: Sequence[Document]) -> LoggedQuestion:
+        outcome, best = Outcome.answered, shown[:1]
+        if not shown:
+            outcome = Outcome.refused
+            try:
+                best = self._search(question, dict(NO_THRESHOLD))[:1]
+            except Exception as error:  # a pipeline of the user's own may have no threshold; components raise any type
+                logger.debug("%s: the best entry of a refused question is unknown (%s).", self.path, error)
+            else:
+                outcome = Outcome.refused if best else Outcome.nothing_found
+        score = best[0].score if best else None
+        return LoggedQuestion(
+            time.isoformat(timespec="seconds"),
+            clean_question(question),
+            outcome,
+            None if score is None else round(score, 6),
+            best[0].id if best else "",
+        )
+
+    def _append(self, line: bytes) -> None:
+        with locked_file(self.path, MODE) as file:
+            size = os.fstat(file).st_size
+            if not size or size + len(line) <= self._max_bytes:
+                # Of a line that a crash left incomplete, nobody needs the rest.
+                incomplete = size and os.pread(file, 1, size - 1) != b"\n"
+                write_whole(file, b"\n" * bool(incomplete) + line, to_disk=False)
+                return
+            self._put_aside()  # the lock keeps other servers out until the file has another name
+        self._append(line)
+
+    def _put_aside(self) -> None:
+        names = [self.path, *(self.path.with_name(f"{self.path.name}.{n}") for n in range(1, OLDER_FILES + 1))]
+        for older, newer in zip(reversed(names), reversed(names[:-1]), strict=False):
+            if newer.exists():
+                newer.replace(older)
+
+    def _warn(self, what: str) -> None:
+        if what not in self._warned:
+            self._warned.add(what)
+            logger.warning("%s: %s. Answers are not affected; this warning is not repeated.", self.path, what)
