@@ -9,11 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import asdict
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar
 
 from fastapi import FastAPI, HTTPException, Request
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, ConfigDict, StringConstraints, TypeAdapter
+from pydantic import BaseModel, ConfigDict, StringConstraints, TypeAdapter, model_validator
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.responses import JSONResponse, Response
@@ -109,6 +109,12 @@ class FeedbackRequest(ExplainRequest):
     comment: Annotated[str, StringConstraints(strip_whitespace=True, max_length=MAX_COMMENT)] = ""
     receipt: Annotated[str, StringConstraints(max_length=MAX_RECEIPT)] | None = None
     visit: Annotated[str, StringConstraints(max_length=64, pattern=r"^[\w-]*$")] = ""
+
+    @model_validator(mode="after")
+    def _takes_back_its_own(self) -> Self:
+        if self.helped is None and not self.visit:
+            raise ValueError("expected the visit whose judgement is taken back, found none")
+        return self
 
 
 def build_app(
@@ -284,7 +290,7 @@ def _add_search(
             await asyncio.get_running_loop().run_in_executor(feedback_thread, _keep, feedback, request, shown)
         except FeedbackFullError as error:  # already logged
             raise HTTPException(507, FULL) from error
-        except OSError as error:
+        except (OSError, InputError) as error:
             logger.error("%s: expected a writable file (%s).", feedback.path, error)
             raise HTTPException(503, NOT_KEPT) from error
         return {"status": "taken back" if request.helped is None else "kept"}

@@ -295,6 +295,27 @@ def test_a_repeated_click_is_one(client: TestClient, search: DeclaredPipeline) -
     assert [line["visit"] for line in kept(search)] == ["a", "b"]
 
 
+def test_a_click_is_taken_back(client: TestClient, search: DeclaredPipeline) -> None:
+    first, second = answers(client)[:2]
+    for one, visit in ((first, "v"), (second, "v"), (first, "w")):
+        assert click(client, one, visit=visit) == 200
+    assert click(client, first, helped=None) == 200
+    assert [(line["stored_question"], line["visit"]) for line in kept(search)] == [
+        (second["question"], "v"),
+        (first["question"], "w"),
+    ]
+    assert click(client, first, helped=None) == 200  # there is nothing left to take back
+    assert click(client, first, helped=None, visit="") == 422  # whose?
+
+
+def test_a_comment(client: TestClient, search: DeclaredPipeline) -> None:
+    first = answers(client)[0]
+    for comment in ({}, {"comment": " too  long ago\n"}):
+        assert click(client, first, helped=False, **comment) == 200
+    assert [(line["label"], line["comment"]) for line in kept(search)] == [(0, "too  long ago")]
+    assert click(client, first, comment="x" * 301) == 422
+
+
 @pytest.mark.parametrize("visit", ["x" * 65, "a b", "\n", "<script>"])
 def test_a_visit_is_a_word(client: TestClient, visit: str) -> None:
     assert click(client, answers(client)[0], visit=visit) == 422

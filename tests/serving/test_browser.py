@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,14 +14,14 @@ from typer.testing import CliRunner
 pytest.importorskip("hayhooks", reason="the extra serve is not installed")
 pytest.importorskip("playwright", reason="playwright is not installed")
 
-from playwright.sync_api import Page, Route, expect, sync_playwright
+from playwright.sync_api import Page, Route, expect
 from search_server import served
 
 from ap_ranker.cli.main import app
 
+from .browsing import ask, opened
 from .conftest import NASTY, write_pipeline
 
-expect.set_options(timeout=60_000)  # milliseconds
 ADDRESS, SCRIPT = "https://manual.example/power?a=1&b=%3Cb%3E", "javascript:alert(4)"
 TOPICS = ("parcel", "refund", "battery", "helmet")
 PATTERNS = ("where is my {}", "the {} is gone", "help with a {}", "tell me of the {}", "a {} please")
@@ -55,53 +53,10 @@ def address(folder: Path) -> Iterator[str]:
     assert server.process.returncode in (0, 130, -signal.SIGINT)
 
 
-@pytest.fixture(scope="module")
-def browser_path() -> str:
-    path = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if path is None:
-        pytest.skip("no browser here (Debian: apt-get install chromium)")
-    return path
-
-
-@contextmanager
-def opened(browser_path: str, address: str, locale: str, refused: str = "favicon") -> Iterator[Page]:
-    """The page; a test fails if it asks another host, says anything in the console, or lets a program in a text run.
-
-    What the browser says in the console of a `refused` address is expected.
-    """
-    wrong: list[str] = []
-
-    def watch(route: Route) -> None:
-        if not route.request.url.startswith(address):
-            wrong.append(route.request.url)
-        route.continue_()
-
-    def expected(location: object) -> bool:
-        return any(part in str(location) for part in ("favicon", refused))
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=browser_path, args=["--no-sandbox"])
-        page = browser.new_page(locale=locale)
-        page.set_default_timeout(60_000)
-        page.route("**/*", watch)
-        page.on("pageerror", lambda error: wrong.append(str(error)))
-        page.on("dialog", lambda dialog: (wrong.append(dialog.message), dialog.dismiss()))
-        page.on("console", lambda message: None if expected(message.location) else wrong.append(message.text))
-        page.goto(address)
-        yield page
-        browser.close()
-    assert wrong == []
-
-
 @pytest.fixture
 def page(browser_path: str, address: str) -> Iterator[Page]:
     with opened(browser_path, address, "en-GB") as page:
         yield page
-
-
-def ask(page: Page, question: str) -> None:
-    page.get_by_role("combobox").fill(question)
-    page.keyboard.press("Enter")
 
 
 def test_a_question_its_reasons_and_feedback(page: Page, folder: Path) -> None:
