@@ -64,7 +64,7 @@ def begin(page: Page) -> None:
 
 def ask_in_vain(page: Page) -> None:
     """A question without a good answer."""
-    page.get_by_label("Your question").fill("do you also repair lawn mowers")
+    page.get_by_label("Your question").fill("do you rent out canoes")
     page.keyboard.press("Enter")
     page.locator("#nothing").wait_for()
 
