@@ -41,7 +41,11 @@ def train(
         Path | None, typer.Option(help="Feedback file of `ap-ranker serve`: additional training data.")
     ] = None,
     embeddings: Annotated[
-        str | None, typer.Option(help="Word vectors: a GloVe, word2vec or fastText file, or glove-50d.")
+        str | None,
+        typer.Option(
+            help="Word vectors: a GloVe, word2vec or fastText file, glove-50d, or encoder (encoder:NAME), which takes "
+            "them from a pretrained encoder."
+        ),
     ] = None,
     encoder: Annotated[
         str | None,
@@ -87,6 +91,7 @@ def train(
         raise InputError("Expected --quick or --best, found both.")
     effort = "quick" if quick else "best" if best else None
     options = {"model": model, "recipe": recipe, "objective": objective, "epochs": epochs, "seed": seed}
+    options["embeddings"] = embeddings
     settings = read_training_config(config, options | {"match": match, "language": language, "effort": effort})
     if encoder is not None:
         settings = replace(settings, options={**settings.options, "encoder": encoder})
@@ -98,10 +103,8 @@ def train(
 
     # Import heavy modules only after validating the input.
     from ap_ranker.cli.progress import EpochLines
-    from ap_ranker.text.vectors import read_vectors
     from ap_ranker.training.train import train as run
 
-    vectors = read_vectors(embeddings) if embeddings else None
     describe(console, "Training data", training)
     describe(console, "Dev data", development)
     audit = None
@@ -113,7 +116,6 @@ def train(
             development,
             output,
             settings,
-            vectors=vectors,
             device=device,
             resume=resume,
             callbacks=(EpochLines(console),),

@@ -134,8 +134,12 @@ class TrainingConfig:
     patience: int = 4
     """Number of epochs without a better dev MRR after which training stops; one bad epoch is noise, four are not."""
 
+    embeddings: str | None = None
+    """Word vectors to begin with: a GloVe, word2vec or fastText file, `glove-50d`, or `encoder`, which takes them from
+    the default encoder of ap-transformer (`encoder:NAME` from another one). By default they are learnt from nothing."""
+
     embedding_size: int = 100
-    """Dimensions of word vectors learnt from scratch; with `--embeddings` the file decides."""
+    """Dimensions of word vectors learnt from scratch, or taken from an encoder (at most 300); a file decides itself."""
 
     vocabulary_from_vectors: int = 50_000
     """Number of the vectors' most frequent words that join the vocabulary even if the training data lacks them: a

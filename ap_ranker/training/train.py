@@ -28,11 +28,12 @@ from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.checkpoint import CheckpointConfig, save_checkpoint
 from ap_ranker.ranking.ranker import Ranker, resolve_device
 from ap_ranker.ranking.seen import SEEN, seen_lines
-from ap_ranker.text.vectors import WordVectors
+from ap_ranker.text.vectors import PretrainedVectors
 from ap_ranker.training.batches import Batches, Pairs
 from ap_ranker.training.card import About, model_card
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.distributed import is_first_process, wait_for_all
+from ap_ranker.training.encoder_vectors import find_vectors
 from ap_ranker.training.initialize import initialize_model
 from ap_ranker.training.negatives import HardNegatives, MineEachEpoch
 from ap_ranker.training.objectives.registry import objective_spec
@@ -72,7 +73,7 @@ def train(
     output: str | Path,
     config: TrainingConfig,
     *,
-    vectors: WordVectors | None = None,
+    vectors: PretrainedVectors | None = None,
     device: str | None = None,
     resume: bool = False,
     callbacks: tuple[TrainerCallback, ...] = (),
@@ -86,7 +87,7 @@ def train(
         dev: the questions on which the best epoch is chosen.
         output: the checkpoint folder; until the run is complete, its state is in `<output>.training`.
         config: all settings.
-        vectors: pre-trained word vectors.
+        vectors: pre-trained word vectors; by default those that `config.embeddings` names.
         device: `auto`, `cpu`, `cuda:0`; `None` means `auto`.
         resume: continue from `<output>.training`.
         callbacks: callbacks of the `transformers` Trainer.
@@ -114,10 +115,10 @@ def train(
         if "classes" in options:
             options["classes"] = len(data.classes) if objective.classes else 2
         torch_device = resolve_device(device)
+        vectors = vectors or _named_vectors(config, on_progress)
         model, tokenizer, inputs = initialize_model(data, config, options, vectors, torch_device, on_progress)
-        hard = None
-        if config.negatives_from != "random" and objective.needs_gradient:
-            hard = HardNegatives(data, config.language)
+        mined = config.negatives_from != "random" and objective.needs_gradient
+        hard = HardNegatives(data, config.language) if mined else None
         batches = Batches(
             data,
             tokenizer,
@@ -159,6 +160,7 @@ def train(
             "answers": data.answers_file,
             "dev": dev.name,
             "pairs": n_pairs,
+            "word_vectors": vectors.origin if vectors else None,
             "best_epoch": best_epoch,
             "seconds": round(seconds, 1),
             "dev_gain": report.gain.facts(),
@@ -182,6 +184,13 @@ def train(
             save_checkpoint(output, ranker.config, model, tokenizer, card, _question_files(asked, dev))
             states.remove()
         return TrainingResult(ranker, report, best_epoch, seconds)
+
+
+def _named_vectors(config: TrainingConfig, on_progress: Progress) -> PretrainedVectors | None:
+    """The word vectors that the settings name."""
+    if config.embeddings is None:
+        return None
+    return find_vectors(config.embeddings, config.embedding_size, on_progress)
 
 
 def _question_files(data: Dataset, dev: Dataset) -> dict[str, str]:

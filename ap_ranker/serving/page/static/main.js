@@ -141,6 +141,7 @@ form.addEventListener("submit", (event) => {
 });
 
 document.addEventListener("keydown", (event) => {
+  // While a Chinese word is being composed, arrow keys and Escape belong to the list of its characters.
   if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
   const at = document.activeElement;
   if (event.key === "ArrowDown" || event.key === "ArrowUp") {
