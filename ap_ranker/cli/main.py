@@ -16,6 +16,7 @@ from ap_ranker.cli import (
     calibrate,
     check,
     compare,
+    distill,
     encode,
     evaluate,
     explain,
@@ -46,6 +47,7 @@ app.command("extract")(extract.extract)
 app.command("split")(split.split)
 app.command("init")(init.init)
 app.command("train")(train.train)
+app.command("distill")(distill.distill)
 app.command("tune")(tune.tune)
 app.command("evaluate")(evaluate.evaluate)
 app.command("calibrate")(calibrate.calibrate)
