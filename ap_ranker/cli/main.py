@@ -16,6 +16,7 @@ from ap_ranker.cli import (
     calibrate,
     check,
     compare,
+    distill,
     encode,
     evaluate,
     explain,
@@ -42,6 +43,7 @@ app = typer.Typer(
 app.command("check")(check.check)
 app.command("split")(split.split)
 app.command("train")(train.train)
+app.command("distill")(distill.distill)
 app.command("tune")(tune.tune)
 app.command("evaluate")(evaluate.evaluate)
 app.command("calibrate")(calibrate.calibrate)

@@ -12,7 +12,6 @@ that the published word vectors have, for which the learning rates were chosen.
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -22,7 +21,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
-from ap_ranker.files import WriteError, atomic_file
+from ap_ranker.files import WriteError, atomic_file, cache_folder
 from ap_ranker.models.pretrained import DEFAULT_ENCODER
 from ap_ranker.models.transformer_encoder import TransformerEncoder
 from ap_ranker.ranking.checkpoint import TOKENIZER
@@ -48,6 +47,9 @@ SPREAD = 0.4
 
 WORD_TOKENS = 16
 """Maximum number of subwords of a word or phrase, special ones included."""
+
+CACHE = "word-vectors"
+"""The folder of the encoders' vectors of their own words."""
 
 AT_ONCE = 256
 """Words that are read at once."""
@@ -180,10 +182,10 @@ def _of_encoder(name: str, size: int, on_progress: Progress) -> EncoderVectors:
         vectors: np.ndarray = pooled.float().numpy()
         return vectors
 
-    key = _hash(folder)
+    key, words = _hash(folder), whole_words(tokenizer)
     origin = f"the encoder {name}, by PCA"
     return EncoderVectors(
-        embed, whole_words(tokenizer), size, origin=origin, key=key, cache=cache_folder() / key, on_progress=on_progress
+        embed, words, size, origin=origin, key=key, cache=cache_folder(CACHE) / key, on_progress=on_progress
     )
 
 
@@ -208,7 +210,7 @@ def vectors_of_teacher(
     origin = f"the teacher {teacher.source}, by PCA"
     key = teacher.fingerprint
     return EncoderVectors(
-        embed, words, size, origin=origin, key=key, cache=cache_folder() / key, on_progress=on_progress
+        embed, words, size, origin=origin, key=key, cache=cache_folder(CACHE) / key, on_progress=on_progress
     )
 
 
@@ -248,11 +250,6 @@ def frequency_weights(words: Sequence[str]) -> np.ndarray:
     frequencies = is_word / (ranks * (1 / np.arange(1, len(words) + 1)).sum())
     weights: np.ndarray = ALPHA / (ALPHA + frequencies)
     return weights
-
-
-def cache_folder() -> Path:
-    """The folder of files that may be removed at any time."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ap-ranker" / "word-vectors"
 
 
 def _hash(folder: Path) -> str:

@@ -39,6 +39,7 @@ from ap_ranker.training.negatives import HardNegatives, MineEachEpoch
 from ap_ranker.training.objectives.registry import objective_spec
 from ap_ranker.training.sentences import with_answer_sentences
 from ap_ranker.training.states import States, seconds_so_far
+from ap_ranker.training.teacher import Teacher
 from ap_ranker.training.trainer import AnswerTrainer
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # as defined in glibc's malloc.h
@@ -74,6 +75,7 @@ def train(
     config: TrainingConfig,
     *,
     vectors: PretrainedVectors | None = None,
+    teacher: Teacher | None = None,
     device: str | None = None,
     resume: bool = False,
     callbacks: tuple[TrainerCallback, ...] = (),
@@ -88,6 +90,7 @@ def train(
         output: the checkpoint folder; until the run is complete, its state is in `<output>.training`.
         config: all settings.
         vectors: pre-trained word vectors; by default those that `config.embeddings` names.
+        teacher: a model to learn from beside the labels, as `distill` does.
         device: `auto`, `cpu`, `cuda:0`; `None` means `auto`.
         resume: continue from `<output>.training`.
         callbacks: callbacks of the `transformers` Trainer.
@@ -104,10 +107,13 @@ def train(
         started = time.perf_counter() - (seconds_so_far(last) if last else 0.0)
         data = asked = replace(data, questions=answerable(data))
         n_pairs = data.pairs
-        recipe = config.training_recipe(judged=data.judged, questions_per_answer=data.questions_per_answer)
+        recipe = config.training_recipe(
+            judged=data.judged, questions_per_answer=data.questions_per_answer, with_teacher=teacher is not None
+        )
         objective = objective_spec(recipe.objective)
         if config.learns_from_sentences(n_pairs) and objective.needs_gradient:
             data = with_answer_sentences(data)
+        data, lessons = teacher.teach(data, asked, config.language, on_progress) if teacher else (data, None)
 
         # 1. Build the vocabulary and initialise the weights.
         set_seed(config.seed)
@@ -126,14 +132,12 @@ def train(
             own_candidates=objective.own_candidates,
             seed=config.seed,
             hard=hard,
+            lessons=lessons,
         )
         if model.statistics is not None:
             model.statistics.count(batches.answers)
         ranker = Ranker(model, tokenizer, torch_device, cache=EncodingCache(0))  # evaluates states as they are stored
-        if hard is not None and model_spec(config.model).pretrained:
-            hard.guide(ranker)
-        if hard is not None and config.negatives_from == "model":
-            callbacks = (MineEachEpoch(hard, ranker), *callbacks)
+        callbacks = (*_mining(hard, ranker, config), *callbacks)
 
         # 2. Train, and evaluate the best epoch beside BM25.
         sample = sample_questions(with_wordings(dev, asked), config.dev_questions, config.seed)
@@ -160,6 +164,7 @@ def train(
             "answers": data.answers_file,
             "dev": dev.name,
             "pairs": n_pairs,
+            "teacher": teacher.source if teacher else None,
             "word_vectors": vectors.origin if vectors else None,
             "best_epoch": best_epoch,
             "seconds": round(seconds, 1),
@@ -184,6 +189,13 @@ def train(
             save_checkpoint(output, ranker.config, model, tokenizer, card, _question_files(asked, dev))
             states.remove()
         return TrainingResult(ranker, report, best_epoch, seconds)
+
+
+def _mining(hard: HardNegatives | None, ranker: Ranker, config: TrainingConfig) -> list[TrainerCallback]:
+    """Guide the hard negatives by a pretrained encoder, and mine them in each epoch if the settings say so."""
+    if hard is not None and model_spec(config.model).pretrained:
+        hard.guide(ranker)
+    return [MineEachEpoch(hard, ranker)] if hard is not None and config.negatives_from == "model" else []
 
 
 def _named_vectors(config: TrainingConfig, on_progress: Progress) -> PretrainedVectors | None:
