@@ -80,6 +80,10 @@ def serve(
             "server's own process searches.",
         ),
     ] = 1,
+    page: Annotated[
+        Path | None,
+        typer.Option(help="YAML file of the page's settings: name, link, logo, accent, introduction and others."),
+    ] = None,
     column: Annotated[
         list[str] | None,
         typer.Option(
@@ -102,12 +106,14 @@ def serve(
     from ap_ranker.serving.connections import Connections, Server
     from ap_ranker.serving.feedback import FeedbackFile
     from ap_ranker.serving.live import follow
+    from ap_ranker.serving.page.settings import PageSettings, read_page_settings
     from ap_ranker.serving.question_log import QuestionLog
     from ap_ranker.serving.setup import set_up
     from ap_ranker.serving.workers import SearchWorkers
 
     if folder_or_faq is not None and documents is not None:
         raise InputError(f"Expected the documents once, found {folder_or_faq} and --documents {documents}.")
+    settings = PageSettings() if page is None else read_page_settings(page)
     limits = {"precision": precision, "score_threshold": score_threshold}
     with set_up(
         documents or folder_or_faq,
@@ -146,6 +152,7 @@ def serve(
             columns=column or (),
             connections=connections,
             workers=processes,
+            page=settings,
             question_log=question_log,
         )
         listening = _listen(host, port)

@@ -159,12 +159,13 @@ def use_pipeline(folder: Path) -> None:
 
 ROUTES = (
     "/api/search",
+    "/api/suggest",
     "/api/explain",
     "/api/feedback",
     "/search/run",
     "/",
-    "/page.js",
-    "/texts.js",
+    "/page/main.js",
+    "/page/colours.css",
     "/health",
     "/metrics",
     "/nothing",
@@ -185,6 +186,7 @@ def _request(route: str, folder: Path) -> None:
     one = _app()[1][0]
     bodies: dict[str, dict[str, Any]] = {
         "/api/search": {"question": QUESTION},
+        "/api/suggest": {"text": QUESTION[:5]},
         "/api/explain": {"question": QUESTION, "id": one.id},
         "/api/feedback": {"question": QUESTION, "id": one.id, "helped": True},
         "/search/run": {"query": QUESTION},
@@ -256,7 +258,7 @@ TARGETS = [
     Target("checkpoint", {name: partial(write_calibrated, name) for name in CHECKPOINTS}, use_checkpoint, weight=6),
     Target(
         "encodings",
-        {p: partial(write_encodings, p) for p in ("float32", "float16", "int8")},
+        {p: partial(write_encodings, p) for p in ("float32", "float16", "int8", "int4")},
         use_encodings,
         partial(mutate_folder, only="encodings/**/*"),
         weight=4,
