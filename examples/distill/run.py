@@ -100,9 +100,7 @@ def command(
     teacher: Annotated[Path, typer.Argument(help="The checkpoint to learn from.")],
     data: Annotated[Path, typer.Option(help="A folder with train.*, dev.* or valid.*, and test.*.")],
     language: Language = None,
-    students: Annotated[
-        str | None, typer.Option(help="Of students.yaml, separated by commas; all if not given.")
-    ] = None,
+    students: Annotated[str | None, typer.Option(help="Rows, separated by commas; all if not given.")] = None,
     seeds: Annotated[str, typer.Option(help="Of the runs, separated by commas.")] = "1",
     runs: Annotated[Path, typer.Option(help="A folder for the checkpoints; finished ones are not trained again.")] = (
         Path("checkpoints/distill")
