@@ -166,6 +166,12 @@ RENDERED = [
     ("# A\n- b\n- c\n  d", "<p>A</p><ul><li>b</li><li>c\nd</li></ul>"),
     ("3. a\n4) b\nc", '<ol start="3"><li>a</li><li>b</li></ol><p>c</p>'),
     ("```\n**a** <b>\n```", "<pre><code>**a** &lt;b&gt;</code></pre>"),
+    (
+        "a\n| b | **c** |\n|---|:-:|\n| d \\| e | <f> |\ng",
+        '<p>a</p><div tabindex="0"><table><tr><th>b</th><th><strong>c</strong></th></tr>'
+        "<tr><td>d | e</td><td>&lt;f&gt;</td></tr></table></div><p>g</p>",
+    ),
+    ("| a | b |", "<p>| a | b |</p>"),
     (r"\*a\* **b *c* d**", "<p>*a* <strong>b <em>c</em> d</strong></p>"),
     ("a_b_c __init__ ** x ** 2*3*4", "<p>a_b_c __init__ ** x ** 2*3*4</p>"),
     ("[a](data:text/html,b) [c](/d)", "<p><span>a</span> <span>c</span></p>"),
