@@ -95,9 +95,9 @@ def test_the_companys_page(page: Page) -> None:
     assert page.locator("h1 img").evaluate("image => image.naturalWidth > 0")
     expect(page.locator("#introduction strong")).to_have_text("bikes")
     button = page.get_by_role("button", name="Search")
-    assert button.evaluate("button => getComputedStyle(button).backgroundColor") == "rgb(15, 107, 92)"
+    expect(button).to_have_css("background-color", "rgb(15, 107, 92)")
     page.emulate_media(color_scheme="dark")
-    assert button.evaluate("button => getComputedStyle(button).backgroundColor") != "rgb(15, 107, 92)"
+    expect(button).not_to_have_css("background-color", "rgb(15, 107, 92)")
 
 
 def test_the_address_is_the_question(page: Page, address: str) -> None:
