@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ap_ranker.data.tables import Table, read_table
 from ap_ranker.errors import InputError, one_line
+from ap_ranker.text.tokenizer import split_words
 
 logger = logging.getLogger(__name__)
 
@@ -108,6 +109,11 @@ def _only_two(table: Table, written: dict[str, str]) -> tuple[str, str] | None:
     question, answer = table.columns
     if written.get("question") == answer:
         question, answer = answer, question
+    if question.endswith(("?", "\uff1f")) and len(split_words(question)) > 3:  # else a name, such as "Your question?"
+        raise InputError(
+            f"{table.path}: expected the names of the columns first, found the question {one_line(repr(question))}. "
+            "Write a line above it: question,answer"
+        )
     logger.info(
         "%s: its only two columns, %s, are taken as question and answer.", table.path, _listed([question, answer])
     )
