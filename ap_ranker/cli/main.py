@@ -22,7 +22,9 @@ from ap_ranker.cli import (
     encode,
     evaluate,
     explain,
+    extract,
     index,
+    init,
     models,
     pipelines,
     push,
@@ -60,7 +62,9 @@ def options(
 
 
 app.command("check")(check.check)
+app.command("extract")(extract.extract)
 app.command("split")(split.split)
+app.command("init")(init.init)
 app.command("train")(train.train)
 app.command("distill")(distill.distill)
 app.command("tune")(tune.tune)
