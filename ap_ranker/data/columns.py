@@ -8,7 +8,6 @@ from pathlib import Path
 
 from ap_ranker.data.tables import Table, read_table
 from ap_ranker.errors import InputError, one_line
-from ap_ranker.text.tokenizer import split_words
 
 logger = logging.getLogger(__name__)
 
@@ -39,6 +38,9 @@ NAMES = (
     ("질문", "답변"),
 )
 """Other names of the columns question and answer; a table has both of a pair, since one alone may mean anything."""
+
+LONGEST_NAMES = {"?": 15, "\uff1f": 5}
+"""Question mark -> the length up to which a header that ends with it may be a name, such as "Your question?"."""
 
 OPTION = "--columns QUESTION,ANSWER"
 
@@ -109,7 +111,7 @@ def _only_two(table: Table, written: dict[str, str]) -> tuple[str, str] | None:
     question, answer = table.columns
     if written.get("question") == answer:
         question, answer = answer, question
-    if question.endswith(("?", "\uff1f")) and len(split_words(question)) > 3:  # else a name, such as "Your question?"
+    if any(question.endswith(mark) and len(question) > length for mark, length in LONGEST_NAMES.items()):
         raise InputError(
             f"{table.path}: expected the names of the columns first, found the question {one_line(repr(question))}. "
             "Write a line above it: question,answer"
