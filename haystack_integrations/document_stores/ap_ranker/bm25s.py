@@ -165,6 +165,7 @@ class BM25SDocumentStore(MetadataQueries):
         with self._transaction():
             if words:
                 self._current_index()
+                self._forms("")  # so that a wrong line is found before the first query
             if embeddings:
                 self._current_vectors()
 
