@@ -31,6 +31,7 @@ from ap_ranker.cli import (
     rollback,
     serve,
     split,
+    synonyms,
     train,
     tune,
     wordings,
@@ -81,6 +82,7 @@ app.command("ask")(ask.ask)
 app.command("serve")(serve.serve)
 app.command("pipelines")(pipelines.pipelines)
 app.command("wordings")(wordings.wordings)
+app.command("synonyms")(synonyms.synonyms)
 app.command("explain")(explain.explain)
 
 
