@@ -52,6 +52,7 @@ MISTAKES = {
     "ask Where? --documents gap.csv": "in column 'Antwort', found nothing. Write it, or remove the row;",
     "check FAQ.json": "Write one JSON object per line, and name it .jsonl.",
     # Names and numbers
+    "": "Name a command, such as: ap-ranker serve FAQ.csv",
     "trian FAQ.csv": "Did you mean 'train'? See ap-ranker --help.",
     "train FAQ.csv": "Missing option '--output'. See ap-ranker train --help.",
     "train FAQ.csv --output new --modle ap-cnn": "(Possible options: --dev, --encoder, --model)",
