@@ -28,7 +28,7 @@ from ap_ranker.ranking.checkpoint import TOKENIZER
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.batch import UNKNOWN, TokenBatch
 from ap_ranker.text.phrases import phrase_words
-from ap_ranker.text.subwords import SubwordTokenizer
+from ap_ranker.text.subwords import AnyTokenizer
 from ap_ranker.text.tokenizer import split_words
 from ap_ranker.text.vectors import PretrainedVectors, read_vectors
 from ap_ranker.training.initialize import read_encoder
@@ -214,8 +214,8 @@ def vectors_of_teacher(
     )
 
 
-def whole_words(tokenizer: SubwordTokenizer) -> list[str]:
-    """The whole words of a subword vocabulary, in lower case and in its order, in which the frequent ones come first.
+def whole_words(tokenizer: AnyTokenizer) -> list[str]:
+    """The whole words of a vocabulary, in lower case and in its order, in which the frequent ones come first.
 
     A tokenizer marks either what begins a word ("▁the", "Ġthe") or what continues one ("##ing").
     """
