@@ -14,11 +14,13 @@ from ap_ranker.cli import (
     ask,
     benchmark,
     calibrate,
+    changes,
     check,
     compare,
     encode,
     evaluate,
     explain,
+    gaps,
     index,
     models,
     pipelines,
@@ -56,6 +58,8 @@ app.command("ask")(ask.ask)
 app.command("serve")(serve.serve)
 app.command("pipelines")(pipelines.pipelines)
 app.command("wordings")(wordings.wordings)
+app.command("gaps")(gaps.gaps)
+app.command("changes")(changes.changes)
 app.command("explain")(explain.explain)
 
 

@@ -28,6 +28,9 @@ from ap_ranker.serving.feedback import FeedbackFile, FeedbackFullError
 from ap_ranker.serving.hayhooks_route import add_pipeline
 from ap_ranker.serving.limits import MAX_BYTES, AllowedHosts, ApiKey, Limits, Rate
 from ap_ranker.serving.metrics import MEDIA_TYPE, CountingThreads, MeasureTime, Metrics
+from ap_ranker.serving.owner.routes import FORMS as OWNER_FORMS
+from ap_ranker.serving.owner.routes import LARGER as OWNER_LARGER
+from ap_ranker.serving.owner.routes import OwnersPage
 from ap_ranker.serving.receipts import MAX_CHARACTERS as MAX_RECEIPT
 from ap_ranker.serving.receipts import Receipts, Shown, shared_secret
 from ap_ranker.serving.search import DeclaredPipeline
@@ -69,7 +72,15 @@ FAILED = "The search does not work at the moment; see the server's log."
 NOT_KEPT = "Feedback cannot be stored at the moment; see the server's log."
 FULL = "Feedback cannot be stored any more: its file has reached the size limit."
 
-REASONS = {400: "invalid", 404: "unknown", 405: "unknown", 409: "no_reasons", 422: "invalid", 507: "feedback_full"}
+REASONS = {
+    400: "invalid",
+    401: "owner_key",
+    404: "unknown",
+    405: "unknown",
+    409: "no_reasons",
+    422: "invalid",
+    507: "feedback_full",
+}
 """Status code -> reason of a refusal, for the metrics; `failed` for all other codes."""
 
 T = TypeVar("T")
@@ -109,6 +120,7 @@ def build_app(
     connections: Connections | None = None,
     workers: SearchWorkers | None = None,
     question_log: QuestionLog | None = None,
+    owner: OwnersPage | None = None,
 ) -> FastAPI:
     """Build the ASGI application.
 
@@ -123,6 +135,7 @@ def build_app(
         connections: the server's connections, for the metrics.
         workers: processes for the page's searches; `None` for threads of this one.
         question_log: where the page's questions are logged; `None` for nowhere.
+        owner: the owner's page; `None` for none.
 
     Raises:
         InputError: Hayhooks refuses the pipeline.
@@ -135,12 +148,14 @@ def build_app(
     _add_page(app, metrics)
     _add_search(app, search, workers or search, feedback, limits, question_log)
     pipeline_route = add_pipeline(app, search, text=TypeAdapter(Text), columns=columns, failed=FAILED)
-    routes = [*PAGE, *API, "/metrics", pipeline_route]
-    app.add_middleware(ApiKey, key=api_key, public={*PAGE, *API}, refused=metrics.refused)
+    owner_routes = owner.add_to(app) if owner else ()
+    routes = [*PAGE, *API, *owner_routes, "/metrics", pipeline_route]
+    app.add_middleware(ApiKey, key=api_key, public={*PAGE, *API, *owner_routes}, refused=metrics.refused)
     app.add_middleware(
         Limits,
         rate=None if rate is None else Rate(rate),
-        larger={"/api/feedback": MAX_BYTES + MAX_RECEIPT},
+        larger={"/api/feedback": MAX_BYTES + MAX_RECEIPT, **OWNER_LARGER},
+        forms=OWNER_FORMS,
         refused=metrics.refused,
     )
     app.add_middleware(AllowedHosts, names=hosts, refused=metrics.refused)

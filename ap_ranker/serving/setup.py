@@ -87,6 +87,7 @@ def set_up(
     match: Match = DEFAULT_MATCH,
     wordings: Sequence[Path] = (),
     limits: Mapping[str, float | None] = MappingProxyType({}),
+    changes: Path | None = None,
 ) -> Iterator[SearchSetup]:
     """Set up a search; within the block, its files are there.
 
@@ -102,6 +103,7 @@ def set_up(
         match: the text of an entry that is matched with the question.
         wordings: files of questions that are known to ask for an entry.
         limits: `precision` or `score_threshold` of the ranker.
+        changes: a file of the owner's changes of the documents; `None` for none.
 
     Raises:
         InputError: a file cannot be read, there is nothing to search, two settings exclude each other, the checkpoint
@@ -111,7 +113,7 @@ def set_up(
         if model is not None or language is not None:
             option = "--model" if model is not None else "--language"
             raise InputError(f"Expected --pipeline or {option}, found both: {pipeline} names its own; change it there.")
-        followed = None if documents is None else _read(documents, columns)
+        followed = None if documents is None else _read(documents, columns, changes)
         yield SearchSetup(pipeline, followed, match, wordings, limits)
         return
     if documents is None:
@@ -121,7 +123,7 @@ def set_up(
         )
     if language is not None:
         check_language(language)
-    followed = _read(documents, columns)
+    followed = _read(documents, columns, changes)
     restore(CHECKPOINT)
     with ExitStack() as stack:
         if model is None and not CHECKPOINT.exists():
@@ -146,8 +148,8 @@ def set_up(
         )
 
 
-def _read(path: Path, columns: tuple[str, str] | None) -> FollowedDocuments:
-    documents = FollowedDocuments(path, columns)
+def _read(path: Path, columns: tuple[str, str] | None, changes: Path | None) -> FollowedDocuments:
+    documents = FollowedDocuments(path, columns, changes)
     documents.read()
     return documents
 
