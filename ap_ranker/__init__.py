@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ap_ranker.ranking.ranker import RankedAnswer, Ranker
     from ap_ranker.training.calibrate import CalibrationReport, calibrate
     from ap_ranker.training.config import TrainingConfig
+    from ap_ranker.training.distill import distill
     from ap_ranker.training.train import TrainingResult, train
     from haystack_integrations.components.embedders.ap_ranker.document_embedder import APDocumentEmbedder
     from haystack_integrations.components.embedders.ap_ranker.text_embedder import APTextEmbedder
@@ -65,6 +66,7 @@ __all__ = [
     "TrainingConfig",
     "TrainingResult",
     "calibrate",
+    "distill",
     "evaluate",
     "read_dataset",
     "split_file",
@@ -97,6 +99,7 @@ _HOMES = {
     "TrainingConfig": "ap_ranker.training.config",
     "TrainingResult": "ap_ranker.training.train",
     "calibrate": "ap_ranker.training.calibrate",
+    "distill": "ap_ranker.training.distill",
     "evaluate": "ap_ranker.evaluation.evaluate",
     "read_dataset": "ap_ranker.data.reader",
     "split_file": "ap_ranker.data.writer",

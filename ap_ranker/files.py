@@ -102,6 +102,11 @@ def write_first(path: Path, text: str) -> None:
         sync(target.parent)
 
 
+def cache_folder(name: str) -> Path:
+    """A folder in the user's cache, for files that may be removed at any time and are then computed again."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ap-ranker" / name
+
+
 def make_folder(folder: Path) -> None:
     """Create a folder and its parents if they do not exist.
 

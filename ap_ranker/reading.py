@@ -192,7 +192,10 @@ def decode(content: bytes, path: Path) -> str:
             return text
         found = "a NUL character"
     line = content.count(b"\n", 0, position) + 1
-    raise InputError(f"{path}, line {line}: expected UTF-8 text, found {found}. Save the file as UTF-8 and try again.")
+    excel = " (in Excel: CSV UTF-8)" if path.suffix.lower() == ".csv" else ""
+    raise InputError(
+        f"{path}, line {line}: expected UTF-8 text, found {found}. Save the file as UTF-8{excel} and try again."
+    )
 
 
 def read_yaml_text(path: Path) -> str:

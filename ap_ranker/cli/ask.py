@@ -25,6 +25,9 @@ from ap_ranker.data.faq import DEFAULT_MATCH
 from ap_ranker.errors import InputError
 from ap_ranker.serving.sources import Source
 
+QUESTION_MARKS = ("?", "\uff1f", "\u061f")
+"""Also in full width and in Arabic."""
+
 console, errors = Console(soft_wrap=True), Console(stderr=True, soft_wrap=True)
 
 
@@ -79,7 +82,11 @@ def ask(
 
 def _joined(questions: list[str]) -> list[str]:
     """Words that were typed without quotes as the one question that they are."""
-    if len(questions) == 1 or any(" " in text or text.endswith("?") for text in questions[:-1]) or " " in questions[-1]:
+    if (
+        len(questions) == 1
+        or any(" " in text or text.endswith(QUESTION_MARKS) for text in questions[:-1])
+        or " " in questions[-1]
+    ):
         return questions
     question = " ".join(questions)
     errors.print(f'Taken as one question: "{escape(question)}" (several: put each in quotes).', highlight=False)

@@ -72,9 +72,9 @@ def compare(
     judged = read_dataset(test or data, "test", answers=answers, pools=pools, match=settings.match)
 
     from ap_ranker.cli.progress import EpochLines
-    from ap_ranker.text.vectors import read_vectors
     from ap_ranker.training.card import About
     from ap_ranker.training.compare import compare as run
+    from ap_ranker.training.encoder_vectors import find_vectors
 
     for title, part in (("Training data", training), ("Dev data", development), ("Test data", judged)):
         describe(console, title, part)
@@ -87,7 +87,7 @@ def compare(
         settings,
         seeds=range(1, seeds + 1),
         peers=named_peers,
-        vectors=read_vectors(embeddings) if embeddings else None,
+        vectors=find_vectors(embeddings, settings.embedding_size) if embeddings else None,
         device=device,
         callbacks=(EpochLines(console),),
         about=About(command_line()),

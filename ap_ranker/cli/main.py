@@ -17,6 +17,7 @@ from ap_ranker.cli import (
     changes,
     check,
     compare,
+    distill,
     encode,
     evaluate,
     explain,
@@ -44,6 +45,7 @@ app = typer.Typer(
 app.command("check")(check.check)
 app.command("split")(split.split)
 app.command("train")(train.train)
+app.command("distill")(distill.distill)
 app.command("tune")(tune.tune)
 app.command("evaluate")(evaluate.evaluate)
 app.command("calibrate")(calibrate.calibrate)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
@@ -16,6 +16,9 @@ from ap_ranker.cli.options import Answers, Columns, Device, Language, MatchText,
 from ap_ranker.errors import InputError
 from ap_ranker.processes import process_number
 from ap_ranker.training.data import read_training_data
+
+if TYPE_CHECKING:
+    from ap_ranker.training.train import TrainingResult
 
 console = Console(soft_wrap=True, quiet=process_number() != 0)  # only the first process prints
 
@@ -41,7 +44,11 @@ def train(
         Path | None, typer.Option(help="Feedback file of `ap-ranker serve`: additional training data.")
     ] = None,
     embeddings: Annotated[
-        str | None, typer.Option(help="Word vectors: a GloVe, word2vec or fastText file, or glove-50d.")
+        str | None,
+        typer.Option(
+            help="Word vectors: a GloVe, word2vec or fastText file, glove-50d, or encoder (encoder:NAME), which takes "
+            "them from a pretrained encoder."
+        ),
     ] = None,
     encoder: Annotated[
         str | None,
@@ -87,6 +94,7 @@ def train(
         raise InputError("Expected --quick or --best, found both.")
     effort = "quick" if quick else "best" if best else None
     options = {"model": model, "recipe": recipe, "objective": objective, "epochs": epochs, "seed": seed}
+    options["embeddings"] = embeddings
     settings = read_training_config(config, options | {"match": match, "language": language, "effort": effort})
     if encoder is not None:
         settings = replace(settings, options={**settings.options, "encoder": encoder})
@@ -98,10 +106,8 @@ def train(
 
     # Import heavy modules only after validating the input.
     from ap_ranker.cli.progress import EpochLines
-    from ap_ranker.text.vectors import read_vectors
     from ap_ranker.training.train import train as run
 
-    vectors = read_vectors(embeddings) if embeddings else None
     describe(console, "Training data", training)
     describe(console, "Dev data", development)
     audit = None
@@ -113,20 +119,24 @@ def train(
             development,
             output,
             settings,
-            vectors=vectors,
             device=device,
             resume=resume,
             callbacks=(EpochLines(console),),
             about=replace(about, audit=audit),
             on_progress=bars.update,
         )
+    report(console, output, settings.model, result)
+    if must_beat_bm25 and not result.dev.gain.better:
+        raise typer.Exit(NO_GAIN)
+
+
+def report(console: Console, output: Path, model: str, result: TrainingResult) -> None:
+    """Print what a run has written and how good it is on the dev questions."""
     on_dev = result.dev
     console.print(
-        f"Wrote {escape(str(output))}: {settings.model}, epoch {result.best_epoch}, dev MRR {on_dev.model['MRR']:.3f} "
+        f"Wrote {escape(str(output))}: {model}, epoch {result.best_epoch}, dev MRR {on_dev.model['MRR']:.3f} "
         f"({on_dev.bm25_name} {on_dev.bm25['MRR']:.3f}, "
         + (f"both added {on_dev.fusion['MRR']:.3f}" if on_dev.fusion else "adding both does not help")
         + f"), {result.seconds:.0f} s of training."
     )
     console.print(("" if on_dev.gain.better else "[yellow]Warning:[/] ") + escape(str(on_dev.gain)), highlight=False)
-    if must_beat_bm25 and not on_dev.gain.better:
-        raise typer.Exit(NO_GAIN)

@@ -51,8 +51,8 @@ def tune(
     settings = read_training_config(config, {"match": match, "seed": seed})
     search_space = read_space(space, settings)
 
-    from ap_ranker.text.vectors import read_vectors
     from ap_ranker.training.card import About
+    from ap_ranker.training.encoder_vectors import find_vectors
     from ap_ranker.training.tune import BEST, CHECKPOINT
     from ap_ranker.training.tune import tune as run
 
@@ -66,7 +66,7 @@ def tune(
         output,
         settings,
         trials=trials,
-        vectors=read_vectors(embeddings) if embeddings else None,
+        vectors=find_vectors(embeddings, settings.embedding_size) if embeddings else None,
         device=device,
         about=About(command_line()),
         on_trial=_report,

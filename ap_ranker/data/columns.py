@@ -27,9 +27,15 @@ NAMES = (
     ("domanda", "risposta"),
     ("pergunta", "resposta"),
     ("vraag", "antwoord"),
+    ("pytanie", "odpowiedź"),
+    ("вопрос", "ответ"),
+    ("soru", "cevap"),
     ("问题", "答案"),
     ("问题", "回答"),
+    ("問題", "答案"),
+    ("問題", "回答"),
     ("質問", "回答"),
+    ("질문", "답변"),
 )
 """Other names of the columns question and answer; a table has both of a pair, since one alone may mean anything."""
 

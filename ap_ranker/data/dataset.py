@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -145,6 +146,6 @@ FINAL = " .!?\u2026,;:\u3002\uff01\uff1f\uff0c\uff1b\uff1a\u060c\u061f"
 
 
 def question_key(text: str) -> str:
-    """A form that is equal for questions that differ only in case, white space and final punctuation."""
-    plain = normalized(text)
+    """A form that is equal for questions that differ only in case, white space, width and final punctuation."""
+    plain = normalized(text if text.isascii() else unicodedata.normalize("NFKC", text))
     return plain.rstrip(FINAL) or plain

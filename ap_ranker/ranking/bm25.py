@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import unicodedata
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -14,12 +15,15 @@ import numpy as np
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.text.repetition import without_repetition
 from ap_ranker.text.stem import check_language, stem
-from ap_ranker.text.tokenizer import split_words
+from ap_ranker.text.tokenizer import is_cjk, split_words
 
 logging.getLogger("bm25s").setLevel(logging.WARNING)  # the library sets it to DEBUG
 
 # The defaults of Lucene and Elasticsearch, which the published benchmark numbers also use.
 K1, B = 1.2, 0.75
+
+WORDS_VERSION = 2
+"""Version of how a text becomes words: a saved index must not outlive a change."""
 
 MOST_TIMES = 3
 """Maximum number of times that a word of a question counts. Lucene has no limit, but a word repeated a hundred times
@@ -46,7 +50,8 @@ def bm25_name(language: str | None) -> str:
 class BM25:
     """A BM25 index of N texts.
 
-    It uses the same words as the tokenizer of the neural models, without punctuation marks.
+    It uses the same words as the tokenizer of the neural models, without punctuation marks. Beside single Chinese and
+    Japanese characters, each of which is a word, pairs of neighbours count, as most words there have two.
 
     Args:
         texts: the texts, read once and not kept; indexing takes about 30 bytes of memory per word.
@@ -103,7 +108,9 @@ class BM25:
         return scores if len(asked) <= LONGEST else scores * np.float32(LONGEST / len(asked))
 
     def _words(self, text: str) -> list[str]:
-        words = [word for word in split_words(text) if any(map(str.isalnum, word))]
+        # NFKC makes one word of what looks alike, such as full-width letters and others.
+        plain = text if text.isascii() else unicodedata.normalize("NFKC", text)
+        words = list(_with_pairs(split_words(plain)))
         return words if self.language is None else [stem(word, self.language) for word in words]
 
     def _check_postings(self, index: bm25s.BM25, words: Iterable[str], folder: Path) -> None:
@@ -142,6 +149,18 @@ class BM25:
         loaded = cls((), language=language)
         loaded._index, loaded._size, loaded._folder = index, size, folder
         return loaded
+
+
+def _with_pairs(words: Iterable[str]) -> Iterator[str]:
+    """The words without punctuation marks; behind each CJK character that follows another one, both together."""
+    previous = ""
+    for word in words:
+        if any(map(str.isalnum, word)):
+            yield word
+        character = word if is_cjk(word) else ""
+        if previous and character:
+            yield previous + character
+        previous = character
 
 
 def _counted(words: Iterable[str]) -> Iterator[str]:

@@ -6,6 +6,26 @@ from functools import lru_cache
 
 from ap_ranker.errors import InputError, did_you_mean
 
+WITHOUT_STEMMER = ("chinese", "zh", "japanese", "ja", "korean", "ko", "thai", "th", "vietnamese", "vi")
+"""Languages whose words have hardly any forms, or no spaces between them; BM25 reads them as they are."""
+
+OTHER_NAMES = {
+    "da": "danish",
+    "de": "german",
+    "deutsch": "german",
+    "en": "english",
+    "es": "spanish",
+    "fr": "french",
+    "it": "italian",
+    "nl": "dutch",
+    "pl": "polish",
+    "pt": "portuguese",
+    "ru": "russian",
+    "sv": "swedish",
+    "tr": "turkish",
+}
+"""What users call a language -> its name; only suggested, so that all files have the same name."""
+
 # The library is imported on use: loading its 36 languages takes 40 ms.
 
 
@@ -24,12 +44,17 @@ def check_language(language: object) -> None:
     """
     import snowballstemmer
 
-    if not is_language(language):
-        languages = ", ".join(sorted(snowballstemmer.algorithms()))
-        raise InputError(
-            f"Expected language to be one of {languages}, or null for no stemmer; found {language!r}."
-            f"{did_you_mean(language, snowballstemmer.algorithms())}"
-        )
+    if is_language(language):
+        return
+    name = language.strip().casefold() if isinstance(language, str) else ""
+    if name in WITHOUT_STEMMER:
+        raise InputError(f"Expected the language of a stemmer, found {language!r}, which has none. Leave it out.")
+    languages = sorted(snowballstemmer.algorithms())
+    close = OTHER_NAMES.get(name, name if is_language(name) else language)
+    raise InputError(
+        f"Expected language to be one of {', '.join(languages)}, or null for no stemmer; found {language!r}."
+        + (f" Did you mean {close!r}?" if is_language(close) else did_you_mean(language, languages))
+    )
 
 
 @lru_cache(maxsize=2**17)  # InsuranceQA's 2.8 million words are 22,858 different ones: two seconds instead of a minute

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from functools import cache
 from itertools import islice
@@ -11,6 +12,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.text.batch import PAD, UNKNOWN, Span
+from ap_ranker.text.compose import compose, composed_spans
 from ap_ranker.text.phrases import Phrases, learn_phrases, phrase_words
 from ap_ranker.text.segment import find_segmenter, origins
 
@@ -29,6 +31,9 @@ def _normalizer(characters: bool) -> normalizers.Normalizer:
     )
 
 
+_CJK = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002ceaf\U0002f800-\U0002fa1f]")
+"""The characters that the normalizer splits; kana and Hangul are not among them."""
+
 _pre_tokenizer = pre_tokenizers.BertPreTokenizer()
 
 
@@ -42,9 +47,17 @@ def split_words(text: str, *, characters: bool = True) -> list[str]:
 
     Without `characters`, CJK characters are split only at spaces, for texts that a segmenter has split.
     """
-    return [
-        word for word, _ in _pre_tokenizer.pre_tokenize_str(_normalizer(characters).normalize_str(well_formed(text)))
-    ]
+    normalized = _normalizer(characters).normalize_str(_prepared(text))
+    return [word for word, _ in _pre_tokenizer.pre_tokenize_str(normalized)]
+
+
+def _prepared(text: str) -> str:
+    return compose(well_formed(text))
+
+
+def is_cjk(word: str) -> bool:
+    """Whether a word of `split_words` is a single CJK character, as it has no spaces around it."""
+    return len(word) == 1 and _CJK.match(word) is not None
 
 
 class Vocabulary:
@@ -112,7 +125,7 @@ class WordTokenizer(Vocabulary):
         """
         segment = find_segmenter(segmenter)
         characters = segment is None
-        texts = [segment(text) if segment else text for text in map(well_formed, texts)]
+        texts = [segment(text) if segment else text for text in map(_prepared, texts)]
         special = [PAD_TOKEN, UNKNOWN_TOKEN]
         counter = _word_level({PAD_TOKEN: PAD, UNKNOWN_TOKEN: UNKNOWN}, characters)
         counter.train_from_iterator(
@@ -132,7 +145,7 @@ class WordTokenizer(Vocabulary):
 
         A text without any token (empty, or only white space) becomes one `[UNK]`, so that every text has a state.
         """
-        texts = [self._segment(text) if self._segment else text for text in map(well_formed, texts)]
+        texts = [self._segment(text) if self._segment else text for text in map(_prepared, texts)]
         encoded = [self._phrases.join(encoding.ids) for encoding in self._tokenizer.encode_batch_fast(texts)]
         cut = sum(len(ids) > self.max_tokens for ids in encoded)
         return [ids[: self.max_tokens] or [UNKNOWN] for ids in encoded], cut
@@ -144,10 +157,11 @@ class WordTokenizer(Vocabulary):
         empty span (0, 0).
         """
         text = well_formed(text)
-        segmented = self._segment(text) if self._segment else text
+        composed = compose(text)
+        segmented = self._segment(composed) if self._segment else composed
         [encoding] = self._tokenizer.encode_batch([segmented])
-        origin = origins(text, segmented)
-        words = iter([(origin[start], origin[end - 1] + 1) for start, end in encoding.offsets])
+        origin, place = origins(composed, segmented), composed_spans(text)
+        words = iter([(place[origin[start]][0], place[origin[end - 1]][1]) for start, end in encoding.offsets])
         spans = []
         for token in self._phrases.join(encoding.ids)[: self.max_tokens]:
             joined = list(islice(words, len(phrase_words(self._tokenizer.id_to_token(token) or "")) or 1))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Protocol
 
 import numpy as np
 
@@ -24,6 +25,29 @@ MAX_WORD = 1_000
 """Maximum number of bytes of a word in a binary file, which has no line ends."""
 
 
+class PretrainedVectors(Protocol):
+    """Word vectors that exist before training, from a file (`WordVectors`) or from an encoder."""
+
+    @property
+    def words(self) -> Sequence[str]:
+        """Words with vectors, most frequent first, to join a vocabulary."""
+
+    @property
+    def dimensions(self) -> int:
+        """D, the length of a vector."""
+
+    @property
+    def origin(self) -> str:
+        """Where the vectors come from, in words."""
+
+    @property
+    def digest(self) -> str:
+        """A hash that is equal for equal vectors."""
+
+    def table(self, vocabulary: Sequence[str], rng: np.random.Generator) -> np.ndarray:
+        """(len(vocabulary), D) float32; the first row, padding, is zero. `rng` draws those of unknown words."""
+
+
 @dataclass(frozen=True)
 class WordVectors:
     """V words with vectors of D dimensions, most frequent words first, as such files are sorted.
@@ -31,6 +55,7 @@ class WordVectors:
     Attributes:
         words: V words.
         matrix: (V, D) float32.
+        origin: where they come from, in words.
 
     Raises:
         InputError: the numbers of words and of vectors differ, or a vector has a NaN, an infinity or a huge number.
@@ -38,6 +63,7 @@ class WordVectors:
 
     words: Sequence[str]
     matrix: np.ndarray
+    origin: str = "vectors of the caller"
 
     def __post_init__(self) -> None:
         if self.matrix.ndim != 2 or len(self.matrix) != len(self.words):
@@ -56,6 +82,13 @@ class WordVectors:
     def dimensions(self) -> int:
         """D, the length of a vector."""
         return int(self.matrix.shape[1])
+
+    @property
+    def digest(self) -> str:
+        """A hash of the words and their vectors."""
+        digest = hashlib.sha256("\n".join(self.words).encode())
+        digest.update(self.matrix.tobytes())
+        return digest.hexdigest()
 
     def table(self, vocabulary: Sequence[str], rng: np.random.Generator) -> np.ndarray:
         """(len(vocabulary), D) float32: the vector of each known word; normal noise of the same spread for others.
@@ -93,7 +126,7 @@ def read_vectors(source: str | Path) -> WordVectors:
     if what_is_at(path) == "nothing":
         raise InputError(
             f"No word vectors at {str(source)!r}: expected a GloVe, word2vec or fastText file, "
-            f"or one of {', '.join(PACKAGED)}."
+            f"or one of {', '.join(PACKAGED)}, encoder."
         )
     read = _read_binary if path.name.removesuffix(".gz").endswith(".bin") else _read_text
     check_whole(path)
@@ -109,7 +142,7 @@ def read_vectors(source: str | Path) -> WordVectors:
 
 def _checked(words: Sequence[str], matrix: np.ndarray, where: object) -> WordVectors:
     try:
-        return WordVectors(words, matrix)
+        return WordVectors(words, matrix, str(where))
     except InputError as error:
         raise InputError(f"{where}: {error}") from error
 
@@ -179,7 +212,7 @@ def _glove_50d() -> WordVectors:
         matrix = np.load(folder / "glove_6B_50d_emb.npy", allow_pickle=False)
     except (OSError, ValueError, EOFError, pyarrow.ArrowException) as error:
         raise InputError(f"{folder}: expected the extra glove's vectors, found damaged files ({error}).") from error
-    return _checked(index["index"].to_pylist(), matrix, folder)
+    return replace(_checked(index["index"].to_pylist(), matrix, folder), origin="glove-50d")
 
 
 PACKAGED: dict[str, Callable[[], WordVectors]] = {"glove-50d": _glove_50d}

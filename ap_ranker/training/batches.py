@@ -16,10 +16,18 @@ from ap_ranker.text.batch import TokenBatch
 from ap_ranker.text.subwords import AnyTokenizer
 from ap_ranker.training.negatives import HardNegatives, not_wrong
 from ap_ranker.training.objectives.spec import IGNORE, NEGATIVE
+from ap_ranker.training.teacher import TeacherScores
 
 JUDGED_NEGATIVES = 4
 """Maximum number of answers judged wrong for a question in a shared batch: they are the hardest negatives, but all of
 them would crowd out the other questions' answers."""
+
+
+HIGHEST = 20
+"""Number of the teacher's best answers to draw from."""
+
+SHARED_TAUGHT, OWN_TAUGHT = 2, 8
+"""Number of these per question: in a batch whose questions share all answers, and with own candidates."""
 
 
 class Pairs(TorchDataset[tuple[int, int]]):
@@ -183,6 +191,7 @@ class Batches:
         own_candidates: whether each question has its own candidates instead of all answers of the batch.
         seed: seed of the draws.
         hard: hard negatives of the same data set; its lists may change between batches.
+        lessons: a teacher's scores of the same data set; some of the answers that it ranks highest are in each batch.
     """
 
     def __init__(
@@ -194,6 +203,7 @@ class Batches:
         own_candidates: bool,
         seed: int,
         hard: HardNegatives | None = None,
+        lessons: TeacherScores | None = None,
     ) -> None:
         self._questions = tokenizer.encode([question.text for question in dataset.questions])[0]
         self.answers, self.cut_answers = tokenizer.encode([answer.text for answer in dataset.answers])
@@ -203,6 +213,8 @@ class Batches:
         self.classes = len(dataset.classes)
         self._not_wrong = not_wrong(dataset) if hard is None else hard.not_wrong
         self._hard = hard
+        self._lessons = lessons
+        self._taught = OWN_TAUGHT if own_candidates else SHARED_TAUGHT
         self._negatives = min(negatives, len(dataset.answers))
         self._own_candidates = own_candidates
         self._seed = seed
@@ -218,6 +230,7 @@ class Batches:
             question_ids, question_mask: (Q, M) of the different questions; question_rows: (B,) the question of each
             pair; answer_ids, answer_mask: (N, L); target: (B,) the column of the pair's answer; labels: (B, N) the
             class of each answer for each question, or `IGNORE`. With two classes they are `NEGATIVE` and `POSITIVE`.
+            With lessons also teacher: (B, N) its logits, NaN where it has not scored.
         """
         rng = np.random.default_rng([self._seed, *(position for pair in pairs for position in pair)])
         if self._own_candidates:
@@ -239,7 +252,7 @@ class Batches:
         distinct = list(dict.fromkeys(question for question, _ in pairs))  # one with two right answers may be in two
         questions = TokenBatch.from_lists([self._questions[question] for question in distinct])
         answers = TokenBatch.from_lists([self.answers[row] for row in rows])
-        return {
+        batch = {
             "question_ids": questions.ids,
             "question_mask": questions.mask,
             "question_rows": torch.tensor([distinct.index(question) for question, _ in pairs]),
@@ -248,22 +261,32 @@ class Batches:
             "labels": labels,
             "target": torch.tensor([column[row] for _, row in pairs]),
         }
+        if self._lessons is not None:
+            logits = torch.from_numpy(np.stack([self._lessons.logits(question, rows) for question, _ in pairs]))
+            for i, candidates in enumerate(own):
+                logits[i, sorted(set(column.values()) - {column[row] for row in candidates})] = torch.nan
+            batch["teacher"] = logits
+        return batch
 
     def _candidates(self, question: int, rng: np.random.Generator) -> list[int]:
         """A question's right answers and its wrong ones."""
         wrong = self._wrong(question, self._negatives, rng)
         if not self._judged[question]:
-            wrong += rng.choice(len(self.answers), self._negatives - len(wrong), replace=False).tolist()
-        return [*sorted(self._right[question]), *wrong]
+            wrong += rng.choice(len(self.answers), max(0, self._negatives - len(wrong)), replace=False).tolist()
+        return list(dict.fromkeys([*sorted(self._right[question]), *wrong]))
 
     def _wrong(self, question: int, most_judged: int, rng: np.random.Generator) -> list[int]:
         """Answers judged wrong for a question, and hard ones up to `negatives`."""
         wrong = _draw(self._judged[question], most_judged, rng)
         if self._hard is not None:
             wrong += _draw(self._hard.rows[question], max(0, self._negatives - len(wrong)), rng)
+        if self._lessons is not None:
+            wrong += _draw(self._lessons.best(question, HIGHEST), self._taught, rng)
         return wrong
 
     def _labels(self, question: int, rows: Sequence[int]) -> list[int]:
+        if self._lessons is not None and question >= self._lessons.labelled:
+            return [IGNORE] * len(rows)
         right, unsure, classes = self._right[question], self._not_wrong[question], self._classes[question]
         return [
             self.classes - 1 if row in right else IGNORE if row in unsure else classes.get(row, NEGATIVE)

@@ -148,6 +148,10 @@ def _front_matter(config: TrainingConfig, report: EvaluationReport, about: About
 
 def _origin(config: TrainingConfig, settings: Mapping[str, Any]) -> str:
     source = f"{settings['pairs']:,} question-answer pairs ({settings['data']})"
+    if settings.get("word_vectors"):
+        source += f", beginning with word vectors from {settings['word_vectors']}"
+    if settings.get("teacher"):
+        source += f", and on the scores of the model {settings['teacher']}"
     if config.epochs == 0:
         return f"Not trained: the pretrained encoder is unchanged. Data at hand: {source}."
     return f"Trained on {source}; epoch {settings['best_epoch']} was the best on the dev questions."

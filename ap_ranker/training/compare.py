@@ -24,7 +24,7 @@ from ap_ranker.models.spec import ModelSpec
 from ap_ranker.ranking.bm25 import bm25_name
 from ap_ranker.ranking.ranker import Ranker, resolve_device
 from ap_ranker.reading import parse_yaml
-from ap_ranker.text.vectors import WordVectors
+from ap_ranker.text.vectors import PretrainedVectors
 from ap_ranker.training.card import About
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.peers import check_fine_tuning, train_or_load_peer
@@ -188,7 +188,7 @@ def compare(
     *,
     seeds: Sequence[int],
     peers: Sequence[str] = (),
-    vectors: WordVectors | None = None,
+    vectors: PretrainedVectors | None = None,
     device: str | None = None,
     callbacks: tuple[TrainerCallback, ...] = (),
     about: About = About(),  # noqa: B008
@@ -227,6 +227,8 @@ def compare(
     for contender in contenders:
         for seed in seeds:
             settings = replace(config, model=contender.model, options=contender.options, seed=seed)
+            if model_spec(contender.model).pretrained:
+                settings = replace(settings, embeddings=None)
             folder = run_folder(output, contender.label, seed)
             ranker = train_or_load(
                 data, dev, folder, settings, vectors=vectors, device=device, callbacks=callbacks, about=about

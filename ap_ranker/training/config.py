@@ -14,6 +14,7 @@ from ap_ranker.models.registry import complete_options, is_number, model_spec
 from ap_ranker.models.spec import Bounds, Optimizer, Recipe, Schedule
 from ap_ranker.reading import parse_yaml, read_yaml_text
 from ap_ranker.text.stem import check_language
+from ap_ranker.training.objectives import distillation
 from ap_ranker.training.objectives.registry import objective_spec, objectives_with_gradient
 
 FEW_PAIRS = 5_000
@@ -38,6 +39,8 @@ BOUNDS = {
     "batch_size": Bounds(above=0, most=65_536),  # all pairs of a batch are matched with each other
     "weight_decay": Bounds(least=0, most=1),
     "temperature": Bounds(least=0.001, most=1_000),  # scores divided by less are no longer finite in a softmax
+    "teacher_weight": Bounds(above=0, most=1),
+    "teacher_temperature": Bounds(least=0.1, most=100),
     "negatives": Bounds(least=0, most=10_000),
     "epochs": Bounds(least=0, most=100_000),
     "patience": Bounds(above=0, most=100_000),
@@ -117,6 +120,12 @@ class TrainingConfig:
     highest at the start of each epoch, which takes time. Answers judged wrong come first; hard ones fill up
     `negatives`. Right answers, their copies and near-copies are left out."""
 
+    teacher_weight: float = 0.5
+    """Distillation: λ, the share of the teacher's distribution in the loss; the labels have the rest."""
+
+    teacher_temperature: float = 1.0
+    """Distillation: T, by which the softmaxes of teacher and student are softened beyond their own temperatures."""
+
     answer_sentences: bool | None = None
     """Also use each sentence of an answer as a question for that answer: it teaches words that no question used. By
     default, only with fewer than 5,000 pairs (with more it costs time and adds little) and without a pretrained
@@ -134,8 +143,12 @@ class TrainingConfig:
     patience: int = 4
     """Number of epochs without a better dev MRR after which training stops; one bad epoch is noise, four are not."""
 
+    embeddings: str | None = None
+    """Word vectors to begin with: a GloVe, word2vec or fastText file, `glove-50d`, or `encoder`, which takes them from
+    the default encoder of ap-transformer (`encoder:NAME` from another one). By default they are learnt from nothing."""
+
     embedding_size: int = 100
-    """Dimensions of word vectors learnt from scratch; with `--embeddings` the file decides."""
+    """Dimensions of word vectors learnt from scratch, or taken from an encoder (at most 300); a file decides itself."""
 
     vocabulary_from_vectors: int = 50_000
     """Number of the vectors' most frequent words that join the vocabulary even if the training data lacks them: a
@@ -200,15 +213,19 @@ class TrainingConfig:
         values, defaults = (json.loads(json.dumps(asdict(config))) for config in (self, TrainingConfig()))
         return {name: value for name, value in values.items() if name == "model" or value != defaults[name]}
 
-    def training_recipe(self, *, judged: bool, questions_per_answer: float = 1.0) -> Recipe:
+    def training_recipe(self, *, judged: bool, questions_per_answer: float = 1.0, with_teacher: bool = False) -> Recipe:
         """Objective, optimizer and so on: the explicit settings, and the defaults of `recipe` for the rest.
 
         Args:
             judged: whether the data's candidates were judged one by one.
             questions_per_answer: of the data; mean over the answers that are right for any.
+            with_teacher: whether the model learns from a teacher's scores.
         """
         spec = model_spec(self.model)
-        if not objective_spec(spec.objective).needs_gradient:
+        if with_teacher:
+            own = judged or objective_spec(spec.objective).own_candidates
+            objective = distillation.OWN_CANDIDATES.name if own else distillation.SPEC.name
+        elif not objective_spec(spec.objective).needs_gradient:
             objective = spec.objective
         elif self.recipe == "paper":
             objective = self.objective or spec.recipe.objective

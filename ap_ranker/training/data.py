@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ap_ranker.data.columns import read_named_table
 from ap_ranker.data.dataset import Dataset
 from ap_ranker.data.feedback import add_feedback
 from ap_ranker.data.reader import find_split, read_dataset
@@ -42,3 +43,22 @@ def read_training_data(
     else:
         training, development = split_questions(training, config.dev_share, config.seed)
     return training if feedback is None else add_feedback(training, development, feedback), development
+
+
+def read_questions(path: Path, dev: Dataset) -> list[str]:
+    """Read questions whose answers are unknown.
+
+    Args:
+        path: a table with a column question; other columns are ignored.
+        dev: its questions and near copies of them are left out, as are those that were set aside.
+
+    Raises:
+        InputError: the file cannot be read, has no such column, or has a row without a question.
+    """
+    from ap_ranker.data.audit.near import near_any  # takes a second to load
+
+    table = read_named_table(path, guess=False)
+    table.require("question")
+    texts = list(dict.fromkeys(row.need("question") for row in table.rows))
+    held_out = near_any(set(texts), {question.text for question in dev.questions})
+    return [text for text in texts if text not in held_out]

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
+from ap_ranker.data.audit.language import language
 from ap_ranker.data.dataset import Dataset
 from ap_ranker.errors import InputError
 from ap_ranker.models.base import AnswerModel
-from ap_ranker.models.pretrained import find_encoder, read_encoder_config
+from ap_ranker.models.pretrained import DEFAULT_ENCODER, find_encoder, read_encoder_config
 from ap_ranker.models.registry import build_model, model_spec
 from ap_ranker.models.sentence_settings import SentenceFiles, SentenceSettings
 from ap_ranker.models.spec import Inputs
@@ -21,18 +24,24 @@ from ap_ranker.ranking.checkpoint import TOKENIZER
 from ap_ranker.text.batch import TokenBatch
 from ap_ranker.text.subwords import AnyTokenizer, SubwordTokenizer
 from ap_ranker.text.tokenizer import WordTokenizer
-from ap_ranker.text.vectors import WordVectors
+from ap_ranker.text.vectors import PretrainedVectors
 from ap_ranker.training.config import TrainingConfig
+
+logger = logging.getLogger(__name__)
 
 SAMPLE = 2_000
 """Number of texts that a pretrained encoder's projection is fitted to; with more, it hardly changes."""
+
+PART, FOREIGN = 400, 0.1
+"""Number of characters of which the language is told, and the share of such parts that are clearly not in English from
+which a notice says that the default encoder has read English."""
 
 
 def initialize_model(
     data: Dataset,
     config: TrainingConfig,
     options: Mapping[str, Any],
-    vectors: WordVectors | None,
+    vectors: PretrainedVectors | None,
     device: torch.device,
     on_progress: Callable[[str, int, int], None] = lambda what, done, total: None,
 ) -> tuple[AnswerModel, AnyTokenizer, Inputs]:
@@ -97,7 +106,7 @@ def _with_encoder(
     data: Dataset,
     config: TrainingConfig,
     options: Mapping[str, Any],
-    vectors: WordVectors | None,
+    vectors: PretrainedVectors | None,
     device: torch.device,
     on_progress: Callable[[str, int, int], None],
 ) -> tuple[AnswerModel, AnyTokenizer, Inputs]:
@@ -109,6 +118,8 @@ def _with_encoder(
     folder, tokenizer, inputs = read_encoder(options["encoder"], config.max_tokens)
     model = build_model(config.model, inputs, options).to(device)
     texts = _texts(data)
+    if options["encoder"] == DEFAULT_ENCODER:
+        _warn_of_languages(texts[:SAMPLE])
     sample = np.random.default_rng(config.seed).permutation(len(texts))[:SAMPLE]
     tokens = sorted(tokenizer.encode([texts[row] for row in sample])[0], key=len)
 
@@ -120,6 +131,18 @@ def _with_encoder(
 
     model.load_pretrained(folder, batches())
     return model, tokenizer, inputs
+
+
+def _warn_of_languages(texts: Sequence[str]) -> None:
+    joined = " ".join(texts)  # a single question is too short to tell its language
+    parts = [joined[start : start + PART] for start in range(0, len(joined), PART)]
+    foreign = Counter(name for part in parts if (name := language(part)) and name != "English")
+    if foreign.total() > FOREIGN * len(parts):
+        logger.warning(
+            "Texts are in %s, but the default encoder has read English only. A multilingual one ranks better: "
+            "ap-ranker train FAQ.csv --encoder NAME_OR_FOLDER --output checkpoints/faq",
+            " and ".join(name for name, _ in foreign.most_common(2)),
+        )
 
 
 def _texts(data: Dataset) -> list[str]:

@@ -14,7 +14,7 @@ from ap_ranker.models.registry import model_spec
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.checkpoint import is_checkpoint
 from ap_ranker.ranking.ranker import Ranker, resolve_device
-from ap_ranker.text.vectors import WordVectors
+from ap_ranker.text.vectors import PretrainedVectors
 from ap_ranker.training.card import About
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.train import train
@@ -26,7 +26,7 @@ def train_or_load(
     folder: Path,
     config: TrainingConfig,
     *,
-    vectors: WordVectors | None = None,
+    vectors: PretrainedVectors | None = None,
     device: str | None = None,
     callbacks: tuple[TrainerCallback, ...] = (),
     about: About = About(),  # noqa: B008

@@ -28,16 +28,18 @@ from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.checkpoint import CheckpointConfig, save_checkpoint
 from ap_ranker.ranking.ranker import Ranker, resolve_device
 from ap_ranker.ranking.seen import SEEN, seen_lines
-from ap_ranker.text.vectors import WordVectors
+from ap_ranker.text.vectors import PretrainedVectors
 from ap_ranker.training.batches import Batches, Pairs
 from ap_ranker.training.card import About, model_card
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.distributed import is_first_process, wait_for_all
+from ap_ranker.training.encoder_vectors import find_vectors
 from ap_ranker.training.initialize import initialize_model
 from ap_ranker.training.negatives import HardNegatives, MineEachEpoch
 from ap_ranker.training.objectives.registry import objective_spec
 from ap_ranker.training.sentences import with_answer_sentences
 from ap_ranker.training.states import States, seconds_so_far
+from ap_ranker.training.teacher import Teacher
 from ap_ranker.training.trainer import AnswerTrainer
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # as defined in glibc's malloc.h
@@ -72,7 +74,8 @@ def train(
     output: str | Path,
     config: TrainingConfig,
     *,
-    vectors: WordVectors | None = None,
+    vectors: PretrainedVectors | None = None,
+    teacher: Teacher | None = None,
     device: str | None = None,
     resume: bool = False,
     callbacks: tuple[TrainerCallback, ...] = (),
@@ -86,7 +89,8 @@ def train(
         dev: the questions on which the best epoch is chosen.
         output: the checkpoint folder; until the run is complete, its state is in `<output>.training`.
         config: all settings.
-        vectors: pre-trained word vectors.
+        vectors: pre-trained word vectors; by default those that `config.embeddings` names.
+        teacher: a model to learn from beside the labels, as `distill` does.
         device: `auto`, `cpu`, `cuda:0`; `None` means `auto`.
         resume: continue from `<output>.training`.
         callbacks: callbacks of the `transformers` Trainer.
@@ -103,10 +107,13 @@ def train(
         started = time.perf_counter() - (seconds_so_far(last) if last else 0.0)
         data = asked = replace(data, questions=answerable(data))
         n_pairs = data.pairs
-        recipe = config.training_recipe(judged=data.judged, questions_per_answer=data.questions_per_answer)
+        recipe = config.training_recipe(
+            judged=data.judged, questions_per_answer=data.questions_per_answer, with_teacher=teacher is not None
+        )
         objective = objective_spec(recipe.objective)
         if config.learns_from_sentences(n_pairs) and objective.needs_gradient:
             data = with_answer_sentences(data)
+        data, lessons = teacher.teach(data, asked, config.language, on_progress) if teacher else (data, None)
 
         # 1. Build the vocabulary and initialise the weights.
         set_seed(config.seed)
@@ -114,10 +121,10 @@ def train(
         if "classes" in options:
             options["classes"] = len(data.classes) if objective.classes else 2
         torch_device = resolve_device(device)
+        vectors = vectors or _named_vectors(config, on_progress)
         model, tokenizer, inputs = initialize_model(data, config, options, vectors, torch_device, on_progress)
-        hard = None
-        if config.negatives_from != "random" and objective.needs_gradient:
-            hard = HardNegatives(data, config.language)
+        mined = config.negatives_from != "random" and objective.needs_gradient
+        hard = HardNegatives(data, config.language) if mined else None
         batches = Batches(
             data,
             tokenizer,
@@ -125,14 +132,12 @@ def train(
             own_candidates=objective.own_candidates,
             seed=config.seed,
             hard=hard,
+            lessons=lessons,
         )
         if model.statistics is not None:
             model.statistics.count(batches.answers)
         ranker = Ranker(model, tokenizer, torch_device, cache=EncodingCache(0))  # evaluates states as they are stored
-        if hard is not None and model_spec(config.model).pretrained:
-            hard.guide(ranker)
-        if hard is not None and config.negatives_from == "model":
-            callbacks = (MineEachEpoch(hard, ranker), *callbacks)
+        callbacks = (*_mining(hard, ranker, config), *callbacks)
 
         # 2. Train, and evaluate the best epoch beside BM25.
         sample = sample_questions(with_wordings(dev, asked), config.dev_questions, config.seed)
@@ -159,6 +164,8 @@ def train(
             "answers": data.answers_file,
             "dev": dev.name,
             "pairs": n_pairs,
+            "teacher": teacher.source if teacher else None,
+            "word_vectors": vectors.origin if vectors else None,
             "best_epoch": best_epoch,
             "seconds": round(seconds, 1),
             "dev_gain": report.gain.facts(),
@@ -182,6 +189,20 @@ def train(
             save_checkpoint(output, ranker.config, model, tokenizer, card, _question_files(asked, dev))
             states.remove()
         return TrainingResult(ranker, report, best_epoch, seconds)
+
+
+def _mining(hard: HardNegatives | None, ranker: Ranker, config: TrainingConfig) -> list[TrainerCallback]:
+    """Guide the hard negatives by a pretrained encoder, and mine them in each epoch if the settings say so."""
+    if hard is not None and model_spec(config.model).pretrained:
+        hard.guide(ranker)
+    return [MineEachEpoch(hard, ranker)] if hard is not None and config.negatives_from == "model" else []
+
+
+def _named_vectors(config: TrainingConfig, on_progress: Progress) -> PretrainedVectors | None:
+    """The word vectors that the settings name."""
+    if config.embeddings is None:
+        return None
+    return find_vectors(config.embeddings, config.embedding_size, on_progress)
 
 
 def _question_files(data: Dataset, dev: Dataset) -> dict[str, str]:

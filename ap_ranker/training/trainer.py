@@ -30,7 +30,7 @@ from ap_ranker.training.batches import AnswerGroups, Batches, LengthBuckets, Ord
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.distributed import gather, gather_states, processes, share
 from ap_ranker.training.objectives.registry import objective_spec
-from ap_ranker.training.objectives.spec import IGNORE, ScoredBatch
+from ap_ranker.training.objectives.spec import IGNORE, Lesson, ScoredBatch
 from ap_ranker.training.states import SECONDS, States
 
 
@@ -150,11 +150,17 @@ class AnswerTrainer(Trainer):
         self, model: nn.Module, inputs: dict[str, Tensor], return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Tensor:
         labels, target = inputs.pop("labels"), inputs.pop("target")
+        lesson = None
+        if (logits := inputs.pop("teacher", None)) is not None:
+            lesson = Lesson(logits, self.config.teacher_temperature, self.config.teacher_weight)
+        wanted = labels != IGNORE if logits is None else (labels != IGNORE) | ~logits.isnan()
         objective = objective_spec(self.recipe.objective)
         assert objective.loss is not None
-        scores = model(**inputs, mask=labels != IGNORE, classes=self.classes if objective.classes else 2)
+        scores = model(**inputs, mask=wanted, classes=self.classes if objective.classes else 2)
         temperature = self.ranker.model.temperature if self.config.temperature is None else self.config.temperature
-        return objective.loss(ScoredBatch(scores, labels, target, self.recipe.margin, temperature, self.classes))
+        return objective.loss(
+            ScoredBatch(scores, labels, target, self.recipe.margin, temperature, self.classes, lesson)
+        )
 
     def evaluate(self, *args: Any, metric_key_prefix: str = "eval", **kwargs: Any) -> dict[str, float]:
         scores = self.dev.timed_scores(self.ranker)

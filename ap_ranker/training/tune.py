@@ -30,7 +30,7 @@ from ap_ranker.locks import kept_alone
 from ap_ranker.models.registry import model_spec
 from ap_ranker.ranking.checkpoint import is_checkpoint
 from ap_ranker.ranking.ranker import resolve_device
-from ap_ranker.text.vectors import WordVectors
+from ap_ranker.text.vectors import PretrainedVectors
 from ap_ranker.training.card import About
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.space import OPTION, Choice, Range, Space, configure
@@ -107,7 +107,7 @@ def tune(
     base: TrainingConfig,
     *,
     trials: int = 20,
-    vectors: WordVectors | None = None,
+    vectors: PretrainedVectors | None = None,
     device: str | None = None,
     about: About = About(),  # noqa: B008
     on_trial: Callable[[Trial, bool], None] = lambda *_: None,
@@ -250,15 +250,13 @@ def _claim(output: Path, search: Mapping[str, Any]) -> None:
         )
 
 
-def _digest(part: Dataset | WordVectors | None) -> str | None:
+def _digest(part: Dataset | PretrainedVectors | None) -> str | None:
     """A hash of a data set's or word vectors' content."""
     if part is None:
         return None
     if isinstance(part, Dataset):
         return hashlib.sha256(repr((part.answers, part.questions, part.judged, part.classes)).encode()).hexdigest()
-    digest = hashlib.sha256("\n".join(part.words).encode())
-    digest.update(part.matrix.tobytes())
-    return digest.hexdigest()
+    return part.digest
 
 
 def _open(log: Path) -> optuna.Study:

@@ -33,8 +33,8 @@ from ap_ranker.evaluation.scoring import CandidateScores, score_candidates
 from ap_ranker.files import write_text_atomically
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.ranker import Ranker, resolve_device
-from ap_ranker.text.vectors import read_vectors
 from ap_ranker.training.config import read_training_config
+from ap_ranker.training.encoder_vectors import find_vectors
 from ap_ranker.training.runs import train_or_load
 
 HERE = Path(__file__).resolve().parent
@@ -73,7 +73,7 @@ def reproduce(
     Args:
         config: a file of `TrainingConfig` settings in a folder named as its data set.
         folder: the data.
-        embeddings: word vectors, as `read_vectors` knows them.
+        embeddings: word vectors, as `find_vectors` knows them.
         seeds: of the runs.
         runs: a folder for the checkpoints.
         device: `auto`, `cpu`, `cuda:0`.
@@ -96,7 +96,7 @@ def reproduce(
     parts = read_parts(name, folder, settings.match)
     for title, part in (("Training data", parts.training), ("Dev data", parts.dev), ("Test data", parts.test)):
         describe(console, title, part)
-    vectors = read_vectors(embeddings) if embeddings else None
+    vectors = find_vectors(embeddings, settings.embedding_size) if embeddings else None
     reports: list[list[EvaluationReport]] = []
     origins: list[dict[str, str]] = []
     seconds: list[float] = []

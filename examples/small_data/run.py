@@ -25,8 +25,9 @@ from ap_ranker.data.wordings import with_wordings
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluate import EvaluationReport, EvaluationSet
 from ap_ranker.evaluation.markdown import spread
-from ap_ranker.text.vectors import WordVectors, read_vectors
+from ap_ranker.text.vectors import PretrainedVectors
 from ap_ranker.training.config import TrainingConfig, checked_setting, read_settings
+from ap_ranker.training.encoder_vectors import find_vectors
 from ap_ranker.training.runs import train_or_load
 
 HERE = Path(__file__).resolve().parent
@@ -40,7 +41,7 @@ class Method:
 
     Attributes:
         name: its key in `methods.yaml`.
-        embeddings: the word vectors it begins with, as `read_vectors` knows them, or `none`.
+        embeddings: the word vectors it begins with, as `find_vectors` knows them, or `none`.
         config: all settings but the seed.
     """
 
@@ -176,8 +177,8 @@ def _measure(
 
 
 @cache
-def _vectors(name: str) -> WordVectors | None:
-    return None if name == "none" else read_vectors(name)
+def _vectors(name: str) -> PretrainedVectors | None:
+    return None if name == "none" else find_vectors(name, TrainingConfig().embedding_size)
 
 
 if __name__ == "__main__":

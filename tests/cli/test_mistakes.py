@@ -36,7 +36,7 @@ MISTAKES = {
     "ask Where? --documents manual.docx": "Save it again in its program.",
     "ask Where? --documents empty.csv": "expected at least one row of data, found none",
     "ask Where? --documents empty": "expected files ending in .md,",
-    "ask Where? --documents latin.csv": "Save the file as UTF-8",
+    "ask Where? --documents latin.csv": "Save the file as UTF-8 (in Excel: CSV UTF-8) and try again.",
     "ask Where? --documents quotes.csv": "Are its quotation marks closed?",
     "ask Where? --documents fields.csv": "line 2: expected 2 fields (question, answer), found 3",
     "ask Where? --documents answers.jsonl": 'expected a JSON object, such as {"question": "...", "answer": "..."}',
@@ -55,6 +55,8 @@ MISTAKES = {
     "ask Where? --documents FAQ.csv --model checkpoint --precision 90": "between 0 and 1, such as 0.9, found 90.",
     "ask Where? --documents FAQ.csv --model checkpoint --precision 0.9": "Calibrate it: ap-ranker calibrate",
     "ask Where? --documents FAQ.csv --language englisch": "Did you mean 'english'?",
+    "ask Where? --documents FAQ.csv --language de": "Did you mean 'german'?",
+    "train FAQ.csv --output new --language chinese": "found 'chinese', which has none. Leave it out.",
     # What goes where
     "ask Where?": "Name a FAQ or a folder with --documents",
     "ask 'Where is it?' FAQ.csv": "name it with --documents FAQ.csv",

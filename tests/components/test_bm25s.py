@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing
@@ -99,7 +100,14 @@ def built(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 def words(text: str, language: str | None = None) -> list[str]:
     split = re.findall(r"[a-z0-9]+", text.lower())
-    return snowballstemmer.stemmer(language).stemWords(split) if language else split
+    stems = snowballstemmer.stemmer(language).stemWords(split) if language else split
+    return [*stems, *chinese_words(text)]
+
+
+def chinese_words(text: str) -> list[str]:
+    """Its characters and all pairs of neighbours; a punctuation mark is no neighbour."""
+    runs = re.findall("[\u4e00-\u9fff]+", text)
+    return [run[i : i + n] for run in runs for n in (1, 2) for i in range(len(run) - n + 1)]
 
 
 def lucene(
@@ -295,6 +303,23 @@ def test_stemmed_scores_are_lucenes_over_the_stems(query: str, language: str, ki
     assert {document.id: document.score for document in found} == pytest.approx(expected, abs=1e-5)
     assert again == found
     assert {document.meta["bm25_language"] for document in found} == {language}
+
+
+@pytest.mark.parametrize("query", ["包裹", "我的包裹在哪里?", "退款；包"])
+def test_chinese_scores_are_lucenes_over_characters_and_pairs(query: str) -> None:
+    texts = ["我的包裹在哪里？", "如何退款。", "包装里裹着东西", "哪里退款？退款，退货"]
+    with opened(None) as store:
+        store.write_documents([Document(id=str(i), content=text) for i, text in enumerate(texts)])
+        found = dict(ranked(store, query))
+    assert found == pytest.approx({str(i): score for i, score in enumerate(lucene(texts, query)) if score}, abs=1e-5)
+
+
+@pytest.mark.parametrize("query", ["ＰＡＲＣＥＬ　１２", "Grüße", unicodedata.normalize("NFD", "grüße"), "ﬁx"])
+def test_words_that_look_alike_are_the_same(query: str) -> None:
+    with opened(None) as store:
+        store.write_documents([Document(content="parcel 12"), Document(content="Grüße"), Document(content="fix it")])
+        store.write_documents([Document(content="nothing of it")])
+        assert len(ranked(store, query)) == 1
 
 
 def test_parcels_finds_parcel_only_with_a_stemmer() -> None:
@@ -567,7 +592,7 @@ def test_a_saved_index_is_not_used_for_another_language(tmp_path: Path, built: l
         assert built == [len(FORMS)] * 3, times
     assert len(found[None]) < len(found["german"]) < len(found["english"])
     folders = sorted(re.sub("index-[0-9a-f]{16}-", "", path.name) for path in (tmp_path / "s").glob("index-*"))
-    assert folders == ["1.2-0.75", "1.2-0.75-english", "1.2-0.75-german"]
+    assert folders == [f"words2-1.2-0.75{language}" for language in ("", "-english", "-german")]
     with opened(tmp_path / "s", language="english") as store:
         store.write_documents([Document(content="another")])
         store.warm_up()

@@ -112,6 +112,15 @@ def test_headings_without_text_are_text() -> None:
     ]
 
 
+def test_chinese_sentences_stay_whole() -> None:
+    """Whatever ends them; 170 characters are as many tokens."""
+    sentences = [f"第{i}条规定的内容是什么{mark}" for i, mark in enumerate("。！？；" * 12)]
+    texts = [passage.text for passage in split(Converted("".join(sentences)), "faq")]
+    assert "".join(texts) == "".join(sentences)
+    assert len(texts) > 2
+    assert all(len(text) <= 170 and text[-1] in "。！？；" for text in texts)
+
+
 def test_sentences_stay_whole() -> None:
     sentences = [f"This is the sentence number {i} of a long text without any paragraphs." for i in range(60)]
     passages = split(Converted(" ".join(sentences)), "x")

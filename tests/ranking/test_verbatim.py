@@ -32,6 +32,7 @@ STRICT = {"model": Calibration(1.0, 1.0, -1.0, {"0.9": 0.99, "0.99": 0.9999})}
         "where is my parcel ?!",
         "where is my parcel.",
         "Where is my parcel？",
+        "Ｗｈｅｒｅ　ｉｓ　ｍｙ　ｐａｒｃｅｌ？",
     ],
 )
 def test_case_white_space_and_final_punctuation_do_not_count(asked: str) -> None:

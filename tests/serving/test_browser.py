@@ -190,15 +190,16 @@ def test_a_phone(page: Page, scheme: str) -> None:
     assert (brightness[0] > brightness[1]) == (scheme == "dark")
 
 
-ENGLISH, GERMAN = (
+ENGLISH, GERMAN, CHINESE = (
     ("en", "Your question", "Search", "Which words counted?"),
     ("de", "Ihre Frage", "Suchen", "Welche Wörter"),
+    ("zh", "您的问题", "搜索", "哪些词起了作用？"),
 )
 
 
 @pytest.mark.parametrize(
     ("locale", "expected"),
-    [("en-US", ENGLISH), ("de-AT", GERMAN), ("de", GERMAN), ("fr-FR", ENGLISH)],
+    [("en-US", ENGLISH), ("de-AT", GERMAN), ("de", GERMAN), ("zh-CN", CHINESE), ("fr-FR", ENGLISH)],
 )
 def test_the_readers_language(browser_path: str, address: str, locale: str, expected: tuple[str, ...]) -> None:
     language, question, search, why = expected
@@ -207,6 +208,21 @@ def test_the_readers_language(browser_path: str, address: str, locale: str, expe
         page.get_by_label(question).fill("where is my battery")
         page.get_by_role("button", name=search).click()
         expect(page.locator("#answers article").first.get_by_role("button", name=why)).to_be_visible()
+
+
+def test_keys_that_compose_a_chinese_word_do_not_leave_the_search_box(browser_path: str, address: str) -> None:
+    with opened(browser_path, address, "zh-CN") as page:
+        ask(page, "where is my battery")
+        expect(page.locator("#answers article").first).to_be_visible()
+        box = page.get_by_role("searchbox")
+        box.focus()
+        page.evaluate(
+            "document.activeElement.dispatchEvent("
+            "new KeyboardEvent('keydown', {key: 'ArrowDown', bubbles: true, isComposing: true}))"
+        )
+        expect(box).to_be_focused()
+        page.keyboard.press("ArrowDown")
+        expect(page.locator("#answers article").first).to_be_focused()
 
 
 def test_in_german(browser_path: str, address: str) -> None:

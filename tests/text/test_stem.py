@@ -44,3 +44,19 @@ def test_other_languages_are_refused_with_a_list(language: object) -> None:
         check_language(language)
     assert f"; found {language!r}." in str(error.value)
     assert all(name in str(error.value) for name in LANGUAGES)
+
+
+@pytest.mark.parametrize(
+    ("typed", "remedy"),
+    [
+        ("de", "Did you mean 'german'?"),
+        ("Deutsch", "Did you mean 'german'?"),
+        ("German", "Did you mean 'german'?"),
+        ("chinese", "'chinese', which has none. Leave it out."),
+        ("ja", "'ja', which has none. Leave it out."),
+    ],
+)
+def test_other_names_of_a_language(typed: str, remedy: str) -> None:
+    with pytest.raises(InputError) as error:
+        check_language(typed)
+    assert str(error.value).endswith(remedy)

@@ -56,7 +56,9 @@ KINDS = {
     "answer-repeats-question": _warning("answers that only repeat their question", "write the answer"),
     "long-answer": _note("answers longer than training reads", "put the important part first, or split them"),
     "long-question": _note("questions longer than training reads", "check that they are questions"),
-    "other-language": _note("texts in another language than most", "train one model per language, unless intended"),
+    "other-language": _note(
+        "texts in another language than most", "train one model per language, or a multilingual --encoder"
+    ),
     # ids
     "repeated-id": _error("ids that two rows of a file share", "give each row its own"),
     "id-with-two-questions": _error("rows whose qid belongs to another question", "give each question its own qid"),

@@ -23,7 +23,7 @@ DENSE_LENGTH = 170
 
 _DENSE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 
-_ENDS = ["\n\n", ".\n", ". ", "? ", "! ", "。", "\n", " "]
+_ENDS = ["\n\n", ".\n", ". ", "? ", "! ", "。", "！", "？", "；", "\n", " "]
 """Where a text may be split, the best first. Not with Haystack's "sentence", which downloads a model."""
 
 _HEADING = re.compile(r"#{1,6} (.+)")

@@ -153,7 +153,8 @@ form.addEventListener("submit", (event) => {
 });
 
 document.addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  // While a Chinese word is being composed, arrow keys and Escape belong to the list of its characters.
+  if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
   if (event.key === "ArrowDown" || event.key === "ArrowUp") {
     if (event.key === "ArrowUp" && document.activeElement === input) return;
     event.preventDefault();

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from ap_ranker.errors import InputError, one_line
-from ap_ranker.training.objectives import coordinate_ascent, counts, hinge, listwise, pointwise, softmax
+from ap_ranker.training.objectives import coordinate_ascent, counts, distillation, hinge, listwise, pointwise, softmax
 from ap_ranker.training.objectives.spec import ObjectiveSpec
 
 OBJECTIVES: dict[str, ObjectiveSpec] = {
-    module.SPEC.name: module.SPEC for module in (softmax, hinge, pointwise, listwise, counts, coordinate_ascent)
+    spec.name: spec
+    for spec in (
+        softmax.SPEC,
+        hinge.SPEC,
+        pointwise.SPEC,
+        listwise.SPEC,
+        distillation.SPEC,
+        distillation.OWN_CANDIDATES,
+        counts.SPEC,
+        coordinate_ascent.SPEC,
+    )
 }
 
 
@@ -23,5 +33,6 @@ def objective_spec(name: str) -> ObjectiveSpec:
 
 
 def objectives_with_gradient() -> tuple[str, ...]:
-    """The names that the setting `objective` may have: those of the untrained baselines go with their models."""
-    return tuple(name for name, spec in OBJECTIVES.items() if spec.needs_gradient)
+    """The names that the setting `objective` may have: those of the untrained baselines go with their models, and
+    those that need a teacher with `ap-ranker distill`."""
+    return tuple(name for name, spec in OBJECTIVES.items() if spec.needs_gradient and not spec.needs_teacher)

@@ -13,6 +13,21 @@ POSITIVE, NEGATIVE, IGNORE = 1, 0, -1
 
 
 @dataclass(frozen=True)
+class Lesson:
+    """What a teacher says of a batch.
+
+    Attributes:
+        logits: (B, N) its scores divided by its own temperature; NaN where it has not scored.
+        temperature: T, by which both distributions are softened.
+        weight: λ, the share of the teacher's term in the loss.
+    """
+
+    logits: Tensor
+    temperature: float
+    weight: float
+
+
+@dataclass(frozen=True)
 class ScoredBatch:
     """What a loss sees of a batch: B questions, each scored with N answers.
 
@@ -23,6 +38,7 @@ class ScoredBatch:
         margin: how far a+ must lead.
         temperature: divides the scores.
         n_classes: classes in the data; the last one is right, all others are wrong.
+        lesson: the teacher's scores; `None` without a teacher.
     """
 
     scores: Tensor
@@ -31,6 +47,7 @@ class ScoredBatch:
     margin: float
     temperature: float
     n_classes: int = 2
+    lesson: Lesson | None = None
 
     @property
     def relevance(self) -> Tensor:
@@ -55,6 +72,7 @@ class ObjectiveSpec:
         random_negatives: answers drawn from the whole answer set: per question with own candidates, else per batch.
         hard_negatives: answers drawn per question where the settings ask for hard ones.
         classes: learns all classes of the labels where the model is a classifier, not only the best against the rest.
+        needs_teacher: learns from the scores of another model.
         training: without a loss, what takes the place of training, in words.
     """
 
@@ -65,6 +83,7 @@ class ObjectiveSpec:
     random_negatives: int = 0
     hard_negatives: int = 2  # the whole batch shares them, so a batch of 64 has up to 128
     classes: bool = False
+    needs_teacher: bool = False
     training: str = ""
 
     @property

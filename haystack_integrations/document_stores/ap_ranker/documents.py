@@ -1,7 +1,7 @@
 """Storage of a store's documents: in memory, or in a folder that keeps them and their index between runs.
 
 A folder contains one SQLite database, `documents.sqlite`, whose transactions make writes atomic, at most one index,
-`index-REVISION-K1-B[-LANGUAGE]`, for each BM25 setting in use, and at most one of the embeddings,
+`index-REVISION-wordsVERSION-K1-B[-LANGUAGE]`, for each BM25 setting in use, and at most one of the embeddings,
 `index-REVISION-vectors`. An index is built from the documents, so it may be deleted at any time; its name contains the
 revision of the documents that it belongs to.
 """
@@ -27,7 +27,7 @@ from haystack.document_stores.errors import DocumentStoreError
 
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.files import WriteError, atomic_directory, make_folder
-from ap_ranker.ranking.bm25 import BM25
+from ap_ranker.ranking.bm25 import BM25, WORDS_VERSION
 from ap_ranker.ranking.vectors import EMBEDDED_BY, Vectors
 from haystack_integrations.document_stores.ap_ranker.embeddings import from_bytes, to_array, to_bytes
 from haystack_integrations.document_stores.ap_ranker.versions import Version, reading
@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 
 DATABASE, ROWS = "documents.sqlite", "rows.npy"
 FORMAT_VERSION = 1
-"""Version of the database and of the tokenization: a saved index must not outlive a change of either."""
+"""Version of the database."""
 
 _REVISION = re.compile("new|[0-9a-f]{16}")
 _APPLICATION = 0x61705F72  # "ap_r": SQLite's header field for the application that owns a file
@@ -270,7 +270,7 @@ class FolderDocuments:
 
             return Index(BM25(texts(), k1=k1, b=b, language=language), np.array(rows))
 
-        name = "-".join([str(float(k1)), str(float(b)), *filter(None, [language])])
+        name = "-".join([f"words{WORDS_VERSION}", str(float(k1)), str(float(b)), *filter(None, [language])])
         return self._load_or_build(name, lambda folder: BM25.load(folder, language), build)
 
     def vectors(self) -> Index[Vectors]:

@@ -1,0 +1,84 @@
+"""`ap-ranker distill`: trains a small model to rank as a large one does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ap_ranker.cli.bars import ProgressBars
+from ap_ranker.cli.data import describe
+from ap_ranker.cli.options import Answers, Columns, Device, Language, MatchText, column_names, command_line
+from ap_ranker.cli.train import console, report
+from ap_ranker.processes import process_number
+from ap_ranker.training.data import read_questions, read_training_data
+
+
+def distill(
+    teacher: Annotated[str, typer.Argument(help="The checkpoint to learn from, trained or not.")],
+    data: Annotated[
+        Path, typer.Argument(help="A file of pairs or judged candidates, or a folder with train.* and optionally dev.*")
+    ],
+    output: Annotated[Path, typer.Option(help="The checkpoint folder to write.")],
+    model: Annotated[
+        str | None, typer.Option(help="The student, by default ap-cnn; `ap-ranker models` lists them.")
+    ] = None,
+    dev: Annotated[
+        Path | None,
+        typer.Option(help="Dev questions to choose the best epoch; by default some questions are set aside."),
+    ] = None,
+    answers: Answers = None,
+    columns: Columns = None,
+    questions: Annotated[
+        Path | None,
+        typer.Option(help="Questions without answers to learn from as well: a table with a column question."),
+    ] = None,
+    embeddings: Annotated[
+        str | None, typer.Option(help="Word vectors, as for train; by default those of the teacher's encoder.")
+    ] = None,
+    match: MatchText = None,
+    config: Annotated[
+        Path | None, typer.Option(help="YAML file with settings; options of the command line override them.")
+    ] = None,
+    language: Language = None,
+    epochs: Annotated[int | None, typer.Option(help="Maximum number of epochs.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Random seed.")] = None,
+    device: Device = "auto",
+    resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted run.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing checkpoint.")] = False,
+) -> None:
+    """Train a small model on the scores of a large one beside your pairs: it costs little and ranks nearly as well."""
+    from ap_ranker.training.card import About
+    from ap_ranker.training.config import read_settings, read_training_config
+    from ap_ranker.training.states import States
+
+    named = config is not None and "model" in read_settings(config)
+    options = {"model": model or (None if named else "ap-cnn"), "epochs": epochs, "seed": seed, "match": match}
+    settings = read_training_config(config, options | {"language": language, "embeddings": embeddings})
+    if process_number() == 0:
+        States(output).check_output(resume=resume, overwrite=overwrite)
+    training, development = read_training_data(data, dev, answers, settings, columns=column_names(columns))
+    unlabelled = read_questions(questions, development) if questions else []
+    describe(console, "Training data", training)
+    describe(console, "Dev data", development)
+
+    # Import heavy modules only after validating the input.
+    from ap_ranker.cli.progress import EpochLines
+    from ap_ranker.training.distill import distill as run
+
+    with ProgressBars(quiet=console.quiet) as bars:
+        result = run(
+            teacher,
+            training,
+            development,
+            output,
+            settings,
+            questions=unlabelled,
+            device=device,
+            resume=resume,
+            callbacks=(EpochLines(console),),
+            about=About(command_line()),
+            on_progress=bars.update,
+        )
+    report(console, output, settings.model, result)

@@ -1,0 +1,91 @@
+"""Distillation: a small model learns from a large one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from transformers import TrainerCallback
+
+from ap_ranker.data.dataset import Dataset
+from ap_ranker.errors import InputError
+from ap_ranker.models.registry import build_model, model_spec
+from ap_ranker.models.spec import Inputs
+from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.text.vectors import PretrainedVectors
+from ap_ranker.training.card import About
+from ap_ranker.training.config import TrainingConfig
+from ap_ranker.training.encoder_vectors import vectors_of_teacher
+from ap_ranker.training.teacher import Teacher
+from ap_ranker.training.train import Progress, TrainingResult, train
+
+
+def distill(
+    teacher: Ranker | str | Path,
+    data: Dataset,
+    dev: Dataset,
+    output: str | Path,
+    config: TrainingConfig,
+    *,
+    questions: Sequence[str] = (),
+    vectors: PretrainedVectors | None = None,
+    device: str | None = None,
+    resume: bool = False,
+    callbacks: tuple[TrainerCallback, ...] = (),
+    about: About = About(),  # noqa: B008
+    on_progress: Progress = lambda what, done, total: None,
+) -> TrainingResult:
+    """Train a model on a teacher's scores beside the labels, and write its checkpoint folder.
+
+    The teacher's scores are computed once and kept in the user's cache: an interrupted run, and the next student,
+    find them there.
+
+    Args:
+        teacher: a checkpoint, trained or not, or its ranker.
+        data: as for `train`.
+        dev: as for `train`.
+        output: as for `train`.
+        config: the student and its settings; `teacher_weight` and `teacher_temperature` are about the teacher.
+        questions: texts of questions whose answers are unknown; the teacher's scores take the place of their labels.
+        vectors: pre-trained word vectors of the student; by default those that `config.embeddings` names, or else those
+            of the teacher's own encoder.
+        device: as for `train`.
+        resume: as for `train`.
+        callbacks: as for `train`.
+        about: as for `train`.
+        on_progress: as for `train`.
+
+    Raises:
+        InputError: as `train`; an objective, which a student does not choose; a student without anything to learn.
+        WriteError: as `train`, or the cache cannot be written.
+    """
+    if config.objective is not None:
+        raise InputError(f"Expected no objective, as a student learns from its teacher, found {config.objective}.")
+    if config.epochs == 0:
+        raise InputError("Expected epochs above 0, as a student learns, found 0.")
+    _check_can_learn(config)
+    ranker = teacher if isinstance(teacher, Ranker) else Ranker.from_pretrained(teacher, device)
+    if vectors is None and config.embeddings is None and not model_spec(config.model).pretrained:
+        vectors = vectors_of_teacher(ranker, config.embedding_size, on_progress)
+    return train(
+        data,
+        dev,
+        output,
+        config,
+        vectors=vectors,
+        teacher=Teacher(ranker, questions),
+        device=device,
+        resume=resume,
+        callbacks=callbacks,
+        about=about,
+        on_progress=on_progress,
+    )
+
+
+def _check_can_learn(config: TrainingConfig) -> None:
+    """Refuse a model without any weights that a gradient could change, such as BM25."""
+    if model_spec(config.model).pretrained:
+        return
+    model = build_model(config.model, Inputs(["[PAD]", "[UNK]"], 2, 2), config.model_options)
+    if not any(parameter.requires_grad for parameter in model.parameters()):
+        raise InputError(f"Expected a student that can learn, such as ap-cnn, found {config.model}, which only counts.")
