@@ -107,11 +107,9 @@ function entryCard(entry) {
   part(".answer").textContent = entry.answer;
   showOthers(part("details"), entry.wordings);
   part(".edit").addEventListener("click", () => edit(entry, entry));
-  part(".delete").addEventListener("click", () => {
-    if (confirm(texts.reallyDelete(entry.question || entry.title))) {
-      change({ action: "delete entry", entry: entry.key, version: entry.version });
-    }
-  });
+  part(".delete").addEventListener("click", () =>
+    change({ action: "delete entry", entry: entry.key, version: entry.version }), // it can be undone
+  );
   return item;
 }
 
