@@ -93,6 +93,10 @@ def serve(
             "server's own process searches.",
         ),
     ] = 1,
+    page: Annotated[
+        Path | None,
+        typer.Option(help="YAML file of the page's settings: name, link, logo, accent, introduction and others."),
+    ] = None,
     column: Annotated[
         list[str] | None,
         typer.Option(
@@ -111,20 +115,21 @@ def serve(
     from ap_ranker.serving.limits import check_key, read_key
 
     api_key = read_key(os.environ)
-    if owner_key is not None:
-        check_key(owner_key, OWNER_VARIABLE)
+    check_key(owner_key, OWNER_VARIABLE)
     from ap_ranker.serving.app import build_app
     from ap_ranker.serving.connections import Connections, Server
     from ap_ranker.serving.feedback import FeedbackFile
     from ap_ranker.serving.live import follow
     from ap_ranker.serving.owner.desk import Desk
     from ap_ranker.serving.owner.routes import OwnersPage
+    from ap_ranker.serving.page.settings import PageSettings, read_page_settings
     from ap_ranker.serving.question_log import QuestionLog
     from ap_ranker.serving.setup import set_up
     from ap_ranker.serving.workers import SearchWorkers
 
     if folder_or_faq is not None and documents is not None:
         raise InputError(f"Expected the documents once, found {folder_or_faq} and --documents {documents}.")
+    settings = PageSettings() if page is None else read_page_settings(page)
     limits = {"precision": precision, "score_threshold": score_threshold}
     with set_up(
         documents or folder_or_faq,
@@ -151,17 +156,14 @@ def serve(
                 setup.warm_up(search, filled)
         live = follow(search, setup, encode=processes is None)
         question_log = None if log_questions is None else QuestionLog(log_questions, (processes or search).run)
-        owner = None
-        if owner_key is not None:
-            desk = Desk(
-                search,
-                setup.documents if live else None,  # else the page cannot change them
-                match,
-                feedback=feedback,
-                log=log_questions,
-                wordings=setup.wordings,
-            )
-            owner = OwnersPage(owner_key, desk)
+        desk = Desk(
+            search,
+            setup.documents if live else None,  # else the owner's page cannot change them
+            match,
+            feedback=feedback,
+            log=log_questions,
+            wordings=setup.wordings,
+        )
 
         connections = Connections()
         app = build_app(
@@ -174,11 +176,12 @@ def serve(
             columns=column or (),
             connections=connections,
             workers=processes,
+            page=settings,
             question_log=question_log,
-            owner=owner,
+            owner=None if owner_key is None else OwnersPage(owner_key, desk),
         )
         listening = _listen(host, port)
-        _say_where(host, listening.getsockname()[1], feedback, changes if owner else None)
+        _say_where(host, listening.getsockname()[1], feedback, changes if owner_key else None)
         try:
             Server(app, connections).run(sockets=[listening])
         finally:

@@ -85,6 +85,11 @@ class AnswerPolicy:
             floor = max(floor, min(threshold, 1.0) if scale_score else threshold)
         return [(row, max(returned[row], floor) if known[row] else returned[row]) for row in selected[:top_k]]
 
+    @property
+    def calibrated(self) -> bool:
+        """Whether scaled scores are probabilities; of fused scores if BM25's are added."""
+        return self._calibration(fused=self.bm25_weight != 0) is not None
+
     def threshold(self, precision: float, *, fused: bool) -> float:
         """The minimum probability of a returned answer.
 

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import asdict
-from importlib.resources import files
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar
 
 from fastapi import FastAPI, HTTPException, Request
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, ConfigDict, StringConstraints, TypeAdapter
+from pydantic import BaseModel, ConfigDict, StringConstraints, TypeAdapter, model_validator
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.responses import JSONResponse, Response
@@ -27,15 +26,19 @@ from ap_ranker.ranking.wordings import MATCHED
 from ap_ranker.serving.feedback import FeedbackFile, FeedbackFullError
 from ap_ranker.serving.hayhooks_route import add_pipeline
 from ap_ranker.serving.limits import MAX_BYTES, AllowedHosts, ApiKey, Limits, Rate
+from ap_ranker.serving.matches import category_of, match_of
 from ap_ranker.serving.metrics import MEDIA_TYPE, CountingThreads, MeasureTime, Metrics
 from ap_ranker.serving.owner.routes import FORMS as OWNER_FORMS
 from ap_ranker.serving.owner.routes import LARGER as OWNER_LARGER
 from ap_ranker.serving.owner.routes import OwnersPage
+from ap_ranker.serving.page.files import PageFile, page_files
+from ap_ranker.serving.page.settings import PageSettings
 from ap_ranker.serving.receipts import MAX_CHARACTERS as MAX_RECEIPT
 from ap_ranker.serving.receipts import Receipts, Shown, shared_secret
 from ap_ranker.serving.search import DeclaredPipeline
 from ap_ranker.serving.sources import source_of
 from ap_ranker.serving.stores import report_store_errors
+from ap_ranker.serving.suggestions import LiveSuggestions
 
 if TYPE_CHECKING:
     from haystack import Document
@@ -49,15 +52,15 @@ logger = logging.getLogger(__name__)
 MAX_CHARACTERS = 1000
 """Maximum length of a question: more than anybody types into a search box."""
 
+MAX_COMMENT = 300
+"""Maximum length of a comment: one sentence."""
+
+MAX_RELATED = 4
+"""Number of related questions shown if there is no good answer."""
+
 THREADS = 16
 """Number of concurrent searches. More would only wait for the CPU; with fewer, fewer questions are encoded together."""
 
-PAGE = {
-    "/": ("index.html", "text/html"),
-    "/page.js": ("page.js", "text/javascript"),
-    "/texts.js": ("texts.js", "text/javascript"),
-    "/page.css": ("page.css", "text/css"),
-}
 HEADERS = {
     # The page loads from this server only, and no other site may show it in a frame.
     "Content-Security-Policy": "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
@@ -65,7 +68,7 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-cache",
 }
-API = ("/health", "/api/search", "/api/explain", "/api/feedback")
+API = ("/health", "/api/search", "/api/suggest", "/api/explain", "/api/feedback")
 """Routes of the page and of health checks, which need no key."""
 
 FAILED = "The search does not work at the moment; see the server's log."
@@ -100,12 +103,29 @@ class ExplainRequest(SearchRequest):
     id: Text
 
 
-class FeedbackRequest(ExplainRequest):
-    """Whether that answer helped; `receipt` came with the answer, `visit` is an arbitrary id of the visitor."""
+class SuggestRequest(BaseModel):
+    """The beginning of a question."""
 
-    helped: bool
+    model_config = ConfigDict(extra="forbid")
+    text: Text
+
+
+class FeedbackRequest(ExplainRequest):
+    """Whether that answer helped, and a sentence about it; `None` takes the judgement of this visit back.
+
+    `receipt` came with the answer, `visit` is an arbitrary id of the visitor.
+    """
+
+    helped: bool | None
+    comment: Annotated[str, StringConstraints(strip_whitespace=True, max_length=MAX_COMMENT)] = ""
     receipt: Annotated[str, StringConstraints(max_length=MAX_RECEIPT)] | None = None
     visit: Annotated[str, StringConstraints(max_length=64, pattern=r"^[\w-]*$")] = ""
+
+    @model_validator(mode="after")
+    def _takes_back_its_own(self) -> Self:
+        if self.helped is None and not self.visit:
+            raise ValueError("expected the visit whose judgement is taken back, found none")
+        return self
 
 
 def build_app(
@@ -119,6 +139,7 @@ def build_app(
     columns: Collection[str] = (),
     connections: Connections | None = None,
     workers: SearchWorkers | None = None,
+    page: PageSettings = PageSettings(),  # noqa: B008  it is frozen
     question_log: QuestionLog | None = None,
     owner: OwnersPage | None = None,
 ) -> FastAPI:
@@ -134,6 +155,7 @@ def build_app(
         columns: columns of the FAQ that the pipeline's own route returns beside question and answer.
         connections: the server's connections, for the metrics.
         workers: processes for the page's searches; `None` for threads of this one.
+        page: the page's settings.
         question_log: where the page's questions are logged; `None` for nowhere.
         owner: the owner's page; `None` for none.
 
@@ -145,12 +167,14 @@ def build_app(
     # FastAPI's documentation pages are off: they load scripts from another host.
     app = FastAPI(title="ap-ranker", docs_url=None, redoc_url=None, lifespan=_searching_in(threads))
     _answer_errors_in_json(app, metrics)
-    _add_page(app, metrics)
-    _add_search(app, search, workers or search, feedback, limits, question_log)
+    files = page_files(page)
+    _add_page(app, metrics, files)
+    _add_search(app, search, workers or search, feedback, limits, page.categories, question_log)
+    _add_suggestions(app, LiveSuggestions(search, feedback.path))
     pipeline_route = add_pipeline(app, search, text=TypeAdapter(Text), columns=columns, failed=FAILED)
     owner_routes = owner.add_to(app) if owner else ()
-    routes = [*PAGE, *API, *owner_routes, "/metrics", pipeline_route]
-    app.add_middleware(ApiKey, key=api_key, public={*PAGE, *API, *owner_routes}, refused=metrics.refused)
+    routes = [*files, *API, *owner_routes, "/metrics", pipeline_route]
+    app.add_middleware(ApiKey, key=api_key, public={*files, *API, *owner_routes}, refused=metrics.refused)
     app.add_middleware(
         Limits,
         rate=None if rate is None else Rate(rate),
@@ -179,10 +203,9 @@ def _searching_in(threads: CountingThreads) -> Callable[[FastAPI], Any]:
     return lifespan
 
 
-def _add_page(app: FastAPI, metrics: Metrics) -> None:
-    folder = files("ap_ranker.serving") / "page"
-    for path, (name, media_type) in PAGE.items():
-        app.add_route(path, _file((folder / name).read_bytes(), media_type), methods=["GET"])
+def _add_page(app: FastAPI, metrics: Metrics, files: Mapping[str, PageFile]) -> None:
+    for path, file in files.items():
+        app.add_route(path, file.route(), methods=["GET"])
 
     @app.get("/health")
     async def health() -> dict[str, str]:
@@ -193,19 +216,13 @@ def _add_page(app: FastAPI, metrics: Metrics) -> None:
         return Response(metrics.text(), media_type=MEDIA_TYPE)
 
 
-def _file(content: bytes, media_type: str) -> Callable[[Request], Awaitable[Response]]:
-    async def send(_: Request) -> Response:
-        return Response(content, media_type=media_type)
-
-    return send
-
-
 def _add_search(
     app: FastAPI,
     declared: DeclaredPipeline,
     search: DeclaredPipeline | SearchWorkers,
     feedback: FeedbackFile,
     limits: Mapping[str, float | None],
+    category: str,
     question_log: QuestionLog | None,
 ) -> None:
     place = declared.place  # describing the stores takes a moment
@@ -220,9 +237,15 @@ def _add_search(
             logger.error("%s", error)
             raise HTTPException(503, FAILED) from error
 
-    def ranked(question: str) -> list[Document]:
+    def ranked(question: str, limits: Mapping[str, float | None] = limits) -> list[Document]:
         with report_store_errors(declared.path, place):
             return search.run(question, limits)
+
+    def related(question: str) -> list[str]:
+        """The stored questions of the answers that were not good enough, best first."""
+        documents = ranked(question, {"score_threshold": 0.0}) if declared.takes_threshold else []
+        questions = (document.meta.get("question") for document in documents)
+        return list(dict.fromkeys(text for text in questions if text and isinstance(text, str)))[:MAX_RELATED]
 
     async def find_answer(question: str, key: str) -> Document:
         """Search again: the server keeps no state, and only answers that were shown can be asked about."""
@@ -233,16 +256,23 @@ def _add_search(
 
     @app.post("/api/search")
     async def api_search(request: SearchRequest) -> JSONResponse:
-        """The answers that are good enough, best first; `found` is false if there is none."""
-        documents = await run(lambda: ranked(request.question))
+        """The answers that are good enough, best first; `found` is false if there is none, with `related` questions."""
+        question, calibrated = request.question, search.calibrated
+        documents = await run(lambda: ranked(question))
         if question_log is not None:
-            question_log.add(request.question, documents)
+            question_log.add(question, documents)
         answers = [
-            _answer(document) | {"receipt": receipts.sign(request.question, document.id, _shown(document))}
+            _answer(document)
+            | {
+                "category": category_of(document, category),
+                "match": match_of(question, document, calibrated=calibrated),
+                "receipt": receipts.sign(question, document.id, _shown(document)),
+            }
             for document in documents
         ]
+        others = [] if documents else await run(lambda: related(question))
         # Not a dictionary, which FastAPI would walk through first: its values are basic types already.
-        return JSONResponse({"question": request.question, "found": bool(documents), "answers": answers})
+        return JSONResponse({"question": question, "found": bool(documents), "answers": answers, "related": others})
 
     @app.post("/api/explain")
     async def api_explain(request: ExplainRequest) -> dict[str, Any]:
@@ -267,19 +297,46 @@ def _add_search(
 
     @app.post("/api/feedback")
     async def api_feedback(request: FeedbackRequest) -> dict[str, str]:
-        """Store whether an answer helped; without a valid receipt, search for the answer first."""
+        """Store whether an answer helped, or take it back; without a valid receipt, search for the answer first."""
         shown = receipts.read(request.question, request.id, request.receipt) if request.receipt else None
         if shown is None:
             shown = _shown(await find_answer(request.question, request.id))
-        judgement = asdict(shown) | {"question": request.question, "helped": request.helped, "visit": request.visit}
         try:
-            await asyncio.get_running_loop().run_in_executor(feedback_thread, lambda: feedback.append(**judgement))
+            await asyncio.get_running_loop().run_in_executor(feedback_thread, _keep, feedback, request, shown)
         except FeedbackFullError as error:  # already logged
             raise HTTPException(507, FULL) from error
-        except OSError as error:
+        except (OSError, InputError) as error:
             logger.error("%s: expected a writable file (%s).", feedback.path, error)
             raise HTTPException(503, NOT_KEPT) from error
-        return {"status": "kept"}
+        return {"status": "taken back" if request.helped is None else "kept"}
+
+
+def _add_suggestions(app: FastAPI, suggestions: LiveSuggestions) -> None:
+    reading = ThreadPoolExecutor(1, "suggestions")  # does not wait for searches
+
+    def refresh() -> None:
+        try:
+            if suggestions.stale:  # may have been done while this one waited
+                suggestions.refresh()
+        except Exception:  # a search without suggestions works as well
+            logger.exception("Suggestions cannot be read.")
+
+    @app.post("/api/suggest")
+    async def api_suggest(request: SuggestRequest) -> dict[str, list[str]]:
+        """Stored questions and known wordings that begin like a text."""
+        if suggestions.stale:
+            read = asyncio.get_running_loop().run_in_executor(reading, refresh)
+            if not suggestions.ready:
+                await read
+        return {"suggestions": suggestions.find(request.text)}
+
+
+def _keep(feedback: FeedbackFile, request: FeedbackRequest, shown: Shown) -> None:
+    given = {"question": request.question, "visit": request.visit}
+    if request.helped is None:
+        feedback.take_back(answer=shown.answer, **given)
+    else:
+        feedback.append(**asdict(shown), **given, helped=request.helped, comment=request.comment)
 
 
 def _shown(document: Document) -> Shown:
@@ -307,7 +364,7 @@ def _tokens(tokens: Sequence[Token]) -> list[dict[str, float]] | None:
 
 
 class _WithHeaders:
-    """ASGI middleware that adds `HEADERS` to every answer."""
+    """ASGI middleware that adds to every answer those of `HEADERS` that it lacks."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -315,7 +372,9 @@ class _WithHeaders:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                MutableHeaders(scope=message).update(HEADERS)
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
             await send(message)
 
         await self.app(scope, receive, with_headers)

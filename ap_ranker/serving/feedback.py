@@ -6,7 +6,9 @@ import hashlib
 import json
 import logging
 import os
+import stat
 import threading
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -55,8 +57,12 @@ class FeedbackFile:
             where = error.filename or path  # a half line may not have been moved to the file beside it
             raise InputError(f"{where}: expected a writable file for feedback ({error.strerror}).") from error
 
-    def append(self, *, question: str, answer: str, stored_question: str, helped: bool, visit: str = "") -> None:
+    def append(
+        self, *, question: str, answer: str, stored_question: str, helped: bool, visit: str = "", comment: str = ""
+    ) -> None:
         """Append a line and flush it to disk, unless it is a repeat.
+
+        A repeat with a comment adds the comment to the line, if that has none.
 
         Args:
             question: the user's question.
@@ -64,6 +70,7 @@ class FeedbackFile:
             stored_question: the answer's stored question.
             helped: whether the answer helped.
             visit: a random id of the page's visit; requests without one count as the same visit.
+            comment: a sentence of the user.
 
         Raises:
             FeedbackFullError: the file is full; logged once.
@@ -76,6 +83,7 @@ class FeedbackFile:
             "stored_question": stored_question,
             "visit": visit,
             "time": datetime.now(UTC).isoformat(timespec="seconds"),
+            "comment": comment,  # also an empty one: all lines of a table have the fields of the first
         }
         line = line_of(record)
         with self._lock, locked_file(self.path) as file:
@@ -83,6 +91,8 @@ class FeedbackFile:
             self._read_on(file)
             if (key := _key(record)) in self._seen:
                 os.fsync(file)  # the process that wrote it may have been killed before its fsync
+                if comment:
+                    self._rewrite(file, lambda found: _commented(found, key, comment))
             else:
                 write_whole(file, line)
                 self._seen.add(key)
@@ -99,16 +109,41 @@ class FeedbackFile:
         wanted = normalized(question)
         with self._lock, locked_file(self.path) as file:
             self._read_on(file)
-            kept: list[bytes] = []
-            removed: list[bytes] = []
-            for line in os.pread(file, os.fstat(file).st_size, 0).splitlines(keepends=True):
-                asked = normalized(str((parsed_line(line) or {}).get("question", "")))
-                (removed if asked == wanted else kept).append(line)
-            if removed:
-                with locked_file(self.path.with_name(f"{self.path.name}.removed")) as aside:
-                    write_whole(aside, b"".join(removed))
-                with atomic_file(self.path) as draft:
-                    draft.write_bytes(b"".join(kept))
+            return self._rewrite(file, lambda line: None if _asked(line) == wanted else line)
+
+    def take_back(self, *, question: str, answer: str, visit: str) -> int:
+        """Take the judgements of one answer to a question in one visit back, as `remove`.
+
+        Raises:
+            OSError: nothing could be written.
+        """
+        given = {"question": question, "answer": answer, "visit": visit}
+        keys = {_key(given | {"label": label}) for label in (0, 1)}
+        with self._lock, locked_file(self.path) as file:
+            self._read_on(file)
+            if not keys & self._seen:
+                return 0
+            return self._rewrite(file, lambda line: None if _key(parsed_line(line) or {}) in keys else line)
+
+    def _rewrite(self, file: int, change: Callable[[bytes], bytes | None]) -> int:
+        """Replace the file by one with changed lines; returns the number of lines that are gone.
+
+        Args:
+            file: the open file, locked and read.
+            change: returns what a line becomes; `None` moves it to the file of removed lines.
+        """
+        lines = os.pread(file, os.fstat(file).st_size, 0).splitlines(keepends=True)
+        changed = [change(line) for line in lines]
+        if removed := [line for line, new in zip(lines, changed, strict=True) if new is None]:
+            with locked_file(self.path.with_name(f"{self.path.name}.removed")) as aside:
+                write_whole(aside, b"".join(removed))
+        if changed != lines:
+            mode = stat.S_IMODE(os.fstat(file).st_mode)
+            with atomic_file(self.path) as draft:
+                draft.write_bytes(b"".join(line for line in changed if line is not None))
+                draft.chmod(mode)
+            self._seen.clear()
+            self._end, self._last = 0, b""
         return len(removed)
 
     def _check_room(self, file: int, needed: int) -> None:
@@ -130,6 +165,18 @@ class FeedbackFile:
             lines = whole.removesuffix(b"\n").split(b"\n")
             self._seen.update(_key(record) for line in lines if (record := parsed_line(line)) is not None)
             self._end, self._last = self._end + len(whole), lines[-1] + b"\n"
+
+
+def _asked(line: bytes) -> str:
+    return normalized(str((parsed_line(line) or {}).get("question", "")))
+
+
+def _commented(line: bytes, key: bytes, comment: str) -> bytes:
+    """The line with a comment, if it is the one with this key and has none."""
+    record = parsed_line(line)
+    if record is None or record.get("comment") or _key(record) != key:
+        return line
+    return line_of(record | {"comment": comment})
 
 
 def _key(record: dict[str, Any]) -> bytes:

@@ -56,22 +56,21 @@ def read_key(environment: Mapping[str, str]) -> str | None:
         InputError: as for `check_key`.
     """
     key = environment.get(KEY_VARIABLE)
-    if key is not None:
-        check_key(key, KEY_VARIABLE)
+    check_key(key, KEY_VARIABLE)
     return key
 
 
-def check_key(key: str, name: str) -> None:
+def check_key(key: str | None, name: str) -> None:
     """Check a key.
 
     Args:
-        key: the key.
+        key: the key; `None` if there is none.
         name: of the variable that holds it.
 
     Raises:
         InputError: it is too short, or has characters that a header cannot hold.
     """
-    if not (len(key) >= MIN_KEY and key.isascii() and key.isprintable() and " " not in key):
+    if key is not None and not (len(key) >= MIN_KEY and key.isascii() and key.isprintable() and " " not in key):
         raise InputError(
             f"Expected {name} to hold a key of at least {MIN_KEY} ASCII characters without spaces, found {len(key)} "
             "characters or others. Make one: openssl rand -hex 32. Without a key, unset the variable."

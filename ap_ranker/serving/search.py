@@ -250,6 +250,17 @@ class DeclaredPipeline:
         return next((part for part in components_of(self.pipeline) if isinstance(part, AnswerRanker)), None)
 
     @property
+    def calibrated(self) -> bool:
+        """Whether the ranker's scores are probabilities; `False` before its checkpoint is loaded."""
+        ranker = self.ranker()
+        return ranker is not None and ranker.calibrated
+
+    @property
+    def takes_threshold(self) -> bool:
+        """Whether `run` accepts `score_threshold`."""
+        return _is_socket(f"{self.last}.score_threshold", self.pipeline, "input")
+
+    @property
     def cache_info(self) -> CacheInfo | None:
         """Of the ranker's cache; `None` without one."""
         ranker = self.ranker()

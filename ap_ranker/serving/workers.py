@@ -119,6 +119,11 @@ class SearchWorkers:
         counts = [worker.cache for worker in self._workers if worker.cache]
         return CacheInfo(*map(sum, zip(*counts, strict=True))) if counts else None
 
+    @property
+    def calibrated(self) -> bool:
+        """As `DeclaredPipeline.calibrated`."""
+        return any(worker.calibrated for worker in self._workers)
+
     def _ask(self, request: dict[str, Any]) -> Any:
         job = _Job(request, Future())
         with self._changed:
@@ -176,6 +181,7 @@ class _Worker:
 
     Attributes:
         cache: hits, misses, entries and bytes of its cache when it last answered.
+        calibrated: whether its scores are probabilities.
     """
 
     def __init__(self, setup: SearchSetup) -> None:
@@ -185,6 +191,7 @@ class _Worker:
         self._process.start()
         theirs.close()
         self.cache: list[int] = []
+        self.calibrated = False
 
     def wait_until_ready(self) -> None:
         try:
@@ -205,7 +212,7 @@ class _Worker:
         message = json.loads(self._pipe.recv_bytes())
         if "error" in message:
             raise InputError(message["error"])
-        self.cache = message["cache"]
+        self.cache, self.calibrated = message["cache"], message["calibrated"]
         answers: list[dict[str, Any]] = message["answers"]
         return answers
 
@@ -236,7 +243,8 @@ def _search(setup: SearchSetup, pipe: Connection) -> None:
     while True:
         cache = search.cache_info
         counts = [cache.hits, cache.misses, cache.entries, cache.bytes] if cache else []
-        pipe.send_bytes(json.dumps({"answers": answers, "cache": counts}, default=str).encode())
+        message = {"answers": answers, "cache": counts, "calibrated": search.calibrated}
+        pipe.send_bytes(json.dumps(message, default=str).encode())
         try:
             requests = json.loads(pipe.recv_bytes())
         except (OSError, EOFError):  # the server has ended

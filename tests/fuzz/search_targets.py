@@ -159,12 +159,13 @@ def use_pipeline(folder: Path) -> None:
 
 ROUTES = (
     "/api/search",
+    "/api/suggest",
     "/api/explain",
     "/api/feedback",
     "/search/run",
     "/",
-    "/page.js",
-    "/texts.js",
+    "/page/main.js",
+    "/page/colours.css",
     "/health",
     "/metrics",
     "/nothing",
@@ -185,6 +186,7 @@ def _request(route: str, folder: Path) -> None:
     one = _app()[1][0]
     bodies: dict[str, dict[str, Any]] = {
         "/api/search": {"question": QUESTION},
+        "/api/suggest": {"text": QUESTION[:5]},
         "/api/explain": {"question": QUESTION, "id": one.id},
         "/api/feedback": {"question": QUESTION, "id": one.id, "helped": True},
         "/search/run": {"query": QUESTION},

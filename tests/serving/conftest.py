@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -42,3 +43,11 @@ def search(tmp_path: Path, checkpoint: Path) -> DeclaredPipeline:
 def blind_checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Of a model without attention."""
     return write_checkpoint("qa-cnn", tmp_path_factory.mktemp("blind") / "ranker")
+
+
+@pytest.fixture(scope="session")
+def browser_path() -> str:
+    path = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if path is None:
+        pytest.skip("no browser here (Debian: apt-get install chromium)")
+    return path

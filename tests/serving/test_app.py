@@ -73,6 +73,8 @@ def test_the_ranking_is_the_pipelines_own(client: TestClient, search: DeclaredPi
             "bm25_rank": fetched.index(document.id) + 1,
             "matched_wording": None,
             "source": None,
+            "category": "",
+            "match": None,  # nobody has calibrated the checkpoint
         }
         for document in results["ranker"]["documents"]
     ]
@@ -156,11 +158,14 @@ def test_nothing_can_be_deployed(client: TestClient, path: str) -> None:
 
 def test_no_good_answer(client: TestClient, search: DeclaredPipeline) -> None:
     nothing = client.post("/api/search", json={"question": "zebra"}).json()  # no entry has the word
-    assert nothing == {"question": "zebra", "found": False, "answers": []}
+    assert nothing == {"question": "zebra", "found": False, "answers": [], "related": []}
     scores = [one["score"] for one in answers(client)]
     strict = client_of(search, limits={"score_threshold": scores[1]})
     assert [one["score"] for one in answers(strict)] == [score for score in scores if score >= scores[1]]
-    assert answers(client_of(search, limits={"score_threshold": scores[0] + 0.001})) == []
+    stricter = client_of(search, limits={"score_threshold": scores[0] + 0.001})
+    nothing = stricter.post("/api/search", json={"question": QUESTION}).json()
+    assert (nothing["found"], nothing["answers"]) == (False, [])
+    assert nothing["related"] == [one["question"] for one in answers(client)]  # best first
 
 
 def test_the_pipelines_own_threshold(tmp_path: Path, checkpoint: Path) -> None:
@@ -288,6 +293,27 @@ def test_a_repeated_click_is_one(client: TestClient, search: DeclaredPipeline) -
     for visit in ("a", "a", "b", "a"):
         assert click(client, first, visit=visit) == 200
     assert [line["visit"] for line in kept(search)] == ["a", "b"]
+
+
+def test_a_click_is_taken_back(client: TestClient, search: DeclaredPipeline) -> None:
+    first, second = answers(client)[:2]
+    for one, visit in ((first, "v"), (second, "v"), (first, "w")):
+        assert click(client, one, visit=visit) == 200
+    assert click(client, first, helped=None) == 200
+    assert [(line["stored_question"], line["visit"]) for line in kept(search)] == [
+        (second["question"], "v"),
+        (first["question"], "w"),
+    ]
+    assert click(client, first, helped=None) == 200  # there is nothing left to take back
+    assert click(client, first, helped=None, visit="") == 422  # whose?
+
+
+def test_a_comment(client: TestClient, search: DeclaredPipeline) -> None:
+    first = answers(client)[0]
+    for comment in ({}, {"comment": " too  long ago\n"}):
+        assert click(client, first, helped=False, **comment) == 200
+    assert [(line["label"], line["comment"]) for line in kept(search)] == [(0, "too  long ago")]
+    assert click(client, first, comment="x" * 301) == 422
 
 
 @pytest.mark.parametrize("visit", ["x" * 65, "a b", "\n", "<script>"])
@@ -540,14 +566,27 @@ def test_a_start_encodes_for_a_limited_time(search: DeclaredPipeline, monkeypatc
 def test_the_page_needs_no_other_host(client: TestClient) -> None:
     page = client.get("/")
     assert page.headers["content-type"] == "text/html; charset=utf-8"
-    files = [page, *(client.get(f"/{name}") for name in re.findall(r'(?:href|src)="([^"]+)"', page.text))]
-    assert len(files) == 4
+    named = set(re.findall(r'(?:href|src)="([^"]+)"', page.text))
+    files = [page, *(client.get(f"/{name}") for name in named)]
+    scripts = [file for file in files if "javascript" in file.headers["content-type"]]
+    imported = {name for file in scripts for name in re.findall(r'from "\./([^"]+)"', file.text)}
+    assert {f"page/{name}" for name in imported} < named  # so that the browser loads them at the same time
     for file in files:
         assert file.status_code == 200
-        assert not re.search(r"https?:|//\w+\.|url\(|@import|innerHTML|insertAdjacentHTML|document\.write", file.text)
+        text = file.text.replace("http://www.w3.org/2000/svg", "")  # a name, not a place
+        assert not re.search(r"https?://\w|//\w+\.|url\(|@import|innerHTML|insertAdjacentHTML|document\.write", text)
         assert {name: file.headers[name] for name in HEADERS} == HEADERS
+    assert "unsafe" not in HEADERS["Content-Security-Policy"]
+    assert sum(len(file.content) for file in files) < 60_000  # bytes
     for inline in (r"<script>", r"<style", r" style=", r" on\w+="):
         assert not re.search(inline, page.text)  # the policy would block it
+
+
+def test_a_browser_loads_a_file_once(client: TestClient) -> None:
+    first = client.get("/page/main.js")
+    again = client.get("/page/main.js", headers={"If-None-Match": first.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+    assert client.get("/page/main.js", headers={"If-None-Match": '"another"'}).content == first.content
 
 
 def test_text_travels_as_it_is(client: TestClient) -> None:
@@ -563,7 +602,7 @@ def test_health(client: TestClient) -> None:
 
 
 PATHS = [("GET", "/metrics"), ("POST", "/search/run"), ("GET", "/openapi.json"), ("GET", "/none")]
-OPEN = [("GET", "/"), ("GET", "/page.js"), ("GET", "/texts.js"), ("GET", "/page.css"), ("GET", "/health")]
+OPEN = [("GET", path) for path in ("/", "/page/main.js", "/page/texts.js", "/page/colours.css", "/health")]
 KEY = "k" * 15 + "/"
 
 
@@ -600,6 +639,7 @@ def test_the_page_needs_no_key(search: DeclaredPipeline) -> None:
     first = answers(client)[0]
     assert client.post("/api/explain", json={"question": QUESTION, "id": first["id"]}).status_code == 200
     assert click(client, first) == 200
+    assert client.post("/api/suggest", json={"text": "whe"}).status_code == 200
 
 
 def test_without_a_key_nothing_asks_for_one(client: TestClient) -> None:

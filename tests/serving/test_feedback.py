@@ -199,3 +199,57 @@ def test_lines_of_an_older_version(path: Path) -> None:
     assert questions(path) == ["a"]
     keep(file, "new", visit="v")
     assert questions(path) == ["a", "new"]
+
+
+def test_a_judgement_is_taken_back_with_its_wording(path: Path) -> None:
+    file = FeedbackFile(path)
+    keep(file, "ours", visit="one")
+    keep(file, "theirs", visit="two")
+    assert list(read_wordings(path).of("", "b")) == ["ours", "theirs"]
+    line = path.read_text().splitlines(keepends=True)[0]
+    assert FeedbackFile(path).take_back(question="ours", answer="b", visit="one") == 1  # by another server
+    assert list(read_wordings(path).of("", "b")) == ["theirs"]
+    assert path.with_name("feedback.jsonl.removed").read_text() == line  # nothing is lost
+    assert file.take_back(question="ours", answer="b", visit="one") == 0
+    assert file.take_back(question="theirs", answer="b", visit="one") == 0  # somebody else's
+    keep(file, "ours", helped=False, visit="one")
+    assert [(row.need("question"), row.get("label")) for row in read_table(path).rows] == [
+        ("theirs", "1"),
+        ("ours", "0"),
+    ]
+
+
+def test_a_comment_joins_its_judgement(path: Path) -> None:
+    file = FeedbackFile(path)
+    for visit in ("one", "two"):
+        keep(file, helped=False, visit=visit)
+    given: dict[str, Any] = {"question": "q", "answer": "b", "stored_question": "s", "helped": False, "visit": "one"}
+    file.append(**given, comment='No word of "tandems", \N{BICYCLE}')
+    file.append(**given, comment="A second one would need no judgement.")
+    keep(file, "new", visit="one")
+    rows = [(row.need("question"), row.get("visit"), row.get("comment")) for row in read_table(path).rows]
+    assert rows == [("q", "one", 'No word of "tandems", \N{BICYCLE}'), ("q", "two", ""), ("new", "one", "")]
+
+
+def test_a_file_without_comments_takes_them(path: Path) -> None:
+    """As an older version wrote it."""
+    path.write_text(json.dumps(LINE) + "\n")
+    FeedbackFile(path).append(question="q", answer="b", stored_question="", helped=True, comment="c")
+    assert questions(path) == ["a", "q"]
+    assert sorted(read_wordings(path).of("", "b")) == ["a", "q"]
+
+
+def test_taking_back_on_a_full_disk_changes_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = FeedbackFile(path)
+    keep(file, visit="v")
+    before = path.read_bytes()
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_bytes", fail)
+        with pytest.raises((OSError, InputError)):
+            file.take_back(question="q", answer="b", visit="v")
+    assert path.read_bytes() == before
+    assert file.take_back(question="q", answer="b", visit="v") == 1

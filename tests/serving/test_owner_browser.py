@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,25 +15,17 @@ pytest.importorskip("hayhooks", reason="the extra serve is not installed")
 pytest.importorskip("playwright", reason="playwright is not installed")
 
 from conftest import TEXTS
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Page, expect
 from search_server import served
 
 from ap_ranker.data.changes import read_changes
 
+from .browsing import opened
 from .conftest import write_pipeline
 
-expect.set_options(timeout=60_000)  # milliseconds
 KEY = "the-owner's-key-0123456789"
 NASTY = "<img src=x onerror=alert(1)> rent a bike"
 ASKED = ("do you rent bikes for a day", "Do you rent bikes for a day?", NASTY, "xyzzy")
-
-
-@pytest.fixture(scope="module")
-def browser_path() -> str:
-    path = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if path is None:
-        pytest.skip("no browser here (Debian: apt-get install chromium)")
-    return path
 
 
 @pytest.fixture(scope="module")
@@ -62,29 +53,13 @@ def address(place: Path) -> Iterator[str]:
 
 
 @contextmanager
-def opened(browser_path: str, address: str, **options: Any) -> Iterator[Page]:
-    """The page after logging in; a test fails if the page says anything in the console, or asks another host."""
-    wrong: list[str] = []
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=browser_path, args=["--no-sandbox"])
-        page = browser.new_page(locale="en-GB", **options)
-        page.set_default_timeout(60_000)
-        page.on("request", lambda request: None if request.url.startswith(address) else wrong.append(request.url))
-        page.on("pageerror", lambda error: wrong.append(str(error)))
-        page.on("dialog", lambda dialog: (wrong.append(dialog.message), dialog.dismiss()))
-        page.on(
-            "console",  # the browser itself says that the page for logging in has status 401, and misses an icon
-            lambda message: (
-                None if "favicon" in str(message.location) or "401" in message.text else wrong.append(message.text)
-            ),
-        )
-        page.goto(f"{address}owner")
+def logged_in(browser_path: str, address: str, **options: Any) -> Iterator[Page]:
+    """The page after logging in; that the form to do so has status 401, the browser says in the console."""
+    with opened(browser_path, f"{address}owner", "en-GB", refused="/owner", **options) as page:
         page.get_by_label("The owner's key").fill(KEY)
         page.keyboard.press("Enter")
         expect(page.get_by_role("heading", name="What users ask")).to_be_visible()
         yield page
-        browser.close()
-    assert wrong == []
 
 
 def card(page: Page, section: str, text: str) -> Any:
@@ -92,7 +67,7 @@ def card(page: Page, section: str, text: str) -> Any:
 
 
 def test_from_a_gap_to_an_answer_and_back(browser_path: str, address: str, place: Path) -> None:
-    with opened(browser_path, address) as page:
+    with logged_in(browser_path, address) as page:
         expect(page.locator("#gaps .list > li")).to_have_count(3)
         first = page.locator("#gaps .list > li").first
         expect(first.locator(".asked")).to_have_text("asked 2 times")
@@ -131,7 +106,7 @@ def test_from_a_gap_to_an_answer_and_back(browser_path: str, address: str, place
 
 
 def test_by_keyboard_alone(browser_path: str, address: str) -> None:
-    with opened(browser_path, address) as page:
+    with logged_in(browser_path, address) as page:
         choose = card(page, "gaps", "xyzzy").get_by_role("button", name="Add to another entry")
         choose.focus()
         page.keyboard.press("Enter")
@@ -154,7 +129,7 @@ def test_by_keyboard_alone(browser_path: str, address: str) -> None:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_on_a_phone(browser_path: str, address: str, scheme: str) -> None:
-    with opened(browser_path, address, viewport={"width": 390, "height": 844}, color_scheme=scheme) as page:
+    with logged_in(browser_path, address, viewport={"width": 390, "height": 844}, color_scheme=scheme) as page:
         expect(page.locator("#entries .list > li").first).to_be_visible()
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
         ink, paper = page.evaluate("(style => [style.color, style.backgroundColor])(getComputedStyle(document.body))")

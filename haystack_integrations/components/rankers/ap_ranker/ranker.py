@@ -218,6 +218,13 @@ class AnswerRanker(CheckpointComponent):
         """Hits, misses, entries and bytes of the cache; `None` without a cache or before the checkpoint is loaded."""
         return self._ranker.cache.info() if self._ranker and self._ranker.cache else None
 
+    @property
+    def calibrated(self) -> bool:
+        """Whether scores are probabilities by default; `False` before the checkpoint is loaded."""
+        if self._ranker is None or not self.scale_score:
+            return False
+        return self._ranker.answer_policy(fuse_scores=self.fuse_scores).calibrated
+
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
         """Create the component from a dictionary, as made by `to_dict` or read from YAML.

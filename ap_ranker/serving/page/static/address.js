@@ -1,0 +1,29 @@
+// The question and the category in the page's address, so that an answer can be shared, reloaded and gone back to.
+const MAX_CHARACTERS = 1000; // as the server accepts
+
+export function read() {
+  const values = new URLSearchParams(location.search);
+  return {
+    question: (values.get("q") || "").trim().slice(0, MAX_CHARACTERS),
+    category: values.get("category") || "",
+    owner: values.get("view") === "owner",
+  };
+}
+
+// The address of a question in the same view.
+export function addressOf(question, category = "") {
+  const values = new URLSearchParams(location.search);
+  for (const [name, value] of [["q", question], ["category", category]]) {
+    if (value) values.set(name, value);
+    else values.delete(name);
+  }
+  return `${location.pathname}?${values}`;
+}
+
+// A new question is a new step back; another category of the same answers is not.
+export function write(question, category = "") {
+  const address = addressOf(question, category);
+  if (address === location.pathname + location.search) return;
+  const same = read().question === question;
+  history[same ? "replaceState" : "pushState"](null, "", address);
+}

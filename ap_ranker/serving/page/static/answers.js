@@ -1,0 +1,87 @@
+// The answers as cards. What users and the FAQ wrote is only set as text, never as HTML.
+import * as feedback from "./feedback.js";
+import { equal } from "./groups.js";
+import { link, render } from "./markdown.js";
+import { toggle } from "./reasons.js";
+import { language, texts } from "./texts.js";
+
+const template = document.getElementById("answer");
+const threeDigits = new Intl.NumberFormat(language, { minimumFractionDigits: 3, maximumFractionDigits: 3 });
+const LONG = 1.35; // an answer this many times as high as the folded one is folded
+
+export function card(question, { answer, others }) {
+  const item = template.content.firstElementChild.cloneNode(true);
+  const part = (name) => item.querySelector(`.${name}`);
+  item.firstElementChild.className = "card";
+  part("stored").textContent = answer.question;
+  part("stored").hidden = !answer.question;
+  setText(part("text"), answer.answer);
+  if (answer.match) showMatch(part("match"), answer.match);
+  if (answer.source) part("source").append(sourceLine(answer.source));
+  part("source").hidden = !answer.source;
+  part("wording").textContent = answer.matched_wording;
+  part("matched").hidden = !answer.matched_wording || answer.matched_wording === answer.question;
+  if (others.length) showOthers(part("also"), answer, others);
+  part("score").textContent = answer.score === null ? texts.noScore : texts.score(threeDigits.format(answer.score));
+  part("bm25").textContent = answer.bm25_rank === null ? texts.noBm25 : texts.bm25(answer.bm25_rank);
+  part("why").addEventListener("click", () => toggle(question, answer.id, part("why"), part("reasons")));
+  feedback.listen(question, answer, part);
+  return item;
+}
+
+// Long answers show their beginning. It needs the card's height, so the card must be on the page.
+export function fold(item) {
+  const text = item.querySelector(".text");
+  const button = item.querySelector(".more");
+  text.classList.add("folded");
+  if (text.scrollHeight <= LONG * text.clientHeight) {
+    text.classList.remove("folded");
+    return;
+  }
+  const set = (folded) => {
+    text.classList.toggle("folded", folded);
+    button.setAttribute("aria-expanded", String(!folded));
+    button.textContent = folded ? texts.more : texts.less;
+  };
+  button.hidden = false;
+  button.addEventListener("click", () => set(button.getAttribute("aria-expanded") === "true"));
+  text.addEventListener("focusin", () => set(false)); // a link in it that the keyboard reaches must be seen
+  set(true);
+}
+
+function setText(element, text) {
+  element.append(render(text));
+  for (const block of element.children) block.dir = "auto";
+}
+
+function showMatch(element, match) {
+  element.textContent = texts.match[match];
+  element.classList.add(match);
+  element.hidden = false;
+}
+
+function showOthers(details, answer, others) {
+  details.hidden = false;
+  details.querySelector("summary").textContent = texts.also(others.length);
+  for (const other of others) {
+    const line = document.createElement("li");
+    const stored = document.createElement("span");
+    stored.dir = "auto";
+    stored.textContent = other.question;
+    line.append(stored);
+    if (other.source) line.append(other.question ? " · " : "", sourceLine(other.source));
+    if (!equal(answer, other) || !line.textContent) { // nothing that differs is lost
+      const text = document.createElement("div");
+      text.className = "text prose";
+      setText(text, other.answer);
+      line.append(text);
+    }
+    details.querySelector("ul").append(line);
+  }
+}
+
+function sourceLine({ title, file, page, url }) {
+  const place = file && page ? texts.page(file, page) : file;
+  const text = [title, place].filter(Boolean).join(" · ") || url;
+  return link(url, text);
+}

@@ -1,0 +1,158 @@
+// The search page: what is asked, and what is shown for it.
+import * as address from "./address.js";
+import { card, fold } from "./answers.js";
+import * as categories from "./categories.js";
+import { group } from "./groups.js";
+import { link, render } from "./markdown.js";
+import { post } from "./server.js";
+import { settings } from "./settings.js";
+import * as suggestions from "./suggestions.js";
+import { language, texts } from "./texts.js";
+
+const form = document.getElementById("search");
+const input = document.getElementById("question");
+const statusLine = document.getElementById("status");
+const list = document.getElementById("answers");
+const nothing = document.getElementById("nothing");
+const name = settings.name || texts.title;
+
+let latest = 0; // a slow answer must not replace that to a later question
+
+function dress() {
+  document.documentElement.lang = language;
+  document.documentElement.classList.toggle("owner", address.read().owner);
+  for (const part of [document, document.getElementById("answer").content]) {
+    for (const element of part.querySelectorAll("[data-text]")) element.textContent = texts[element.dataset.text];
+  }
+  const content = [name];
+  if (settings.logo) content.unshift(Object.assign(new Image(), { src: "page/logo", alt: "" }));
+  const title = document.getElementById("name");
+  if (settings.link) {
+    title.append(link(settings.link, ...content));
+    title.firstChild.removeAttribute("target"); // a company's own page is no other place
+  } else title.append(...content);
+  const introduction = document.getElementById("introduction");
+  introduction.classList.add("prose");
+  introduction.append(render(settings.introduction));
+  introduction.hidden = !settings.introduction;
+}
+
+function say(text, none = false) {
+  statusLine.textContent = text;
+  statusLine.classList.toggle("none", none);
+}
+
+function clear() {
+  latest++;
+  list.replaceChildren();
+  nothing.hidden = true;
+  categories.clear();
+  say("");
+}
+
+async function search(question, category = "") {
+  clear();
+  const mine = latest;
+  document.title = `${question} – ${name}`;
+  say(texts.searching);
+  try {
+    const result = await post("api/search", { question });
+    if (mine !== latest) return;
+    if (result.found) showAnswers(question, result.answers, category);
+    else showNothing(result.related || []);
+  } catch (error) {
+    if (mine === latest) say(error.message);
+  }
+}
+
+function showAnswers(question, answers, category) {
+  const items = group(answers).map((each) => ({ category: each.answer.category, element: card(question, each) }));
+  list.replaceChildren(...items.map(({ element }) => element));
+  for (const { element } of items) fold(element);
+  categories.offer(items, category, (chosen, count) => {
+    say(chosen ? texts.foundIn(count, items.length) : texts.found(count));
+    address.write(question, chosen);
+  });
+}
+
+function showNothing(related) {
+  say(texts.none, true);
+  const advice = nothing.querySelector(".advice");
+  advice.className = "advice prose card";
+  advice.replaceChildren(render(settings.nothingFound));
+  advice.hidden = !settings.nothingFound;
+  nothing.querySelector(".related").hidden = !related.length;
+  nothing.querySelector(".related ul").replaceChildren(...related.map(relatedQuestion));
+  nothing.hidden = advice.hidden && !related.length;
+}
+
+function relatedQuestion(question) {
+  const item = document.createElement("li");
+  const anchor = document.createElement("a");
+  anchor.href = address.addressOf(question);
+  anchor.dir = "auto";
+  anchor.textContent = question;
+  anchor.addEventListener("click", (event) => {
+    if (event.ctrlKey || event.metaKey || event.shiftKey) return; // into another tab
+    event.preventDefault();
+    ask(question);
+    input.focus();
+  });
+  item.append(anchor);
+  return item;
+}
+
+function ask(question) {
+  input.value = question;
+  suggestions.close();
+  address.write(question);
+  search(question);
+}
+
+// What the address says, when the page opens and on the way back and forward.
+function follow() {
+  const { question, category } = address.read();
+  suggestions.close();
+  input.value = question;
+  if (question) search(question, category);
+  else {
+    clear();
+    document.title = name;
+  }
+}
+
+function move(step) {
+  const cards = [...list.querySelectorAll("li:not([hidden]) > article")];
+  const at = cards.findIndex((each) => each.contains(document.activeElement));
+  const next = at + step; // from the search box, at is -1
+  if (next < 0) input.focus();
+  else if (next < cards.length) cards[next].focus();
+}
+
+dress();
+suggestions.listen(ask);
+follow();
+addEventListener("popstate", follow);
+
+form.addEventListener("submit", (event) => {
+  event.preventDefault();
+  const question = input.value.trim();
+  if (question) ask(question);
+});
+
+document.addEventListener("keydown", (event) => {
+  // While a Chinese word is being composed, arrow keys and Escape belong to the list of its characters.
+  if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
+  const at = document.activeElement;
+  if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+    if (event.key === "ArrowUp" && at === input) return;
+    if (at !== input && at.matches("input, textarea, select")) return;
+    event.preventDefault();
+    move(event.key === "ArrowDown" ? 1 : -1);
+  } else if (event.key === "Enter" && at.matches("article")) {
+    at.querySelector(".why").click();
+  } else if (event.key === "Escape") {
+    input.focus();
+    input.select();
+  }
+});

@@ -1,0 +1,17 @@
+// Requests to the server. Errors carry a sentence for the reader.
+import { texts } from "./texts.js";
+
+export async function post(path, body) {
+  let response;
+  try {
+    response = await fetch(path, {
+      method: "POST",
+      headers: { "Content-Type": "application/json" },
+      body: JSON.stringify(body),
+    });
+  } catch {
+    throw new Error(texts.unreachable);
+  }
+  if (!response.ok) throw new Error(texts.errors[response.status] || texts.refused(response.status));
+  return response.json();
+}

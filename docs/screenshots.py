@@ -1,0 +1,155 @@
+"""Takes the documentation's pictures of the search page, on a computer and on a phone, in light and dark colours.
+
+python docs/screenshots.py      # into docs/images/, with the checkpoint of `make demo`
+
+It needs a browser (Debian: apt-get install chromium) and pip install ".[dev,plot,serve]".
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from PIL import Image
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from ap_ranker.cli.errors import report_user_errors
+from ap_ranker.errors import InputError
+from ap_ranker.files import atomic_file
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.append(str(ROOT / "examples" / "serve_load"))
+
+from search_server import served  # noqa: E402
+
+COLOURS = 128
+"""Of a picture: so its file has a third of the size, and nobody sees it."""
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+
+FAQ = ROOT / "examples" / "faq"
+
+
+def ask(page: Page) -> None:
+    """A question, its answers, and the words that counted for the first."""
+    page.get_by_label("Your question").fill("my bike got stolen last night, what now")
+    page.keyboard.press("Enter")
+    first = page.locator("#answers article").first
+    first.get_by_role("button", name="Which words counted?").click()
+    first.locator(".reasons mark").first.wait_for()
+
+
+def say_no(page: Page) -> None:
+    """An answer that did not help."""
+    page.get_by_label("Your question").fill("when do I get my refund")
+    page.keyboard.press("Enter")
+    first = page.locator("#answers article").first
+    first.get_by_role("button", name="It did not").click()
+    first.locator(".comment").wait_for()
+
+
+def begin(page: Page) -> None:
+    """The beginning of a question, with suggestions."""
+    page.get_by_label("Your question").press_sequentially("how do i")
+    page.get_by_role("option").first.wait_for()
+    page.keyboard.press("ArrowDown")
+
+
+def ask_in_vain(page: Page) -> None:
+    """A question without a good answer."""
+    page.get_by_label("Your question").fill("do you rent out canoes")
+    page.keyboard.press("Enter")
+    page.locator("#nothing").wait_for()
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture of the page.
+
+    Attributes:
+        name: of its file.
+        show: brings the page into the state to show.
+        width: of the window, in pixels of the page.
+        height: likewise.
+        dark: as for a reader who prefers dark colours.
+    """
+
+    name: str
+    show: Callable[[Page], None]
+    width: int
+    height: int
+    dark: bool = False
+
+
+PICTURES = (
+    Picture("search_page", ask, 860, 980),
+    Picture("search_page_dark", ask, 860, 980, dark=True),
+    Picture("search_page_phone", say_no, 390, 844),
+    Picture("search_page_phone_dark", say_no, 390, 844, dark=True),
+    Picture("search_page_suggestions", begin, 860, 560),
+    Picture("search_page_nothing_found", ask_in_vain, 860, 640),
+)
+
+
+def find_browser() -> str:
+    """The machine's own.
+
+    Raises:
+        InputError: there is none.
+    """
+    path = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if path is None:
+        raise InputError(f"Expected one of {', '.join(BROWSERS)}, found none (Debian: apt-get install chromium).")
+    return path
+
+
+def take(browser: Browser, address: str, picture: Picture, folder: Path) -> None:
+    """Write what a window shows."""
+    page = browser.new_page(
+        viewport={"width": picture.width, "height": picture.height},
+        color_scheme="dark" if picture.dark else "light",
+        device_scale_factor=1.25,
+        locale="en-GB",
+    )
+    page.goto(address)
+    picture.show(page)
+    if picture.show is not begin:  # its suggestions need the focus
+        page.evaluate("document.activeElement.blur(); window.scrollTo(0, 0)")
+    page.wait_for_timeout(300)  # for transitions
+    with atomic_file(folder / f"{picture.name}.png") as draft:
+        shot = Image.open(BytesIO(page.screenshot())).convert("RGB")
+        shot.quantize(COLOURS).save(draft, format="png", optimize=True)
+    page.close()
+
+
+def command(
+    model: Annotated[Path, typer.Option(help="A calibrated checkpoint.")] = ROOT / "checkpoints" / "faq",
+    precision: Annotated[float, typer.Option(help="As of `ap-ranker serve`.")] = 0.9,
+    output: Annotated[Path, typer.Option(help="A folder.")] = ROOT / "docs" / "images",
+) -> None:
+    """Serve the example FAQ, take all pictures, end the server."""
+    with report_user_errors(), tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        output.mkdir(exist_ok=True)
+        options = {
+            "--documents": FAQ / "answers.csv",
+            "--page": FAQ / "page.yaml",
+            "--model": model,
+            "--precision": precision,
+            "--feedback": Path(folder) / "feedback.jsonl",
+        }
+        browser = playwright.chromium.launch(executable_path=find_browser(), args=["--no-sandbox"])
+        with served(*(str(part) for option in options.items() for part in option)) as server:
+            for picture in PICTURES:
+                take(browser, server.address, picture, output)
+        browser.close()
+
+
+if __name__ == "__main__":
+    typer.run(command)

@@ -1,0 +1,47 @@
+"""A browser without a window, for tests of pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+from playwright.sync_api import Page, Route, expect, sync_playwright
+
+expect.set_options(timeout=60_000)  # milliseconds
+
+
+@contextmanager
+def opened(browser_path: str, address: str, locale: str, refused: str = "", **options: Any) -> Iterator[Page]:
+    """The page; a test fails if it asks another host, says anything in the console, or lets a program in a text run.
+
+    What the browser says in the console of a `refused` address is expected. `options` are of the window.
+    """
+    wrong: list[str] = []
+
+    def watch(route: Route) -> None:
+        if urlsplit(route.request.url).netloc != urlsplit(address).netloc:
+            wrong.append(route.request.url)
+        route.continue_()
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=browser_path, args=["--no-sandbox"])
+        page = browser.new_page(locale=locale, **options)
+        page.set_default_timeout(60_000)
+        page.route("**/*", watch)
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on("dialog", lambda dialog: (wrong.append(dialog.message), dialog.dismiss()))
+        page.on(
+            "console",
+            lambda message: None if refused and refused in str(message.location) else wrong.append(message.text),
+        )
+        page.goto(address)
+        yield page
+        browser.close()
+    assert wrong == []
+
+
+def ask(page: Page, question: str) -> None:
+    page.get_by_role("combobox").fill(question)
+    page.keyboard.press("Enter")
