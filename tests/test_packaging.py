@@ -34,6 +34,7 @@ INDIRECT = {
 DOORS = {
     "ap_ranker/serving": "ap_ranker/cli/serve.py",
     "ap_ranker/serving/page": "ap_ranker/cli/serve.py",
+    "ap_ranker/serving/owner": "ap_ranker/cli/serve.py",
     "ap_ranker/explain": "ap_ranker/explain/plots.py",
     "ap_ranker/benchmark/plot.py": "ap_ranker/explain/plots.py",
 }

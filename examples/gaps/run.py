@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 import tempfile
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -50,12 +51,12 @@ class Found:
     """What was found of the planted topics.
 
     Attributes:
-        topics: number of planted topics of which one group holds more than half, and little else.
-        planted: number of planted topics.
+        topics: number of topics of which one group holds more than half of the refused questions, and little else.
+        planted: number of planted topics of which questions were refused.
         strangers: questions in the first `FIRST` groups that the FAQ answers.
         groups: number of groups.
-        refused: number of planted questions that the search refused.
-        wrongly: number of other questions that it refused.
+        refused: number of planted questions that were refused.
+        wrongly: number of other questions that were refused.
     """
 
     topics: int
@@ -94,33 +95,53 @@ def log_questions(questions: Sequence[str], model: str, log: Path) -> list[Logge
     return read_question_log(log)
 
 
+def log_right_outcomes(questions: Sequence[str], topics: Mapping[str, str]) -> list[LoggedQuestion]:
+    """The log of a search that refuses the planted questions and no others."""
+    return [
+        LoggedQuestion("2026-01-01", question, Outcome.refused if question in topics else Outcome.answered)
+        for question in questions
+    ]
+
+
 def measure(gaps: Sequence[Gap], topics: Mapping[str, str], logged: Sequence[LoggedQuestion]) -> Found:
     """Compare the groups with the planted topics.
 
-    A topic is found if one group holds more than half of its questions, and these are more than half of the group.
+    A topic is found if one group holds more than half of its refused questions, two at least, and these are more than
+    half of the group.
     """
+    refused = [one.question for one in logged if one.outcome != Outcome.answered]
+    sizes = Counter(topics[question] for question in refused if question in topics)
     found = set()
     for gap in gaps:
-        inside = [topics.get(question) for question in gap.questions]
-        for topic in {topic for topic in inside if topic is not None}:
-            size = sum(other == topic for other in topics.values())
-            if 2 * inside.count(topic) > max(size, len(inside)):
-                found.add(topic)
-    refused = [one.question for one in logged if one.outcome != Outcome.answered]
+        inside = Counter(topics[question] for question in gap.questions if question in topics)
+        found |= {
+            topic for topic, count in inside.items() if count > 1 and 2 * count > max(sizes[topic], len(gap.questions))
+        }
     return Found(
         topics=len(found),
-        planted=len(set(topics.values())),
+        planted=len(sizes),
         strangers=sum(question not in topics for gap in gaps[:FIRST] for question in gap.questions),
         groups=len(gaps),
-        refused=sum(question in topics for question in refused),
-        wrongly=sum(question not in topics for question in refused),
+        refused=sum(sizes.values()),
+        wrongly=len(refused) - sum(sizes.values()),
     )
 
 
-def run_split(split: str, model: str, distances: Sequence[float], folder: Path) -> dict[float, Found]:
-    """Log the questions of a split once, and group them up to each distance."""
+def run_split(split: str, model: str, distances: Sequence[float], folder: Path | None = None) -> dict[float, Found]:
+    """Group the refused questions of a split up to each distance.
+
+    Args:
+        split: `dev` or `test`.
+        model: a checkpoint, calibrated if it searches.
+        distances: maximum mean distances.
+        folder: where the search's own log goes; `None` for the log of a search that makes no mistakes.
+    """
     topics = read_planted(split)
-    logged = log_questions(draw_questions(split, topics), model, folder / f"{split}.jsonl")
+    questions = draw_questions(split, topics)
+    if folder is None:
+        logged = log_right_outcomes(questions, topics)
+    else:
+        logged = log_questions(questions, model, folder / f"{split}.jsonl")
     with set_up(FAQ / "answers.csv", model=model) as setup:
         embed = embedding_of(setup.load()[0])
         assert embed is not None
@@ -143,22 +164,17 @@ def _row(cells: Sequence[object]) -> str:
     return "| " + " | ".join(map(str, cells)) + " |\n"
 
 
-def render(dev: Mapping[float, Found], test: Found) -> str:
-    """The table of results in Markdown."""
-    head = (
-        "questions",
-        "maximum distance",
-        "topics found",
-        f"answered questions in the first {FIRST} groups",
-        "groups",
-    )
-    text = _row(head) + _row(["---", *["--:"] * (len(head) - 1)])
-    for name, distance, found in (*(("dev", *pair) for pair in dev.items()), ("**test**", DISTANCE, test)):
-        text += _row([name, distance, f"{found.topics} of {found.planted}", found.strangers, found.groups])
-    return text + (
-        f"\nAt precision {PRECISION} the search refused {test.refused} of the 60 planted test questions, and "
-        f"{test.wrongly} of the {QUESTIONS - 60} others.\n"
-    )
+def render(results: Mapping[str, Mapping[str, Mapping[float, Found]]]) -> str:
+    """The table of results in Markdown: log -> split -> distance -> what was found."""
+    head = ("log", "questions", "maximum distance", "refused", "topics found", f"strangers in the first {FIRST} groups")
+    text = _row(head) + _row(["---", "---", *["--:"] * (len(head) - 2)])
+    for log, splits in results.items():
+        for split, by_distance in splits.items():
+            for distance, found in by_distance.items():
+                refused = f"{found.refused} planted, {found.wrongly} others"
+                name = f"**{split}**" if split == "test" else split
+                text += _row([log, name, distance, refused, f"{found.topics} of {found.planted}", found.strangers])
+    return text
 
 
 def command(
@@ -176,9 +192,14 @@ def command(
             write_untrained(checkpoint, [entry.text(DEFAULT_MATCH) for entry in entries], "english")
             calibrate(checkpoint, FAQ, precisions=[PRECISION])
             model = str(checkpoint)
-        dev = run_split("dev", model, DISTANCES, folder)
-        test = run_split("test", model, [DISTANCE], folder)[DISTANCE]
-        text = render(dev, test)
+        results = {
+            log: {
+                "dev": run_split("dev", model, DISTANCES, place),
+                "test": run_split("test", model, [DISTANCE], place),
+            }
+            for log, place in (("without mistakes", None), ("of the search", folder))
+        }
+        text = render(results)
         write_text_atomically(output, text)
         console.print(text, markup=False)
 

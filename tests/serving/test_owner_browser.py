@@ -93,6 +93,7 @@ def test_from_a_gap_to_an_answer_and_back(browser_path: str, address: str, place
         card(page, "entries", "20 euros").get_by_role("button", name="Edit").click()
         page.get_by_label("Answer", exact=True).fill("Yes, for 25 euros.")
         page.get_by_role("button", name="Save").click()
+        expect(page.locator("#editor")).to_be_hidden()
         page.get_by_label("Find an entry").first.fill("25 euros")
         page.get_by_label("Find an entry").first.press("Enter")
         card(page, "entries", "25 euros").get_by_role("button", name="Delete").click()

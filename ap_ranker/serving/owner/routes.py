@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import parse_qs
 
 from fastapi import FastAPI, HTTPException, Request
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 from starlette.responses import RedirectResponse, Response
 
 from ap_ranker.data.changes import Action
@@ -207,10 +207,10 @@ async def _body(request: Request, sessions: Sessions, model: type[R]) -> R:
     _require(request, sessions)
     try:
         return model.model_validate_json(await request.body())
-    except ValueError as error:
-        first = getattr(error, "errors", list)()[:1]
-        what = f"{'.'.join(map(str, first[0]['loc']))}: {first[0]['msg']}." if first else "Expected JSON."
-        raise HTTPException(422, what) from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(map(str, first["loc"])) or "body"
+        raise HTTPException(422, f"{field}: {first['msg']}.") from error
 
 
 def _require(request: Request, sessions: Sessions) -> None:

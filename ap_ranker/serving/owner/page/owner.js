@@ -135,8 +135,12 @@ function changeCard(made) {
   return item;
 }
 
+let latest = 0; // a slow answer must not replace that to a later search
+
 async function showEntries() {
+  const mine = ++latest;
   const { count, entries } = await post("entries", { words: element("words").value });
+  if (mine !== latest) return;
   element("entries").querySelector(".shown").textContent = texts.shown(entries.length, count);
   fill("entries", entries.map(entryCard));
 }
