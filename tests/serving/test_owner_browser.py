@@ -120,6 +120,7 @@ def test_by_keyboard_alone(browser_path: str, address: str) -> None:
         expect(dialog).to_be_hidden()
         expect(choose).to_be_focused()
         page.keyboard.press("Enter")
+        expect(dialog.get_by_label("Find an entry")).to_be_focused()
         page.keyboard.type("battery")
         expect(dialog.locator("li")).to_have_count(1)
         page.keyboard.press("Tab")
