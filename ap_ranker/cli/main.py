@@ -21,8 +21,10 @@ from ap_ranker.cli import (
     encode,
     evaluate,
     explain,
+    extract,
     gaps,
     index,
+    init,
     models,
     pipelines,
     push,
@@ -43,7 +45,9 @@ app = typer.Typer(
     pretty_exceptions_show_locals=False,
 )
 app.command("check")(check.check)
+app.command("extract")(extract.extract)
 app.command("split")(split.split)
+app.command("init")(init.init)
 app.command("train")(train.train)
 app.command("distill")(distill.distill)
 app.command("tune")(tune.tune)

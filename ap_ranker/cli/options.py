@@ -85,7 +85,7 @@ Language = Annotated[
 StoredDtype = Annotated[
     str | None,
     typer.Option(
-        help="Dtype of the stored states: float32, float16 or int8; by default the smallest that costs nothing."
+        help="Dtype of the stored states: float32, float16, int8 or int4; by default the smallest that costs nothing."
     ),
 ]
 MatchText = Annotated[

@@ -109,7 +109,7 @@ class AnswerModel(nn.Module, ABC):
         statistics: word counts of the answers, set by training. `None` for a model without any.
         temperature: the default divisor of the scores in the in-batch softmax; 1 for log-odds.
         supports_quantization: whether states may be stored in fewer bits than float32.
-        compact: whether int8 costs the model nothing and is how its states are stored, unless asked otherwise.
+        compact: whether int4 costs the model nothing and is how its states are stored, unless asked otherwise.
         fit_questions: maximum number of questions for `fit`.
     """
 

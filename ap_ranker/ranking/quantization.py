@@ -1,4 +1,4 @@
-"""Quantization of states: half precision or 8-bit integers."""
+"""Quantization of states: half precision, 8-bit or 4-bit integers."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from ap_ranker.models.base import States
 
 
 class StateDtype(StrEnum):
-    """The data type of stored states."""
+    """The data type of stored states. int4: states of tokens in 4 bits a number, those of whole texts in 8."""
 
     float32 = "float32"
     float16 = "float16"
     int8 = "int8"
+    int4 = "int4"
 
 
 def parse_dtype(name: str | None) -> StateDtype | None:
@@ -34,19 +35,22 @@ def parse_dtype(name: str | None) -> StateDtype | None:
     return StateDtype(name)
 
 
-_DTYPES = {StateDtype.float32: torch.float32, StateDtype.float16: torch.float16, StateDtype.int8: torch.int8}
+_FLOATS = {StateDtype.float32: torch.float32, StateDtype.float16: torch.float16}
+
+_PACKED = torch.uint8
+"""The dtype of two 4-bit numbers in a byte, so that they cannot be taken for 8-bit ones."""
 
 _SCALE = ".scale"
-_LARGEST = 127
+_LARGEST, _LARGEST_OF_4_BITS = 127, 7
 
 
 @dataclass(frozen=True)
 class QuantizedStates:
-    """The `States` of N texts in fewer bits. An int8 tensor `x` has its scales beside it as `x.scale`, one per state.
+    """The `States` of N texts in fewer bits. Integers `x` have their scales beside them as `x.scale`, one per state.
 
     Attributes:
         lengths: (N,) number of tokens of each text.
-        per_token: (N, T, C) numbers or (N, T) integers by name, zero on padding.
+        per_token: (N, T, C) numbers or (N, T) integers by name, zero on padding; (N, T, C / 2) bytes in 4 bits.
         per_text: (N, C) numbers by name.
     """
 
@@ -56,8 +60,12 @@ class QuantizedStates:
 
     @classmethod
     def quantize(cls, states: States, dtype: StateDtype) -> QuantizedStates:
-        """Quantize states; with int8, a state's numbers are rounded to 127ths of its largest absolute value."""
-        return cls(states.mask.sum(dim=1), _quantized(states.per_token, dtype), _quantized(states.per_text, dtype))
+        """Quantize states: a state's numbers are rounded to 127ths of its largest absolute value, to 7ths in 4 bits.
+
+        A token's state of an odd number of numbers takes 8 bits a number also with int4.
+        """
+        per_text = StateDtype.int8 if dtype == StateDtype.int4 else dtype
+        return cls(states.mask.sum(dim=1), _quantized(states.per_token, dtype), _quantized(states.per_text, per_text))
 
     @property
     def nbytes(self) -> int:
@@ -73,10 +81,19 @@ class QuantizedStates:
 
     def converted(self, dtype: StateDtype, device: torch.device) -> QuantizedStates:
         """The same states in this dtype and on this device, copied only if necessary."""
-        dtypes = {value.dtype for name, value in self.tensors().items() if not name.endswith(_SCALE)}
-        if dtypes <= {_DTYPES[dtype], torch.int32}:  # ids are whole numbers in any dtype
+        if self._is(dtype):
             return QuantizedStates(self.lengths, _moved(self.per_token, device), _moved(self.per_text, device))
         return QuantizedStates.quantize(self.dequantize(device), dtype)
+
+    def _is(self, dtype: StateDtype) -> bool:
+        values = [value for name, value in self.tensors().items() if not name.endswith(_SCALE)]
+        dtypes = {value.dtype for value in values if value.dtype != torch.int32}  # ids: whole numbers in any dtype
+        if dtype == StateDtype.int4:
+            per_token = [value for name, value in self.per_token.items() if not name.endswith(_SCALE)]
+            return dtypes <= {_PACKED, torch.int8} and not any(
+                value.dtype == torch.int8 and _fits_4_bits(value) for value in per_token
+            )
+        return dtypes <= {_FLOATS.get(dtype, torch.int8)}
 
     def is_finite(self) -> bool:
         """Whether all numbers are finite; those too large for a dtype become infinite."""
@@ -95,18 +112,22 @@ def _quantized(tensors: Mapping[str, Tensor], dtype: StateDtype) -> dict[str, Te
     for name, value in tensors.items():
         if not value.is_floating_point():
             quantized[name] = value.int()
-        elif dtype == StateDtype.int8:
-            quantized[name], quantized[name + _SCALE] = _rounded(value)
+        elif dtype in _FLOATS:
+            quantized[name] = value.to(_FLOATS[dtype])
+        elif dtype == StateDtype.int4 and _fits_4_bits(value):
+            rounded, quantized[name + _SCALE] = _rounded(value, _LARGEST_OF_4_BITS)
+            quantized[name] = _packed(rounded)
         else:
-            quantized[name] = value.to(_DTYPES[dtype])
+            quantized[name], quantized[name + _SCALE] = _rounded(value, _LARGEST)
     return quantized
 
 
 def _restored(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     restored: dict[str, Tensor] = {}
     for name, value in tensors.items():
-        if value.dtype == torch.int8:
-            restored[name] = value.float() * tensors[name + _SCALE].float()
+        if value.dtype in (torch.int8, _PACKED):
+            whole = _unpacked(value) if value.dtype == _PACKED else value
+            restored[name] = whole.float() * tensors[name + _SCALE].float()
         elif not name.endswith(_SCALE):
             restored[name] = value.float() if value.is_floating_point() else value.long()
     return restored
@@ -116,8 +137,25 @@ def _moved(tensors: Mapping[str, Tensor], device: torch.device) -> dict[str, Ten
     return {name: value.to(device) for name, value in tensors.items()}
 
 
-def _rounded(value: Tensor) -> tuple[Tensor, Tensor]:
+def _rounded(value: Tensor, largest: int) -> tuple[Tensor, Tensor]:
     # Half precision cannot represent very small scales; a state of such small numbers is practically zero.
-    scale = (value.float().abs().amax(dim=-1, keepdim=True) / _LARGEST).half()
-    rounded = (value.float() / scale.float().clamp(min=1e-7)).round().clamp(-_LARGEST, _LARGEST)
+    scale = (value.float().abs().amax(dim=-1, keepdim=True) / largest).half()
+    rounded = (value.float() / scale.float().clamp(min=1e-7)).round().clamp(-largest, largest)
     return rounded.to(torch.int8), scale
+
+
+def _fits_4_bits(value: Tensor) -> bool:
+    """Whether two numbers of each state share a byte without one left over."""
+    return value.shape[-1] % 2 == 0
+
+
+def _packed(numbers: Tensor) -> Tensor:
+    """(..., C) whole numbers from -8 to 7 -> (..., C / 2) bytes: the first half in the low bits, the second above."""
+    low, high = numbers.chunk(2, dim=-1)
+    return ((low & 15) | (high << 4)).view(_PACKED)
+
+
+def _unpacked(packed: Tensor) -> Tensor:
+    """(..., C / 2) bytes -> (..., C) whole numbers; a shift to the right brings the sign along."""
+    both = packed.view(torch.int8)
+    return torch.cat(((both << 4) >> 4, both >> 4), dim=-1)

@@ -373,12 +373,12 @@ class Ranker:
         """The data type in which states are stored.
 
         Args:
-            wanted: by whoever stores them; `None`: int8 for a compact model.
+            wanted: by whoever stores them; `None`: int4 for a compact model.
             otherwise: for other models, if none is wanted.
         """
         if not self.model.supports_quantization:
             return StateDtype.float32
-        return wanted or (StateDtype.int8 if self.model.compact else otherwise)
+        return wanted or (StateDtype.int4 if self.model.compact else otherwise)
 
     @property
     def stored_dtype(self) -> StateDtype:

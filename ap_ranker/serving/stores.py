@@ -178,7 +178,7 @@ def _explanation(error: BaseException | None) -> str | None:
         client.ConnectionTimeout: "the server did not answer in time. Try again; if it is slow, raise request_timeout "
         "in the pipeline.",
         client.ConnectionError: "expected a server, found none that can be reached ({}). Start it (docker compose up "
-        "--detach --wait), or correct hosts in the pipeline.",
+        "--detach --wait elasticsearch), or correct hosts in the pipeline.",
         client.ApiError: "the Elasticsearch request failed: {}",
         client.TransportError: "the Elasticsearch request failed: {}",
     }

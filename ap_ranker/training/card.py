@@ -121,6 +121,41 @@ Texts are truncated to {config.max_tokens} tokens: {batches.cut_answers:,} of th
 {_USE}"""
 
 
+def untrained_card(config: TrainingConfig, encoder: str, texts: str) -> str:
+    """Render the card of a checkpoint that has learnt nothing, as Markdown with front matter for the hub.
+
+    Args:
+        config: its settings.
+        encoder: its pretrained encoder.
+        texts: those that the rarity of words was counted in, in words.
+    """
+    facts = ModelCardData(
+        model_name=config.model,
+        library_name="ap-ranker",
+        pipeline_tag="text-ranking",
+        tags=["answer-selection", "faq", "haystack"],
+    )
+    return f"""---
+{facts.to_yaml(line_break=chr(10))}
+---
+
+# {config.model}, untrained
+
+Ranks the candidate answers to a question as its pretrained encoder does: {encoder}.
+It has learnt nothing from questions. How rare words are was counted in {texts}.
+
+Nothing was measured. Once you have questions, measure it with `ap-ranker evaluate`, or train a better one with
+`ap-ranker train`.
+
+{calibration_block(None)}
+
+## Limits
+
+Texts are truncated to {config.max_tokens} tokens.
+
+{_USE}"""
+
+
 def _front_matter(config: TrainingConfig, report: EvaluationReport, about: About) -> str:
     rankings = [(report.model, ""), (report.fusion or {}, ", with BM25's score added")]
     results = [

@@ -11,16 +11,17 @@ from ap_ranker.data.dataset import Answer, Dataset
 from ap_ranker.ranking.checkpoint import CheckpointConfig, save_checkpoint
 from ap_ranker.ranking.ranker import resolve_device
 from ap_ranker.ranking.wordings import DEFAULT_WEIGHT
+from ap_ranker.training.card import untrained_card
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.initialize import initialize_model
 
 SAMPLE = 200
 """Number of texts that the projection is fitted to: their tokens are far more than its directions."""
 
-CARD = "# ap-transformer, untrained\n\nIts encoder ranks as it was pretrained. Made to search some documents.\n"
 
-
-def write_untrained(folder: Path, texts: Sequence[str], language: str | None = None) -> None:
+def write_untrained(
+    folder: Path, texts: Sequence[str], language: str | None = None, encoder: str | None = None, source: str = ""
+) -> None:
     """Write the checkpoint of an untrained `ap-transformer`, with how rare words are in the texts to be searched.
 
     Training that far needs questions: without any, the weights of words, of BM25 and of known wordings are fixed.
@@ -29,11 +30,14 @@ def write_untrained(folder: Path, texts: Sequence[str], language: str | None = N
         folder: the checkpoint folder.
         texts: what will be searched.
         language: of BM25's stemmer; `None` for none.
+        encoder: any sentence-transformers model, by name or folder; `None` for the default one.
+        source: where the texts come from, for the model card.
 
     Raises:
-        InputError: the default encoder is not installed, or the folder cannot be written.
+        InputError: there is no such encoder, the default one is not installed, or the folder cannot be written.
     """
-    config = TrainingConfig("ap-transformer", epochs=0, language=language)
+    chosen = {} if encoder is None else {"encoder": encoder}
+    config = TrainingConfig("ap-transformer", chosen, epochs=0, language=language)
     rows = np.random.default_rng(config.seed).permutation(len(texts))[:SAMPLE]
     sample = Dataset("sample", [Answer(str(row), texts[row]) for row in rows], [])
     options = config.model_options
@@ -45,9 +49,10 @@ def write_untrained(folder: Path, texts: Sequence[str], language: str | None = N
         options,
         inputs.embedding_size,
         inputs.max_tokens,
-        {"epochs": 0},
+        {"epochs": 0, "data": source},
         bm25_language=language,
         wording_weight=DEFAULT_WEIGHT,
         encoder=inputs.encoder,
     )
-    save_checkpoint(folder, checkpoint, model, tokenizer, CARD)
+    card = untrained_card(config, str(options["encoder"]), f"{len(texts):,} texts of {source or 'the documents'}")
+    save_checkpoint(folder, checkpoint, model, tokenizer, card)

@@ -210,11 +210,11 @@ def test_an_existing_checkpoint_is_not_replaced_unasked(folder: Path) -> None:
             "expected no options, which are one model's own",
         ),
         (
-            ["encode", "ranker", "faq.csv", "--output", "x", "--dtype", "int4"],
-            "one of float32, float16, int8, found",
+            ["encode", "ranker", "faq.csv", "--output", "x", "--dtype", "int2"],
+            "one of float32, float16, int8, int4, found",
         ),
         (["encode", "ranker", "settings.yaml", "--output", "x"], "settings.yaml"),
-        (["evaluate", "ranker", "faq.csv", "--dtype", "int4"], "one of float32, float16, int8, found 'int4'"),
+        (["evaluate", "ranker", "faq.csv", "--dtype", "int2"], "one of float32, float16, int8, int4, found 'int2'"),
         (
             ["evaluate", "ranker", "faq.csv", "--no-pools", "--pools", "p.csv"],
             "either --pools, which names the candidates",

@@ -353,7 +353,7 @@ def test_encodings_of_another_checkpoint(component: Component, checkpoint: Path,
 
 
 def test_unknown_cache_dtype(component: Component) -> None:
-    with pytest.raises(ValueError, match="cache_dtype must be one of float32, float16, int8, but got half"):
+    with pytest.raises(ValueError, match="cache_dtype must be one of float32, float16, int8, int4, but got half"):
         component(model="m", cache_dtype="half")
 
 

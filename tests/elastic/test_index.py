@@ -261,7 +261,7 @@ def test_server_down(tmp_path: Path, checkpoint: Path) -> None:
     faq = write(tmp_path / "faq.csv", FAQ)
     expected = (
         f"index 'faq' of {proxy.url}: expected a server, found none that can be reached",
-        "Start it (docker compose up --detach --wait), or correct hosts in the pipeline.",
+        "Start it (docker compose up --detach --wait elasticsearch), or correct hosts in the pipeline.",
     )
     result = subprocess.run(
         [sys.executable, "-m", "ap_ranker.cli.main", "index", str(faq), "--pipeline", str(search.indexing)],

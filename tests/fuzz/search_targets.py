@@ -258,7 +258,7 @@ TARGETS = [
     Target("checkpoint", {name: partial(write_calibrated, name) for name in CHECKPOINTS}, use_checkpoint, weight=6),
     Target(
         "encodings",
-        {p: partial(write_encodings, p) for p in ("float32", "float16", "int8")},
+        {p: partial(write_encodings, p) for p in ("float32", "float16", "int8", "int4")},
         use_encodings,
         partial(mutate_folder, only="encodings/**/*"),
         weight=4,

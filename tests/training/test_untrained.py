@@ -80,6 +80,36 @@ def test_without_training_data_on_the_command_line(encoder: Path, tmp_path: Path
     assert len(Ranker.from_pretrained(tmp_path / "c", "cpu").rank(TEXTS[0], TEXTS[1::2])) == 3
 
 
+def test_a_checkpoint_for_documents(encoder: Path, tmp_path: Path) -> None:
+    """It searches, and is measured and calibrated as others are; how rare words are comes from the documents."""
+    (tmp_path / "handbook").mkdir()
+    (tmp_path / "handbook" / "a.md").write_text("".join(f"# Part {i}\n\n{text}\n\n" for i, text in enumerate(TEXTS)))
+    out = str(tmp_path / "c")
+    command = ["init", "--documents", str(tmp_path / "handbook"), "--output", out, "--encoder", str(encoder)]
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 0, result.output
+    assert f"untrained, for {len(TEXTS)} texts" in result.output
+    loaded = Ranker.from_pretrained(out, "cpu")
+    assert loaded.has_vectors
+    assert loaded.config is not None
+    assert loaded.config.options["encoder"] == str(encoder)
+    assert loaded.model.statistics is not None
+    rarity = loaded.model.statistics.state_dict()
+    CliRunner().invoke(app, [*command, "--overwrite", "--match", "answer"])
+    again = Ranker.from_pretrained(out, "cpu").model.statistics
+    assert again is not None
+    assert all(torch.equal(value, rarity[name]) for name, value in again.state_dict().items())
+    (tmp_path / "q.csv").write_text("question,answer\n" + "".join(f'"{text} ?","{text}"\n' for text in TEXTS))
+    assert CliRunner().invoke(app, ["evaluate", out, str(tmp_path / "q.csv"), "--device", "cpu"]).exit_code == 0
+    card = (tmp_path / "c" / "README.md").read_text()
+    assert f"counted in {len(TEXTS)} texts of {tmp_path / 'handbook'}" in card
+    refused = CliRunner().invoke(app, command).exception
+    assert isinstance(refused, InputError)
+    assert "add --overwrite" in str(refused)
+    nothing = CliRunner().invoke(app, [*command[:-1], str(tmp_path / "nowhere"), "--overwrite"])
+    assert isinstance(nothing.exception, InputError)
+
+
 def test_zero_on_the_command_line_is_over_the_file(tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text("model: ap-transformer\nepochs: 4\n")
     assert read_training_config(tmp_path / "c.yaml", {"epochs": 0}).epochs == 0

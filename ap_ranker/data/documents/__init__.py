@@ -10,8 +10,11 @@ from pathlib import Path
 
 from ap_ranker.data.documents.convert import FORMATS, convert
 from ap_ranker.data.documents.folder import LeftOut, find_files
-from ap_ranker.data.documents.passages import split
+from ap_ranker.data.documents.passages import Passage, passages_of
+from ap_ranker.data.documents.questions import marked_up, of_headings
 from ap_ranker.data.documents.rows import read_rows
+from ap_ranker.data.documents.sections import sections
+from ap_ranker.data.documents.stated import StatedEntry
 from ap_ranker.data.faq import Entry, read_faq
 from ap_ranker.data.tables import FORMATS as TABLES
 from ap_ranker.data.tables import file_format
@@ -32,13 +35,15 @@ class FileReading:
     Attributes:
         version: of the file, from `file_version`.
         entries: its passages, entries or rows.
-        left_out: rows that could not be read, or the whole file.
+        left_out: rows or parts that could not be read, or the whole file.
+        questions: the questions that the document itself asks, with their whole answers.
         has_columns: whether it is a table with the columns that the caller names.
     """
 
     version: tuple[int, ...]
     entries: list[Entry]
     left_out: list[LeftOut] = field(default_factory=list)
+    questions: list[StatedEntry] = field(default_factory=list)
     has_columns: bool = False
 
 
@@ -149,19 +154,33 @@ def read_documents(path: Path, columns: tuple[str, str] | None = None, earlier: 
 
 def _read_file(file: Path, name: str, version: tuple[int, ...], columns: tuple[str, str] | None) -> FileReading:
     if file_format(file) not in TABLES:
-        return FileReading(version, _passages(file, name))
+        return _read_document(file, name, version)
     table = read_rows(file, name, columns)
-    return FileReading(version, table.entries, table.left_out, table.chosen)
+    return FileReading(version, table.entries, table.left_out, has_columns=table.chosen)
 
 
-def _passages(file: Path, name: str) -> list[Entry]:
+def _read_document(file: Path, name: str, version: tuple[int, ...]) -> FileReading:
     with open_file(file) as stream:
         converted = convert(stream.read(), file)
-    passages = split(converted, Path(name).stem)
+    parts = sections(converted)
+    stated = marked_up(converted, parts)
+    passages = passages_of(converted.title, parts, stated, Path(name).stem)
     if not passages:
         raise InputError(f"{file}: expected text, found none{converted.advice}.")
-    source = {"file_path": name} | ({"url": converted.url} if converted.url else {})
-    return [
-        Entry("", part.text, source | ({"page_number": str(part.page)} if part.page else {}), name, title=part.title)
+    entries = [
+        Entry(
+            part.question, part.text, _source(name, converted.url, part), name, wordings=part.wordings, title=part.title
+        )
         for part in passages
     ]
+    faults = [LeftOut(name, fault) for fault in converted.faults]
+    return FileReading(version, entries, faults, [*of_headings(parts), *stated])
+
+
+def _source(name: str, url: str, passage: Passage) -> dict[str, str]:
+    source = {"file_path": name}
+    if url:
+        source["url"] = f"{url.partition('#')[0]}#{passage.anchor}" if passage.anchor else url
+    if passage.page:
+        source["page_number"] = str(passage.page)
+    return source

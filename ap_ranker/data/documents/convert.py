@@ -1,21 +1,18 @@
-"""Converts documents to text whose headings are those of Markdown, mostly with Haystack's converters.
-
-HTML does not go through Haystack's `HTMLToDocument`: Trafilatura, which is made for articles, leaves out the headings
-of short pages, and every section but the first of some lists of questions.
-"""
+"""Converts documents to text whose headings are those of Markdown, mostly with Haystack's converters."""
 
 from __future__ import annotations
 
 import io
 import logging
 import re
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ap_ranker.data.documents.html import Page, Slugs, read_page
+from ap_ranker.data.documents.stated import StatedEntry
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.reading import check_zip, decode, parse_yaml, save_as
 
@@ -32,6 +29,9 @@ class Converted:
         url: its address on the web; empty if it is not known.
         by: what the text is divided by: `headings`, `pages`, or nothing.
         advice: what to do if there is no text.
+        anchors: each heading of the text, in order, with the anchor that leads to it; empty if none is known.
+        stated: questions that are marked up with their answers, which are no part of the text.
+        faults: why parts of it could not be read.
     """
 
     text: str
@@ -39,6 +39,9 @@ class Converted:
     url: str = ""
     by: str = ""
     advice: str = ""
+    anchors: Sequence[tuple[str, str]] = ()
+    stated: Sequence[StatedEntry] = ()
+    faults: Sequence[str] = ()
 
 
 def convert(content: bytes, path: Path) -> Converted:
@@ -87,46 +90,8 @@ def _markdown(content: bytes, path: Path) -> Converted:
         except InputError:  # not settings, or for another program
             settings = None
         title = str(settings.get("title") or "") if isinstance(settings, dict) else ""
-    html = MarkdownIt("commonmark").enable("table").render(text)
-    return Converted(_from_html(html, path).text, title, by="headings")
-
-
-_NO_TEXT = ["script", "style", "noscript", "template", "nav", "button", "select", "svg", "iframe"]
-"""Elements without text to read."""
-
-
-def _from_html(content: bytes | str, path: Path) -> Converted:
-    import lxml  # noqa: F401  # named to BeautifulSoup, which would not say how to install it
-    from bs4 import BeautifulSoup
-    from markdownify import MarkdownConverter
-
-    with warnings.catch_warnings(action="ignore"):  # such as that it is XHTML
-        soup = BeautifulSoup(content, "lxml")
-    title = soup.title.get_text(" ", strip=True) if soup.title else ""
-    address = soup.find("link", rel="canonical")
-    url = str(address.get("href") or "") if address else ""
-    for tag in soup(_NO_TEXT):
-        tag.decompose()
-    for tag in soup(["header", "footer", "aside"]):  # those of the site, not those of its text
-        if not tag.find_parent(["main", "article"]) and not tag.find("h1"):
-            tag.decompose()
-    for tag in soup("a"):
-        if not any(map(str.isalnum, tag.get_text())):  # such as ¶, the link of a heading to itself
-            tag.decompose()
-    for tag in soup(["summary", "dt"]):  # else nothing separates it from what follows
-        tag.name = "p"
-    body = soup.find("main") or soup.body
-    if body is None:
-        return Converted("")
-    converter = MarkdownConverter(
-        heading_style="ATX",
-        bullets="-",
-        strip=["a", "img", "b", "strong", "i", "em", "code", "kbd", "samp"],
-        escape_asterisks=False,
-        escape_underscores=False,
-    )
-    has_title = body.find("h1") is not None
-    return Converted(converter.convert_soup(body), "" if has_title else title, url, by="headings")
+    page = read_page(MarkdownIt("commonmark").enable("table").render(text), Slugs())
+    return _from_page(replace(page, title=title, url=""))
 
 
 _HEADING = re.compile(r"heading ([1-6])", re.IGNORECASE)
@@ -210,7 +175,11 @@ def _reasons() -> Iterator[list[str]]:
 
 
 def _html(content: bytes, path: Path) -> Converted:
-    return _from_html(content, path)
+    return _from_page(read_page(content))
+
+
+def _from_page(page: Page) -> Converted:
+    return Converted(page.text, page.title, page.url, "headings", "", page.anchors, page.stated, page.faults)
 
 
 FORMATS: dict[str, Callable[[bytes, Path], Converted]] = {

@@ -1,17 +1,19 @@
-"""Splits a document into passages: at headings or pages, then to the length that a model reads, with Haystack."""
+"""Splits a document into passages: its sections, divided to the length that a model reads, with Haystack."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
 from ap_ranker.data.documents.convert import Converted
+from ap_ranker.data.documents.questions import marked_up
+from ap_ranker.data.documents.sections import Section, sections
+from ap_ranker.data.documents.stated import StatedEntry
 
 if TYPE_CHECKING:
-    from haystack import Document
     from haystack.components.preprocessors import RecursiveDocumentSplitter
 
 LENGTH = 700
@@ -26,28 +28,26 @@ _DENSE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _ENDS = ["\n\n", ".\n", ". ", "? ", "! ", "。", "！", "？", "；", "\n", " "]
 """Where a text may be split, the best first. Not with Haystack's "sentence", which downloads a model."""
 
-_HEADING = re.compile(r"#{1,6} (.+)")
-
-_EDGE = "\u2060"
-"""A heading before and behind the text: Haystack 3.0 leaves out text before the first and headings behind the last."""
-
-_UNUSABLE = re.compile(r"[\0\ud800-\udfff]")
-"""Characters of damaged fonts that UTF-8 text cannot or should not hold."""
-
 
 @dataclass(frozen=True)
 class Passage:
     """A part of a document that is found as a whole.
 
     Attributes:
-        title: its title path, such as `Handbook > Returns`.
+        title: its title path, such as `Handbook > Returns`, without the question.
         text: its text.
         page: its page or slide, from 1; `None` if the document has none.
+        question: the question that the document itself asks for it; empty if none does.
+        anchor: what leads to it in the page; empty if that is not known.
+        wordings: further terms that it defines.
     """
 
     title: str
     text: str
     page: int | None = None
+    question: str = ""
+    anchor: str = ""
+    wordings: tuple[str, ...] = ()
 
 
 def split(converted: Converted, name: str) -> list[Passage]:
@@ -57,50 +57,38 @@ def split(converted: Converted, name: str) -> list[Passage]:
         converted: the document.
         name: the title of parts without one.
     """
-    from haystack import Document
+    parts = sections(converted)
+    return passages_of(converted.title, parts, marked_up(converted, parts), name)
 
-    document = Document(content=_UNUSABLE.sub("", converted.text).replace("\r\n", "\n"))
+
+def passages_of(title: str, parts: Sequence[Section], stated: Sequence[StatedEntry], name: str) -> list[Passage]:
+    """The passages of sections, then those of questions that are no part of them.
+
+    Args:
+        title: of the document; may be empty.
+        parts: its sections.
+        stated: questions with their answers.
+        name: the title of parts without one.
+    """
     passages: list[Passage] = []
-    for part in _parts(document, converted.by):
-        headings = [*part.meta.get("parent_headers", ()), part.meta.get("header")]
-        headings = [heading for heading in headings if heading and heading != _EDGE]
-        title = " > ".join(" ".join(each.split()) for each in (converted.title, *headings) if each)
-        page = part.meta["page_number"] if converted.by == "pages" else None
-        lines = [line.rstrip() for line in (part.content or "").replace("\f", "\n").split("\n")]
-        if converted.by == "headings":
-            lines = _without_title(lines, headings)
-        text = re.sub(r"\n{3,}", "\n\n", "\n".join(lines).replace(_EDGE, "")).strip()
-        for piece in _pieces(text):
-            passages.append(Passage(title or re.sub(r"[-_\s]+", " ", name).strip(), piece, page))
+    for part in parts:
+        path = title_path((*part.above, *part.below), name)
+        passages += [Passage(path, text, part.page, part.question, part.anchor) for text in pieces(part.text)]
+    for entry in stated:
+        path = title_path((title, *entry.headings), name)
+        passages += [
+            Passage(path, text, None, entry.question, entry.anchor, entry.wordings) for text in pieces(entry.answer)
+        ]
     return passages
 
 
-def _parts(document: Document, by: str) -> Sequence[Document]:
-    from haystack.components.preprocessors import DocumentSplitter, MarkdownHeaderSplitter
-
-    if not (document.content or "").strip():
-        return []
-    if by == "headings":
-        marked = replace(document, content=f"# {_EDGE}\n{document.content}\n\n# {_EDGE}\n{_EDGE}")
-        return MarkdownHeaderSplitter().run(documents=[marked])["documents"]
-    if by == "pages":
-        return DocumentSplitter(split_by="page", split_length=1).run(documents=[document])["documents"]
-    return [document]
+def title_path(titles: Iterable[str], name: str) -> str:
+    """Titles as one line, such as `Handbook > Returns`; the name of the document if there are none."""
+    return " > ".join(" ".join(each.split()) for each in titles if each) or re.sub(r"[-_\s]+", " ", name).strip()
 
 
-def _without_title(lines: list[str], headings: Sequence[str]) -> list[str]:
-    """The lines of a section without its own headings; one before them that has no text below it is text itself."""
-    kept: list[str] = []
-    for i, line in enumerate(lines):
-        heading = _HEADING.match(line)
-        if heading is None and line:
-            return [*kept, *lines[i:]]
-        if heading is not None and heading[1].strip() not in (*headings, _EDGE):
-            kept.append(heading[1].strip())
-    return kept
-
-
-def _pieces(text: str) -> list[str]:
+def pieces(text: str) -> list[str]:
+    """A text divided, at the best places, to the length that a model reads."""
     from haystack import Document
 
     if not text:

@@ -1,0 +1,239 @@
+"""Questions that a page marks up with their answers: details, definition lists, and FAQs for search engines.
+
+The latter are `FAQPage` of schema.org, as microdata in the page or as JSON-LD beside it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from copy import copy
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from bs4 import BeautifulSoup, Tag
+
+HEADINGS = ["h1", "h2", "h3", "h4", "h5", "h6"]
+DETAILS, DEFINITION, MICRODATA, JSON_LD = "details", "definition", "microdata", "JSON-LD"
+
+_QUESTION = "schema.org/Question"
+"""How the type of a question ends, with http:// or https:// before it."""
+
+
+@dataclass(frozen=True)
+class StatedEntry:
+    """A question with its answer, as a page marks them up.
+
+    Attributes:
+        question: the question, or the term that is defined.
+        answer: the answer as text.
+        kind: how they are marked up.
+        headings: the headings above, from the first level.
+        anchor: what leads to it in the page, without `#`; empty if nothing does.
+        wordings: further terms with the same definition.
+    """
+
+    question: str
+    answer: str
+    kind: str
+    headings: tuple[str, ...] = ()
+    anchor: str = ""
+    wordings: tuple[str, ...] = ()
+
+
+def set_anchors(soup: BeautifulSoup, slug: Callable[[str], str] | None = None) -> None:
+    """Give each heading the id that leads to it.
+
+    Args:
+        soup: the page.
+        slug: for headings without one: text -> id.
+    """
+    for heading in soup(HEADINGS):
+        anchor = _own_anchor(heading)
+        section = heading.find_parent(["section", "article", "div"])
+        if not anchor and section is not None and section.find(HEADINGS) is heading:
+            anchor = _text_of(section.get("id"))
+        heading["id"] = anchor or (slug(heading.get_text()) if slug else "")
+
+
+def _own_anchor(tag: Tag) -> str:
+    """The id of an element, or of the first one in it that has one; such as `<h2><a id="refund"></a>Refund</h2>`."""
+    inner = [tag, *tag.find_all(True)]
+    return next((text for each in inner if (text := _text_of(each.get("id") or _name(each)))), "")
+
+
+def _name(tag: Tag) -> Any:
+    return tag.get("name") if tag.name == "a" else None
+
+
+def _text_of(value: Any) -> str:
+    return " ".join(value.split()) if isinstance(value, str) else ""
+
+
+def take_entries(body: Tag, to_text: Callable[[Tag], str]) -> list[StatedEntry]:
+    """Take the entries out of a page; what is no part of one stays in it.
+
+    Args:
+        body: the page, changed; its headings have ids.
+        to_text: the text of an element.
+    """
+    places = list(_places(body))
+    entries: list[list[StatedEntry]] = []
+    for tag, headings, anchor in reversed(places):  # details in details first: the outer ones are their topic
+        take = _take_details if tag.name == "details" else _take_terms if tag.name == "dl" else _take_microdata
+        entries.append(list(take(tag, headings, anchor, to_text)))
+    return [entry for taken in reversed(entries) for entry in taken]
+
+
+def _places(body: Tag) -> Iterator[tuple[Tag, tuple[str, ...], str]]:
+    """The elements that may be entries, with the headings above them, and the anchor of the last one."""
+    above: list[tuple[int, str]] = []
+    anchor = ""
+    for tag in body.find_all(True):
+        if tag.name in HEADINGS and not tag.find_parent(["details", "dl"]):
+            level = int(tag.name[1])
+            above = [*(each for each in above if each[0] < level), (level, _title(tag))]
+            anchor = _text_of(tag.get("id"))
+        elif _may_be_an_entry(tag):
+            around = reversed(tag.find_parents("details"))
+            topics = [_title(summary) for each in around if (summary := _summary(each)) is not None]
+            yield tag, (*(text for _, text in above), *topics), anchor
+
+
+def _may_be_an_entry(tag: Tag) -> bool:
+    if tag.name == "details":
+        return True
+    if tag.name == "dl":
+        return tag.find_parent(["dl", "details"]) is None  # otherwise it belongs to an answer
+    return _is_question(tag)
+
+
+def _is_question(tag: Tag) -> bool:
+    return _text_of(tag.get("itemtype")).rstrip("/").endswith(_QUESTION)
+
+
+def _summary(details: Tag) -> Tag | None:
+    return details.find("summary", recursive=False)
+
+
+def _title(tag: Tag) -> str:
+    words = (" " if getattr(each, "name", None) in _APART else str(each) for each in tag.descendants if _is_text(each))
+    return " ".join("".join(words).split())
+
+
+_APART = ("br", "div", "p", "li")
+"""Elements that begin a line, where white space may be missing."""
+
+
+def _is_text(node: Any) -> bool:
+    return node.name in _APART or type(node).__name__ == "NavigableString"
+
+
+def _take_details(
+    details: Tag, headings: tuple[str, ...], anchor: str, to_text: Callable[[Tag], str]
+) -> Iterator[StatedEntry]:
+    summary = _summary(details)
+    question = _title(summary) if summary is not None else ""
+    if summary is None or not question:
+        return
+    own = _text_of(details.get("id")) or _own_anchor(summary)
+    rest = copy(details)
+    for each in rest.find_all("summary", recursive=False):
+        each.decompose()
+    answer = to_text(rest)
+    if answer:
+        yield StatedEntry(question, answer, DETAILS, headings, own or anchor)
+    if answer or details.find("details") is not None:
+        details.clear()  # an empty one stays, so that one around it is known to be their topic
+
+
+def _take_terms(
+    terms: Tag, headings: tuple[str, ...], anchor: str, to_text: Callable[[Tag], str]
+) -> Iterator[StatedEntry]:
+    groups: list[tuple[list[Tag], list[Tag]]] = []
+    for part in _parts(terms):
+        if part.name == "dt" and (not groups or groups[-1][1]):
+            groups.append(([], []))
+        if groups:
+            groups[-1][part.name == "dd"].append(part)
+    for names, definitions in groups:
+        questions = [text for name in names if (text := _title(name))]
+        answer = "\n\n".join(text for each in definitions if (text := to_text(each)))
+        if questions and answer:
+            own = next((text for name in names if (text := _own_anchor(name))), "")
+            question, *wordings = questions
+            yield StatedEntry(question, answer, DEFINITION, headings, own or anchor, tuple(wordings))
+            for part in (*names, *definitions):
+                part.decompose()
+
+
+def _parts(terms: Tag) -> Iterator[Tag]:
+    """The terms and definitions of a list; they may be grouped in `div`."""
+    for child in terms.find_all(True, recursive=False):
+        yield from [child] if child.name in ("dt", "dd") else child.find_all(["dt", "dd"], recursive=False)
+
+
+def _take_microdata(
+    tag: Tag, headings: tuple[str, ...], anchor: str, to_text: Callable[[Tag], str]
+) -> Iterator[StatedEntry]:
+    name = tag.find(itemprop="name")
+    accepted = tag.find(itemprop="acceptedAnswer")
+    if name is None or accepted is None:
+        return
+    question = _title(name) or _text_of(name.get("content"))
+    answer = to_text(accepted.find(itemprop="text") or accepted)
+    if question and answer:
+        heading = name if name.name in HEADINGS else name.find_parent(HEADINGS)
+        above = tuple(text for text in headings if text != question)
+        own = _text_of(tag.get("id")) or _own_anchor(heading or name)
+        yield StatedEntry(question, answer, MICRODATA, above, own or anchor)
+        accepted.decompose()
+        (heading if heading is not None and _title(heading) == question else name).decompose()
+
+
+def read_json_ld(soup: BeautifulSoup, to_text: Callable[[str], str]) -> tuple[list[StatedEntry], list[str]]:
+    """Read the questions that a page states in JSON-LD, anywhere in it.
+
+    Args:
+        soup: the page.
+        to_text: HTML -> text.
+
+    Returns:
+        The entries; and why some JSON-LD could not be read.
+    """
+    entries: list[StatedEntry] = []
+    faults: list[str] = []
+    for script in soup("script", type="application/ld+json"):
+        try:
+            values: list[Any] = [json.loads(script.get_text(), strict=False)]
+        except RecursionError:
+            faults.append("its JSON-LD is nested too deeply.")
+            continue
+        except ValueError as error:
+            faults.append(f"expected its JSON-LD as JSON ({error}).")
+            continue
+        while values:
+            value = values.pop()
+            if isinstance(value, list):
+                values += reversed(value)
+            elif isinstance(value, dict):
+                values += reversed(list(value.values()))
+                entries += _json_ld_entry(value, to_text)
+    return entries, faults
+
+
+def _json_ld_entry(value: dict[str, Any], to_text: Callable[[str], str]) -> Iterator[StatedEntry]:
+    kinds = value.get("@type")
+    if "Question" not in (kinds if isinstance(kinds, list) else [kinds]):
+        return
+    names = (value.get("name"), value.get("text"))
+    question = next((text for name in names if isinstance(name, str) and (text := to_text(name))), "")
+    accepted = value.get("acceptedAnswer")
+    answers = accepted if isinstance(accepted, list) else [accepted]
+    texts = [each.get("text") for each in answers if isinstance(each, dict)]
+    answer = "\n\n".join(text for each in texts if isinstance(each, str) and (text := to_text(each)))
+    if question and answer:
+        address = value.get("url") or value.get("@id")
+        anchor = address.partition("#")[2] if isinstance(address, str) else ""
+        yield StatedEntry(" ".join(question.split()), answer, JSON_LD, (), anchor)
