@@ -1,6 +1,6 @@
 """Does `ap-ranker gaps` find what a FAQ lacks? Questions on topics that the example FAQ does not have, among others.
 
-python examples/gaps/run.py            # writes results.md; about five minutes on two cores
+python examples/gaps/run.py            # writes results.md
 """
 
 from __future__ import annotations
@@ -179,8 +179,11 @@ def render(results: Mapping[str, Mapping[str, Mapping[float, Found]]]) -> str:
 
 def command(
     model: Annotated[
-        str | None, typer.Option(help="A calibrated checkpoint; by default an untrained one, calibrated on dev.csv.")
+        str | None, typer.Option(help="A checkpoint, calibrated for --search; by default an untrained one.")
     ] = None,
+    search: Annotated[
+        bool, typer.Option("--search", help="Measure with the log of a real search, too, which takes minutes.")
+    ] = False,
     output: Annotated[Path, typer.Option(help="The table, in Markdown.")] = HERE / "results.md",
 ) -> None:
     """Choose the distance on the dev questions, measure on the test questions."""
@@ -190,14 +193,15 @@ def command(
             checkpoint = folder / "untrained"
             entries = read_entries(FAQ / "answers.csv")
             write_untrained(checkpoint, [entry.text(DEFAULT_MATCH) for entry in entries], "english")
-            calibrate(checkpoint, FAQ, precisions=[PRECISION])
+            if search:
+                calibrate(checkpoint, FAQ, precisions=[PRECISION])
             model = str(checkpoint)
         results = {
             log: {
                 "dev": run_split("dev", model, DISTANCES, place),
                 "test": run_split("test", model, [DISTANCE], place),
             }
-            for log, place in (("without mistakes", None), ("of the search", folder))
+            for log, place in (("without mistakes", None), *((("of the search", folder),) if search else ()))
         }
         text = render(results)
         write_text_atomically(output, text)
