@@ -77,6 +77,8 @@ _SUCCESSORS = {
 
 def save_as(path: Path) -> str:
     """What to do with a file whose ending is not known, as a sentence after another; empty if that is unknown."""
+    if path.suffix.lower() == ".json":
+        return " Write one JSON object per line, and name it .jsonl."
     successor = _SUCCESSORS.get(path.suffix.lower())
     return f" Save it as {successor}." if successor else ""
 

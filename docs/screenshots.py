@@ -108,8 +108,8 @@ class Picture:
 PICTURES = (
     Picture("search_page", ask, 860, 980),
     Picture("search_page_dark", ask, 860, 980, dark=True),
-    Picture("search_page_phone", say_no, 390, 844),
-    Picture("search_page_phone_dark", say_no, 390, 844, dark=True),
+    Picture("search_page_phone", say_no, 390, 960),
+    Picture("search_page_phone_dark", say_no, 390, 960, dark=True),
     Picture("search_page_suggestions", begin, 860, 560),
     Picture("search_page_nothing_found", ask_in_vain, 860, 640),
     Picture("owners_page", own, 960, 1080),

@@ -18,6 +18,7 @@ from ap_ranker.cli.options import (
     Precision,
     SearchLanguage,
     SearchPipeline,
+    SearchSynonyms,
     Wordings,
     column_names,
 )
@@ -44,6 +45,7 @@ def ask(
     ] = None,
     precision: Precision = None,
     wordings: Wordings = None,
+    synonyms: SearchSynonyms = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Ask a FAQ or documents questions and print the best answers."""
@@ -68,6 +70,7 @@ def ask(
             columns=column_names(columns),
             match=match,
             wordings=wordings or (),
+            synonyms=synonyms,
             limits={"precision": precision},
         ) as setup,
         errors.status("Searching ..."),

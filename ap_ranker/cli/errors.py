@@ -93,7 +93,7 @@ def _user_message(error: Exception) -> str:
         context = getattr(error, "ctx", None)
         command = f"ap-ranker {context.info_name}" if context and context.parent else "ap-ranker"
         sentence = message if message.endswith(("?", ".")) else f"{message}."
-        return f"{sentence} See {command} --help." if message else "See above."
+        return f"{sentence} See {command} --help." if message else "Name a command, such as: ap-ranker serve FAQ.csv"
     if isinstance(error, OSError):
         return _system_message(error)
     if isinstance(error, UnicodeError):

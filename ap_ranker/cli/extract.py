@@ -9,6 +9,8 @@ import typer
 from rich.markup import escape
 
 from ap_ranker.cli.console import Console
+from ap_ranker.cli.options import Columns, column_names
+from ap_ranker.errors import InputError
 
 console = Console(soft_wrap=True)
 
@@ -17,14 +19,27 @@ SHOWN = 10
 
 
 def extract(
-    documents: Annotated[Path, typer.Argument(help="A document, or a folder of documents.")],
-    output: Annotated[Path, typer.Option(help="The CSV file to write, with the columns question, answer and source.")],
+    documents: Annotated[Path, typer.Argument(help="A document, or a folder of documents; with --titles also a FAQ.")],
+    output: Annotated[Path, typer.Option(help="The CSV file to write: question, answer and source.")],
+    titles: Annotated[
+        bool,
+        typer.Option(
+            "--titles",
+            help="Write pairs to train with instead: each title, or stored question of a FAQ, and the text below it.",
+        ),
+    ] = False,
+    columns: Columns = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False,
 ) -> None:
     """Find the questions that documents ask themselves, and write them with their answers as a FAQ to edit.
 
     These are headings that ask a question, details with a summary, definition lists, and a FAQPage of schema.org.
     """
+    if columns is not None and not titles:
+        raise InputError("Expected --columns with --titles only: without it, tables are not read.")
+    if titles:
+        _write_titles(documents, output, columns, overwrite)
+        return
     from ap_ranker.data.documents.extract import KINDS, check_output, write_faq
     from ap_ranker.data.documents.extract import extract as find
 
@@ -51,3 +66,19 @@ def extract(
             "in it.",
             highlight=False,
         )
+
+
+def _write_titles(documents: Path, output: Path, columns: str | None, overwrite: bool) -> None:
+    from ap_ranker.data.documents.extract import check_output, write_table
+    from ap_ranker.data.documents.titles import MOST, title_pairs
+
+    check_output(output, overwrite=overwrite)
+    found = title_pairs(documents, column_names(columns))
+    write_table(output, ("question", "answer"), found.pairs, overwrite=overwrite)
+    if found.too_general:
+        console.print(f"  {found.too_general:,} titles left out that stand over more than {MOST} texts")
+    console.print(
+        f"Wrote {escape(str(output))}: {len(found.pairs):,} pairs. Train with them: "
+        f"ap-ranker train {escape(str(output))} --output checkpoints/titles",
+        highlight=False,
+    )

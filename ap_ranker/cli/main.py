@@ -6,6 +6,8 @@ import io
 import logging
 import os
 import sys
+from importlib import metadata
+from typing import Annotated
 
 import typer
 from rich.logging import RichHandler
@@ -31,6 +33,7 @@ from ap_ranker.cli import (
     rollback,
     serve,
     split,
+    synonyms,
     train,
     tune,
     wordings,
@@ -38,12 +41,29 @@ from ap_ranker.cli import (
 from ap_ranker.cli.console import Console
 from ap_ranker.cli.errors import STOPPED, report_user_errors
 
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"ap-ranker {metadata.version('ap-ranker')}")
+        raise typer.Exit
+
+
 app = typer.Typer(
-    help="Train and use small neural rankers for FAQ search.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_show_locals=False,
 )
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Train and use small neural rankers for FAQ search."""
+
+
 app.command("check")(check.check)
 app.command("extract")(extract.extract)
 app.command("split")(split.split)
@@ -66,6 +86,7 @@ app.command("pipelines")(pipelines.pipelines)
 app.command("wordings")(wordings.wordings)
 app.command("gaps")(gaps.gaps)
 app.command("changes")(changes.changes)
+app.command("synonyms")(synonyms.synonyms)
 app.command("explain")(explain.explain)
 
 

@@ -78,6 +78,14 @@ Wordings = Annotated[
         "file); may be repeated."
     ),
 ]
+SearchSynonyms = Annotated[
+    Path | None,
+    typer.Option(
+        "--synonyms",
+        help="File of other words for what users ask, one `SAP = payroll system` per line; `ap-ranker synonyms` shows "
+        "what it changes.",
+    ),
+]
 Device = Annotated[str, typer.Option(help="Device: auto, cpu, cuda:0 ...; auto takes the GPU if there is one.")]
 Language = Annotated[
     str | None, typer.Option(help="The language of a stemmer for BM25, such as english; by default none.")

@@ -21,6 +21,7 @@ from ap_ranker.cli.options import (
     Precision,
     SearchLanguage,
     SearchPipeline,
+    SearchSynonyms,
     Wordings,
     column_names,
 )
@@ -45,6 +46,7 @@ def serve(
     match: MatchEntry = DEFAULT_MATCH,
     precision: Precision = None,
     wordings: Wordings = None,
+    synonyms: SearchSynonyms = None,
     score_threshold: Annotated[
         float | None,
         typer.Option(help="Minimum score of an answer; by default, the pipeline's own setting."),
@@ -139,6 +141,7 @@ def serve(
         columns=column_names(columns),
         match=match,
         wordings=wordings or (),
+        synonyms=synonyms,
         limits=limits,
         changes=changes,
     ) as setup:

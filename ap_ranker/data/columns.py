@@ -39,6 +39,9 @@ NAMES = (
 )
 """Other names of the columns question and answer; a table has both of a pair, since one alone may mean anything."""
 
+LONGEST_NAMES = {"?": 15, "\uff1f": 5}
+"""Question mark -> the length up to which a header that ends with it may be a name, such as "Your question?"."""
+
 OPTION = "--columns QUESTION,ANSWER"
 
 
@@ -108,6 +111,11 @@ def _only_two(table: Table, written: dict[str, str]) -> tuple[str, str] | None:
     question, answer = table.columns
     if written.get("question") == answer:
         question, answer = answer, question
+    if any(question.endswith(mark) and len(question) > length for mark, length in LONGEST_NAMES.items()):
+        raise InputError(
+            f"{table.path}: expected the names of the columns first, found the question {one_line(repr(question))}. "
+            "Write a line above it: question,answer"
+        )
     logger.info(
         "%s: its only two columns, %s, are taken as question and answer.", table.path, _listed([question, answer])
     )

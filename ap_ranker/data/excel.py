@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import datetime
 import io
+import logging
 from collections.abc import Iterable, Iterator
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +14,20 @@ from ap_ranker.data.rows import ROW_BYTES, Row, as_text, check_columns
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.reading import check_growth, check_zip
 
+logger = logging.getLogger(__name__)
+
+MAX_TITLE_ROWS = 3
+"""Maximum number of rows with one text each, such as a title, that may stand above the names of the columns."""
+
 MAX_ROWS = 2**20
 """Maximum number of rows of a sheet, as in Excel; a damaged file may claim that its next row is the billionth."""
 
 
 def read_excel(content: bytes, path: Path) -> Iterator[Row]:
-    """Read the rows of the first sheet with a header, which is its first row with any text; errors as `read_table`.
+    """Read the rows of the first sheet with a header and rows; errors as `read_table`.
 
-    A formula counts as the value that Excel stored with it.
+    A sheet of one column, such as a cover, is read only if no other has more. The header is the first row with any
+    text; titles above it are left out. A formula counts as the value that Excel stored with it.
     """
     try:
         import openpyxl
@@ -29,13 +37,14 @@ def read_excel(content: bytes, path: Path) -> Iterator[Row]:
     check_zip(content, path, "an Excel workbook (.xlsx) without a password")
     try:
         book = openpyxl.load_workbook(io.BytesIO(content), read_only=True, data_only=True)
-        for sheet in book.worksheets:
-            sheet.reset_dimensions()  # those in the file may be wrong, or say that each row has 16,384 cells
-            records = _records(sheet.iter_rows(values_only=True), path)
-            header = next(records, None)
-            if header is not None:
-                yield from _rows(header, records, f"{path}, sheet {sheet.title!r}", path)
-                return
+        for fewest in (2, 1):
+            for sheet in book.worksheets:
+                sheet.reset_dimensions()  # those in the file may be wrong, or say that each row has 16,384 cells
+                records = _without_titles(_records(sheet.iter_rows(values_only=True), path), f"{path}, {sheet.title!r}")
+                header, first = next(records, None), next(records, None)
+                if header is not None and first is not None and _filled(header[1]) >= fewest:
+                    yield from _rows(header, chain([first], records), f"{path}, sheet {sheet.title!r}", path)
+                    return
     except InputError:
         raise
     except Exception as error:  # openpyxl raises any type for a damaged file
@@ -49,8 +58,26 @@ def _records(rows: Iterable[tuple[Any, ...]], path: Path) -> Iterator[tuple[int,
     for number, values in enumerate(rows, start=1):
         if number > MAX_ROWS:
             raise InputError(f"{path}: expected at most {MAX_ROWS:,} rows, found more.")
-        if any(value not in (None, "") for value in values):
+        if _filled(values):
             yield number, values
+
+
+def _filled(values: Iterable[Any]) -> int:
+    """Number of cells with anything in them."""
+    return sum(value not in (None, "") for value in values)
+
+
+def _without_titles(
+    records: Iterator[tuple[int, tuple[Any, ...]]], sheet: str
+) -> Iterator[tuple[int, tuple[Any, ...]]]:
+    """The rows from the names of the columns on; a notice says where these do not come first."""
+    beginning = list(islice(records, MAX_TITLE_ROWS + 1))
+    counts = [_filled(values) for _, values in beginning]
+    titles = next((i for i, count in enumerate(counts) if count > 1), 0)
+    if titles:
+        number, _ = beginning[titles]
+        logger.info("%s: the names of the columns are in row %d; what stands above is left out.", sheet, number)
+    yield from chain(beginning[titles:], records)
 
 
 def _rows(

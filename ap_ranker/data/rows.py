@@ -32,7 +32,10 @@ class Row:
         value = self.get(column)
         if not value:
             name = self.written.get(column, column)
-            raise InputError(f"{self.place}: expected text in column {name!r}, found nothing.")
+            raise InputError(
+                f"{self.place}: expected text in column {name!r}, found nothing. "
+                "Write it, or remove the row; ap-ranker check FILE names all such rows."
+            )
         return value
 
     def get(self, column: str) -> str:

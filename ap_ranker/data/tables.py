@@ -98,7 +98,10 @@ def read_table(path: Path) -> Table:
 
 
 def _read_delimited(content: bytes, path: Path) -> Iterator[Row]:
-    lines = io.StringIO(decode(content, path), newline="")
+    text = decode(content, path)
+    told = _SEPARATOR_LINE.match(text)
+    above = 1 if told else 0
+    lines = io.StringIO(text[told.end() :] if told else text, newline="")
     if file_format(path) == ".tsv":  # in tab-separated benchmark files a quotation mark is an ordinary character
         reader = csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
     else:
@@ -108,27 +111,31 @@ def _read_delimited(content: bytes, path: Path) -> Iterator[Row]:
         width = len(header)
         while header and not header[-1]:  # cells of a spreadsheet that only have a format
             header.pop()
-        check_columns(header, f"{path}, line 1")
+        check_columns(header, f"{path}, line {above + 1}")
         for values in reader:
             if not any(values):
                 continue  # a blank line
             if len(values) == width and not any(values[len(header) :]):
                 del values[len(header) :]
-            place = f"{path}, line {reader.line_num}"
+            place = f"{path}, line {above + reader.line_num}"
             if len(values) != len(header):
                 names = one_line(", ".join(header))
-                raise InputError(f"{place}: expected {len(header)} fields ({names}), found {len(values)}.")
+                advice = f" Line {above + 1} must hold the names of the columns." if len(header) == 1 else ""
+                raise InputError(f"{place}: expected {len(header)} fields ({names}), found {len(values)}.{advice}")
             yield Row(dict(zip(header, values, strict=True)), place)
     except csv.Error as error:
         raise InputError(
-            f"{path}, line {reader.line_num}: not a valid record ({error}). Are its quotation marks closed?"
+            f"{path}, line {above + reader.line_num}: not a valid record ({error}). Are its quotation marks closed?"
         ) from error
 
+
+_SEPARATOR_LINE = re.compile(r'"?sep=[,;\t|]"?[,;\t|]*\r?\n', re.IGNORECASE)
+"""What some programs write above the header, to tell Excel what separates the fields; the header tells it, too."""
 
 _HEADER = re.compile(r'(?:"(?:[^"]|"")*"|[^"\r\n])*')
 """The first record of a CSV file."""
 
-_DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs"}
+_DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 """What separates the fields of a CSV file: Excel writes semicolons where a comma is the decimal point."""
 
 
@@ -144,8 +151,8 @@ def _delimiter(text: str, path: Path) -> str:
     if len(found) > 1:
         kinds = " and ".join(_DELIMITERS[character] for character in found)
         raise InputError(
-            f"{path}, line 1: expected names of columns separated by commas, semicolons or tabs, found {kinds}. Put a "
-            "name that has one of them in quotation marks."
+            f"{path}, line 1: expected names of columns separated by commas, semicolons, tabs or bars, found {kinds}. "
+            "Put a name that has one of them in quotation marks."
         )
     return found[0] if found else ","
 

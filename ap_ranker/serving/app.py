@@ -178,6 +178,7 @@ def build_app(
     app.add_middleware(
         Limits,
         rate=None if rate is None else Rate(rate),
+        apart=["/api/suggest"],  # who types much can still search
         larger={"/api/feedback": MAX_BYTES + MAX_RECEIPT, **OWNER_LARGER},
         forms=OWNER_FORMS,
         refused=metrics.refused,

@@ -148,6 +148,10 @@ class Rate:
         self._clock = clock
         self._clients: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
+    def copy(self) -> Rate:
+        """The same limit, which has not counted anything."""
+        return Rate(self.per_second, self._clock)
+
     def allows(self, client: str) -> bool:
         """Whether the client may send a request now; counts it if so."""
         now = self._clock()
@@ -169,6 +173,7 @@ class Limits:
     Args:
         app: the application.
         rate: limits the rate of each client; `None` for any rate.
+        apart: paths whose requests are counted apart from the others, with the same limit.
         larger: path -> maximum size of a request in bytes, instead of `MAX_BYTES`.
         forms: paths that take a form instead of JSON, and check themselves which site sends it.
         refused: called with the reason of each refusal.
@@ -178,12 +183,14 @@ class Limits:
         self,
         app: ASGIApp,
         rate: Rate | None,
+        apart: Collection[str] = (),
         larger: Mapping[str, int] = MappingProxyType({}),
         forms: Collection[str] = (),
         refused: Callable[[str], None] = _ignore,
     ) -> None:
         self.app = app
         self.rate = rate
+        self.rates_apart = {} if rate is None else {path: rate.copy() for path in apart}
         self.larger = larger
         self.forms = frozenset(forms)
         self.refused = refused
@@ -227,8 +234,9 @@ class Limits:
         """Status 200 and the body, or the status and the message of a refusal."""
         headers = Headers(scope=scope)
         client = scope.get("client")
-        if self.rate is not None and not self.rate.allows(client[0] if client else ""):
-            return 429, f"Too many requests: expected at most {self.rate.per_second:g} per second. Wait a moment."
+        rate = self.rates_apart.get(scope.get("path", ""), self.rate)
+        if rate is not None and not rate.allows(client[0] if client else ""):
+            return 429, f"Too many requests: expected at most {rate.per_second:g} per second. Wait a moment."
         if self.in_progress >= MAX_IN_PROGRESS:
             return 503, "Too many requests are being answered. Wait a moment."
         # Another site's page can send a form without a preflight request, but not JSON.

@@ -23,6 +23,7 @@ from ap_ranker.serving.stores import (
     load_pipeline,
     safe_line,
 )
+from ap_ranker.text.synonyms import read_synonyms
 
 if TYPE_CHECKING:
     from haystack import Document, Pipeline
@@ -242,6 +243,23 @@ class DeclaredPipeline:
         users = [part for part in components_of(self.pipeline) if hasattr(part, "add_wordings")]
         for path, user in product(paths, users):
             user.add_wordings(path)
+
+    def use_synonyms(self, path: Path) -> None:
+        """Search with the synonyms of a file, and follow its changes.
+
+        Raises:
+            InputError: it cannot be read, or no store of the pipeline can use it.
+        """
+        from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
+
+        stores = [store for store in self._stores() if isinstance(store, BM25SDocumentStore)]
+        if not stores:
+            raise InputError(
+                f"{self.path}: expected a BM25SDocumentStore, which searches with synonyms, found {self.place}."
+            )
+        for store in stores:
+            read_synonyms(path, store.language)  # so that a wrong line is found before the first question
+            store.synonyms = str(path)
 
     def ranker(self) -> AnswerRanker | None:
         """The first ranker of ap-ranker in the pipeline; `None` if there is none."""

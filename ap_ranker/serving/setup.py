@@ -44,6 +44,7 @@ class SearchSetup:
         wordings: files of known wordings.
         limits: `precision` or `score_threshold` of the ranker.
         checkpoint: of a packaged pipeline; `None` for the one that the file names.
+        synonyms: a file of synonyms; `None` for those that the pipeline names.
     """
 
     pipeline: Path
@@ -52,6 +53,7 @@ class SearchSetup:
     wordings: Sequence[Path]
     limits: Mapping[str, float | None]
     checkpoint: CheckpointOf | None = None
+    synonyms: Path | None = None
 
     def load(self) -> tuple[DeclaredPipeline, list[Document]]:
         """The pipeline with filled stores, and the documents written into them.
@@ -61,6 +63,8 @@ class SearchSetup:
         """
         search = DeclaredPipeline.load(self.pipeline, self.checkpoint)
         search.add_wordings(self.wordings)
+        if self.synonyms is not None:
+            search.use_synonyms(self.synonyms)
         with report_store_errors(search.path, search.place):
             entries = None if self.documents is None else self.documents.entries
             return search, search.fill(entries, self.match)
@@ -86,6 +90,7 @@ def set_up(
     columns: tuple[str, str] | None = None,
     match: Match = DEFAULT_MATCH,
     wordings: Sequence[Path] = (),
+    synonyms: Path | None = None,
     limits: Mapping[str, float | None] = MappingProxyType({}),
     changes: Path | None = None,
 ) -> Iterator[SearchSetup]:
@@ -102,6 +107,7 @@ def set_up(
         columns: the names of the documents' columns of questions and answers; by default they are recognized.
         match: the text of an entry that is matched with the question.
         wordings: files of questions that are known to ask for an entry.
+        synonyms: a file of synonyms, for BM25.
         limits: `precision` or `score_threshold` of the ranker.
         changes: a file of the owner's changes of the documents; `None` for none.
 
@@ -114,7 +120,7 @@ def set_up(
             option = "--model" if model is not None else "--language"
             raise InputError(f"Expected --pipeline or {option}, found both: {pipeline} names its own; change it there.")
         followed = None if documents is None else _read(documents, columns, changes)
-        yield SearchSetup(pipeline, followed, match, wordings, limits)
+        yield SearchSetup(pipeline, followed, match, wordings, limits, synonyms=synonyms)
         return
     if documents is None:
         raise InputError(
@@ -145,6 +151,7 @@ def set_up(
             wordings,
             limits,
             CheckpointOf(ranker.source, ranker.bm25_language),
+            synonyms,
         )
 
 

@@ -23,6 +23,10 @@ FILES = {
     "quotes.csv": 'question,answer\nWhere?,"Here.\nWhen?,Now.\n',
     "fields.csv": "question,answer\nWhere?,Here, I think.\n",
     "answers.jsonl": '{"question": "Where?", "answer": "Here."\n',
+    "gap.csv": "Frage;Antwort\nWo?;Hier.\nWann?;\n",
+    "title.csv": "Our FAQ;\nFrage;Antwort\nWo?;Hier.\n",
+    "headless.csv": "Where is my parcel?,Here.\nWhen does it come?,Soon.\n",
+    "FAQ.json": '[{"question": "Where?", "answer": "Here."}]',
     "broken.yaml": "components: [",
     "not_a_pipeline.yaml": "model: ap-cnn\n",
 }
@@ -43,7 +47,12 @@ MISTAKES = {
     "ask Where? --documents other.csv": "Name yours: --columns QUESTION,ANSWER.",
     "train other.csv --output new": "If two of these hold questions and answers, name them: --columns QUESTION,ANSWER.",
     "train FAQ.csv --columns Frage,Antwort --output new": "found no 'Frage' in question, answer",
+    "ask Where? --documents title.csv": "Line 1 must hold the names of the columns.",
+    "ask Where? --documents headless.csv": "Write a line above it: question,answer",
+    "ask Where? --documents gap.csv": "in column 'Antwort', found nothing. Write it, or remove the row;",
+    "check FAQ.json": "Write one JSON object per line, and name it .jsonl.",
     # Names and numbers
+    "": "Name a command, such as: ap-ranker serve FAQ.csv",
     "trian FAQ.csv": "Did you mean 'train'? See ap-ranker --help.",
     "train FAQ.csv": "Missing option '--output'. See ap-ranker train --help.",
     "train FAQ.csv --output new --modle ap-cnn": "(Possible options: --dev, --encoder, --model)",

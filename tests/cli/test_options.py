@@ -1,6 +1,10 @@
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
+from command_line import run
 
 from ap_ranker.cli.options import whole_numbers
 from ap_ranker.errors import InputError
@@ -14,3 +18,9 @@ def test_numbers_keep_their_order_and_stand_once() -> None:
 def test_other_things_are_refused(text: str) -> None:
     with pytest.raises(InputError, match=f"Expected --seeds as whole numbers above 0 .*; found '{text}'"):
         whole_numbers("--seeds", text)
+
+
+def test_the_version(tmp_path: Path) -> None:
+    ended = run("--version", folder=tmp_path)
+    assert ended.code == 0
+    assert re.fullmatch(r"ap-ranker \d+\.\d+\.\d+\S*\n", ended.output)

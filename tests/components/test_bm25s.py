@@ -827,7 +827,15 @@ def test_pickled_arrays_are_refused(saved: Path, name: str) -> None:
 
 STORE = "haystack_integrations.document_stores.ap_ranker.bm25s.BM25SDocumentStore"
 RETRIEVER = "haystack_integrations.components.retrievers.ap_ranker.bm25s.BM25SRetriever"
-DEFAULTS = {"path": None, "k1": 1.2, "b": 0.75, "language": None, "documents": None, "match": "both"}
+DEFAULTS = {
+    "path": None,
+    "k1": 1.2,
+    "b": 0.75,
+    "language": None,
+    "documents": None,
+    "match": "both",
+    "synonyms": None,
+}
 
 
 def test_store_to_and_from_dict(tmp_path: Path) -> None:

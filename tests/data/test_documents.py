@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -191,6 +192,14 @@ def test_names_that_are_not_unicode(tmp_path: Path) -> None:
     (tmp_path / os.fsdecode(b"caf\xe9.txt")).write_text("Espresso.")
     [entry] = read_documents(tmp_path).entries
     assert entry.other["file_path"] == "caf\N{REPLACEMENT CHARACTER}.txt"
+
+
+def test_a_checkpoint_is_no_document(tmp_path: Path, checkpoint: Path) -> None:
+    shutil.copytree(checkpoint, tmp_path / "checkpoints" / "faq")
+    (tmp_path / "a.txt").write_text("Open the tracking link.")
+    reading = read_documents(tmp_path)
+    assert [entry.answer for entry in reading.entries] == ["Open the tracking link."]
+    assert [str(left) for left in reading.left_out] == ["checkpoints/faq: left out: a checkpoint."]
 
 
 def test_files_without_permission(tmp_path: Path) -> None:

@@ -53,6 +53,21 @@ def test_the_first_sheet_with_a_header(tmp_path: Path) -> None:
     assert [row.fields for row in read_table(path).rows] == [{"question": "q", "answer": "a"}]
 
 
+def test_titles_and_covers_are_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    cover = [["Customer service"], ["as of May"], ["Version 3"]]
+    rows = [["Our FAQ"], [], ["for everybody"], ["Nr", "Frage", "Antwort"], [1, "Wo?", "Hier."], [2, "Wann?", "Jetzt."]]
+    path = save(tmp_path / "a.xlsx", cover, rows)
+    assert [(entry.question, entry.answer) for entry in read_faq(path)] == [("Wo?", "Hier."), ("Wann?", "Jetzt.")]
+    assert "the names of the columns are in row 4; what stands above is left out" in caplog.text
+    assert read_table(path).rows[0].place.endswith("row 5")
+
+
+def test_one_column_is_a_table_if_there_is_no_other(tmp_path: Path) -> None:
+    path = save(tmp_path / "a.xlsx", [["Cover"]], [["answer"], ["a"], ["b"], ["c"], ["d"]])
+    assert [row.fields["answer"] for row in read_table(path).rows] == ["a", "b", "c", "d"]
+
+
 def with_part(path: Path, name: str, content: bytes) -> None:
     """Replace a part of a workbook by what openpyxl would not write."""
     with zipfile.ZipFile(path) as archive:

@@ -71,7 +71,7 @@ def test_the_delimiter_is_found(delimiter: str, ends: str, data: st.DataObject) 
 @pytest.mark.parametrize("header", ["question;answer,x", "a\tb;c", '"a;b";c,d'])
 def test_several_delimiters_are_refused(tmp_path: Path, header: str) -> None:
     (tmp_path / "a.csv").write_text(f"{header}\n1;2,3\n")
-    with pytest.raises(InputError, match=r"a.csv, line 1: expected .* separated by commas, semicolons or tabs, found "):
+    with pytest.raises(InputError, match=r"a.csv, line 1: expected .* semicolons, tabs or bars, found "):
         read_table(tmp_path / "a.csv")
 
 
@@ -137,3 +137,21 @@ def test_what_is_written_is_read(ending: str, pairs: list[tuple[str, str]]) -> N
 def test_missing_file() -> None:
     with pytest.raises(InputError, match=r"No file at 'nowhere.csv'"):
         read_table(Path("nowhere.csv"))
+
+
+@pytest.mark.parametrize("line", ["sep=;", "sep=;;;", '"sep=;"', "SEP=;"])
+def test_the_line_that_tells_excel_what_separates(line: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(f"{line}\r\nFrage;Antwort\r\nWo?;Hier.\r\nzu viel;a;b\r\n", encoding="utf-8-sig")
+    with pytest.raises(InputError, match=r"a.csv, line 4: expected 2 fields"):
+        read_table(path)
+    path.write_text(f"{line}\r\nFrage;Antwort\r\nWo?;Hier.\r\n", encoding="utf-8-sig")
+    [row] = read_table(path).rows
+    assert row.fields == {"Frage": "Wo?", "Antwort": "Hier."}
+    assert row.place.endswith("line 3")
+
+
+def test_vertical_bars_separate_fields(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("question|answer\nWhere, when?|Here; now.\n")
+    assert [row.fields for row in read_table(path).rows] == [{"question": "Where, when?", "answer": "Here; now."}]

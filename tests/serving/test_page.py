@@ -95,9 +95,9 @@ def test_the_companys_page(page: Page) -> None:
     assert page.locator("h1 img").evaluate("image => image.naturalWidth > 0")
     expect(page.locator("#introduction strong")).to_have_text("bikes")
     button = page.get_by_role("button", name="Search")
-    assert button.evaluate("button => getComputedStyle(button).backgroundColor") == "rgb(15, 107, 92)"
+    expect(button).to_have_css("background-color", "rgb(15, 107, 92)")
     page.emulate_media(color_scheme="dark")
-    assert button.evaluate("button => getComputedStyle(button).backgroundColor") != "rgb(15, 107, 92)"
+    expect(button).not_to_have_css("background-color", "rgb(15, 107, 92)")
 
 
 def test_the_address_is_the_question(page: Page, address: str) -> None:
@@ -166,6 +166,12 @@ RENDERED = [
     ("# A\n- b\n- c\n  d", "<p>A</p><ul><li>b</li><li>c\nd</li></ul>"),
     ("3. a\n4) b\nc", '<ol start="3"><li>a</li><li>b</li></ol><p>c</p>'),
     ("```\n**a** <b>\n```", "<pre><code>**a** &lt;b&gt;</code></pre>"),
+    (
+        "a\n| b | **c** |\n|---|:-:|\n| d \\| e | <f> |\ng",
+        '<p>a</p><div tabindex="0"><table><tr><th>b</th><th><strong>c</strong></th></tr>'
+        "<tr><td>d | e</td><td>&lt;f&gt;</td></tr></table></div><p>g</p>",
+    ),
+    ("| a | b |", "<p>| a | b |</p>"),
     (r"\*a\* **b *c* d**", "<p>*a* <strong>b <em>c</em> d</strong></p>"),
     ("a_b_c __init__ ** x ** 2*3*4", "<p>a_b_c __init__ ** x ** 2*3*4</p>"),
     ("[a](data:text/html,b) [c](/d)", "<p><span>a</span> <span>c</span></p>"),

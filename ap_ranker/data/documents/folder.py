@@ -32,7 +32,8 @@ class LeftOut:
 def find_files(root: Path) -> tuple[list[Path], list[LeftOut]]:
     """The readable files of a folder and of all folders in it, by name; and the others.
 
-    Links are not followed, so that nothing is read twice, endlessly, or from outside of the folder.
+    Links are not followed, so that nothing is read twice, endlessly, or from outside of the folder. Checkpoints are
+    left out: their model cards answer nobody's question.
     """
     files: list[Path] = []
     left_out: list[LeftOut] = []
@@ -44,13 +45,16 @@ def find_files(root: Path) -> tuple[list[Path], list[LeftOut]]:
         leave_out(error.filename, f"a folder that cannot be read ({error.strerror}).")
 
     for folder, folders, names in os.walk(root, onerror=refused):
+        entered: list[str] = []
         for name in [*folders, *sorted(names)]:
             path = Path(folder, name)
             if reason := _reason(path, root, is_folder=name in folders):
                 leave_out(path, reason)
-            elif name not in folders:
+            elif name in folders:
+                entered.append(name)
+            else:
                 files.append(path)
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        folders[:] = sorted(entered)
     return sorted(files), sorted(left_out, key=lambda left: left.place)
 
 
@@ -62,7 +66,8 @@ def _reason(path: Path, root: Path, *, is_folder: bool) -> str:
         inside = path.exists() and path.resolve().is_relative_to(root.resolve())
         return "a link to what is read anyway." if inside else "a link that leaves the folder, or leads nowhere."
     if is_folder:
-        return ""
+        is_checkpoint = all((path / name).is_file() for name in ("config.json", "model.safetensors"))
+        return "a checkpoint." if is_checkpoint else ""
     if (kind := what_is_at(path)) != "a file":
         return f"{kind}, not a file."
     if file_format(path) in TABLES or path.suffix.lower() in FORMATS:

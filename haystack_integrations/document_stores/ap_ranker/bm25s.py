@@ -25,6 +25,7 @@ from ap_ranker.ranking.bm25 import BM25, BM25_LANGUAGE, BM25_RANK, BM25_SCORE, K
 from ap_ranker.ranking.vectors import EMBEDDED_BY, EMBEDDING_RANK, EMBEDDING_SCORE, Vectors
 from ap_ranker.ranking.wordings import WORDING_RANK, WORDING_SCORE
 from ap_ranker.text.stem import check_language
+from ap_ranker.text.synonyms import SynonymFile
 from ap_ranker.threads import in_thread
 from haystack_integrations.document_stores.ap_ranker.documents import (
     DATABASE,
@@ -80,6 +81,7 @@ class BM25SDocumentStore(MetadataQueries):
         language: str | None = None,
         documents: str | Path | None = None,
         match: str = DEFAULT_MATCH,
+        synonyms: str | Path | None = None,
     ) -> None:
         """Create the store. The first use opens or creates its folder, or reads its `documents`.
 
@@ -92,6 +94,9 @@ class BM25SDocumentStore(MetadataQueries):
         :param documents: What a store in memory begins with: a FAQ file with columns question and answer, a document,
             or a folder of documents and tables, relative to the working directory. Excludes `path`.
         :param match: The text of an entry of `documents` that becomes its content: `both`, `answer` or `question`.
+        :param synonyms: A file with other words for what users ask, such as `SAP = payroll system`, or one way,
+            `SAP => payroll system`, on each line. A query is also searched with these, and each document has its best
+            score. A changed file is read again before the next query.
         :raises InputError: `k1` or `b` is out of range, there is no stemmer for the language, or both `path` and
             `documents` are given.
         :raises ValueError: `match` is unknown.
@@ -113,6 +118,8 @@ class BM25SDocumentStore(MetadataQueries):
         self.language = language
         self.documents = None if documents is None else str(documents)
         self.match = str(Match(match))
+        self.synonyms = None if synonyms is None else str(synonyms)
+        self._synonyms: SynonymFile | None = None
         self._is_read = False
         self._lock = threading.RLock()
         self._documents: Documents = MemoryDocuments() if self.path is None else FolderDocuments(Path(self.path))
@@ -138,7 +145,7 @@ class BM25SDocumentStore(MetadataQueries):
         return default_to_dict(self, **self._settings())
 
     def _settings(self) -> dict[str, Any]:
-        names = ("path", "k1", "b", "language", "documents", "match")
+        names = ("path", "k1", "b", "language", "documents", "match", "synonyms")
         return {name: getattr(self, name) for name in names}
 
     @classmethod
@@ -158,6 +165,7 @@ class BM25SDocumentStore(MetadataQueries):
         with self._transaction():
             if words:
                 self._current_index()
+                self._forms("")  # so that a wrong line is found before the first query
             if embeddings:
                 self._current_vectors()
 
@@ -166,6 +174,18 @@ class BM25SDocumentStore(MetadataQueries):
         with self._lock:
             self._index = self._vectors = self._wording_rows = None
             self._documents.close()
+
+    def _forms(self, query: str) -> list[str]:
+        """The query, and with the synonyms of its words.
+
+        :raises InputError: The file of synonyms cannot be read.
+        """
+        if self.synonyms is None:
+            return [query]
+        known = self._synonyms
+        if known is None or (str(known.path), known.language) != (self.synonyms, self.language):
+            known = self._synonyms = SynonymFile(self.synonyms, self.language)
+        return known.forms(query)
 
     def count_documents(self) -> int:
         """The number of documents."""
@@ -263,7 +283,7 @@ class BM25SDocumentStore(MetadataQueries):
         """
         _check_query(query)
         with self._transaction() as documents:
-            legs = {(BM25_SCORE, BM25_RANK): Leg.bm25(self._current_index(), query)}
+            legs = {(BM25_SCORE, BM25_RANK): Leg.bm25(self._current_index(), self._forms(query))}
             union = self._union(documents, _with(legs, wordings), filters, top_k)
         return [
             _found(document, meta, expit(meta[BM25_SCORE] / _SCALE) if scale_score else meta[BM25_SCORE])
@@ -343,7 +363,7 @@ class BM25SDocumentStore(MetadataQueries):
         query_vector = _checked_embedding(query_embedding)
         with self._transaction() as documents:
             legs = {
-                (BM25_SCORE, BM25_RANK): Leg.bm25(self._current_index(), query),
+                (BM25_SCORE, BM25_RANK): Leg.bm25(self._current_index(), self._forms(query)),
                 (EMBEDDING_SCORE, EMBEDDING_RANK): Leg.dense(self._current_vectors(), query_vector),
             }
             union = self._union(documents, _with(legs, wordings), filters, top_k, rank_all)

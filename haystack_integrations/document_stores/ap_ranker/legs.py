@@ -35,9 +35,10 @@ class Leg:
     by_words: bool = False
 
     @classmethod
-    def bm25(cls, index: Index[BM25], query: str) -> Leg:
-        """By words: BM25's scores."""
-        return cls(index.rows, index.scorer.scores(query), by_words=True)
+    def bm25(cls, index: Index[BM25], queries: Sequence[str]) -> Leg:
+        """By words: each document's highest BM25 score with a form of the query."""
+        scores = np.maximum.reduce([index.scorer.scores(query) for query in queries])
+        return cls(index.rows, scores, by_words=True)
 
     @classmethod
     def dense(cls, index: Index[Vectors], query: np.ndarray) -> Leg:

@@ -1,4 +1,4 @@
-// Answers that say the same are shown once: rows of a FAQ repeat an answer, with few words changed.
+// Answers of a category that say the same are shown once: rows of a FAQ repeat an answer, with few words changed.
 const NEAR = 0.9; // share of common words (Jaccard index)
 const FEWEST = 8; // words; shorter answers must be equal
 
@@ -7,7 +7,7 @@ export function group(answers) {
   const groups = [];
   for (const answer of answers) {
     const text = words(answer.answer);
-    const same = groups.find((each) => near(each.text, text));
+    const same = groups.find((each) => each.answer.category === answer.category && near(each.text, text));
     if (same) same.others.push(answer);
     else groups.push({ answer, others: [], text });
   }

@@ -1,13 +1,15 @@
-// Simple Markdown as elements: paragraphs, lists, headings, code, bold, italics and links. Text becomes text nodes only,
+// Simple Markdown as elements: paragraphs, lists, tables, headings, code, bold, italics and links. Text becomes text nodes only,
 // and whatever is not Markdown stays as it was written.
 const FENCE = /^\s*```/;
 const HEADING = /^#{1,6}\s+(.+?)\s*#*$/;
+const ROW = /^\s*\|.*\|\s*$/;
+const RULE = /^\s*\|(?:\s*:?-+:?\s*\|)+\s*$/; // below the first row of a table
 const ITEM = /^\s*(?:[-*+•]|(\d{1,4})[.)])\s+(.*)$/;
 
 // Each alternative is bounded, so that no text takes long.
 const INLINE = new RegExp(
   [
-    String.raw`\\([\\*_\x60[\]])`,
+    String.raw`\\([\\*_\x60[\]|])`,
     String.raw`\x60([^\x60\n]{1,500})\x60`,
     String.raw`\[([^\]\n]{1,300})\]\(\s?([^\s()]{1,2000}(?:\([^\s()]{0,200}\)[^\s()]{0,500})?)\s?\)`,
     String.raw`\*\*(?=\S)([^\n]{1,1000}?)(?<=\S)\*\*`,
@@ -26,6 +28,7 @@ export function render(text) {
     if (!lines[at].trim()) at++;
     else if (FENCE.test(lines[at])) at = code(lines, at, whole);
     else if (HEADING.test(lines[at])) whole.append(paragraph(HEADING.exec(lines[at++])[1], "heading"));
+    else if (isTable(lines, at)) at = table(lines, at, whole);
     else if (ITEM.test(lines[at])) at = list(lines, at, whole);
     else at = proseLines(lines, at, whole);
   }
@@ -77,9 +80,30 @@ function list(lines, start, whole) {
   return at;
 }
 
+function isTable(lines, at) {
+  return ROW.test(lines[at]) && RULE.test(lines[at + 1] || "");
+}
+
+function table(lines, start, whole) {
+  const element = document.createElement("table");
+  let at = start;
+  for (; at < lines.length && ROW.test(lines[at]); at++) {
+    if (at === start + 1) continue; // the rule
+    const cells = lines[at].trim().slice(1, -1).split(/(?<!\\)\|/);
+    const name = at === start ? "th" : "td";
+    element.append(wrapped("tr", ...cells.map((cell) => wrapped(name, ...inline(cell.trim())))));
+  }
+  const window = wrapped("div", element); // wide tables are scrolled in it, also by the keyboard
+  window.className = "table";
+  window.tabIndex = 0;
+  whole.append(window);
+  return at;
+}
+
 function proseLines(lines, start, whole) {
+  const begins = (at) => [FENCE, HEADING, ITEM].some((kind) => kind.test(lines[at])) || isTable(lines, at);
   let end = start + 1;
-  while (end < lines.length && lines[end].trim() && ![FENCE, HEADING, ITEM].some((kind) => kind.test(lines[end]))) end++;
+  while (end < lines.length && lines[end].trim() && !begins(end)) end++;
   whole.append(paragraph(lines.slice(start, end).join("\n")));
   return end;
 }

@@ -9,7 +9,7 @@ export const TEXTS = {
     none: "No good answer found. Try other words.",
     found: (count) => (count === 1 ? "1 answer" : `${count} answers`),
     foundIn: (count, all) => `${count} of ${all} answers`,
-    related: "Questions that others have asked",
+    related: "Do you mean one of these?",
     categories: "Categories",
     all: "All",
     match: {
@@ -65,7 +65,7 @@ export const TEXTS = {
     none: "Keine gute Antwort gefunden. Versuchen Sie es mit anderen Wörtern.",
     found: (count) => (count === 1 ? "1 Antwort" : `${count} Antworten`),
     foundIn: (count, all) => `${count} von ${all} Antworten`,
-    related: "Fragen, die andere gestellt haben",
+    related: "Meinen Sie eine dieser Fragen?",
     categories: "Themen",
     all: "Alle",
     match: {
@@ -121,7 +121,7 @@ export const TEXTS = {
     none: "没有找到合适的答案。请换个说法再试。",
     found: (count) => `${count} 个答案`,
     foundIn: (count, all) => `${all} 个答案中的 ${count} 个`,
-    related: "其他人问过的问题",
+    related: "您是想问这些吗？",
     categories: "类别",
     all: "全部",
     match: {

@@ -1,0 +1,155 @@
+"""Synonyms: other words for what users ask, one group per line of a file.
+
+SAP = payroll system = personnel portal     each is searched as the others, too
+lift => elevator                            a question with the left words is searched with the right ones, too
+# a comment
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from ap_ranker.errors import InputError, one_line
+from ap_ranker.files import file_version
+from ap_ranker.reading import decode, open_file
+from ap_ranker.text.stem import stem
+from ap_ranker.text.tokenizer import split_words
+
+logger = logging.getLogger(__name__)
+
+MOST = 16
+"""Maximum number of forms in which a question is searched: each takes as long as the question itself."""
+
+MAX_BYTES = 10**7
+"""Maximum size of a file; each line of an ordinary one has some 30 bytes."""
+
+Words = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Synonyms:
+    """The synonyms of a file, for one stemmer.
+
+    Attributes:
+        others: words as they are compared -> what is searched in their place, too.
+        longest: the largest number of words of a synonym.
+        language: of the stemmer; `None` for none.
+    """
+
+    others: dict[Words, tuple[Words, ...]]
+    longest: int
+    language: str | None
+
+    def forms(self, question: str) -> list[str]:
+        """The question; then with each of its synonyms replaced, one at a time; then with all of them replaced."""
+        words = _words(question)
+        keys = _keys(words, self.language)
+        places: list[tuple[int, int, tuple[Words, ...]]] = []
+        i = 0
+        while i < len(words):
+            for length in range(min(self.longest, len(words) - i), 0, -1):  # the longest first
+                if others := self.others.get(keys[i : i + length]):
+                    places.append((i, length, others))
+                    i += length
+                    break
+            else:
+                i += 1
+        return [question, *islice(_replaced(words, places), MOST - 1)]
+
+
+def _replaced(words: Words, places: Sequence[tuple[int, int, tuple[Words, ...]]]) -> Iterator[str]:
+    for start, length, others in places:
+        for other in others:
+            yield " ".join((*words[:start], *other, *words[start + length :]))
+    if len(places) > 1:
+        everywhere = list(words)
+        for start, length, others in reversed(places):
+            everywhere[start : start + length] = others[0]
+        yield " ".join(everywhere)
+
+
+def _words(text: str) -> Words:
+    return tuple(word for word in split_words(text) if any(map(str.isalnum, word)))
+
+
+def _keys(words: Words, language: str | None) -> Words:
+    return words if language is None else tuple(stem(word, language) for word in words)
+
+
+def read_synonyms(path: str | Path, language: str | None = None) -> Synonyms:
+    """Read a file of synonyms.
+
+    Args:
+        path: the file, UTF-8 text.
+        language: of the stemmer that words are compared with; `None` compares whole words.
+
+    Raises:
+        InputError: the file cannot be read, or a line is no synonym; names the line.
+    """
+    path = Path(path)
+    with open_file(path) as file:
+        content = file.read(MAX_BYTES + 1)
+    if len(content) > MAX_BYTES:
+        raise InputError(f"{path}: expected a file of synonyms of at most {MAX_BYTES:,} bytes, found a longer one.")
+    others: dict[Words, dict[Words, None]] = {}
+    for number, line in enumerate(decode(content, path).splitlines(), start=1):
+        text = line.strip()
+        if not text or text.startswith("#"):
+            continue
+        for asked, searched in _pairs(text, f"{path}, line {number}"):
+            key = _keys(asked, language)
+            if key != _keys(searched, language):
+                others.setdefault(key, {})[searched] = None
+    longest = max(map(len, others), default=0)
+    return Synonyms({key: tuple(each) for key, each in others.items()}, longest, language)
+
+
+def _pairs(text: str, place: str) -> Iterator[tuple[Words, Words]]:
+    """What is asked, and what is searched in its place, of one line."""
+    one_way = "=>" in text
+    parts = [_words(part) for part in re.split("=>" if one_way else "=", text)]
+    if len(parts) < 2 or (one_way and len(parts) > 2) or not all(parts):
+        raise InputError(
+            f"{place}: expected words = other words, or words => other words; found {one_line(repr(text), 80)}."
+        )
+    if one_way:
+        yield parts[0], parts[1]
+        return
+    for asked in parts:
+        yield from ((asked, searched) for searched in parts if searched != asked)
+
+
+class SynonymFile:
+    """A file of synonyms that is read again when it changes. Threads may share it.
+
+    Args:
+        path: the file.
+        language: as for `read_synonyms`.
+
+    Raises:
+        InputError: as `read_synonyms`; later, while a file is being edited, its last readable version counts.
+    """
+
+    def __init__(self, path: str | Path, language: str | None = None) -> None:
+        self.path = Path(path)
+        self.language = language
+        self._lock = threading.Lock()
+        self._version = file_version(self.path)
+        self._synonyms = read_synonyms(self.path, language)
+
+    def forms(self, question: str) -> list[str]:
+        """As `Synonyms.forms`, with the file as it is now."""
+        with self._lock:
+            if (version := file_version(self.path)) != self._version:
+                self._version = version
+                try:
+                    self._synonyms = read_synonyms(self.path, self.language)
+                except InputError as error:
+                    logger.warning("%s The synonyms read before still count.", error)
+            return self._synonyms.forms(question)

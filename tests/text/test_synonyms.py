@@ -1,0 +1,84 @@
+"""Synonyms: the forms in which a question is searched, and lines that are none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ap_ranker.errors import InputError
+from ap_ranker.text.synonyms import MOST, SynonymFile, Synonyms, read_synonyms
+
+
+@pytest.fixture
+def synonyms(tmp_path: Path) -> Synonyms:
+    (tmp_path / "s.txt").write_text(
+        "# of our company\n\nSAP = payroll system = personnel portal\nlift => elevator\nC# = C sharp\n"
+    )
+    return read_synonyms(tmp_path / "s.txt")
+
+
+@pytest.mark.parametrize(
+    ("question", "others"),
+    [
+        ("Where is SAP?", ["where is payroll system", "where is personnel portal"]),
+        ("my Payroll  System", ["my sap", "my personnel portal"]),
+        ("payroll", []),
+        ("lift", ["elevator"]),
+        ("elevator", []),
+        ("SAP in the lift", ["payroll system in the lift", "personnel portal in the lift", "sap in the elevator",
+                             "payroll system in the elevator"]),
+        ("???", []),
+    ],
+)  # fmt: skip
+def test_forms_of_a_question(synonyms: Synonyms, question: str, others: list[str]) -> None:
+    first, *rest = synonyms.forms(question)
+    assert first == question
+    assert rest == others
+
+
+def test_stems_are_compared(tmp_path: Path) -> None:
+    (tmp_path / "s.txt").write_text("parcel = package\nrun = running\n")
+    assert read_synonyms(tmp_path / "s.txt", "english").forms("Two parcels") == ["Two parcels", "two package"]
+    assert read_synonyms(tmp_path / "s.txt").forms("Two parcels") == ["Two parcels"]
+    assert read_synonyms(tmp_path / "s.txt", "english").forms("run") == ["run"]  # the same word
+
+
+@pytest.mark.parametrize("line", ["SAP", "= x", "a = ", "a => b => c", "a = b => c =>", "?? = x", "=>"])
+def test_a_wrong_line_is_named(tmp_path: Path, line: str) -> None:
+    (tmp_path / "s.txt").write_text(f"a = b\n\n{line}\n")
+    with pytest.raises(InputError, match=r"s\.txt, line 3: expected words = other words, or words => other words"):
+        read_synonyms(tmp_path / "s.txt")
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="No file at"):
+        read_synonyms(tmp_path / "none.txt")
+    (tmp_path / "s.txt").write_bytes(b"a = b\n\xff")
+    with pytest.raises(InputError, match="line 2: expected UTF-8"):
+        read_synonyms(tmp_path / "s.txt")
+
+
+@given(question=st.text(st.sampled_from("ab cd"), max_size=40))
+def test_never_too_many_forms(question: str) -> None:
+    words = [("a",), ("b",), ("c", "d"), ("ab",)]
+    known = Synonyms({each: tuple(other for other in words if other != each) for each in words}, 2, None)
+    forms = known.forms(question)
+    assert forms[0] == question
+    assert len(forms) <= MOST
+
+
+def test_a_changed_file_counts_and_a_broken_one_does_not(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "s.txt"
+    path.write_text("a = b\n")
+    file = SynonymFile(path)
+    assert file.forms("a") == ["a", "b"]
+    path.write_text("a = some c\n")
+    assert file.forms("a") == ["a", "some c"]
+    path.write_text("this is no synonym\n")
+    assert file.forms("a") == ["a", "some c"]
+    assert "line 1: expected words = other words" in caplog.text
+    path.unlink()
+    assert file.forms("a") == ["a", "some c"]
