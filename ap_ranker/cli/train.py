@@ -54,6 +54,12 @@ def train(
         str | None,
         typer.Option(help="Pretrained encoder of ap-transformer: any sentence-transformers model, by name or folder."),
     ] = None,
+    start: Annotated[
+        str | None,
+        typer.Option(
+            help="A checkpoint of the same model, trained on other data, to begin with: a folder or a hub name."
+        ),
+    ] = None,
     match: MatchText = None,
     config: Annotated[
         Path | None, typer.Option(help="YAML file with settings; options of the command line override them.")
@@ -86,6 +92,7 @@ def train(
     """Train a ranker on question-answer pairs, and test whether it beats BM25 on the dev questions."""
     from dataclasses import replace
 
+    from ap_ranker.ranking.checkpoint import find_checkpoint, read_checkpoint_config
     from ap_ranker.training.card import About
     from ap_ranker.training.config import read_training_config
     from ap_ranker.training.states import States
@@ -93,6 +100,8 @@ def train(
     if quick and best:
         raise InputError("Expected --quick or --best, found both.")
     effort = "quick" if quick else "best" if best else None
+    if start is not None and model is None and config is None:
+        model = read_checkpoint_config(find_checkpoint(start)).model
     options = {"model": model, "recipe": recipe, "objective": objective, "epochs": epochs, "seed": seed}
     options["embeddings"] = embeddings
     settings = read_training_config(config, options | {"match": match, "language": language, "effort": effort})
@@ -106,6 +115,7 @@ def train(
 
     # Import heavy modules only after validating the input.
     from ap_ranker.cli.progress import EpochLines
+    from ap_ranker.ranking.ranker import Ranker, resolve_device
     from ap_ranker.training.train import train as run
 
     describe(console, "Training data", training)
@@ -119,6 +129,7 @@ def train(
             development,
             output,
             settings,
+            start=None if start is None else Ranker.from_pretrained(start, resolve_device(device)),
             device=device,
             resume=resume,
             callbacks=(EpochLines(console),),

@@ -135,6 +135,7 @@ def score_wordings(
     candidates: Sequence[Sequence[int]],
     cosines: Sequence[np.ndarray],
     question_vectors: np.ndarray,
+    encoded: WordingVectors | None = None,
 ) -> WordingScores:
     """Compare each question with the known wordings of its candidates, without those equal to the question.
 
@@ -145,10 +146,12 @@ def score_wordings(
         candidates: the candidates of each question, as rows of `dataset.answers`.
         cosines: of each question with its candidates.
         question_vectors: (Q, C) the vectors of the questions.
+        encoded: the wordings that the same model has encoded before; those of this call join them.
     """
     ranked = sorted({row for rows in candidates for row in rows})
     wordings = [text for row in ranked for text in dataset.answers[row].wordings]
-    vectors = WordingVectors()  # not the ranker's own, which may be those of an earlier epoch
+    # Not the ranker's own, which may be those of an earlier epoch.
+    vectors = WordingVectors() if encoded is None else encoded
     n_bytes = vectors.nbytes(wordings, ranker.embed_questions)  # encoded before the time is taken, as the answers are
     known = {question_key(text) for text in wordings}
     seconds = 0.0

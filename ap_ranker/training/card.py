@@ -185,6 +185,8 @@ def _origin(config: TrainingConfig, settings: Mapping[str, Any]) -> str:
     source = f"{settings['pairs']:,} question-answer pairs ({settings['data']})"
     if settings.get("word_vectors"):
         source += f", beginning with word vectors from {settings['word_vectors']}"
+    if settings.get("start"):
+        source += f", beginning with the checkpoint {settings['start']}"
     if settings.get("teacher"):
         source += f", and on the scores of the model {settings['teacher']}"
     if config.epochs == 0:

@@ -178,7 +178,8 @@ class Teacher:
         scores = score_candidates(self.ranker, data, questions, pools)
         vectors, weight = scores.question_vectors, self._wording_weight
         if weight and scores.cosines and vectors is not None and any(answer.wordings for answer in data.answers):
-            wordings = score_wordings(self.ranker, data, questions, pools, scores.cosines, vectors)
+            encoded = self.ranker.wording_vectors
+            wordings = score_wordings(self.ranker, data, questions, pools, scores.cosines, vectors, encoded)
             scores = scores.with_wordings(wordings, weight)
         if not all(np.isfinite(values).all() for values in scores.by_question):
             raise InputError(f"{self.source}: expected finite scores of the teacher, found others. Train it again.")

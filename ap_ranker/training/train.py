@@ -41,6 +41,7 @@ from ap_ranker.training.sentences import with_answer_sentences
 from ap_ranker.training.states import States, seconds_so_far
 from ap_ranker.training.teacher import Teacher
 from ap_ranker.training.trainer import AnswerTrainer
+from ap_ranker.training.transfer import initialize_from, settings_of_start
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # as defined in glibc's malloc.h
 
@@ -76,6 +77,7 @@ def train(
     *,
     vectors: PretrainedVectors | None = None,
     teacher: Teacher | None = None,
+    start: Ranker | None = None,
     device: str | None = None,
     resume: bool = False,
     callbacks: tuple[TrainerCallback, ...] = (),
@@ -91,6 +93,8 @@ def train(
         config: all settings.
         vectors: pre-trained word vectors; by default those that `config.embeddings` names.
         teacher: a model to learn from beside the labels, as `distill` does.
+        start: a checkpoint of the same model, trained on other data, whose weights the run begins with; it decides the
+            options that `config` leaves open.
         device: `auto`, `cpu`, `cuda:0`; `None` means `auto`.
         resume: continue from `<output>.training`.
         callbacks: callbacks of the `transformers` Trainer.
@@ -102,6 +106,7 @@ def train(
         WriteError: the disk is full, or the output folder is not writable.
     """
     output = Path(output)
+    config = config if start is None else settings_of_start(config, start)
     states = States(output)
     with states.held(resume=resume) as last:
         started = time.perf_counter() - (seconds_so_far(last) if last else 0.0)
@@ -122,7 +127,11 @@ def train(
             options["classes"] = len(data.classes) if objective.classes else 2
         torch_device = resolve_device(device)
         vectors = vectors or _named_vectors(config, on_progress)
-        model, tokenizer, inputs = initialize_model(data, config, options, vectors, torch_device, on_progress)
+        model, tokenizer, inputs = (
+            initialize_from(start, data, config, options, torch_device, on_progress)
+            if start
+            else initialize_model(data, config, options, vectors, torch_device, on_progress)
+        )
         mined = config.negatives_from != "random" and objective.needs_gradient
         hard = HardNegatives(data, config.language) if mined else None
         batches = Batches(
@@ -145,7 +154,8 @@ def train(
         best_epoch, scores = 0, None
         with model.cache_frozen_states():
             # Also in a resumed run, which may keep the untrained model in the end.
-            model.fit(_judged_candidates(ranker, asked, config, on_progress))
+            if start is None or not objective.needs_gradient:  # a trained model's weights are better than fitted ones
+                model.fit(_judged_candidates(ranker, asked, config, on_progress))
             if objective.needs_gradient and config.epochs != 0:
                 pairs = Pairs(data, own_candidates=objective.own_candidates)
                 trainer = AnswerTrainer(config, recipe, ranker, dev_set, batches, pairs, states, started, callbacks)
@@ -164,6 +174,7 @@ def train(
             "answers": data.answers_file,
             "dev": dev.name,
             "pairs": n_pairs,
+            "start": start.source if start else None,
             "teacher": teacher.source if teacher else None,
             "word_vectors": vectors.origin if vectors else None,
             "best_epoch": best_epoch,

@@ -43,6 +43,7 @@ def command(
     runs: Annotated[Path, typer.Option(help="A folder for the checkpoints; finished ones are not trained again.")] = (
         Path("checkpoints/titles")
     ),
+    quick: Annotated[bool, typer.Option("--quick", help="Leave out the default training: minutes.")] = False,
     device: Device = "auto",
 ) -> None:
     """Train on the stored questions of a FAQ alone, and compare on its test questions."""
@@ -56,17 +57,25 @@ def command(
         QUICK: replace(base, effort="quick"),
         NORMAL: base,
     }
+    if quick:
+        del configs[NORMAL]
     reports = {}
     for name, config in configs.items():
         folder = runs / name.replace(", --", "-") / str(seed)
         ranker = train_or_load(training, dev, folder, config, device=device, callbacks=(EpochLines(console),))
         reports[name] = evaluate(ranker, test)
         console.print(f"{name}: test MRR {reports[name].model['MRR']:.3f}")
-    results = {"data": data.name, "language": language, "seed": seed, "pairs": len(training.questions)}
-    results |= {"questions": reports[NORMAL].n_questions, "answers": len(test.answers)}
-    results["rows"] = rows_of(reports, language)
-    write_text_atomically(HERE / "results.json", json.dumps(results, indent=2) + "\n")
-    write_text_atomically(HERE / "results.md", render(results))
+        results = {
+            "data": data.resolve().name,
+            "language": language,
+            "seed": seed,
+            "pairs": training.pairs,
+            "questions": reports[name].n_questions,
+            "answers": len(test.answers),
+            "rows": rows_of(reports, language),
+        }
+        write_text_atomically(HERE / "results.json", json.dumps(results, indent=2) + "\n")
+        write_text_atomically(HERE / "results.md", render(results))
 
 
 def read_titles(faq: Path) -> Dataset:
@@ -91,15 +100,14 @@ def check_leaks(training: Dataset, test: Dataset) -> None:
 
 def rows_of(reports: dict[str, EvaluationReport], language: str) -> list[dict[str, Any]]:
     """The rows of the table; p-values of differences in MRR, corrected for their number by Holm."""
-    each = {f"BM25, {language} stemmer": reports[NORMAL].bm25_each}
+    each = {f"BM25, {language} stemmer": reports[UNTRAINED].bm25_each}
     for name, report in reports.items():
         each[f"ap-transformer, {name}"] = report.model_each
         if report.fusion_each is not None:
             each[f"ap-transformer, {name}, and BM25"] = report.fusion_each
     names = list(each)
     pairs = [(names[0], name) for name in names[1:]]
-    untrained = [name for name in names if UNTRAINED in name]
-    pairs += [(untrained[0], name) for name in names if NORMAL in name and "titles" in name]
+    pairs += [(untrained, name) for name in names[1:] if (untrained := _untrained(name)) in names and name != untrained]
     corrected = holm([randomisation_test(each[one]["MRR"], each[other]["MRR"]) for one, other in pairs])
     p_values = {(one, other): p for (one, other), p in zip(pairs, corrected, strict=True)}
     return [
@@ -107,10 +115,15 @@ def rows_of(reports: dict[str, EvaluationReport], language: str) -> list[dict[st
             "name": name,
             **{measure: float(np.mean(values[measure])) for measure in MEASURES},
             "p to BM25": p_values.get((names[0], name)),
-            "p to untrained": p_values.get((untrained[0], name)),
+            "p to untrained": p_values.get((_untrained(name), name)),
         }
         for name, values in each.items()
     ]
+
+
+def _untrained(name: str) -> str:
+    """The row that a row is compared with: untrained, and with BM25's score if it has that."""
+    return f"ap-transformer, {UNTRAINED}" + (", and BM25" if name.endswith(", and BM25") else "")
 
 
 def render(results: dict[str, Any]) -> str:

@@ -11,7 +11,9 @@ import pytest
 import torch
 from conftest import TEXTS, write_checkpoint, write_encoder
 from naive import SMALL
+from typer.testing import CliRunner
 
+from ap_ranker.cli.main import app
 from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.data.wordings import with_wordings
 from ap_ranker.errors import InputError
@@ -211,3 +213,14 @@ def test_read_questions(pairs: Dataset, tmp_path: Path) -> None:
     (tmp_path / "other.csv").write_text("text\nCan I pay later?\n")
     with pytest.raises(InputError, match="expected a column 'question'"):
         read_questions(tmp_path / "other.csv", pairs)
+
+
+def test_from_the_command_line(faq: Path, checkpoint: Path, tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text("question\nCan I pay later?\n")
+    run = ["distill", str(checkpoint), str(faq), "--dev", str(faq), "--questions", str(tmp_path / "log.csv")]
+    result = CliRunner().invoke(app, [*run, "--epochs", "1", "--output", str(tmp_path / "student")])
+    assert result.exit_code == 0, result.output
+    assert "Wrote" in result.output
+    assert "ap-cnn" in (tmp_path / "student" / "README.md").read_text()
+    refused = CliRunner().invoke(app, [*run, "--model", "bm25", "--output", str(tmp_path / "other")])
+    assert isinstance(refused.exception, InputError)

@@ -1,0 +1,124 @@
+"""Begins with the weights of a checkpoint that was trained on other data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from ap_ranker.data.dataset import Dataset
+from ap_ranker.errors import InputError
+from ap_ranker.models.base import AnswerModel
+from ap_ranker.models.registry import build_model
+from ap_ranker.models.spec import Inputs
+from ap_ranker.models.weights import difference
+from ap_ranker.ranking.checkpoint import CheckpointConfig
+from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.text.batch import UNKNOWN
+from ap_ranker.text.subwords import AnyTokenizer
+from ap_ranker.text.vectors import WordVectors
+from ap_ranker.training.config import TrainingConfig
+from ap_ranker.training.initialize import initialize_model
+
+Progress = Callable[[str, int, int], None]
+"""Callback that takes the task in words, the number of texts done and their total."""
+
+
+def settings_of_start(config: TrainingConfig, start: Ranker) -> TrainingConfig:
+    """The settings with those that a checkpoint's weights decide: options, length, segmenter, size of word vectors.
+
+    Raises:
+        InputError: the checkpoint is of another model, or the settings name word vectors, which it already has.
+    """
+    first = _config(start)
+    if first.model != config.model:
+        raise InputError(
+            f"{start.source}: expected a checkpoint of {config.model} to start from, found one of {first.model}."
+        )
+    if config.embeddings is not None:
+        raise InputError("Expected --start or --embeddings, found both: the checkpoint brings its own word vectors.")
+    return replace(
+        config,
+        options={**first.options, **config.options},
+        max_tokens=first.max_tokens,
+        segmenter=first.segmenter,
+        embedding_size=first.embedding_size or config.embedding_size,
+    )
+
+
+def initialize_from(
+    start: Ranker,
+    data: Dataset,
+    config: TrainingConfig,
+    options: Mapping[str, Any],
+    device: torch.device,
+    on_progress: Progress,
+) -> tuple[AnswerModel, AnyTokenizer, Inputs]:
+    """As `initialize_model`, with the weights of a checkpoint.
+
+    The vocabulary of a model of words grows by the words of the data; those that the checkpoint does not know begin
+    with noise.
+
+    Args:
+        start: the checkpoint.
+        data: the training data.
+        config: the settings, from `settings_of_start`.
+        options: all options of the model.
+        device: of the new model.
+        on_progress: as for `initialize_model`.
+
+    Raises:
+        InputError: the weights have other sizes than the settings ask for.
+    """
+    first = _config(start)
+    if first.encoder is not None:
+        tokenizer: AnyTokenizer = start.tokenizer
+        inputs = Inputs(tokenizer.words, 0, first.max_tokens, first.encoder)
+        model = build_model(config.model, inputs, options).to(device)
+    else:
+        known, embedding = start.tokenizer.words[UNKNOWN + 1 :], start.model.embedding
+        table = np.zeros((len(known), first.embedding_size), dtype=np.float32)
+        if embedding is not None:
+            table = embedding.vectors.weight.detach().float().cpu().numpy()[UNKNOWN + 1 :]
+        vectors = WordVectors(known, table, f"the checkpoint {start.source}")
+        config = replace(config, vocabulary_from_vectors=len(known))
+        model, tokenizer, inputs = initialize_model(data, config, options, vectors, device, on_progress)
+    _load(model, tokenizer.words, start)
+    return model, tokenizer, inputs
+
+
+def _load(model: AnswerModel, words: Sequence[str], start: Ranker) -> None:
+    """Copy all weights; of those that have a row for each word, the rows of the words that the checkpoint knows."""
+    own, learnt, by_word = model.state_dict(), start.model.state_dict(), _names_by_word(start)
+    shapes = [
+        {name: tuple(value.shape[name in by_word :]) for name, value in tensors.items()} for tensors in (own, learnt)
+    ]
+    if unequal := difference(*shapes):
+        raise InputError(f"{start.source}: expected a checkpoint of the same architecture to start from ({unequal}).")
+    row_of = {word: row for row, word in enumerate(words)}
+    rows = torch.tensor([row_of[word] for word in start.tokenizer.words if word in row_of])
+    known = torch.tensor([row for row, word in enumerate(start.tokenizer.words) if word in row_of])
+    for name in by_word:
+        own[name][rows.to(own[name].device)] = learnt[name][known.to(learnt[name].device)].to(own[name].device)
+    model.load_state_dict({name: value for name, value in learnt.items() if name not in by_word}, strict=False)
+
+
+def _names_by_word(start: Ranker) -> set[str]:
+    """The names of the weights and counts that have a row for each word: one word more changes their shapes."""
+    first = _config(start)
+    if first.encoder is not None:
+        return set()
+    few, more = (
+        build_model(first.model, Inputs(words, first.embedding_size, first.max_tokens), first.options).state_dict()
+        for words in (["[PAD]", "[UNK]"], ["[PAD]", "[UNK]", "word"])
+    )
+    return {name for name, value in few.items() if value.shape != more[name].shape}
+
+
+def _config(start: Ranker) -> CheckpointConfig:
+    if start.config is None:
+        raise InputError("Expected a checkpoint to start from, found a model that was never saved. Save it.")
+    return start.config

@@ -1,0 +1,101 @@
+"""A run that begins with a checkpoint: its weights, its words, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from conftest import write_checkpoint, write_encoder
+from naive import SMALL
+from typer.testing import CliRunner
+
+from ap_ranker.cli.main import app
+from ap_ranker.data.dataset import Answer, Dataset, Question
+from ap_ranker.errors import InputError
+from ap_ranker.models.registry import MODELS
+from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.training.config import TrainingConfig
+from ap_ranker.training.train import train
+from ap_ranker.training.transfer import initialize_from, settings_of_start
+
+OTHER = Dataset(
+    "other",
+    [Answer("0", "Your parcel waits at the kiosk."), Answer("1", "Charge the battery at night.")],
+    [Question("0", "Where does my parcel wait?", (0,)), Question("1", "When do I charge?", (1,))],
+)
+
+
+@pytest.mark.parametrize("name", sorted(set(MODELS) - {"ap-transformer"}))
+def test_every_model_begins_with_the_checkpoints_weights(name: str, tmp_path: Path) -> None:
+    start = Ranker.from_pretrained(write_checkpoint(name, tmp_path / "start"))
+    config = settings_of_start(TrainingConfig(name), start)
+    model, tokenizer, inputs = initialize_from(
+        start, OTHER, config, config.model_options, torch.device("cpu"), lambda *_: None
+    )
+    assert inputs.max_tokens == 20
+    assert set(start.tokenizer.words) | {"kiosk", "charge", "night"} <= set(tokenizer.words)
+    if model.embedding is None or start.model.embedding is None:
+        return
+    rows = {word: row for row, word in enumerate(tokenizer.words)}
+    old, new = (each.embedding.vectors.weight.detach() for each in (start.model, model))
+    for row, word in enumerate(start.tokenizer.words):
+        np.testing.assert_array_equal(new[rows[word]], old[row], err_msg=word)
+    if model.statistics is None:  # then nothing else differs, and known words score as before
+        known = ["Where is my parcel?"], ["Open the tracking link in your e-mail to see where your parcel is."]
+        now = Ranker(model.eval(), tokenizer)
+        assert now.score(known[0][0], known[1]).item() == pytest.approx(
+            start.score(known[0][0], known[1]).item(), abs=1e-5
+        )
+
+
+def test_training_goes_on_from_them(pairs: Dataset, tmp_path: Path) -> None:
+    config = TrainingConfig("ap-cnn", SMALL["ap-cnn"], embedding_size=8, epochs=30, patience=30, learning_rate=0.02)
+    train(pairs, pairs, tmp_path / "first", config)
+    start = Ranker.from_pretrained(tmp_path / "first")
+    still = TrainingConfig("ap-cnn", epochs=1, learning_rate=1e-9)
+    result = train(pairs, pairs, tmp_path / "second", still, start=start)
+    texts = [answer.text for answer in pairs.answers]
+    for question in pairs.questions:
+        np.testing.assert_allclose(
+            result.ranker.score(question.text, texts), start.score(question.text, texts), atol=1e-5
+        )
+    assert result.ranker.config is not None
+    assert result.ranker.config.options == start.config.options  # type: ignore[union-attr]
+    assert str(tmp_path / "first") in (tmp_path / "second" / "README.md").read_text()
+
+
+def test_a_pretrained_encoder_keeps_what_it_learnt(pairs: Dataset, tmp_path: Path) -> None:
+    options = {"encoder": str(write_encoder(tmp_path / "encoder")), "size": 4}
+    train(pairs, pairs, tmp_path / "first", TrainingConfig("ap-transformer", options, epochs=2, max_tokens=20))
+    start = Ranker.from_pretrained(tmp_path / "first")
+    result = train(OTHER, OTHER, tmp_path / "second", TrainingConfig("ap-transformer", epochs=0), start=start)
+    learnt, now = start.model.state_dict(), result.ranker.model.state_dict()
+    for name in set(learnt) - {name for name in learnt if name.startswith("statistics")}:
+        torch.testing.assert_close(now[name], learnt[name])
+    assert now["statistics.documents"] == 2
+
+
+def test_another_architecture_is_refused(checkpoint: Path) -> None:
+    start = Ranker.from_pretrained(checkpoint)
+    with pytest.raises(InputError, match=r"expected a checkpoint of qa-cnn to start from, found one of ap-cnn\."):
+        settings_of_start(TrainingConfig("qa-cnn"), start)
+    larger = settings_of_start(TrainingConfig("ap-cnn", {"filters": 9}), start)
+    with pytest.raises(InputError, match=r"expected a checkpoint of the same architecture to start from \("):
+        initialize_from(start, OTHER, larger, larger.model_options, torch.device("cpu"), lambda *_: None)
+    with pytest.raises(InputError, match="Expected --start or --embeddings, found both"):
+        settings_of_start(replace(TrainingConfig("ap-cnn"), embeddings="encoder"), start)
+
+
+def test_from_the_command_line(faq: Path, tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    run = ["train", str(faq), "--dev", str(faq), "--epochs", "1"]
+    assert CliRunner().invoke(app, [*run, "--model", "qa-cnn", "--output", str(first)]).exit_code == 0
+    result = CliRunner().invoke(app, [*run, "--start", str(first), "--output", str(second)])
+    assert result.exit_code == 0, result.output
+    assert "Wrote" in result.output
+    config = json.loads((second / "config.json").read_text())
+    assert (config["model"], config["training"]["start"]) == ("qa-cnn", str(first))
