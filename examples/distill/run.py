@@ -166,7 +166,7 @@ def measure(
     parts = [read_dataset(folder, split, match=own.match) for split in ("train", "dev", "test")]
     test = EvaluationSet(with_wordings(parts[2], parts[0]), language=own.language)
     add = partial(_add, name=name, results=results, order=order)
-    first = test.report(ranker, as_served=True)
+    first = test.report(ranker)
     add([first], [ranker], TEACHER, [ranker.config.training.get("seed", 1)], str(ranker.config.training["epochs"]))
     for student in students:
         rankers = []
