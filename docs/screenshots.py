@@ -1,4 +1,4 @@
-"""Takes the documentation's pictures of the search page, on a computer and on a phone, in light and dark colours.
+"""Takes the documentation's pictures: the search page on a computer and on a phone, light and dark; the owner's page.
 
 python docs/screenshots.py      # into docs/images/, with the checkpoint of `make demo`
 
@@ -7,6 +7,8 @@ It needs a browser (Debian: apt-get install chromium) and pip install ".[dev,plo
 
 from __future__ import annotations
 
+import csv
+import secrets
 import shutil
 import sys
 import tempfile
@@ -35,6 +37,9 @@ COLOURS = 128
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 FAQ = ROOT / "examples" / "faq"
+GAPS = ROOT / "examples" / "gaps" / "planted_test.csv"
+
+OWNER_KEY = secrets.token_hex(16)
 
 
 def ask(page: Page) -> None:
@@ -69,6 +74,18 @@ def ask_in_vain(page: Page) -> None:
     page.locator("#nothing").wait_for()
 
 
+def own(page: Page) -> None:
+    """The owner's page, after questions that the FAQ does not answer."""
+    address = page.url  # of the search page
+    with GAPS.open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            page.request.post(f"{address}api/search", data={"question": row["question"]})
+    page.goto(f"{address}owner")
+    page.get_by_label("The owner's key").fill(OWNER_KEY)
+    page.keyboard.press("Enter")
+    page.locator("#gaps .card").first.wait_for()
+
+
 @dataclass(frozen=True)
 class Picture:
     """A picture of the page.
@@ -95,6 +112,7 @@ PICTURES = (
     Picture("search_page_phone_dark", say_no, 390, 960, dark=True),
     Picture("search_page_suggestions", begin, 860, 560),
     Picture("search_page_nothing_found", ask_in_vain, 860, 640),
+    Picture("owners_page", own, 960, 1080),
 )
 
 
@@ -143,6 +161,10 @@ def command(
             "--model": model,
             "--precision": precision,
             "--feedback": Path(folder) / "feedback.jsonl",
+            "--log-questions": Path(folder) / "questions.jsonl",
+            "--changes": Path(folder) / "changes.jsonl",
+            "--owner-key": OWNER_KEY,
+            "--rate": 0,
         }
         browser = playwright.chromium.launch(executable_path=find_browser(), args=["--no-sandbox"])
         with served(*(str(part) for option in options.items() for part in option)) as server:

@@ -36,6 +36,7 @@ DOORS = {
     "ap_ranker/data/documents/stated.py": "ap_ranker/data/documents/convert.py",
     "ap_ranker/serving": "ap_ranker/cli/serve.py",
     "ap_ranker/serving/page": "ap_ranker/cli/serve.py",
+    "ap_ranker/serving/owner": "ap_ranker/cli/serve.py",
     "ap_ranker/explain": "ap_ranker/explain/plots.py",
     "ap_ranker/benchmark/plot.py": "ap_ranker/explain/plots.py",
 }

@@ -16,6 +16,7 @@ from ap_ranker.cli import (
     ask,
     benchmark,
     calibrate,
+    changes,
     check,
     compare,
     distill,
@@ -23,6 +24,7 @@ from ap_ranker.cli import (
     evaluate,
     explain,
     extract,
+    gaps,
     index,
     init,
     models,
@@ -82,6 +84,8 @@ app.command("ask")(ask.ask)
 app.command("serve")(serve.serve)
 app.command("pipelines")(pipelines.pipelines)
 app.command("wordings")(wordings.wordings)
+app.command("gaps")(gaps.gaps)
+app.command("changes")(changes.changes)
 app.command("synonyms")(synonyms.synonyms)
 app.command("explain")(explain.explain)
 

@@ -30,6 +30,8 @@ from ap_ranker.errors import InputError
 
 console = Console(soft_wrap=True)
 
+OWNER_VARIABLE = "AP_RANKER_OWNER_KEY"
+
 
 def serve(
     folder_or_faq: Annotated[
@@ -60,6 +62,17 @@ def serve(
             "entry, nothing about who asks. By default nothing is logged.",
         ),
     ] = None,
+    owner_key: Annotated[
+        str | None,
+        typer.Option(
+            envvar=OWNER_VARIABLE,
+            help="Key of the owner's page, /owner: 16 characters or more. By default there is no such page. Others may "
+            "see a command line: better set the environment variable.",
+        ),
+    ] = None,
+    changes: Annotated[
+        Path, typer.Option(help="File for the changes that the owner makes on this page; the search follows it.")
+    ] = Path("changes.jsonl"),
     host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 for all addresses of this machine.")] = (
         "127.0.0.1"
     ),
@@ -101,13 +114,16 @@ def serve(
     if any(importlib.util.find_spec(name) is None for name in ("hayhooks", "prometheus_client")):
         raise InputError('The server needs an extra: pip install "ap-ranker[serve]"')
     os.environ.setdefault("HAYHOOKS_LOG_LEVEL", "WARNING")  # its default logs every question
-    from ap_ranker.serving.limits import is_loopback, read_key
+    from ap_ranker.serving.limits import check_key, read_key
 
     api_key = read_key(os.environ)
+    check_key(owner_key, OWNER_VARIABLE)
     from ap_ranker.serving.app import build_app
     from ap_ranker.serving.connections import Connections, Server
     from ap_ranker.serving.feedback import FeedbackFile
     from ap_ranker.serving.live import follow
+    from ap_ranker.serving.owner.desk import Desk
+    from ap_ranker.serving.owner.routes import OwnersPage
     from ap_ranker.serving.page.settings import PageSettings, read_page_settings
     from ap_ranker.serving.question_log import QuestionLog
     from ap_ranker.serving.setup import set_up
@@ -127,6 +143,7 @@ def serve(
         wordings=wordings or (),
         synonyms=synonyms,
         limits=limits,
+        changes=changes,
     ) as setup:
         search, filled = setup.load()
         judgements = FeedbackFile(feedback)
@@ -142,36 +159,32 @@ def serve(
                 setup.warm_up(search, filled)
         live = follow(search, setup, encode=processes is None)
         question_log = None if log_questions is None else QuestionLog(log_questions, (processes or search).run)
+        desk = Desk(
+            search,
+            setup.documents if live else None,  # else the owner's page cannot change them
+            match,
+            feedback=feedback,
+            log=log_questions,
+            wordings=setup.wordings,
+        )
 
         connections = Connections()
-        hosts = [host, *(allowed_host or [])]
         app = build_app(
             search,
             judgements,
             limits=limits,
             rate=rate or None,
-            hosts=hosts,
+            hosts=[host, *(allowed_host or [])],
             api_key=api_key,
             columns=column or (),
             connections=connections,
             workers=processes,
             page=settings,
             question_log=question_log,
+            owner=None if owner_key is None else OwnersPage(owner_key, desk),
         )
         listening = _listen(host, port)
-        address = f"[{host}]" if ":" in host else host
-        console.print(
-            f"Search page: http://{address}:{listening.getsockname()[1]}/ (Ctrl+C ends it). "
-            f"Feedback goes to {escape(str(feedback))}.",
-            highlight=False,
-        )
-        if not is_loopback(host):
-            Console(stderr=True).print(
-                f"[bold yellow]Warning:[/] other machines can reach {escape(host)} to search and give feedback: there "
-                "are no accounts and no encryption. Put a reverse proxy with both in front of it.",
-                soft_wrap=True,
-                highlight=False,
-            )
+        _say_where(host, listening.getsockname()[1], feedback, changes if owner_key else None)
         try:
             Server(app, connections).run(sockets=[listening])
         finally:
@@ -179,6 +192,25 @@ def serve(
                 each.close()
             if question_log is not None:
                 question_log.close()
+
+
+def _say_where(host: str, port: int, feedback: Path, changes: Path | None) -> None:
+    """Print where the pages are and what is written; `changes` is for the owner's page, if there is one."""
+    address = f"http://{f'[{host}]' if ':' in host else host}:{port}/"
+    console.print(
+        f"Search page: {address} (Ctrl+C ends it). Feedback goes to {escape(str(feedback))}.", highlight=False
+    )
+    if changes is not None:
+        console.print(f"Owner's page: {address}owner; its changes go to {escape(str(changes))}.", highlight=False)
+    from ap_ranker.serving.limits import is_loopback
+
+    if not is_loopback(host):
+        Console(stderr=True).print(
+            f"[bold yellow]Warning:[/] other machines can reach {escape(host)} to search and give feedback: there "
+            "are no accounts and no encryption. Put a reverse proxy with both in front of it.",
+            soft_wrap=True,
+            highlight=False,
+        )
 
 
 def _listen(host: str, port: int) -> socket.socket:

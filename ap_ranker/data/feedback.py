@@ -76,7 +76,7 @@ def count_votes(judgements: Iterable[tuple[Row, A]]) -> dict[tuple[str, A], int]
     """
     votes: defaultdict[tuple[str, A], int] = defaultdict(int)
     for row, answer in judgements:
-        votes[row.need("question"), answer] += 1 if _helped(row) else -1
+        votes[row.need("question"), answer] += 1 if helped(row) else -1
     return votes
 
 
@@ -86,7 +86,8 @@ def _texts(row: Row) -> tuple[str, str]:
     return answer, answer.removeprefix(f"{row.get('stored_question')}\n")
 
 
-def _helped(row: Row) -> bool:
+def helped(row: Row) -> bool:
+    """Whether a row of a feedback file says that the answer helped; raises `InputError` for any other label."""
     label = row.need("label")
     if label not in ("0", "1"):
         raise InputError(

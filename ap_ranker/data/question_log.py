@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -95,13 +96,21 @@ def read_question_log(path: Path) -> list[LoggedQuestion]:
 
 
 def _question(record: dict[str, Any]) -> LoggedQuestion | None:
-    question, score = record.get("question"), record.get("score")
-    if not isinstance(question, str) or record.get("outcome") not in list(Outcome):
+    question, score, time = (record.get(name) for name in ("question", "score", "time"))
+    if not isinstance(question, str) or record.get("outcome") not in list(Outcome) or not _is_time(time):
         return None
     return LoggedQuestion(
-        str(record.get("time", "")),
+        str(time),
         clean_question(question),
         Outcome(record["outcome"]),
         float(score) if isinstance(score, int | float) else None,
         str(record.get("entry") or ""),
     )
+
+
+def _is_time(value: object) -> bool:
+    try:
+        datetime.fromisoformat(str(value))
+    except ValueError:
+        return False
+    return True

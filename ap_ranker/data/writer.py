@@ -1,4 +1,4 @@
-"""Writes questions and answers as files that `read_dataset` reads: questions set aside, and the parts of a split."""
+"""Writes questions, answers and entries as files that `read_dataset` and `read_faq` read."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from pathlib import Path
 
 from ap_ranker.data.columns import read_named_table
 from ap_ranker.data.dataset import Dataset
+from ap_ranker.data.faq import Entry
 from ap_ranker.data.pairs import read_pairs
 from ap_ranker.data.reader import Layout, find_layout
 from ap_ranker.data.split import split_questions
 from ap_ranker.errors import InputError
-from ap_ranker.files import atomic_directory, restore
+from ap_ranker.files import atomic_directory, restore, write_text_atomically
 
 DEV = "dev.jsonl"
 """The file of a checkpoint with the dev questions that training has set aside; it is not pushed to the hub."""
@@ -33,6 +34,20 @@ def question_lines(dataset: Dataset) -> str:
         else:
             lines += [{"question": question.text, "answer": dataset.answers[row].text} for row in question.positives]
     return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+
+
+def write_entries(entries: Sequence[Entry], path: Path) -> None:
+    """Write the entries of a FAQ as a CSV file: their other columns, question, answer and wordings, one per line.
+
+    Raises:
+        WriteError: it cannot be written.
+    """
+    others = list(dict.fromkeys(name for entry in entries for name in entry.other))
+    rows = (
+        [*(entry.other.get(name, "") for name in others), entry.question, entry.answer, "\n".join(entry.wordings)]
+        for entry in entries
+    )
+    write_text_atomically(path, _as_csv([*others, "question", "answer", "wordings"], rows))
 
 
 def split_file(
@@ -94,6 +109,10 @@ def split_file(
 
 
 def _write(path: Path, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    path.write_text(_as_csv(columns, rows), encoding="utf-8")
+
+
+def _as_csv(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([columns, *rows])
-    path.write_text(text.getvalue(), encoding="utf-8")
+    return text.getvalue()

@@ -28,6 +28,9 @@ from ap_ranker.serving.hayhooks_route import add_pipeline
 from ap_ranker.serving.limits import MAX_BYTES, AllowedHosts, ApiKey, Limits, Rate
 from ap_ranker.serving.matches import category_of, match_of
 from ap_ranker.serving.metrics import MEDIA_TYPE, CountingThreads, MeasureTime, Metrics
+from ap_ranker.serving.owner.routes import FORMS as OWNER_FORMS
+from ap_ranker.serving.owner.routes import LARGER as OWNER_LARGER
+from ap_ranker.serving.owner.routes import OwnersPage
 from ap_ranker.serving.page.files import PageFile, page_files
 from ap_ranker.serving.page.settings import PageSettings
 from ap_ranker.serving.receipts import MAX_CHARACTERS as MAX_RECEIPT
@@ -72,7 +75,15 @@ FAILED = "The search does not work at the moment; see the server's log."
 NOT_KEPT = "Feedback cannot be stored at the moment; see the server's log."
 FULL = "Feedback cannot be stored any more: its file has reached the size limit."
 
-REASONS = {400: "invalid", 404: "unknown", 405: "unknown", 409: "no_reasons", 422: "invalid", 507: "feedback_full"}
+REASONS = {
+    400: "invalid",
+    401: "owner_key",
+    404: "unknown",
+    405: "unknown",
+    409: "no_reasons",
+    422: "invalid",
+    507: "feedback_full",
+}
 """Status code -> reason of a refusal, for the metrics; `failed` for all other codes."""
 
 T = TypeVar("T")
@@ -130,6 +141,7 @@ def build_app(
     workers: SearchWorkers | None = None,
     page: PageSettings = PageSettings(),  # noqa: B008  it is frozen
     question_log: QuestionLog | None = None,
+    owner: OwnersPage | None = None,
 ) -> FastAPI:
     """Build the ASGI application.
 
@@ -145,6 +157,7 @@ def build_app(
         workers: processes for the page's searches; `None` for threads of this one.
         page: the page's settings.
         question_log: where the page's questions are logged; `None` for nowhere.
+        owner: the owner's page; `None` for none.
 
     Raises:
         InputError: Hayhooks refuses the pipeline.
@@ -159,13 +172,15 @@ def build_app(
     _add_search(app, search, workers or search, feedback, limits, page.categories, question_log)
     _add_suggestions(app, LiveSuggestions(search, feedback.path))
     pipeline_route = add_pipeline(app, search, text=TypeAdapter(Text), columns=columns, failed=FAILED)
-    routes = [*files, *API, "/metrics", pipeline_route]
-    app.add_middleware(ApiKey, key=api_key, public={*files, *API}, refused=metrics.refused)
+    owner_routes = owner.add_to(app) if owner else ()
+    routes = [*files, *API, *owner_routes, "/metrics", pipeline_route]
+    app.add_middleware(ApiKey, key=api_key, public={*files, *API, *owner_routes}, refused=metrics.refused)
     app.add_middleware(
         Limits,
         rate=None if rate is None else Rate(rate),
         apart=["/api/suggest"],  # who types much can still search
-        larger={"/api/feedback": MAX_BYTES + MAX_RECEIPT},
+        larger={"/api/feedback": MAX_BYTES + MAX_RECEIPT, **OWNER_LARGER},
+        forms=OWNER_FORMS,
         refused=metrics.refused,
     )
     app.add_middleware(AllowedHosts, names=hosts, refused=metrics.refused)

@@ -53,15 +53,28 @@ def read_key(environment: Mapping[str, str]) -> str | None:
     """Read the API key from the environment; `None` if there is none.
 
     Raises:
-        InputError: it is too short, or has characters that a header cannot hold.
+        InputError: as for `check_key`.
     """
     key = environment.get(KEY_VARIABLE)
+    check_key(key, KEY_VARIABLE)
+    return key
+
+
+def check_key(key: str | None, name: str) -> None:
+    """Check a key.
+
+    Args:
+        key: the key; `None` if there is none.
+        name: of the variable that holds it.
+
+    Raises:
+        InputError: it is too short, or has characters that a header cannot hold.
+    """
     if key is not None and not (len(key) >= MIN_KEY and key.isascii() and key.isprintable() and " " not in key):
         raise InputError(
-            f"Expected {KEY_VARIABLE} to hold a key of at least {MIN_KEY} ASCII characters without spaces, found "
-            f"{len(key)} characters or others. Make one: openssl rand -hex 32. Without a key, unset the variable."
+            f"Expected {name} to hold a key of at least {MIN_KEY} ASCII characters without spaces, found {len(key)} "
+            "characters or others. Make one: openssl rand -hex 32. Without a key, unset the variable."
         )
-    return key
 
 
 class ApiKey:
@@ -162,6 +175,7 @@ class Limits:
         rate: limits the rate of each client; `None` for any rate.
         apart: paths whose requests are counted apart from the others, with the same limit.
         larger: path -> maximum size of a request in bytes, instead of `MAX_BYTES`.
+        forms: paths that take a form instead of JSON, and check themselves which site sends it.
         refused: called with the reason of each refusal.
     """
 
@@ -171,12 +185,14 @@ class Limits:
         rate: Rate | None,
         apart: Collection[str] = (),
         larger: Mapping[str, int] = MappingProxyType({}),
+        forms: Collection[str] = (),
         refused: Callable[[str], None] = _ignore,
     ) -> None:
         self.app = app
         self.rate = rate
         self.rates_apart = {} if rate is None else {path: rate.copy() for path in apart}
         self.larger = larger
+        self.forms = frozenset(forms)
         self.refused = refused
         self.in_progress = 0
 
@@ -225,9 +241,11 @@ class Limits:
             return 503, "Too many requests are being answered. Wait a moment."
         # Another site's page can send a form without a preflight request, but not JSON.
         kind = headers.get("content-type", "").split(";")[0].strip().lower()
-        if kind != "application/json":
-            return 415, f"Expected the content type application/json, found {kind or 'none'}."
-        most = self.larger.get(scope.get("path", ""), MAX_BYTES)
+        path = scope.get("path", "")
+        expected = "application/x-www-form-urlencoded" if path in self.forms else "application/json"
+        if kind != expected:
+            return 415, f"Expected the content type {expected}, found {kind or 'none'}."
+        most = self.larger.get(path, MAX_BYTES)
         too_large = f"Expected a request of at most {most:,} bytes, found a larger one."
         declared = headers.get("content-length", "0")
         if not declared.isdecimal() or int(declared) > most:

@@ -92,6 +92,7 @@ def set_up(
     wordings: Sequence[Path] = (),
     synonyms: Path | None = None,
     limits: Mapping[str, float | None] = MappingProxyType({}),
+    changes: Path | None = None,
 ) -> Iterator[SearchSetup]:
     """Set up a search; within the block, its files are there.
 
@@ -108,6 +109,7 @@ def set_up(
         wordings: files of questions that are known to ask for an entry.
         synonyms: a file of synonyms, for BM25.
         limits: `precision` or `score_threshold` of the ranker.
+        changes: a file of the owner's changes of the documents; `None` for none.
 
     Raises:
         InputError: a file cannot be read, there is nothing to search, two settings exclude each other, the checkpoint
@@ -117,7 +119,7 @@ def set_up(
         if model is not None or language is not None:
             option = "--model" if model is not None else "--language"
             raise InputError(f"Expected --pipeline or {option}, found both: {pipeline} names its own; change it there.")
-        followed = None if documents is None else _read(documents, columns)
+        followed = None if documents is None else _read(documents, columns, changes)
         yield SearchSetup(pipeline, followed, match, wordings, limits, synonyms=synonyms)
         return
     if documents is None:
@@ -127,7 +129,7 @@ def set_up(
         )
     if language is not None:
         check_language(language)
-    followed = _read(documents, columns)
+    followed = _read(documents, columns, changes)
     restore(CHECKPOINT)
     with ExitStack() as stack:
         if model is None and not CHECKPOINT.exists():
@@ -153,8 +155,8 @@ def set_up(
         )
 
 
-def _read(path: Path, columns: tuple[str, str] | None) -> FollowedDocuments:
-    documents = FollowedDocuments(path, columns)
+def _read(path: Path, columns: tuple[str, str] | None, changes: Path | None) -> FollowedDocuments:
+    documents = FollowedDocuments(path, columns, changes)
     documents.read()
     return documents
 

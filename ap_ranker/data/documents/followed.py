@@ -5,9 +5,11 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
+from ap_ranker.data.changes import apply_changes, read_changes
 from ap_ranker.data.documents import Reading, is_faq, log_reading, read_documents
 from ap_ranker.data.documents.folder import LeftOut, find_files
 from ap_ranker.data.faq import Entry, read_faq
+from ap_ranker.errors import InputError
 from ap_ranker.files import file_version
 
 logger = logging.getLogger(__name__)
@@ -22,15 +24,19 @@ class FollowedDocuments:
     Args:
         path: the file or folder.
         columns: the names of its columns of questions and answers; by default they are recognized.
+        changes: a file of the owner's changes, which are laid over what is read; `None` for none.
 
     Attributes:
         version: of the files, from before they were last read.
-        entries: what was last read.
+        unchanged: what was last read, without the owner's changes.
+        entries: the same with them.
     """
 
-    def __init__(self, path: Path, columns: tuple[str, str] | None = None) -> None:
+    def __init__(self, path: Path, columns: tuple[str, str] | None = None, changes: Path | None = None) -> None:
         self.path = path
+        self.changes = changes
         self.version: Version = {}
+        self.unchanged: list[Entry] = []
         self.entries: list[Entry] = []
         self._columns = columns
         self._reading: Reading | None = None
@@ -38,7 +44,7 @@ class FollowedDocuments:
     def look(self) -> Version:
         """The version of the files as they are now, which differs after every change."""
         files = find_files(self.path)[0] if self.path.is_dir() else [self.path]
-        return {file: file_version(file) for file in files}
+        return {file: file_version(file) for file in (*files, *([self.changes] if self.changes else ()))}
 
     def read(self) -> list[Entry]:
         """The entries as they are now; of a folder, what was left out is logged.
@@ -47,14 +53,26 @@ class FollowedDocuments:
         was before.
 
         Raises:
-            InputError: the file, or every file of the folder, cannot be read; `entries` stay as they are.
+            InputError: the file, or every file of the folder, or the file of changes cannot be read; `entries` stay as
+                they are.
         """
         self.version = self.look()  # even if they cannot be read, so that the same error is not met again and again
+        read = self._read()
+        changed = read if self.changes is None else self._with_changes(read, self.changes)
+        self.unchanged, self.entries = read, changed
+        return self.entries
+
+    def _read(self) -> list[Entry]:
         if is_faq(self.path):
-            self.entries = read_faq(self.path, self._columns)
-            return self.entries
+            return read_faq(self.path, self._columns)
         known: set[LeftOut] = set(self._reading.left_out) if self._reading else set()
         self._reading = read_documents(self.path, self._columns, self._reading)
         log_reading(self.path, self._reading, known)
-        self.entries = self._reading.entries
-        return self.entries
+        return self._reading.entries
+
+    def _with_changes(self, entries: list[Entry], changes: Path) -> list[Entry]:
+        known = read_changes(changes)
+        changed = [keyed.entry for keyed in apply_changes(entries, known).entries] if known else entries
+        if not changed:
+            raise InputError(f"{changes}: expected entries that are left, found that its changes delete all of them.")
+        return changed

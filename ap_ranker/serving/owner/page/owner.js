@@ -1,0 +1,250 @@
+// The owner's page. What users and entries say is only set as text, never as HTML.
+import { language, texts } from "./texts.js";
+
+const element = (id) => document.getElementById(id);
+const list = (id) => element(id).querySelector(".list");
+const statusLine = element("status");
+const twoDigits = new Intl.NumberFormat(language, { minimumFractionDigits: 2, maximumFractionDigits: 2 });
+let editable = true;
+
+document.documentElement.lang = language;
+for (const part of [document, ...[...document.querySelectorAll("template")].map((template) => template.content)]) {
+  for (const each of part.querySelectorAll("[data-text]")) each.textContent = texts[each.dataset.text];
+}
+
+async function post(name, body = {}) {
+  let response;
+  try {
+    response = await fetch(`owner/api/${name}`, {
+      method: "POST",
+      headers: { "Content-Type": "application/json" },
+      body: JSON.stringify(body),
+    });
+  } catch {
+    throw new Error(texts.unreachable);
+  }
+  if (response.status === 401) location.reload(); // the session has ended: log in again
+  const answer = await response.json().catch(() => ({}));
+  if (!response.ok) throw new Error(answer.error || texts.refusedRequest(response.status));
+  return answer;
+}
+
+const say = (text) => (statusLine.textContent = text);
+
+function clone(id) {
+  const item = element(id).content.firstElementChild.cloneNode(true);
+  return [item, (name) => item.querySelector(name)];
+}
+
+function fill(id, items) {
+  list(id).replaceChildren(...items);
+  if (items.length) return;
+  const none = document.createElement("li");
+  none.className = "quiet";
+  none.textContent = texts.none;
+  list(id).append(none);
+}
+
+function showOthers(details, wordings) {
+  details.hidden = !wordings.length;
+  details.querySelector("summary").textContent = texts.others(wordings.length);
+  details.querySelector("ul").replaceChildren(
+    ...wordings.map((wording) => Object.assign(document.createElement("li"), { textContent: wording })),
+  );
+}
+
+function showCounts(counts) {
+  editable = counts.editable;
+  const numbers = { questions: counts.questions, ...counts.outcomes, helped: counts.helped, did_not_help: counts.did_not_help };
+  element("counts").replaceChildren(
+    ...Object.entries(numbers).map(([name, number]) => {
+      const pair = document.createElement("div");
+      pair.append(
+        Object.assign(document.createElement("dt"), { textContent: texts.names[name] }),
+        Object.assign(document.createElement("dd"), { textContent: number.toLocaleString(language) }),
+      );
+      return pair;
+    }),
+  );
+  const most = Math.max(1, ...Object.values(counts.days));
+  element("days").replaceChildren(
+    ...Object.entries(counts.days).map(([day, number]) => {
+      const bar = document.createElement("li");
+      bar.style.height = `${(100 * number) / most}%`;
+      bar.title = texts.day(day, number);
+      bar.setAttribute("aria-label", bar.title);
+      return bar;
+    }),
+  );
+  element("days").hidden = !Object.keys(counts.days).length;
+  element("entries").hidden = !editable;
+  element("changes").hidden = !editable;
+  if (!counts.logged) say(texts.noLog);
+  else if (!editable) say(texts.notEditable);
+}
+
+function gapCard(gap) {
+  const [item, part] = clone("gap");
+  part(".question").textContent = gap.questions[0];
+  part(".asked").textContent = texts.asked(gap.asked);
+  showOthers(part("details"), gap.questions.slice(1));
+  const score = gap.score === null ? null : twoDigits.format(gap.score);
+  part(".nearest").textContent = gap.nearest ? texts.nearest(gap.nearest, score) : texts.noNearest;
+  const entry = gap.nearest_entry;
+  part(".add").hidden = !entry;
+  part(".buttons").hidden = !editable;
+  part(".add").addEventListener("click", () => addWordings(entry, gap.questions));
+  part(".choose").addEventListener("click", () => choose(gap.questions));
+  part(".write").addEventListener("click", () =>
+    edit(null, { question: gap.questions[0], answer: "", wordings: gap.questions.slice(1) }),
+  );
+  return item;
+}
+
+function entryCard(entry) {
+  const [item, part] = clone("entry");
+  part(".question").textContent = entry.question || entry.title;
+  part(".answer").textContent = entry.answer;
+  showOthers(part("details"), entry.wordings);
+  part(".edit").addEventListener("click", () => edit(entry, entry));
+  part(".delete").addEventListener("click", () =>
+    change({ action: "delete entry", entry: entry.key, version: entry.version }), // it can be undone
+  );
+  return item;
+}
+
+function feedbackCard(row) {
+  const [item, part] = clone("line");
+  part(".what").textContent = row.question;
+  part(".about").textContent = texts.votes(row.helped, row.did_not_help, row.entry);
+  part(".buttons").remove();
+  return item;
+}
+
+function changeCard(made) {
+  const [item, part] = clone("line");
+  const name = made.of || made.question || made.answer;
+  part(".what").textContent = [`${texts.actions[made.action]}: ${name}`, ...made.wordings.map((text) => `• ${text}`)].join("\n");
+  const notes = [new Date(made.time).toLocaleString(language)];
+  if (made.is_undone) notes.push(texts.undone);
+  else if (made.is_lapsed) notes.push(texts.lapsed);
+  part(".about").textContent = notes.join(" · ");
+  item.classList.toggle("gone", made.is_undone || made.is_lapsed);
+  part(".buttons").hidden = made.is_undone;
+  part(".undo").addEventListener("click", () => keep("undo", { change: made.id }));
+  return item;
+}
+
+let latest = 0; // a slow answer must not replace that to a later search
+
+async function showEntries() {
+  const mine = ++latest;
+  const { count, entries } = await post("entries", { words: element("words").value });
+  if (mine !== latest) return;
+  element("entries").querySelector(".shown").textContent = texts.shown(entries.length, count);
+  fill("entries", entries.map(entryCard));
+}
+
+async function showAll() {
+  say(texts.loading);
+  try {
+    const counts = await post("counts");
+    say("");
+    showCounts(counts);
+    const changes = editable ? [showEntries(), post("history").then((made) => fill("changes", made.map(changeCard)))] : [];
+    await Promise.all([
+      ...changes,
+      post("feedback").then((rows) => fill("feedback", rows.map(feedbackCard))),
+      post("gaps").then((gaps) => fill("gaps", gaps.map(gapCard))),
+    ]);
+  } catch (error) {
+    say(error.message);
+  }
+}
+
+async function keep(name, body) {
+  try {
+    await post(name, body);
+  } catch (error) {
+    say(error.message);
+    return error.message;
+  }
+  await showAll();
+  say(texts.kept);
+  return "";
+}
+
+const change = (body) => keep("change", body);
+const addWordings = (entry, wordings) => change({ action: "add wordings", entry: entry.key, wordings });
+
+const editor = element("editor");
+const lines = (text) => text.split("\n").map((line) => line.trim()).filter(Boolean);
+let edited = null; // the entry in the editor; null for a new one
+
+function edit(entry, { question, answer, wordings }) {
+  edited = entry;
+  element("editing").textContent = entry ? texts.edit : texts.newEntry;
+  element("question").value = question;
+  element("question").required = !entry;
+  element("answer").value = answer;
+  element("wordings").value = wordings.join("\n");
+  editor.querySelector(".alert").textContent = "";
+  editor.showModal();
+}
+
+editor.querySelector("form").addEventListener("submit", async (event) => {
+  event.preventDefault();
+  const content = {
+    question: element("question").value,
+    answer: element("answer").value,
+    wordings: lines(element("wordings").value),
+  };
+  const what = edited ? { action: "change entry", entry: edited.key, version: edited.version } : { action: "add entry" };
+  const error = await change({ ...what, ...content });
+  editor.querySelector(".alert").textContent = error;
+  if (!error) editor.close();
+});
+
+const chooser = element("chooser");
+let chosenFor = []; // the questions that the chosen entry answers
+
+async function choose(questions) {
+  chosenFor = questions;
+  element("wanted").value = "";
+  await showChoices();
+  chooser.showModal();
+}
+
+async function showChoices() {
+  try {
+    const { entries } = await post("entries", { words: element("wanted").value });
+    chooser.querySelector("ul").replaceChildren(
+      ...entries.map((entry) => {
+        const button = Object.assign(document.createElement("button"), { type: "button" });
+        button.textContent = entry.question || entry.title || entry.answer.slice(0, 80);
+        button.addEventListener("click", () => {
+          chooser.close();
+          addWordings(entry, chosenFor);
+        });
+        const item = document.createElement("li");
+        item.append(button);
+        return item;
+      }),
+    );
+  } catch (error) {
+    say(error.message);
+  }
+}
+
+element("wanted").addEventListener("input", showChoices);
+chooser.querySelector("form").addEventListener("submit", (event) => event.preventDefault());
+for (const dialog of [editor, chooser]) {
+  dialog.querySelector(".cancel").addEventListener("click", () => dialog.close());
+}
+element("entries").querySelector("form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  showEntries().catch((error) => say(error.message));
+});
+element("entries").querySelector(".new").addEventListener("click", () => edit(null, { question: "", answer: "", wordings: [] }));
+
+showAll();

@@ -1,0 +1,212 @@
+"""Does `ap-ranker gaps` find what a FAQ lacks? Questions on topics that the example FAQ does not have, among others.
+
+python examples/gaps/run.py            # writes results.md
+"""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from rich.console import Console
+
+from ap_ranker.cli.errors import report_user_errors
+from ap_ranker.data.documents import read_entries
+from ap_ranker.data.faq import DEFAULT_MATCH
+from ap_ranker.data.question_log import LoggedQuestion, Outcome, read_question_log
+from ap_ranker.data.tables import read_table
+from ap_ranker.data.wordings import read_wordings
+from ap_ranker.files import write_text_atomically
+from ap_ranker.serving.gaps import DISTANCE, Gap, embedding_of, find_unanswered, group, known_questions
+from ap_ranker.serving.question_log import QuestionLog
+from ap_ranker.serving.setup import set_up
+from ap_ranker.training.calibrate import calibrate
+from ap_ranker.training.untrained import write_untrained
+
+HERE = Path(__file__).resolve().parent
+FAQ = HERE.parent / "faq"
+
+QUESTIONS = 300
+"""Number of logged questions, of which 60 are planted."""
+
+PRECISION = 0.9
+"""That the search is calibrated for: what it refuses is decided by this."""
+
+DISTANCES = (0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85)
+FIRST = 5
+
+console = Console(soft_wrap=True)
+
+
+@dataclass(frozen=True)
+class Found:
+    """What was found of the planted topics.
+
+    Attributes:
+        topics: number of topics of which one group holds more than half of the refused questions, and little else.
+        planted: number of planted topics of which questions were refused.
+        strangers: questions in the first `FIRST` groups that the FAQ answers.
+        groups: number of groups.
+        refused: number of planted questions that were refused.
+        wrongly: number of other questions that were refused.
+    """
+
+    topics: int
+    planted: int
+    strangers: int
+    groups: int
+    refused: int
+    wrongly: int
+
+
+def read_planted(split: str) -> dict[str, str]:
+    """Question -> topic, of the planted questions of `dev` or `test`."""
+    return {row.need("question"): row.need("topic") for row in read_table(HERE / f"planted_{split}.csv").rows}
+
+
+def draw_questions(split: str, planted: Collection[str], seed: int = 1) -> list[str]:
+    """The planted questions among others of the example FAQ that it answers, in random order."""
+    rows = read_table(FAQ / f"{split}.csv").rows
+    answered = [row.need("question") for row in rows if row.get("answerable") != "no"]
+    drawing = random.Random(seed)
+    questions = [*planted, *drawing.sample(answered, QUESTIONS - len(planted))]
+    drawing.shuffle(questions)
+    return questions
+
+
+def log_questions(questions: Sequence[str], model: str, log: Path) -> list[LoggedQuestion]:
+    """Put questions to a calibrated search, which logs them as `ap-ranker serve` does."""
+    limits = {"precision": PRECISION}
+    with set_up(FAQ / "answers.csv", model=model, wordings=[FAQ / "train.csv"], limits=limits) as setup:
+        search, documents = setup.load()
+        setup.warm_up(search, documents)
+        written = QuestionLog(log, search.run)
+        for question in questions:
+            written.add(question, search.run(question, limits))
+        written.close()
+    return read_question_log(log)
+
+
+def log_right_outcomes(questions: Sequence[str], topics: Mapping[str, str]) -> list[LoggedQuestion]:
+    """The log of a search that refuses the planted questions and no others."""
+    return [
+        LoggedQuestion("2026-01-01", question, Outcome.refused if question in topics else Outcome.answered)
+        for question in questions
+    ]
+
+
+def measure(gaps: Sequence[Gap], topics: Mapping[str, str], logged: Sequence[LoggedQuestion]) -> Found:
+    """Compare the groups with the planted topics.
+
+    A topic is found if one group holds more than half of its refused questions, two at least, and these are more than
+    half of the group.
+    """
+    refused = [one.question for one in logged if one.outcome != Outcome.answered]
+    sizes = Counter(topics[question] for question in refused if question in topics)
+    found = set()
+    for gap in gaps:
+        inside = Counter(topics[question] for question in gap.questions if question in topics)
+        found |= {
+            topic for topic, count in inside.items() if count > 1 and 2 * count > max(sizes[topic], len(gap.questions))
+        }
+    return Found(
+        topics=len(found),
+        planted=len(sizes),
+        strangers=sum(question not in topics for gap in gaps[:FIRST] for question in gap.questions),
+        groups=len(gaps),
+        refused=sum(sizes.values()),
+        wrongly=len(refused) - sum(sizes.values()),
+    )
+
+
+def run_split(split: str, model: str, distances: Sequence[float], folder: Path | None = None) -> dict[float, Found]:
+    """Group the refused questions of a split up to each distance.
+
+    Args:
+        split: `dev` or `test`.
+        model: a checkpoint, calibrated if it searches.
+        distances: maximum mean distances.
+        folder: where the search's own log goes; `None` for the log of a search that makes no mistakes.
+    """
+    topics = read_planted(split)
+    questions = draw_questions(split, topics)
+    if folder is None:
+        logged = log_right_outcomes(questions, topics)
+    else:
+        logged = log_questions(questions, model, folder / f"{split}.jsonl")
+    with set_up(FAQ / "answers.csv", model=model) as setup:
+        embed = embedding_of(setup.load()[0])
+        assert embed is not None
+        entries = setup.documents.entries if setup.documents else []
+    known = known_questions(entries, [read_wordings(FAQ / "train.csv")])
+
+    @cache
+    def vectors(texts: tuple[str, ...]) -> np.ndarray:
+        return embed(texts)
+
+    unanswered = find_unanswered(logged)
+    found = {}
+    for each in distances:
+        gaps = group(unanswered, lambda texts: vectors(tuple(texts)), known, each)
+        found[each] = measure(gaps, topics, logged)
+    return found
+
+
+def _row(cells: Sequence[object]) -> str:
+    return "| " + " | ".join(map(str, cells)) + " |\n"
+
+
+def render(results: Mapping[str, Mapping[str, Mapping[float, Found]]]) -> str:
+    """The table of results in Markdown: log -> split -> distance -> what was found."""
+    head = ("log", "questions", "maximum distance", "refused", "topics found", f"strangers in the first {FIRST} groups")
+    text = _row(head) + _row(["---", "---", *["--:"] * (len(head) - 2)])
+    for log, splits in results.items():
+        for split, by_distance in splits.items():
+            for distance, found in by_distance.items():
+                refused = f"{found.refused} planted, {found.wrongly} others"
+                name = f"**{split}**" if split == "test" else split
+                text += _row([log, name, distance, refused, f"{found.topics} of {found.planted}", found.strangers])
+    return text
+
+
+def command(
+    model: Annotated[
+        str | None, typer.Option(help="A checkpoint, calibrated for --search; by default an untrained one.")
+    ] = None,
+    search: Annotated[
+        bool, typer.Option("--search", help="Measure with the log of a real search, too, which takes minutes.")
+    ] = False,
+    output: Annotated[Path, typer.Option(help="The table, in Markdown.")] = HERE / "results.md",
+) -> None:
+    """Choose the distance on the dev questions, measure on the test questions."""
+    with report_user_errors(), tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        if model is None:
+            checkpoint = folder / "untrained"
+            entries = read_entries(FAQ / "answers.csv")
+            write_untrained(checkpoint, [entry.text(DEFAULT_MATCH) for entry in entries], "english")
+            if search:
+                calibrate(checkpoint, FAQ, precisions=[PRECISION])
+            model = str(checkpoint)
+        results = {
+            log: {
+                "dev": run_split("dev", model, DISTANCES, place),
+                "test": run_split("test", model, [DISTANCE], place),
+            }
+            for log, place in (("without mistakes", None), *((("of the search", folder),) if search else ()))
+        }
+        text = render(results)
+        write_text_atomically(output, text)
+        console.print(text, markup=False)
+
+
+if __name__ == "__main__":
+    typer.run(command)
