@@ -17,11 +17,14 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from ap_ranker.cli.main import app
+from ap_ranker.data.changes import Action, Change, append_change
 from ap_ranker.data.documents import SHOWN, Reading, read_documents, read_entries
 from ap_ranker.data.documents.convert import FORMATS, Converted, convert
 from ap_ranker.data.documents.passages import DENSE_LENGTH, LENGTH, split
 from ap_ranker.data.faq import Entry, Match
 from ap_ranker.errors import InputError
+from ap_ranker.serving.feedback import FeedbackFile
+from ap_ranker.serving.question_log import QuestionLog
 
 
 @pytest.fixture(scope="module")
@@ -192,6 +195,23 @@ def test_names_that_are_not_unicode(tmp_path: Path) -> None:
     (tmp_path / os.fsdecode(b"caf\xe9.txt")).write_text("Espresso.")
     [entry] = read_documents(tmp_path).entries
     assert entry.other["file_path"] == "caf\N{REPLACEMENT CHARACTER}.txt"
+
+
+def test_what_the_server_writes_is_no_document(tmp_path: Path) -> None:
+    """`ap-ranker serve .` writes feedback, log and changes into the folder that it reads."""
+    (tmp_path / "FAQ.csv").write_text("question,answer\nWhy?,Because.\n")
+    given = {"question": "q", "answer": "a", "stored_question": "", "helped": True, "visit": "v"}
+    FeedbackFile(tmp_path / "feedback.jsonl").append(**given)
+    log = QuestionLog(tmp_path / "questions.jsonl", lambda *_: [])
+    log.add("q", [])
+    log.close()
+    append_change(tmp_path / "changes.jsonl", Change.make(Action.add_entry, question="q", answer="a"))
+    reading = read_documents(tmp_path)
+    assert [entry.answer for entry in reading.entries] == ["Because."]
+    names = ("changes.jsonl", "feedback.jsonl", "questions.jsonl")
+    assert [str(left) for left in reading.left_out] == [
+        f"{name}: left out: a file that ap-ranker serve writes." for name in names
+    ]
 
 
 def test_a_checkpoint_is_no_document(tmp_path: Path, checkpoint: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,11 @@ from ap_ranker.data.tables import FORMATS as TABLES
 from ap_ranker.data.tables import file_format
 from ap_ranker.errors import one_line
 from ap_ranker.reading import what_is_at
+
+SERVED = (("question", "label", "visit", "time"), ("question", "outcome", "time"), ("id", "time", "action"))
+"""Fields of the files that `ap-ranker serve` writes: feedback, the log of questions, the owner's changes."""
+
+_LONGEST_LINE = 100_000
 
 
 @dataclass(frozen=True)
@@ -33,7 +39,8 @@ def find_files(root: Path) -> tuple[list[Path], list[LeftOut]]:
     """The readable files of a folder and of all folders in it, by name; and the others.
 
     Links are not followed, so that nothing is read twice, endlessly, or from outside of the folder. Checkpoints are
-    left out: their model cards answer nobody's question.
+    left out: their model cards answer nobody's question. So are the files that `ap-ranker serve` writes: what users
+    ask must not become what they find.
     """
     files: list[Path] = []
     left_out: list[LeftOut] = []
@@ -70,6 +77,17 @@ def _reason(path: Path, root: Path, *, is_folder: bool) -> str:
         return "a checkpoint." if is_checkpoint else ""
     if (kind := what_is_at(path)) != "a file":
         return f"{kind}, not a file."
-    if file_format(path) in TABLES or path.suffix.lower() in FORMATS:
-        return ""
-    return "its ending is not that of a document or a table."
+    if file_format(path) not in TABLES and path.suffix.lower() not in FORMATS:
+        return "its ending is not that of a document or a table."
+    return "a file that ap-ranker serve writes." if _was_written_by_serve(path) else ""
+
+
+def _was_written_by_serve(path: Path) -> bool:
+    if path.suffix != ".jsonl":
+        return False
+    try:
+        with path.open(encoding="utf-8") as file:
+            first = json.loads(file.readline(_LONGEST_LINE))
+    except (OSError, ValueError, RecursionError):
+        return False  # who reads it as a table says what is wrong
+    return isinstance(first, dict) and any(first.keys() >= {*fields} for fields in SERVED)
