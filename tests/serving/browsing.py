@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
+import pytest
 from playwright.sync_api import Page, Route, expect, sync_playwright
 
 expect.set_options(timeout=60_000)  # milliseconds
@@ -45,3 +46,11 @@ def opened(browser_path: str, address: str, locale: str, refused: str = "", **op
 def ask(page: Page, question: str) -> None:
     page.get_by_role("combobox").fill(question)
     page.keyboard.press("Enter")
+
+
+def axe_faults(page: Page) -> list[tuple[str, str, str]]:
+    """What axe finds wrong with a page for people who cannot see or click it: rule, element and remedy."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
+    page.wait_for_timeout(300)  # for transitions, whose colours are between two
+    found = axe.Axe().run(page).response["violations"]
+    return [(one["id"], node["html"], node["failureSummary"]) for one in found for node in one["nodes"]]

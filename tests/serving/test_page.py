@@ -16,7 +16,7 @@ pytest.importorskip("playwright", reason="playwright is not installed")
 from playwright.sync_api import Locator, Page, Route, expect
 from search_server import served
 
-from .browsing import ask, opened
+from .browsing import ask, axe_faults, opened
 from .conftest import write_pipeline
 
 LONG = """**Send it back** within *30 days*, see [the terms](https://fjord.example/terms?a=1&b=2):
@@ -424,13 +424,9 @@ def test_right_to_left(page: Page) -> None:
 )
 def test_everybody_can_use_it(browser_path: str, address: str, options: dict[str, Any]) -> None:
     """No fault that axe finds, nothing wider than the window, and nothing too small for a finger."""
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
 
     def check(page: Page) -> None:
-        page.wait_for_timeout(300)  # for transitions, whose colours are between two
-        found = axe.Axe().run(page).response["violations"]
-        wrong = [(one["id"], node["html"], node["failureSummary"]) for one in found for node in one["nodes"]]
-        assert wrong == []
+        assert axe_faults(page) == []
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         small = page.evaluate(
             """() => [...document.querySelectorAll("button, input, summary, a, [role=option]")]
