@@ -13,7 +13,6 @@ from ap_ranker.cli.console import Console
 from ap_ranker.cli.options import Columns, column_names
 from ap_ranker.data.changes import Action, Change, apply_changes, read_changes
 from ap_ranker.data.faq import read_faq
-from ap_ranker.data.writer import write_entries
 from ap_ranker.errors import InputError
 
 console = Console(soft_wrap=True)
@@ -52,6 +51,8 @@ def changes(
             highlight=False,
         )
     if output is not None:
+        from ap_ranker.data.writer import write_entries  # takes a second to load
+
         write_entries([keyed.entry for keyed in changed.entries], output)
         console.print(f"Wrote {len(changed.entries):,} entries into {escape(str(output))}.", highlight=False)
 
