@@ -71,6 +71,7 @@ def read_page(content: bytes | str, slug: Callable[[str], str] | None = None) ->
     address = soup.find("link", rel="canonical")
     url = str(address.get("href") or "") if address else ""
     hidden, faults = read_json_ld(soup, lambda html: without_marks(_to_text(_parse(html))))
+    _close_headings(soup)
     set_anchors(soup, slug)
     _remove_what_is_no_text(soup)
     body = soup.find("main") or soup.body
@@ -92,6 +93,13 @@ def _parse(content: bytes | str) -> BeautifulSoup:
         return BeautifulSoup(content, "lxml")
 
 
+def _close_headings(soup: BeautifulSoup) -> None:
+    """End a heading where the next begins, as browsers do; lxml takes one without an end for the other's outside."""
+    for heading in soup(HEADINGS):
+        for inner in reversed(heading(HEADINGS)):
+            heading.insert_after(inner.extract())
+
+
 def _remove_what_is_no_text(soup: BeautifulSoup) -> None:
     for tag in soup("button"):
         if tag.find_parent([*HEADINGS, "summary", "dt"]):  # it opens what is below
@@ -106,12 +114,18 @@ def _remove_what_is_no_text(soup: BeautifulSoup) -> None:
             tag.decompose()
 
 
+_BLOCKS = ("p", "div", "details", "dl", "dt", "dd")
+
+
 def _to_text(tag: Tag) -> str:
     """The text of an element, with headings, lists and tables as those of Markdown."""
     from markdownify import MarkdownConverter
 
     for each in tag(["summary", "dt"]):  # else nothing separates it from what follows
         each.name = "p"
+    for each in tag([*HEADINGS, *_BLOCKS]):
+        if not each.get_text(strip=True):  # else nothing is left of it between two words
+            each.replace_with(" ")
     if tag.name == "dd":  # else it begins with a colon
         tag.name = "div"
     converter = MarkdownConverter(

@@ -130,6 +130,10 @@ def _is_text(node: Any) -> bool:
     return node.name in _APART or type(node).__name__ == "NavigableString"
 
 
+_TAKEN = "data-taken"
+"""Attribute of a `details` whose text is that of entries."""
+
+
 def _take_details(
     details: Tag, headings: tuple[str, ...], anchor: str, to_text: Callable[[Tag], str]
 ) -> Iterator[StatedEntry]:
@@ -144,8 +148,9 @@ def _take_details(
     answer = to_text(rest)
     if answer:
         yield StatedEntry(question, answer, DETAILS, headings, own or anchor)
-    if answer or details.find("details") is not None:
+    if answer or details.find("details", attrs={_TAKEN: True}) is not None:
         details.clear()  # an empty one stays, so that one around it is known to be their topic
+        details[_TAKEN] = ""
 
 
 def _take_terms(
