@@ -7,13 +7,15 @@ of killed processes from those of running ones; the next write in the same folde
 from __future__ import annotations
 
 import contextlib
+import csv
 import ctypes
 import errno
+import io
 import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -73,6 +75,13 @@ def write_text_atomically(path: Path, text: str) -> None:
     """
     with atomic_file(path) as draft:
         draft.write_text(text, encoding="utf-8")
+
+
+def csv_text(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """The content of a CSV file with these columns."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([columns, *rows])
+    return text.getvalue()
 
 
 def file_version(path: Path) -> tuple[int, ...]:

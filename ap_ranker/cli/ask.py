@@ -22,12 +22,10 @@ from ap_ranker.cli.options import (
     Wordings,
     column_names,
 )
+from ap_ranker.data.dataset import QUESTION_MARKS
 from ap_ranker.data.faq import DEFAULT_MATCH
 from ap_ranker.errors import InputError
 from ap_ranker.serving.sources import Source
-
-QUESTION_MARKS = ("?", "\uff1f", "\u061f")
-"""Also in full width and in Arabic."""
 
 console, errors = Console(soft_wrap=True), Console(stderr=True, soft_wrap=True)
 

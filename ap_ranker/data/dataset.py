@@ -141,6 +141,9 @@ def normalized(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
+QUESTION_MARKS = ("?", "\uff1f", "\u061f")
+"""What ends a question: also in full width and in Arabic."""
+
 FINAL = " .!?\u2026,;:\u3002\uff01\uff1f\uff0c\uff1b\uff1a\u060c\u061f"
 """Punctuation that ends a question, also in full width and in Arabic."""
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -15,7 +13,7 @@ from ap_ranker.data.pairs import read_pairs
 from ap_ranker.data.reader import Layout, find_layout
 from ap_ranker.data.split import split_questions
 from ap_ranker.errors import InputError
-from ap_ranker.files import atomic_directory, restore, write_text_atomically
+from ap_ranker.files import atomic_directory, csv_text, restore, write_text_atomically
 
 DEV = "dev.jsonl"
 """The file of a checkpoint with the dev questions that training has set aside; it is not pushed to the hub."""
@@ -47,7 +45,7 @@ def write_entries(entries: Sequence[Entry], path: Path) -> None:
         [*(entry.other.get(name, "") for name in others), entry.question, entry.answer, "\n".join(entry.wordings)]
         for entry in entries
     )
-    write_text_atomically(path, _as_csv([*others, "question", "answer", "wordings"], rows))
+    write_text_atomically(path, csv_text([*others, "question", "answer", "wordings"], rows))
 
 
 def split_file(
@@ -109,10 +107,4 @@ def split_file(
 
 
 def _write(path: Path, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    path.write_text(_as_csv(columns, rows), encoding="utf-8")
-
-
-def _as_csv(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([columns, *rows])
-    return text.getvalue()
+    path.write_text(csv_text(columns, rows), encoding="utf-8")

@@ -64,8 +64,8 @@ class QuantizedStates:
 
         A token's state of an odd number of numbers takes 8 bits a number also with int4.
         """
-        per_text = StateDtype.int8 if dtype == StateDtype.int4 else dtype
-        return cls(states.mask.sum(dim=1), _quantized(states.per_token, dtype), _quantized(states.per_text, per_text))
+        per_token, per_text = _quantized(states.per_token, dtype), _quantized(states.per_text, _of_texts(dtype))
+        return cls(states.mask.sum(dim=1), per_token, per_text)
 
     @property
     def nbytes(self) -> int:
@@ -81,19 +81,9 @@ class QuantizedStates:
 
     def converted(self, dtype: StateDtype, device: torch.device) -> QuantizedStates:
         """The same states in this dtype and on this device, copied only if necessary."""
-        if self._is(dtype):
+        if _is_quantized(self.per_token, dtype) and _is_quantized(self.per_text, _of_texts(dtype)):
             return QuantizedStates(self.lengths, _moved(self.per_token, device), _moved(self.per_text, device))
         return QuantizedStates.quantize(self.dequantize(device), dtype)
-
-    def _is(self, dtype: StateDtype) -> bool:
-        values = [value for name, value in self.tensors().items() if not name.endswith(_SCALE)]
-        dtypes = {value.dtype for value in values if value.dtype != torch.int32}  # ids: whole numbers in any dtype
-        if dtype == StateDtype.int4:
-            per_token = [value for name, value in self.per_token.items() if not name.endswith(_SCALE)]
-            return dtypes <= {_PACKED, torch.int8} and not any(
-                value.dtype == torch.int8 and _fits_4_bits(value) for value in per_token
-            )
-        return dtypes <= {_FLOATS.get(dtype, torch.int8)}
 
     def is_finite(self) -> bool:
         """Whether all numbers are finite; those too large for a dtype become infinite."""
@@ -105,6 +95,22 @@ class QuantizedStates:
         width = max((value.shape[1] for value in per_token.values()), default=int(self.lengths.max()))
         mask = torch.arange(width, device=device) < self.lengths.to(device).unsqueeze(1)
         return States(mask, per_token, _restored(_moved(self.per_text, device)))
+
+
+def _of_texts(dtype: StateDtype) -> StateDtype:
+    """The dtype of the states of whole texts beside tokens' states of this one."""
+    return StateDtype.int8 if dtype == StateDtype.int4 else dtype
+
+
+def _is_quantized(tensors: Mapping[str, Tensor], dtype: StateDtype) -> bool:
+    """Whether `_quantized` would leave these as they are."""
+    values = [value for name, value in tensors.items() if not name.endswith(_SCALE)]
+    values = [value for value in values if value.dtype != torch.int32]  # ids: whole numbers in any dtype
+    if dtype == StateDtype.int4:
+        return all(
+            value.dtype == _PACKED or (value.dtype == torch.int8 and not _fits_4_bits(value)) for value in values
+        )
+    return all(value.dtype == _FLOATS.get(dtype, torch.int8) for value in values)
 
 
 def _quantized(tensors: Mapping[str, Tensor], dtype: StateDtype) -> dict[str, Tensor]:

@@ -8,8 +8,6 @@ their vectors, is subtracted before.
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -25,7 +23,7 @@ from ap_ranker.data.feedback import COLUMNS, helped
 from ap_ranker.data.question_log import LoggedQuestion, Outcome, clean_question
 from ap_ranker.data.tables import read_table
 from ap_ranker.data.wordings import Wordings
-from ap_ranker.files import write_text_atomically
+from ap_ranker.files import csv_text, write_text_atomically
 from ap_ranker.serving.question_log import NO_THRESHOLD
 
 if TYPE_CHECKING:
@@ -244,10 +242,12 @@ def write_gaps(gaps: Collection[Gap], path: Path) -> None:
     Raises:
         WriteError: it cannot be written.
     """
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS_WRITTEN)
-    for gap in gaps:
-        score = "" if gap.score is None else f"{gap.score:.3f}"
-        writer.writerow([gap.questions[0], "", "\n".join(gap.questions[1:]), gap.asked, gap.nearest, score])
-    write_text_atomically(path, text.getvalue())
+    rows = [
+        (gap.questions[0], "", "\n".join(gap.questions[1:]), gap.asked, gap.nearest, _with_digits(gap.score))
+        for gap in gaps
+    ]
+    write_text_atomically(path, csv_text(COLUMNS_WRITTEN, rows))
+
+
+def _with_digits(score: float | None) -> str:
+    return "" if score is None else f"{score:.3f}"

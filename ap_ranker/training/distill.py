@@ -16,8 +16,9 @@ from ap_ranker.text.vectors import PretrainedVectors
 from ap_ranker.training.card import About
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.encoder_vectors import vectors_of_teacher
+from ap_ranker.training.progress import Progress
 from ap_ranker.training.teacher import Teacher
-from ap_ranker.training.train import Progress, TrainingResult, train
+from ap_ranker.training.train import TrainingResult, train
 
 
 def distill(

@@ -32,6 +32,7 @@ from ap_ranker.text.subwords import AnyTokenizer
 from ap_ranker.text.tokenizer import split_words
 from ap_ranker.text.vectors import PretrainedVectors, read_vectors
 from ap_ranker.training.initialize import read_encoder
+from ap_ranker.training.progress import Progress
 
 ENCODER = "encoder"
 """The name of word vectors from the default encoder; `encoder:NAME` is another one."""
@@ -56,9 +57,6 @@ AT_ONCE = 256
 
 Embed = Callable[[Sequence[str]], np.ndarray]
 """(N,) texts -> (N, H) vectors."""
-
-Progress = Callable[[str, int, int], None]
-"""Callback that takes the task in words, the number of words done and their total."""
 
 
 class EncoderVectors:

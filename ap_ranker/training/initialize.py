@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from ap_ranker.text.subwords import AnyTokenizer, SubwordTokenizer
 from ap_ranker.text.tokenizer import WordTokenizer
 from ap_ranker.text.vectors import PretrainedVectors
 from ap_ranker.training.config import TrainingConfig
+from ap_ranker.training.progress import Progress
 
 logger = logging.getLogger(__name__)
 
@@ -43,7 +44,7 @@ def initialize_model(
     options: Mapping[str, Any],
     vectors: PretrainedVectors | None,
     device: torch.device,
-    on_progress: Callable[[str, int, int], None] = lambda what, done, total: None,
+    on_progress: Progress = lambda what, done, total: None,
 ) -> tuple[AnswerModel, AnyTokenizer, Inputs]:
     """Build the model on its device, its tokenizer, and the description of its inputs.
 
@@ -108,7 +109,7 @@ def _with_encoder(
     options: Mapping[str, Any],
     vectors: PretrainedVectors | None,
     device: torch.device,
-    on_progress: Callable[[str, int, int], None],
+    on_progress: Progress,
 ) -> tuple[AnswerModel, AnyTokenizer, Inputs]:
     if vectors:
         raise InputError(

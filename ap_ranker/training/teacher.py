@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,6 +18,7 @@ from ap_ranker.evaluation.scoring import score_candidates, score_wordings
 from ap_ranker.files import atomic_file, cache_folder
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.training.progress import Progress
 
 CACHE = "teacher-scores"
 """The folder of the scores in the user's cache."""
@@ -27,9 +28,6 @@ CACHE_BYTES = 2 * 10**9
 
 AT_ONCE = 512
 """Number of questions whose scores are one file: what an interruption costs."""
-
-Progress = Callable[[str, int, int], None]
-"""Callback that takes the task in words, the number of questions done and their total."""
 
 
 @dataclass(frozen=True)

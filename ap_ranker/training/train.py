@@ -6,7 +6,7 @@ import contextlib
 import ctypes
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,7 @@ from ap_ranker.training.encoder_vectors import find_vectors
 from ap_ranker.training.initialize import initialize_model
 from ap_ranker.training.negatives import HardNegatives, MineEachEpoch
 from ap_ranker.training.objectives.registry import objective_spec
+from ap_ranker.training.progress import Progress
 from ap_ranker.training.sentences import with_answer_sentences
 from ap_ranker.training.states import States, seconds_so_far
 from ap_ranker.training.teacher import Teacher
@@ -47,9 +48,6 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # as defined in glibc's malloc.h
 
 FIT_CACHE_BYTES = 2 * 10**9
 """For the answers' states while a model is fitted to training questions, which share candidates."""
-
-Progress = Callable[[str, int, int], None]
-"""Callback that takes the task in words, the number of texts done and their total."""
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,9 +22,7 @@ from ap_ranker.text.subwords import AnyTokenizer
 from ap_ranker.text.vectors import WordVectors
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.initialize import initialize_model
-
-Progress = Callable[[str, int, int], None]
-"""Callback that takes the task in words, the number of texts done and their total."""
+from ap_ranker.training.progress import Progress
 
 
 def settings_of_start(config: TrainingConfig, start: Ranker) -> TrainingConfig:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-MARKS = "?\uff1f\u061f"
-"""What ends a question: also in full width and in Arabic."""
+from ap_ranker.data.dataset import QUESTION_MARKS
 
 _WORDS = re.compile(
     r"(how|what|when|where|which|who|whom|whose|why)(['\u2019]s|['\u2019]re)?"
@@ -32,7 +31,7 @@ def asks(heading: str) -> bool:
     Statements that begin alike, such as "How it works", count, too: users ask for them in the same words.
     """
     text = heading.strip(" \t\"'*_»«„“”()[]").lstrip("0123456789. ")
-    if text.endswith(tuple(MARKS)):
+    if text.endswith(QUESTION_MARKS):
         return any(map(str.isalpha, text))
     first, _, rest = text.partition(" ")
     second = rest.partition(" ")[0]

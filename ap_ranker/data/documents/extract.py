@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -15,7 +13,7 @@ from ap_ranker.data.documents.folder import LeftOut
 from ap_ranker.data.documents.questions import HEADING
 from ap_ranker.data.documents.stated import DEFINITION, DETAILS, JSON_LD, MICRODATA, StatedEntry
 from ap_ranker.errors import InputError
-from ap_ranker.files import write_text_atomically
+from ap_ranker.files import csv_text, write_text_atomically
 from ap_ranker.reading import require_file
 
 KINDS = {
@@ -131,6 +129,5 @@ def write_table(
     check_output(output, overwrite=overwrite)
     table = list(rows)
     used = [i for i in range(len(columns)) if any(row[i] for row in table)]
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([[line[i] for i in used] for line in (columns, *table)])
-    write_text_atomically(output, text.getvalue())
+    kept, *lines = ([line[i] for i in used] for line in (columns, *table))
+    write_text_atomically(output, csv_text(kept, lines))
