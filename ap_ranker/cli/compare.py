@@ -12,7 +12,7 @@ from rich.table import Table
 
 from ap_ranker.cli.console import Console
 from ap_ranker.cli.data import describe
-from ap_ranker.cli.options import Answers, Device, MatchText, command_line
+from ap_ranker.cli.options import Answers, Device, Epochs, MatchText, command_line
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.markdown import markdown_table, spread
 from ap_ranker.files import write_text_atomically
@@ -44,7 +44,7 @@ def compare(
     embeddings: Annotated[str | None, typer.Option(help="Word vectors, as for train.")] = None,
     match: MatchText = None,
     config: Annotated[Path | None, typer.Option(help="A YAML file with settings of all runs.")] = None,
-    epochs: Annotated[int | None, typer.Option(help="Maximum number of epochs.")] = None,
+    epochs: Epochs = None,
     device: Device = "auto",
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the numbers to this JSON file.")] = None,
     table_file: Annotated[Path | None, typer.Option("--table", help="Write the table to this Markdown file.")] = None,

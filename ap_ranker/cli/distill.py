@@ -9,7 +9,23 @@ import typer
 
 from ap_ranker.cli.bars import ProgressBars
 from ap_ranker.cli.data import describe
-from ap_ranker.cli.options import Answers, Columns, Device, Language, MatchText, column_names, command_line
+from ap_ranker.cli.options import (
+    Answers,
+    CheckpointOutput,
+    Columns,
+    Device,
+    DevQuestions,
+    Epochs,
+    Language,
+    MatchText,
+    Overwrite,
+    Resume,
+    Seed,
+    Settings,
+    TrainingPairs,
+    column_names,
+    command_line,
+)
 from ap_ranker.cli.train import console, report
 from ap_ranker.processes import process_number
 from ap_ranker.training.data import read_questions, read_training_data
@@ -17,17 +33,12 @@ from ap_ranker.training.data import read_questions, read_training_data
 
 def distill(
     teacher: Annotated[str, typer.Argument(help="The checkpoint to learn from, trained or not.")],
-    data: Annotated[
-        Path, typer.Argument(help="A file of pairs or judged candidates, or a folder with train.* and optionally dev.*")
-    ],
-    output: Annotated[Path, typer.Option(help="The checkpoint folder to write.")],
+    data: TrainingPairs,
+    output: CheckpointOutput,
     model: Annotated[
         str | None, typer.Option(help="The student, by default ap-cnn; `ap-ranker models` lists them.")
     ] = None,
-    dev: Annotated[
-        Path | None,
-        typer.Option(help="Dev questions to choose the best epoch; by default some questions are set aside."),
-    ] = None,
+    dev: DevQuestions = None,
     answers: Answers = None,
     columns: Columns = None,
     questions: Annotated[
@@ -38,15 +49,13 @@ def distill(
         str | None, typer.Option(help="Word vectors, as for train; by default those of the teacher's encoder.")
     ] = None,
     match: MatchText = None,
-    config: Annotated[
-        Path | None, typer.Option(help="YAML file with settings; options of the command line override them.")
-    ] = None,
+    config: Settings = None,
     language: Language = None,
-    epochs: Annotated[int | None, typer.Option(help="Maximum number of epochs.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Random seed.")] = None,
+    epochs: Epochs = None,
+    seed: Seed = None,
     device: Device = "auto",
-    resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted run.")] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing checkpoint.")] = False,
+    resume: Resume = False,
+    overwrite: Overwrite = False,
 ) -> None:
     """Train a small model on the scores of a large one beside your pairs: it costs little and ranks nearly as well."""
     from ap_ranker.training.card import About

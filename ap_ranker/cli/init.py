@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 
 from ap_ranker.cli.console import Console
-from ap_ranker.cli.options import Columns, Language, MatchEntry, column_names
+from ap_ranker.cli.options import CheckpointOutput, Columns, Language, MatchEntry, Overwrite, column_names
 from ap_ranker.data.faq import DEFAULT_MATCH
 
 console, errors = Console(soft_wrap=True), Console(stderr=True, soft_wrap=True)
@@ -17,7 +17,7 @@ console, errors = Console(soft_wrap=True), Console(stderr=True, soft_wrap=True)
 
 def init(
     documents: Annotated[Path, typer.Option(help="The FAQ, a document, or a folder of documents and tables.")],
-    output: Annotated[Path, typer.Option(help="The checkpoint folder to write.")],
+    output: CheckpointOutput,
     encoder: Annotated[
         str | None,
         typer.Option(
@@ -27,7 +27,7 @@ def init(
     language: Language = None,
     columns: Columns = None,
     match: MatchEntry = DEFAULT_MATCH,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing checkpoint.")] = False,
+    overwrite: Overwrite = False,
 ) -> None:
     """Make a checkpoint that ranks as its pretrained encoder does, for documents to which there are no questions yet.
 

@@ -90,6 +90,21 @@ Device = Annotated[str, typer.Option(help="Device: auto, cpu, cuda:0 ...; auto t
 Language = Annotated[
     str | None, typer.Option(help="The language of a stemmer for BM25, such as english; by default none.")
 ]
+TrainingPairs = Annotated[
+    Path, typer.Argument(help="A file of pairs or judged candidates, or a folder with train.* and optionally dev.*")
+]
+CheckpointOutput = Annotated[Path, typer.Option(help="The checkpoint folder to write.")]
+DevQuestions = Annotated[
+    Path | None,
+    typer.Option(help="Dev questions to choose the best epoch; by default some questions are set aside."),
+]
+Settings = Annotated[
+    Path | None, typer.Option(help="YAML file with settings; options of the command line override them.")
+]
+Epochs = Annotated[int | None, typer.Option(help="Maximum number of epochs.")]
+Seed = Annotated[int | None, typer.Option(help="Random seed.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Resume an interrupted run.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an existing checkpoint.")]
 StoredDtype = Annotated[
     str | None,
     typer.Option(

@@ -12,7 +12,23 @@ from ap_ranker.cli.bars import ProgressBars
 from ap_ranker.cli.check import warn_of_faults
 from ap_ranker.cli.console import Console
 from ap_ranker.cli.data import describe
-from ap_ranker.cli.options import Answers, Columns, Device, Language, MatchText, column_names, command_line
+from ap_ranker.cli.options import (
+    Answers,
+    CheckpointOutput,
+    Columns,
+    Device,
+    DevQuestions,
+    Epochs,
+    Language,
+    MatchText,
+    Overwrite,
+    Resume,
+    Seed,
+    Settings,
+    TrainingPairs,
+    column_names,
+    command_line,
+)
 from ap_ranker.errors import InputError
 from ap_ranker.processes import process_number
 from ap_ranker.training.data import read_training_data
@@ -27,17 +43,12 @@ NO_GAIN = 3
 
 
 def train(
-    data: Annotated[
-        Path, typer.Argument(help="A file of pairs or judged candidates, or a folder with train.* and optionally dev.*")
-    ],
-    output: Annotated[Path, typer.Option(help="The checkpoint folder to write.")],
+    data: TrainingPairs,
+    output: CheckpointOutput,
     model: Annotated[
         str | None, typer.Option(help="Model name, by default ap-transformer; `ap-ranker models` lists them.")
     ] = None,
-    dev: Annotated[
-        Path | None,
-        typer.Option(help="Dev questions to choose the best epoch; by default some questions are set aside."),
-    ] = None,
+    dev: DevQuestions = None,
     answers: Answers = None,
     columns: Columns = None,
     feedback: Annotated[
@@ -61,20 +72,18 @@ def train(
         ),
     ] = None,
     match: MatchText = None,
-    config: Annotated[
-        Path | None, typer.Option(help="YAML file with settings; options of the command line override them.")
-    ] = None,
+    config: Settings = None,
     recipe: Annotated[
         str | None, typer.Option(help="Training defaults: ours, or those of the model's paper (paper).")
     ] = None,
     language: Language = None,
     objective: Annotated[str | None, typer.Option(help="Objective: softmax, hinge, pointwise or listwise.")] = None,
-    epochs: Annotated[int | None, typer.Option(help="Maximum number of epochs.")] = None,
+    epochs: Epochs = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="Leave a pretrained encoder as it is: trains in half a minute, ranks worse.")
     ] = False,
     best: Annotated[bool, typer.Option("--best", help="Train a pretrained encoder for twice as many epochs.")] = False,
-    seed: Annotated[int | None, typer.Option(help="Random seed.")] = None,
+    seed: Seed = None,
     licence: Annotated[
         str | None,
         typer.Option("--license", help="Licence of the checkpoint, as the model hub names it, such as apache-2.0."),
@@ -86,8 +95,8 @@ def train(
         ),
     ] = False,
     device: Device = "auto",
-    resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted run.")] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing checkpoint.")] = False,
+    resume: Resume = False,
+    overwrite: Overwrite = False,
 ) -> None:
     """Train a ranker on question-answer pairs, and test whether it beats BM25 on the dev questions."""
     from dataclasses import replace
