@@ -17,14 +17,13 @@ from ap_ranker.ranking.checkpoint import WEIGHTS, CheckpointConfig, save_checkpo
 from ap_ranker.text.subwords import AnyTokenizer
 from ap_ranker.text.tokenizer import WordTokenizer
 from ap_ranker.training.compare import Contender
-from ap_ranker.training.config import TrainingConfig
+from ap_ranker.training.config import EMBEDDING_SIZE, TrainingConfig
 from ap_ranker.training.initialize import read_encoder
 from haystack_integrations.components.rankers.ap_ranker.ranker import AnswerRanker
 from haystack_integrations.components.retrievers.ap_ranker.bm25s import BM25SRetriever
 from haystack_integrations.document_stores.ap_ranker.bm25s import BM25SDocumentStore
 
 MAX_TOKENS = TrainingConfig.max_tokens
-EMBEDDING_SIZE = TrainingConfig.embedding_size
 
 TOP_K = 10
 """How many documents each system returns: the default of Haystack's rankers and of ours."""

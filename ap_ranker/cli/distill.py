@@ -30,17 +30,24 @@ from ap_ranker.cli.train import console, report
 from ap_ranker.processes import process_number
 from ap_ranker.training.data import read_questions, read_training_data
 
+DEFAULT_STUDENT = "bow-idf"
+"""The cheapest one, and the best small one that was measured (docs/results/distillation.md)."""
+
 
 def distill(
     teacher: Annotated[str, typer.Argument(help="The checkpoint to learn from, trained or not.")],
     data: TrainingPairs,
     output: CheckpointOutput,
     model: Annotated[
-        str | None, typer.Option(help="The student, by default ap-cnn; `ap-ranker models` lists them.")
+        str | None, typer.Option(help="The student, by default bow-idf; `ap-ranker models` lists them.")
     ] = None,
     dev: DevQuestions = None,
     answers: Answers = None,
     columns: Columns = None,
+    teachers: Annotated[
+        list[str] | None,
+        typer.Option("--teacher", help="A further teacher; the scores of all are averaged. Repeat it for more."),
+    ] = None,
     questions: Annotated[
         Path | None,
         typer.Option(help="Questions without answers to learn from as well: a table with a column question."),
@@ -63,7 +70,7 @@ def distill(
     from ap_ranker.training.states import States
 
     named = config is not None and "model" in read_settings(config)
-    options = {"model": model or (None if named else "ap-cnn"), "epochs": epochs, "seed": seed, "match": match}
+    options = {"model": model or (None if named else DEFAULT_STUDENT), "epochs": epochs, "seed": seed, "match": match}
     settings = read_training_config(config, options | {"language": language, "embeddings": embeddings})
     if process_number() == 0:
         States(output).check_output(resume=resume, overwrite=overwrite)
@@ -78,7 +85,7 @@ def distill(
 
     with ProgressBars(quiet=console.quiet) as bars:
         result = run(
-            teacher,
+            [teacher, *(teachers or [])],
             training,
             development,
             output,

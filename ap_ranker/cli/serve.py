@@ -158,7 +158,7 @@ def serve(
             else:
                 setup.warm_up(search, filled)
         live = follow(search, setup, encode=processes is None)
-        question_log = None if log_questions is None else QuestionLog(log_questions, (processes or search).run)
+        question_log = None if log_questions is None else QuestionLog(log_questions)
         desk = Desk(
             search,
             setup.documents if live else None,  # else the owner's page cannot change them

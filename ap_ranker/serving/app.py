@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import asdict
@@ -35,7 +35,7 @@ from ap_ranker.serving.page.files import PageFile, page_files
 from ap_ranker.serving.page.settings import PageSettings
 from ap_ranker.serving.receipts import MAX_CHARACTERS as MAX_RECEIPT
 from ap_ranker.serving.receipts import Receipts, Shown, shared_secret
-from ap_ranker.serving.search import DeclaredPipeline
+from ap_ranker.serving.search import NO_THRESHOLD, DeclaredPipeline
 from ap_ranker.serving.sources import source_of
 from ap_ranker.serving.stores import report_store_errors
 from ap_ranker.serving.suggestions import LiveSuggestions
@@ -242,11 +242,9 @@ def _add_search(
         with report_store_errors(declared.path, place):
             return search.run(question, limits)
 
-    def related(question: str) -> list[str]:
-        """The stored questions of the answers that were not good enough, best first."""
-        documents = ranked(question, {"score_threshold": 0.0}) if declared.takes_threshold else []
-        questions = (document.meta.get("question") for document in documents)
-        return list(dict.fromkeys(text for text in questions if text and isinstance(text, str)))[:MAX_RELATED]
+    def closest(question: str) -> list[Document] | None:
+        """The answers that were not good enough, best first; `None` if the pipeline cannot tell."""
+        return ranked(question, NO_THRESHOLD) if declared.takes_threshold else None
 
     async def find_answer(question: str, key: str) -> Document:
         """Search again: the server keeps no state, and only answers that were shown can be asked about."""
@@ -260,8 +258,9 @@ def _add_search(
         """The answers that are good enough, best first; `found` is false if there is none, with `related` questions."""
         question, calibrated = request.question, search.calibrated
         documents = await run(lambda: ranked(question))
+        others = None if documents else await run(lambda: closest(question))
         if question_log is not None:
-            question_log.add(question, documents)
+            question_log.add(question, documents, others)
         answers = [
             _answer(document)
             | {
@@ -271,9 +270,14 @@ def _add_search(
             }
             for document in documents
         ]
-        others = [] if documents else await run(lambda: related(question))
+        content = {
+            "question": question,
+            "found": bool(documents),
+            "answers": answers,
+            "related": _stored_questions(others or []),
+        }
         # Not a dictionary, which FastAPI would walk through first: its values are basic types already.
-        return JSONResponse({"question": question, "found": bool(documents), "answers": answers, "related": others})
+        return JSONResponse(content)
 
     @app.post("/api/explain")
     async def api_explain(request: ExplainRequest) -> dict[str, Any]:
@@ -342,6 +346,12 @@ def _keep(feedback: FeedbackFile, request: FeedbackRequest, shown: Shown) -> Non
 
 def _shown(document: Document) -> Shown:
     return Shown(answer=document.content or "", stored_question=document.meta.get("question") or "")
+
+
+def _stored_questions(documents: Iterable[Document]) -> list[str]:
+    """The questions of the first answers that have one."""
+    questions = (document.meta.get("question") for document in documents)
+    return list(dict.fromkeys(text for text in questions if text and isinstance(text, str)))[:MAX_RELATED]
 
 
 def _answer(document: Document) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from ap_ranker.data.question_log import LoggedQuestion, Outcome, clean_question
 from ap_ranker.data.tables import read_table
 from ap_ranker.data.wordings import Wordings
 from ap_ranker.files import csv_text, write_text_atomically
-from ap_ranker.serving.question_log import NO_THRESHOLD
+from ap_ranker.serving.search import NO_THRESHOLD
 
 if TYPE_CHECKING:
     from ap_ranker.serving.search import DeclaredPipeline

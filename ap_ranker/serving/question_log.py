@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import logging
-import math
 import os
 import queue
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,9 +29,6 @@ MODE = 0o600
 MOST_WAITING = 1000
 """Maximum number of questions that wait to be written; further ones are left out."""
 
-NO_THRESHOLD = {"score_threshold": -math.inf}
-"""Of a second search, for what a refused question was most like."""
-
 
 class QuestionLog:
     """A JSONL file of questions and their outcomes, written in a thread of its own.
@@ -43,23 +39,16 @@ class QuestionLog:
 
     Args:
         path: the file.
-        search: finds the entries for a question within limits; asked again for the best entry of a refused question.
         max_bytes: the maximum size of a file.
 
     Raises:
         InputError: the file cannot be written.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        search: Callable[[str, dict[str, float | None]], Sequence[Document]],
-        max_bytes: int = MAX_BYTES,
-    ) -> None:
+    def __init__(self, path: Path, max_bytes: int = MAX_BYTES) -> None:
         self.path = path
-        self._search = search
         self._max_bytes = max_bytes
-        self._waiting: queue.Queue[tuple[datetime, str, Sequence[Document]] | None] = queue.Queue(MOST_WAITING)
+        self._waiting: queue.Queue[LoggedQuestion | None] = queue.Queue(MOST_WAITING)
         self._warned: set[str] = set()
         try:
             with locked_file(path, MODE):
@@ -72,10 +61,28 @@ class QuestionLog:
         self._thread = threading.Thread(target=self._work, name="question log", daemon=True)
         self._thread.start()
 
-    def add(self, question: str, documents: Sequence[Document]) -> None:
-        """Log a question and the documents that were shown for it, best first, without waiting."""
+    def add(self, question: str, shown: Sequence[Document], closest: Sequence[Document] | None = None) -> None:
+        """Log a question without waiting.
+
+        Args:
+            question: as the user typed it.
+            shown: the documents that were good enough, best first.
+            closest: if there were none, what was found without a threshold, best first; `None` if that is unknown.
+        """
+        outcome, best = Outcome.answered, shown[:1]
+        if not shown:
+            outcome = Outcome.refused if closest or closest is None else Outcome.nothing_found
+            best = (closest or [])[:1]
+        score = best[0].score if best else None
+        line = LoggedQuestion(
+            datetime.now(UTC).isoformat(timespec="seconds"),
+            clean_question(question),
+            outcome,
+            None if score is None else round(score, 6),
+            best[0].id if best else "",
+        )
         try:
-            self._waiting.put_nowait((datetime.now(UTC), question, documents[:1]))
+            self._waiting.put_nowait(line)
         except queue.Full:
             self._warn("questions come faster than they can be written; some are left out")
 
@@ -88,30 +95,11 @@ class QuestionLog:
     def _work(self) -> None:
         while (item := self._waiting.get()) is not None:
             try:
-                self._append(line_of(self._logged(*item).to_dict()))
+                self._append(line_of(item.to_dict()))
             except OSError as error:
                 self._warn(f"questions cannot be logged ({error.strerror})")
             except Exception:  # a defect of ours must not end the thread
                 logger.exception("%s: a question was not logged.", self.path)
-
-    def _logged(self, time: datetime, question: str, shown: Sequence[Document]) -> LoggedQuestion:
-        outcome, best = Outcome.answered, shown[:1]
-        if not shown:
-            outcome = Outcome.refused
-            try:
-                best = self._search(question, dict(NO_THRESHOLD))[:1]
-            except Exception as error:  # a pipeline of the user's own may have no threshold; components raise any type
-                logger.debug("%s: the best entry of a refused question is unknown (%s).", self.path, error)
-            else:
-                outcome = Outcome.refused if best else Outcome.nothing_found
-        score = best[0].score if best else None
-        return LoggedQuestion(
-            time.isoformat(timespec="seconds"),
-            clean_question(question),
-            outcome,
-            None if score is None else round(score, 6),
-            best[0].id if best else "",
-        )
 
     def _append(self, line: bytes) -> None:
         with locked_file(self.path, MODE) as file:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
     from ap_ranker.ranking.cache import CacheInfo
     from ap_ranker.ranking.explanation import Explanation
     from haystack_integrations.components.rankers.ap_ranker import AnswerRanker
+
+NO_THRESHOLD = {"score_threshold": -math.inf}
+"""Limits of a search for what a refused question is most like."""
 
 QUESTION = "Is anything there?"
 """Asked only to make everything load."""

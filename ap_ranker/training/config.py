@@ -17,6 +17,9 @@ from ap_ranker.text.stem import check_language
 from ap_ranker.training.objectives import distillation
 from ap_ranker.training.objectives.registry import objective_spec, objectives_with_gradient
 
+EMBEDDING_SIZE = 100
+"""Dimensions of word vectors that are learnt from scratch, by default."""
+
 FEW_PAIRS = 5_000
 """Number of pairs below which answer sentences are added to the training data by default."""
 
@@ -120,10 +123,10 @@ class TrainingConfig:
     highest at the start of each epoch, which takes time. Answers judged wrong come first; hard ones fill up
     `negatives`. Right answers, their copies and near-copies are left out."""
 
-    teacher_weight: float = 0.5
+    teacher_weight: float = 0.8
     """Distillation: λ, the share of the teacher's distribution in the loss; the labels have the rest."""
 
-    teacher_temperature: float = 1.0
+    teacher_temperature: float = 4.0
     """Distillation: T, by which the softmaxes of teacher and student are softened beyond their own temperatures."""
 
     answer_sentences: bool | None = None
@@ -147,8 +150,9 @@ class TrainingConfig:
     """Word vectors to begin with: a GloVe, word2vec or fastText file, `glove-50d`, or `encoder`, which takes them from
     the default encoder of ap-transformer (`encoder:NAME` from another one). By default they are learnt from nothing."""
 
-    embedding_size: int = 100
-    """Dimensions of word vectors learnt from scratch, or taken from an encoder (at most 300); a file decides itself."""
+    embedding_size: int | None = None
+    """Dimensions of word vectors: by default 100 if they are learnt from scratch, 300, the maximum, if they are taken
+    from an encoder; a file decides itself."""
 
     vocabulary_from_vectors: int = 50_000
     """Number of the vectors' most frequent words that join the vocabulary even if the training data lacks them: a

@@ -1,4 +1,4 @@
-"""Distillation: a small model learns from a large one."""
+"""Distillation: a model learns from another one, or from several."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ap_ranker.training.train import TrainingResult, train
 
 
 def distill(
-    teacher: Ranker | str | Path,
+    teacher: Ranker | str | Path | Sequence[Ranker | str | Path],
     data: Dataset,
     dev: Dataset,
     output: str | Path,
@@ -36,13 +36,14 @@ def distill(
     about: About = About(),  # noqa: B008
     on_progress: Progress = lambda what, done, total: None,
 ) -> TrainingResult:
-    """Train a model on a teacher's scores beside the labels, and write its checkpoint folder.
+    """Train a model on the scores of a teacher, or of several, beside the labels, and write its checkpoint folder.
 
     The teacher's scores are computed once and kept in the user's cache: an interrupted run, and the next student,
     find them there.
 
     Args:
-        teacher: a checkpoint, trained or not, or its ranker.
+        teacher: a checkpoint, trained or not, or its ranker; or several, whose scores are averaged, such as those of
+            one model trained with three seeds.
         data: as for `train`.
         dev: as for `train`.
         output: as for `train`.
@@ -57,7 +58,8 @@ def distill(
         on_progress: as for `train`.
 
     Raises:
-        InputError: as `train`; an objective, which a student does not choose; a student without anything to learn.
+        InputError: as `train`; an objective, which a student does not choose; a student without anything to learn;
+            no teacher.
         WriteError: as `train`, or the cache cannot be written.
     """
     if config.objective is not None:
@@ -65,16 +67,19 @@ def distill(
     if config.epochs == 0:
         raise InputError("Expected epochs above 0, as a student learns, found 0.")
     _check_can_learn(config)
-    ranker = teacher if isinstance(teacher, Ranker) else Ranker.from_pretrained(teacher, device)
+    teachers = [teacher] if isinstance(teacher, (Ranker, str, Path)) else teacher
+    if not teachers:
+        raise InputError("Expected at least one teacher, found none.")
+    rankers = [each if isinstance(each, Ranker) else Ranker.from_pretrained(each, device) for each in teachers]
     if vectors is None and config.embeddings is None and not model_spec(config.model).pretrained:
-        vectors = vectors_of_teacher(ranker, config.embedding_size, on_progress)
+        vectors = vectors_of_teacher(rankers[0], config.embedding_size, on_progress)
     return train(
         data,
         dev,
         output,
         config,
         vectors=vectors,
-        teacher=Teacher(ranker, questions),
+        teacher=Teacher(rankers, questions),
         device=device,
         resume=resume,
         callbacks=callbacks,

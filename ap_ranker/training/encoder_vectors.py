@@ -154,19 +154,23 @@ class EncoderVectors:
         self._on_progress("reading words with the encoder", len(texts), len(texts))
 
 
-def find_vectors(source: str, size: int, on_progress: Progress = lambda what, done, total: None) -> PretrainedVectors:
+def find_vectors(
+    source: str, size: int | None, on_progress: Progress = lambda what, done, total: None
+) -> PretrainedVectors:
     """Word vectors from a file, a package or a pretrained encoder.
 
     Args:
         source: as for `read_vectors`; or `encoder`, or `encoder:NAME` with the folder or the hub name of an encoder.
-        size: D of vectors from an encoder, at most 300; a file decides itself.
+        size: D of vectors from an encoder, by default and at most 300; a file decides itself.
         on_progress: called while words are read.
 
     Raises:
         InputError: as `read_vectors` or `read_encoder`.
     """
     kind, _, name = source.partition(":")
-    return _of_encoder(name or DEFAULT_ENCODER, size, on_progress) if kind == ENCODER else read_vectors(source)
+    return (
+        _of_encoder(name or DEFAULT_ENCODER, size or MAX_SIZE, on_progress) if kind == ENCODER else read_vectors(source)
+    )
 
 
 def _of_encoder(name: str, size: int, on_progress: Progress) -> EncoderVectors:
@@ -188,13 +192,13 @@ def _of_encoder(name: str, size: int, on_progress: Progress) -> EncoderVectors:
 
 
 def vectors_of_teacher(
-    teacher: Ranker, size: int, on_progress: Progress = lambda what, done, total: None
+    teacher: Ranker, size: int | None, on_progress: Progress = lambda what, done, total: None
 ) -> EncoderVectors | None:
     """Word vectors from a trained model's encoder; `None` if it has no vectors of whole texts.
 
     Args:
         teacher: the model.
-        size: D, at most 300.
+        size: D, by default and at most 300.
         on_progress: called while words are read.
     """
     if not teacher.has_vectors:
@@ -208,7 +212,7 @@ def vectors_of_teacher(
     origin = f"the teacher {teacher.source}, by PCA"
     key = teacher.fingerprint
     return EncoderVectors(
-        embed, words, size, origin=origin, key=key, cache=cache_folder(CACHE) / key, on_progress=on_progress
+        embed, words, size or MAX_SIZE, origin=origin, key=key, cache=cache_folder(CACHE) / key, on_progress=on_progress
     )
 
 

@@ -25,7 +25,7 @@ from ap_ranker.text.batch import TokenBatch
 from ap_ranker.text.subwords import AnyTokenizer, SubwordTokenizer
 from ap_ranker.text.tokenizer import WordTokenizer
 from ap_ranker.text.vectors import PretrainedVectors
-from ap_ranker.training.config import TrainingConfig
+from ap_ranker.training.config import EMBEDDING_SIZE, TrainingConfig
 from ap_ranker.training.progress import Progress
 
 logger = logging.getLogger(__name__)
@@ -60,7 +60,7 @@ def initialize_model(
         phrases=config.phrases,
         segmenter=config.segmenter,
     )
-    size = vectors.dimensions if vectors else config.embedding_size
+    size = vectors.dimensions if vectors else config.embedding_size or EMBEDDING_SIZE
     inputs = Inputs(tokenizer.words, size, config.max_tokens)
     model = build_model(config.model, inputs, options)
     if vectors and model.embedding is not None:

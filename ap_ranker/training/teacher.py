@@ -60,23 +60,20 @@ class TeacherScores:
 
 
 class Teacher:
-    """A trained or untrained model that another one learns from.
+    """One or more trained or untrained models that another one learns from.
 
-    It scores as it would in a search, with the training questions as known wordings if its checkpoint has a weight for
-    them; no question meets its own text.
+    Each scores as it would in a search, with the training questions as known wordings if its checkpoint has a weight
+    for them; no question meets its own text. The scores of several, an ensemble, are divided by their temperatures and
+    averaged.
 
     Args:
-        ranker: the teacher; its checkpoint's fingerprint names the files of its scores.
+        rankers: the models; the candidates are those that the first one finds.
         questions: texts of questions without labels to learn from as well.
     """
 
-    def __init__(self, ranker: Ranker, questions: Sequence[str] = ()) -> None:
-        # Its states are stored as a search stores them.
-        cache = ranker.cache or EncodingCache(CACHE_BYTES)
-        self.ranker = Ranker(
-            ranker.model, ranker.tokenizer, ranker.device, ranker.config, cache=cache, encodings=ranker.encodings
-        )
-        self.source, self._fingerprint = ranker.source, ranker.fingerprint
+    def __init__(self, rankers: Sequence[Ranker], questions: Sequence[str] = ()) -> None:
+        self._scorers = [_Scorer(ranker) for ranker in rankers]
+        self.source = ", ".join(str(ranker.source) for ranker in rankers)
         self.questions = list(dict.fromkeys(text for text in questions if text.strip()))
 
     def teach(
@@ -107,18 +104,14 @@ class Teacher:
         n_labelled, data = len(data.questions), self._with_unlabelled(data)
         known = with_wordings(data, asked)
         pools = self._pools(known, language)
-        parts = []
-        for start in range(0, len(pools), AT_ONCE):
-            on_progress("scoring with the teacher", start, len(pools))
-            part = slice(start, start + AT_ONCE)
-            parts.append(self._kept(known, known.questions[part], pools[part]))
-        on_progress("scoring with the teacher", len(pools), len(pools))
-        rows, values = (_stack([part[i] for part in parts], fill) for i, fill in ((0, -1), (1, np.nan)))
+        rows = _padded([np.asarray(pool, dtype=np.int32) for pool in pools], -1)
+        values = self._scores(known, pools, on_progress)
+        order = np.argsort(-values, axis=1, kind="stable")  # NaN, behind a question's last answer, stays there
+        rows, values = (np.take_along_axis(each, order, axis=1) for each in (rows, values))
         taught = [*data.questions]
         for i in range(n_labelled, len(taught)):
             taught[i] = replace(taught[i], positives=(int(rows[i, 0]),))
-        scores = TeacherScores(rows, values / self.ranker.model.temperature, n_labelled, len(data.answers))
-        return replace(data, questions=taught), scores
+        return replace(data, questions=taught), TeacherScores(rows, values, n_labelled, len(data.answers))
 
     def _with_unlabelled(self, data: Dataset) -> Dataset:
         labelled = {question.text for question in data.questions}
@@ -131,9 +124,12 @@ class Teacher:
         free = [question for question in data.questions if question.candidates is None]
         chosen: list[tuple[int, ...]] = []
         if free:
-            retriever = self.ranker if self.ranker.has_vectors else None
+            first = self._scorers[0].ranker
             evaluation_set = EvaluationSet(
-                replace(data, questions=free), unanswerable=True, language=language, retriever=retriever
+                replace(data, questions=free),
+                unanswerable=True,
+                language=language,
+                retriever=first if first.has_vectors else None,
             )
             chosen = evaluation_set.pools
         pools = iter(chosen)
@@ -143,21 +139,53 @@ class Teacher:
             for rows, question in zip(candidates, data.questions, strict=True)
         ]
 
-    def _kept(
-        self, data: Dataset, questions: Sequence[Question], pools: Sequence[Sequence[int]]
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """(n, K) answers and (n, K) scores of some questions, from the file or computed and written."""
+    def _scores(self, data: Dataset, pools: Sequence[Sequence[int]], on_progress: Progress) -> np.ndarray:
+        """(Q, K) mean scores of each question's pool, in its order; NaN after its last answer."""
+        total, done = len(pools) * len(self._scorers), 0
+        each = []
+        for scorer in self._scorers:
+            parts: list[np.ndarray] = []
+            for start in range(0, len(pools), AT_ONCE):
+                on_progress("scoring with the teacher", done + start, total)
+                part = slice(start, start + AT_ONCE)
+                parts += scorer.kept(data, data.questions[part], pools[part])
+            done += len(pools)
+            each.append(_padded(parts, np.nan) / scorer.ranker.model.temperature)
+        on_progress("scoring with the teacher", total, total)
+        mean: np.ndarray = np.mean(each, axis=0)
+        return mean
+
+
+class _Scorer:
+    """Scores with one model; each file of scores is computed once.
+
+    Args:
+        ranker: the model; its checkpoint's fingerprint names the files of its scores.
+    """
+
+    def __init__(self, ranker: Ranker) -> None:
+        # Its states are stored as a search stores them; all files of scores share them.
+        kept = ranker.cache is not None and ranker.cache.max_bytes > 0
+        cache = ranker.cache if kept else EncodingCache(CACHE_BYTES, ranker.stored_dtype)
+        self.ranker = Ranker(
+            ranker.model, ranker.tokenizer, ranker.device, ranker.config, cache=cache, encodings=ranker.encodings
+        )
+        self._source, self._fingerprint = ranker.source, ranker.fingerprint
+
+    def kept(self, data: Dataset, questions: Sequence[Question], pools: Sequence[Sequence[int]]) -> list[np.ndarray]:
+        """Of each question, (K,) scores of its pool, from the file or computed and written."""
         path = cache_folder(CACHE) / f"{self._key(data, questions, pools)}.safetensors"
+        sizes = [len(pool) for pool in pools]
         try:
-            kept = load_file(path)
-            if kept["rows"].shape == kept["scores"].shape and len(kept["rows"]) == len(questions):
-                return kept["rows"], kept["scores"]
+            scores = load_file(path)["scores_of_pools"]
+            if len(scores) == sum(sizes):
+                return np.split(scores, np.cumsum(sizes)[:-1])
         except (OSError, SafetensorError, KeyError):
             pass  # not there yet, or damaged
-        rows, scores = self._score(data, questions, pools)
+        by_question = self._score(data, questions, pools)
         with atomic_file(path) as draft:
-            save_file({"rows": rows, "scores": scores}, draft)
-        return rows, scores
+            save_file({"scores_of_pools": np.concatenate(by_question)}, draft)
+        return by_question
 
     def _key(self, data: Dataset, questions: Sequence[Question], pools: Sequence[Sequence[int]]) -> str:
         """A hash of the teacher and of all that its scores depend on."""
@@ -170,9 +198,7 @@ class Teacher:
     def _wording_weight(self) -> float:
         return self.ranker.config.wording_weight if self.ranker.config else 0.0
 
-    def _score(
-        self, data: Dataset, questions: Sequence[Question], pools: Sequence[Sequence[int]]
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def _score(self, data: Dataset, questions: Sequence[Question], pools: Sequence[Sequence[int]]) -> list[np.ndarray]:
         scores = score_candidates(self.ranker, data, questions, pools)
         vectors, weight = scores.question_vectors, self._wording_weight
         if weight and scores.cosines and vectors is not None and any(answer.wordings for answer in data.answers):
@@ -180,11 +206,8 @@ class Teacher:
             wordings = score_wordings(self.ranker, data, questions, pools, scores.cosines, vectors, encoded)
             scores = scores.with_wordings(wordings, weight)
         if not all(np.isfinite(values).all() for values in scores.by_question):
-            raise InputError(f"{self.source}: expected finite scores of the teacher, found others. Train it again.")
-        orders = [np.argsort(-values, kind="stable") for values in scores.by_question]
-        rows = [np.asarray(pool, dtype=np.int32)[order] for pool, order in zip(pools, orders, strict=True)]
-        values = [each[order].astype(np.float32) for each, order in zip(scores.by_question, orders, strict=True)]
-        return _padded(rows, -1), _padded(values, np.nan)
+            raise InputError(f"{self._source}: expected finite scores of the teacher, found others. Train it again.")
+        return [values.astype(np.float32) for values in scores.by_question]
 
 
 def _padded(parts: Sequence[np.ndarray], fill: float) -> np.ndarray:
@@ -193,8 +216,3 @@ def _padded(parts: Sequence[np.ndarray], fill: float) -> np.ndarray:
     for row, part in zip(padded, parts, strict=True):
         row[: len(part)] = part
     return padded
-
-
-def _stack(parts: Sequence[np.ndarray], fill: float) -> np.ndarray:
-    """(n, K) arrays of different K below each other."""
-    return _padded([row for part in parts for row in part], fill)

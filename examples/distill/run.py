@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
+import numpy as np
 import typer
 from rich.console import Console
 
@@ -25,11 +26,13 @@ from ap_ranker.data.wordings import with_wordings
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluate import EvaluationReport, EvaluationSet
 from ap_ranker.evaluation.markdown import markdown_table, spread
+from ap_ranker.models.registry import model_spec
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.checkpoint import is_checkpoint
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.training.config import TrainingConfig, checked_setting, read_settings
 from ap_ranker.training.distill import distill
+from ap_ranker.training.teacher import CACHE_BYTES
 from ap_ranker.training.train import train
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
@@ -68,7 +71,7 @@ class Row(ResultRow):
     """A system's test results.
 
     Attributes:
-        data: the data set's name.
+        data: the data set's name, and whether the teacher is an ensemble.
         name: a key of `students.yaml`, or `teacher`.
         n_questions: test questions, which the means are over.
         candidates: what was ranked, in words.
@@ -97,7 +100,7 @@ class Row(ResultRow):
 
 
 def command(
-    teacher: Annotated[Path, typer.Argument(help="The checkpoint to learn from.")],
+    teachers: Annotated[list[Path], typer.Argument(help="The checkpoint to learn from; of several, the mean score.")],
     data: Annotated[Path, typer.Option(help="A folder with train.*, dev.* or valid.*, and test.*.")],
     language: Language = None,
     students: Annotated[str | None, typer.Option(help="Rows, separated by commas; all if not given.")] = None,
@@ -113,7 +116,7 @@ def command(
     chosen = students.split(",") if students else list(known)
     if unknown := [name for name in chosen if name not in known]:
         raise InputError(f"Expected --students among {', '.join(known)}; found {unknown[0]!r}.")
-    measure(teacher, data, [known[name] for name in chosen], whole_numbers("--seeds", seeds), runs, device, HERE)
+    measure(teachers, data, [known[name] for name in chosen], whole_numbers("--seeds", seeds), runs, device, HERE)
 
 
 def read_students(path: Path, language: str | None) -> dict[str, Student]:
@@ -129,7 +132,9 @@ def read_students(path: Path, language: str | None) -> dict[str, Student]:
             raise InputError(f"{where}: expected settings with 'taught: true' or 'taught: false'.")
         try:
             values = {key: checked_setting(key, entry[key]) for key in entry if key != "taught"}
-            config = TrainingConfig(**{"embeddings": "encoder", "language": language, **values})
+            config = TrainingConfig(**{"language": language, **values})
+            if config.embeddings is None and not model_spec(config.model).pretrained:
+                config = replace(config, embeddings="encoder")
             students[name] = Student(name, entry["taught"], config)
         except InputError as error:
             raise InputError(f"{where}: {error}") from error
@@ -137,7 +142,7 @@ def read_students(path: Path, language: str | None) -> dict[str, Student]:
 
 
 def measure(
-    teacher: Path,
+    teachers: Sequence[Path],
     folder: Path,
     students: Sequence[Student],
     seeds: Sequence[int],
@@ -148,7 +153,7 @@ def measure(
     """Measure the teacher and each student; each row is written when it is done.
 
     Args:
-        teacher: its checkpoint.
+        teachers: the checkpoint of the teacher, or those of an ensemble.
         folder: of the data.
         students: to train.
         seeds: of the runs.
@@ -159,42 +164,63 @@ def measure(
     Raises:
         InputError: bad data or a bad checkpoint.
     """
-    ranker = Ranker.from_pretrained(teacher, None if device == "auto" else device, cache=EncodingCache(0))
-    assert ranker.config is not None
+    where = None if device == "auto" else device
+    rankers = [Ranker.from_pretrained(teacher, where, cache=EncodingCache(CACHE_BYTES)) for teacher in teachers]
     name, order = folder.resolve().name, [TEACHER, *(student.name for student in students)]
-    own = students[0].config
+    own = students[0].config if students else TrainingConfig()
     parts = [read_dataset(folder, split, match=own.match) for split in ("train", "dev", "test")]
     test = EvaluationSet(with_wordings(parts[2], parts[0]), language=own.language)
-    add = partial(_add, name=name, results=results, order=order)
-    first = test.report(ranker)
-    add([first], [ranker], TEACHER, [ranker.config.training.get("seed", 1)], str(ranker.config.training["epochs"]))
+    ensemble = len(rankers) > 1
+    title = f"{name}, an ensemble of {len(rankers)}" if ensemble else name
+    add = partial(_add, name=title, results=results, order=order)
+    each = [ranker.config.training for ranker in rankers if ranker.config]
+    seconds = [sum(training.get("seconds", 0.0) for training in each)]  # none of one that `ap-ranker init` wrote
+    epochs = str([training.get("epochs", 0) for training in each])
+    report = _of_ensemble(test, rankers) if ensemble else test.report(rankers[0])
+    add([report], seconds, TEACHER, [1 if ensemble else each[0].get("seed", 1)], epochs)
     for student in students:
-        rankers = []
+        runs_of_student = []
         for seed in seeds:
             config = replace(student.config, seed=seed)
             console.print(f"{name}: {student.name}, seed {seed}")
-            rankers.append(_trained(parts, teacher, ranker, student, config, runs / name, device))
-        reports = [test.report(each) for each in rankers]
-        add(reports, rankers, student.name, seeds, describe_settings(student.config))
+            runs_of_student.append(_trained(parts, rankers, student, config, runs / name, device))
+        reports = [test.report(each) for each in runs_of_student]
+        seconds = [ranker.config.training["seconds"] for ranker in runs_of_student if ranker.config]
+        add(reports, seconds, student.name, seeds, describe_settings(student.config))
+
+
+def _of_ensemble(test: EvaluationSet, rankers: Sequence[Ranker]) -> EvaluationReport:
+    """Of the mean of the rankers' scores, each divided by its temperature; as slow and large as all of them."""
+    each = [test.scores(ranker) for ranker in rankers]
+    scaled = [
+        [values / ranker.model.temperature for values in scores.by_question]
+        for ranker, scores in zip(rankers, each, strict=True)
+    ]
+    together = replace(
+        each[0],
+        by_question=[np.mean(values, axis=0) for values in zip(*scaled, strict=True)],
+        question_seconds=sum(scores.question_seconds for scores in each),
+        bytes_per_answer=sum(scores.bytes_per_answer for scores in each),
+    )
+    return test.report_of(together, 0.0)
 
 
 def _trained(
     parts: Sequence[Dataset],
-    teacher: Path,
-    ranker: Ranker,
+    teachers: Sequence[Ranker],
     student: Student,
     config: TrainingConfig,
     runs: Path,
     device: str,
 ) -> Ranker:
     """The ranker of a finished run, or a new run's; the folder's name has a hash of all that the run depends on."""
-    origin = (describe_settings(config), ranker.fingerprint if student.taught else "")
+    origin = (describe_settings(config), *(teacher.fingerprint for teacher in teachers if student.taught))
     digest = hashlib.sha256(repr(origin).encode()).hexdigest()[:8]
     folder = runs / f"{student.name}-{digest}-seed{config.seed}"
     if not is_checkpoint(folder):
         lines = (EpochLines(console),)
         if student.taught:
-            distill(teacher, parts[0], parts[1], folder, config, device=device, callbacks=lines)
+            distill(teachers, parts[0], parts[1], folder, config, device=device, callbacks=lines)
         else:
             train(parts[0], parts[1], folder, config, device=device, callbacks=lines)
     return Ranker.from_pretrained(folder, None if device == "auto" else device, cache=EncodingCache(0))
@@ -202,7 +228,7 @@ def _trained(
 
 def _add(
     reports: Sequence[EvaluationReport],
-    rankers: Sequence[Ranker],
+    training_seconds: Sequence[float],
     student: str,
     seeds: Sequence[int],
     settings: str,
@@ -211,7 +237,6 @@ def _add(
     results: Path,
     order: Sequence[str],
 ) -> None:
-    checkpoints: list[Mapping[str, Any]] = [ranker.config.training for ranker in rankers if ranker.config]
     row = Row(
         data=name,
         name=student,
@@ -224,7 +249,7 @@ def _add(
         bm25={measure: reports[0].bm25[measure] for measure in MEASURES},
         milliseconds=[report.seconds_per_question * 1000 for report in reports],
         bytes_per_answer=[report.bytes_per_answer for report in reports],
-        training_seconds=[training["seconds"] for training in checkpoints],
+        training_seconds=list(training_seconds),
     )
     written = row.add(results, partial(render, order=order))
     console.print(f"{name}, {student}: test MRR {spread(written.model['MRR'])}")

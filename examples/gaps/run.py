@@ -27,6 +27,7 @@ from ap_ranker.data.wordings import read_wordings
 from ap_ranker.files import write_text_atomically
 from ap_ranker.serving.gaps import DISTANCE, Gap, embedding_of, find_unanswered, group, known_questions
 from ap_ranker.serving.question_log import QuestionLog
+from ap_ranker.serving.search import NO_THRESHOLD
 from ap_ranker.serving.setup import set_up
 from ap_ranker.training.calibrate import calibrate
 from ap_ranker.training.untrained import write_untrained
@@ -88,9 +89,10 @@ def log_questions(questions: Sequence[str], model: str, log: Path) -> list[Logge
     with set_up(FAQ / "answers.csv", model=model, wordings=[FAQ / "train.csv"], limits=limits) as setup:
         search, documents = setup.load()
         setup.warm_up(search, documents)
-        written = QuestionLog(log, search.run)
+        written = QuestionLog(log)
         for question in questions:
-            written.add(question, search.run(question, limits))
+            shown = search.run(question, limits)
+            written.add(question, shown, None if shown else search.run(question, NO_THRESHOLD))
         written.close()
     return read_question_log(log)
 

@@ -202,7 +202,7 @@ def test_what_the_server_writes_is_no_document(tmp_path: Path) -> None:
     (tmp_path / "FAQ.csv").write_text("question,answer\nWhy?,Because.\n")
     given = {"question": "q", "answer": "a", "stored_question": "", "helped": True, "visit": "v"}
     FeedbackFile(tmp_path / "feedback.jsonl").append(**given)
-    log = QuestionLog(tmp_path / "questions.jsonl", lambda *_: [])
+    log = QuestionLog(tmp_path / "questions.jsonl")
     log.add("q", [])
     log.close()
     append_change(tmp_path / "changes.jsonl", Change.make(Action.add_entry, question="q", answer="a"))

@@ -19,6 +19,8 @@ from ap_ranker.training.train import train
 
 HERE = ROOT / "examples" / "distill"
 
+ENSEMBLE = "toy, an ensemble of 2"
+
 
 @pytest.fixture(scope="module")
 def run() -> Iterator[ModuleType]:
@@ -58,7 +60,7 @@ def test_the_cheapest_student_that_keeps_enough_is_named(run: ModuleType) -> Non
 
 
 def test_the_committed_rows_are_valid(run: ModuleType) -> None:
-    for name in ("students.yaml", "insuranceqa.yaml"):
+    for name in ("students.yaml", "ensemble.yaml", "insuranceqa.yaml"):
         students = run.read_students(HERE / name, "english")
         assert any(student.taught for student in students.values())
         assert {student.config.language for student in students.values()} == {"english"}
@@ -84,9 +86,13 @@ def test_a_toy_run_writes_its_table(run: ModuleType, folder: Path, tmp_path: Pat
     students = list(run.read_students(tmp_path / "rows.yaml", None).values())
     (tmp_path / "results").mkdir()
     for _ in range(2):  # the second time, nothing is trained again
-        run.measure(tmp_path / "teacher", folder, students, [1], tmp_path / "runs", "cpu", tmp_path / "results")
+        run.measure([tmp_path / "teacher"], folder, students, [1], tmp_path / "runs", "cpu", tmp_path / "results")
     assert len(list((tmp_path / "runs" / "toy").iterdir())) == 2
-    rows = json.loads((tmp_path / "results" / "results.json").read_text())
-    assert [each["name"] for each in rows] == ["static", "taught", "teacher"]
+    run.measure([tmp_path / "teacher"] * 2, folder, [], [1], tmp_path / "runs", "cpu", tmp_path / "results")
+    written = json.loads((tmp_path / "results" / "results.json").read_text())
+    rows = {(row["data"], row["name"]): row["model"] for row in written}
+    assert [name for _, name in rows] == ["static", "taught", "teacher", "teacher"]
+    assert rows[ENSEMBLE, "teacher"] == rows["toy", "teacher"]  # the mean of a teacher and itself
     table = (tmp_path / "results" / "results.md").read_text()
-    assert [name for name in ("| teacher |", "| static |", "| taught |") if name not in table] == []
+    assert [name for name in ("teacher", "static", "taught") if f"| {name} |" not in table] == []
+    assert f"## {ENSEMBLE}\n" in table

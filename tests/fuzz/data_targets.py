@@ -362,7 +362,9 @@ def use_settings(folder: Path) -> None:
     expect(config.negatives is None or config.negatives >= 0, f"negatives: {config.negatives}")
     expect(0 <= config.seed < 2**63, f"seed: {config.seed}")
     if not MODELS[config.model].pretrained:
-        build_model(config.model, Inputs(["", "?", "parcel"], config.embedding_size, config.max_tokens), config.options)
+        build_model(
+            config.model, Inputs(["", "?", "parcel"], config.embedding_size or 100, config.max_tokens), config.options
+        )
     else:
         complete_options(config.model, config.options)
 

@@ -153,9 +153,9 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A FAQ, a log of its search, and feedback."""
     with (tmp_path / "faq.csv").open("w", newline="") as file:
         csv.writer(file).writerows([("question", "answer"), *((entry.question, entry.answer) for entry in FAQ)])
-    log = QuestionLog(tmp_path / "questions.jsonl", lambda question, limits: [])
+    log = QuestionLog(tmp_path / "questions.jsonl")
     for question in ("do you rent bikes", "Do you rent bikes?", "the tour", TEXTS[0]):
-        log.add(question, [])
+        log.add(question, [], [])
     log.add("where is my parcel now", [Document(content="an answer", score=0.9)])
     log.close()
     monkeypatch.chdir(tmp_path)

@@ -63,7 +63,7 @@ def client(place: Path) -> Iterator[TestClient]:
         search, documents = setup.load()
         setup.warm_up(search, documents)
         following = follow(search, setup)
-        feedback, log = FeedbackFile(place / "feedback.jsonl"), QuestionLog(place / "questions.jsonl", search.run)
+        feedback, log = FeedbackFile(place / "feedback.jsonl"), QuestionLog(place / "questions.jsonl")
         desk = Desk(search, setup.documents, Match.both, feedback=feedback.path, log=log.path)
         app = build_app(search, feedback, limits=limits, question_log=log, owner=OwnersPage(KEY, desk))
         yield TestClient(app, "http://localhost", raise_server_exceptions=False, follow_redirects=False)

@@ -35,10 +35,10 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "questions.jsonl"
 
 
-def log_all(path: Path, *questions: str, found: list[Document] | None = None, **options: Any) -> None:
-    log = QuestionLog(path, lambda question, limits: [BEST], **options)
+def log_all(path: Path, *questions: str, **options: Any) -> None:
+    log = QuestionLog(path, **options)
     for question in questions:
-        log.add(question, [BEST] if found is None else found)
+        log.add(question, [BEST])
     log.close()
 
 
@@ -56,7 +56,7 @@ def test_what_a_line_holds(path: Path) -> None:
 
 def test_outcomes_over_http(search: DeclaredPipeline, path: Path) -> None:
     """With nothing good enough, the log knows what was nearest; the answer does not."""
-    log = QuestionLog(path, search.run)
+    log = QuestionLog(path)
     feedback = FeedbackFile(path.with_name("feedback.jsonl"))
     for limits in ({}, {"score_threshold": 1.1}):
         client = TestClient(build_app(search, feedback, limits=limits, question_log=log), "http://localhost")
@@ -82,10 +82,7 @@ def test_outcomes_over_http(search: DeclaredPipeline, path: Path) -> None:
 
 
 def test_a_pipeline_without_a_threshold(path: Path) -> None:
-    def refuse(question: str, limits: dict[str, float | None]) -> list[Document]:
-        raise ValueError("there is no such input")
-
-    log = QuestionLog(path, refuse)
+    log = QuestionLog(path)
     log.add("what", [])
     log.close()
     (question,) = read_question_log(path)
@@ -128,7 +125,7 @@ def test_several_servers_share_a_file(path: Path) -> None:
 def test_a_file_that_cannot_be_written_is_said_once(
     path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, failing: str
 ) -> None:
-    log = QuestionLog(path, lambda question, limits: [])
+    log = QuestionLog(path)
 
     def fail(*_: object, **__: object) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -163,7 +160,7 @@ def test_too_many_at_once_are_left_out(
 ) -> None:
     monkeypatch.setattr(module, "MOST_WAITING", 2)
     monkeypatch.setattr(module.QuestionLog, "_work", lambda log: None)
-    log = QuestionLog(path, lambda question, limits: [])
+    log = QuestionLog(path)
     for question in "abcd":
         log.add(question, [BEST])
     assert caplog.text.count("some are left out") == 1

@@ -101,7 +101,7 @@ def test_the_teachers_scores_are_those_of_an_evaluation(teacher: Path, pairs: Da
     ranker = Ranker.from_pretrained(teacher)
     assert ranker.config is not None
     ranker.config = replace(ranker.config, wording_weight=0.4)
-    taught, scores = Teacher(ranker, ["Can I pay later?"]).teach(pairs, pairs)
+    taught, scores = Teacher([ranker], ["Can I pay later?"]).teach(pairs, pairs)
     evaluation_set = EvaluationSet(with_wordings(pairs, pairs))
     expected = evaluation_set.with_wordings(ranker, evaluation_set.timed_scores(ranker), 0.4).by_question
     assert [question.text for question in taught.questions] == [*TEXTS[::2], "Can I pay later?"]
@@ -115,24 +115,35 @@ def test_the_teachers_scores_are_those_of_an_evaluation(teacher: Path, pairs: Da
 def test_scores_are_computed_once(
     teacher: Path, pairs: Dataset, own_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _, first = Teacher(Ranker.from_pretrained(teacher)).teach(pairs, pairs)
+    _, first = Teacher([Ranker.from_pretrained(teacher)]).teach(pairs, pairs)
     [kept] = own_cache.iterdir()
     with monkeypatch.context() as patched:
         patched.setattr("ap_ranker.training.teacher.score_candidates", None)
-        _, again = Teacher(Ranker.from_pretrained(teacher)).teach(pairs, pairs)
+        _, again = Teacher([Ranker.from_pretrained(teacher)]).teach(pairs, pairs)
     np.testing.assert_array_equal(first.values, again.values)
     kept.write_bytes(b"damaged")
-    _, repaired = Teacher(Ranker.from_pretrained(teacher)).teach(pairs, pairs)
+    _, repaired = Teacher([Ranker.from_pretrained(teacher)]).teach(pairs, pairs)
     np.testing.assert_array_equal(first.values, repaired.values)
     other = replace(pairs, answers=[replace(answer, text=answer.text + "!") for answer in pairs.answers])
-    Teacher(Ranker.from_pretrained(teacher)).teach(other, other)
+    Teacher([Ranker.from_pretrained(teacher)]).teach(other, other)
     assert len(list(own_cache.iterdir())) == 2
+
+
+def test_an_ensemble_teaches_the_mean_of_its_scores(teacher: Path, pairs: Dataset, tmp_path: Path) -> None:
+    rankers = [Ranker.from_pretrained(teacher), Ranker.from_pretrained(write_checkpoint("ap-cnn", tmp_path / "other"))]
+    every = range(len(pairs.answers))
+    _, both = Teacher(rankers, ["Can I pay later?"]).teach(pairs, pairs)
+    single = [Teacher([ranker], ["Can I pay later?"]).teach(pairs, pairs)[1] for ranker in rankers]
+    for i in range(4):
+        mean = np.mean([scores.logits(i, every) for scores in single], axis=0)
+        np.testing.assert_allclose(both.logits(i, every), mean, rtol=1e-5)
+        assert both.best(i, 1)[0] == mean.argmax()
 
 
 def test_batches_hold_the_teachers_best_answers_and_no_label_of_an_unlabelled_question(
     teacher: Path, pairs: Dataset
 ) -> None:
-    taught, lessons = Teacher(Ranker.from_pretrained(teacher), ["Can I pay later?"]).teach(pairs, pairs)
+    taught, lessons = Teacher([Ranker.from_pretrained(teacher)], ["Can I pay later?"]).teach(pairs, pairs)
     tokenizer = WordTokenizer.build(TEXTS, max_tokens=20)
     batches = Batches(taught, tokenizer, negatives=0, own_candidates=False, seed=1, lessons=lessons)
     batch = batches([(0, 0), (3, taught.questions[3].positives[0])])
@@ -167,12 +178,11 @@ def test_a_student_learns_what_no_label_says(teacher: Path, tmp_path: Path, monk
     labelled = Dataset("data", answers, [Question("0", TEXTS[0], (1,))])
     others, right = ["alpha", "beta", "gamma", "delta", "epsilon"], [5, 4, 0, 1, 2]
 
-    def made_up(_: Teacher, data: Dataset, questions: list[Question], pools: object) -> tuple[np.ndarray, np.ndarray]:
+    def made_up(_: object, data: Dataset, questions: list[Question], pools: list[tuple[int, ...]]) -> list[np.ndarray]:
         first = [right[others.index(q.text)] if q.text in others else 1 for q in questions]
-        rows = np.array([[row, *(i for i in range(6) if i != row)] for row in first], dtype=np.int32)
-        return rows, np.tile(np.float32([1, 0, 0, 0, 0, 0]), (len(rows), 1))
+        return [np.float32([row == best for row in pool]) for best, pool in zip(first, pools, strict=True)]
 
-    monkeypatch.setattr(Teacher, "_score", made_up)
+    monkeypatch.setattr("ap_ranker.training.teacher._Scorer._score", made_up)
     asked = [Question(str(i), text, (row,)) for i, (text, row) in enumerate(zip(others, right, strict=True))]
     config = TrainingConfig("bow-idf", epochs=40, patience=40, learning_rate=0.03, answer_sentences=False)
     dev = replace(labelled, questions=asked)
@@ -195,9 +205,14 @@ def test_refused(config: TrainingConfig, message: str, checkpoint: Path, pairs: 
     assert not (tmp_path / "student").exists()
 
 
+def test_no_teacher_is_refused(pairs: Dataset, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="at least one teacher"):
+        distill([], pairs, pairs, tmp_path / "student", TrainingConfig("ap-cnn"))
+
+
 def test_questions_without_labels_need_shared_answers(teacher: Path, pairs: Dataset) -> None:
     with pytest.raises(InputError, match="Leave out --questions"):
-        Teacher(Ranker.from_pretrained(teacher), ["More?"]).teach(replace(pairs, judged=True), pairs)
+        Teacher([Ranker.from_pretrained(teacher)], ["More?"]).teach(replace(pairs, judged=True), pairs)
 
 
 def test_a_teacher_of_words_teaches_too(pairs: Dataset, tmp_path: Path) -> None:
@@ -218,9 +233,11 @@ def test_read_questions(pairs: Dataset, tmp_path: Path) -> None:
 def test_from_the_command_line(faq: Path, checkpoint: Path, tmp_path: Path) -> None:
     (tmp_path / "log.csv").write_text("question\nCan I pay later?\n")
     run = ["distill", str(checkpoint), str(faq), "--dev", str(faq), "--questions", str(tmp_path / "log.csv")]
-    result = CliRunner().invoke(app, [*run, "--epochs", "1", "--output", str(tmp_path / "student")])
+    further = ["--teacher", str(write_checkpoint("ap-cnn", tmp_path / "further"))]
+    result = CliRunner().invoke(app, [*run, *further, "--epochs", "1", "--output", str(tmp_path / "student")])
     assert result.exit_code == 0, result.output
     assert "Wrote" in result.output
-    assert "ap-cnn" in (tmp_path / "student" / "README.md").read_text()
+    card = (tmp_path / "student" / "README.md").read_text()
+    assert [name for name in ("bow-idf", str(checkpoint), further[1]) if name not in card] == []
     refused = CliRunner().invoke(app, [*run, "--model", "bm25", "--output", str(tmp_path / "other")])
     assert isinstance(refused.exception, InputError)
