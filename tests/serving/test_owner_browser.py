@@ -15,7 +15,7 @@ pytest.importorskip("hayhooks", reason="the extra serve is not installed")
 pytest.importorskip("playwright", reason="playwright is not installed")
 
 from conftest import TEXTS
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 from search_server import served
 
 from ap_ranker.data.changes import read_changes
@@ -104,6 +104,31 @@ def test_from_a_gap_to_an_answer_and_back(browser_path: str, address: str, place
         expect(card(page, "changes", "Deleted entry")).to_contain_text("undone")
         page.get_by_role("button", name="Log out").click()
         expect(page.get_by_label("The owner's key")).to_be_visible()
+
+
+def test_a_late_reply_changes_no_list(browser_path: str, address: str) -> None:
+    """What an earlier letter asked for comes last; the focus stays where the owner moved it."""
+    late: list[Route] = []
+
+    def keep(route: Route) -> None:
+        late.append(route)
+
+    with logged_in(browser_path, address) as page:
+        page.locator("#gaps .list > li").first.get_by_role("button", name="Add to another entry").click()
+        dialog = page.locator("#chooser")
+        expect(dialog.locator("li").nth(1)).to_be_visible()
+        page.route("**/owner/api/entries", keep, times=len("batter"))
+        page.keyboard.type("battery")
+        expect(dialog.locator("li")).to_have_count(1)
+        page.keyboard.press("Tab")
+        chosen = dialog.get_by_role("button", name="Which battery fits my bike?")
+        expect(chosen).to_be_focused()
+        assert len(late) == len("batter")
+        for route in late:
+            with page.expect_response("**/owner/api/entries"):
+                route.continue_()
+        expect(dialog.locator("li")).to_have_count(1)
+        expect(chosen).to_be_focused()
 
 
 def test_by_keyboard_alone(browser_path: str, address: str) -> None:

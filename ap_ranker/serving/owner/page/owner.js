@@ -207,6 +207,7 @@ editor.querySelector("form").addEventListener("submit", async (event) => {
 
 const chooser = element("chooser");
 let chosenFor = []; // the questions that the chosen entry answers
+let choices = ""; // the entries that the list shows, as text
 
 async function choose(questions) {
   chosenFor = questions;
@@ -216,8 +217,13 @@ async function choose(questions) {
 }
 
 async function showChoices() {
+  const words = element("wanted").value;
   try {
-    const { entries } = await post("entries", { words: element("wanted").value });
+    const { entries } = await post("entries", { words });
+    if (words !== element("wanted").value) return; // a later letter asks for itself, and its reply may be here already
+    const found = JSON.stringify(entries);
+    if (found === choices) return; // the button that has the focus stays
+    choices = found;
     chooser.querySelector("ul").replaceChildren(
       ...entries.map((entry) => {
         const button = Object.assign(document.createElement("button"), { type: "button" });
