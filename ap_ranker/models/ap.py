@@ -7,13 +7,13 @@ The score is computed in attentive.py; this file encodes the words:
 
 from __future__ import annotations
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from ap_ranker.models.attentive import SHARPNESS, AttentivePooling
 from ap_ranker.models.base import States
-from ap_ranker.models.encoders import BiLSTM, Convolution, WordEmbedding
+from ap_ranker.models.encoders import BiLSTM, Convolution, FramedWords, WordEmbedding
 from ap_ranker.models.spec import DROPOUT, WINDOW, Inputs, ModelSpec, Option, Recipe
-from ap_ranker.text.batch import PAD, TokenBatch
+from ap_ranker.text.batch import TokenBatch
 
 
 class AttentivePoolingWords(AttentivePooling):
@@ -42,18 +42,16 @@ class AttentivePoolingCNN(AttentivePoolingWords):
     def encode_answers(self, batch: TokenBatch) -> States:
         return States(batch.mask, {"ids": self.embedding.apply_word_dropout(batch)})
 
-    def read(self, answers: States) -> Tensor:
-        framed = nn.functional.pad(answers.per_token["ids"], (self.encoder.left, self.encoder.right), value=PAD)
-        words: Tensor = self.embedding.vectors(framed)
-        return words
+    def read(self, answers: States) -> FramedWords:
+        return self.embedding.framed(answers.per_token["ids"], self.encoder.left, self.encoder.right)
 
     def probes(self, rows: Tensor) -> Tensor:
         return self.encoder.filters(rows)
 
-    def project(self, answers: Tensor, probes: Tensor) -> Tensor:
+    def project(self, answers: FramedWords, probes: Tensor) -> Tensor:
         return self.encoder.project(answers, probes)
 
-    def pool(self, answers: Tensor, weights: Tensor) -> Tensor:
+    def pool(self, answers: FramedWords, weights: Tensor) -> Tensor:
         return self.encoder.pool(answers, weights)
 
 

@@ -12,6 +12,8 @@ tanh is monotonic, so max(tanh(G)) = tanh(max(G)): M + L values of tanh are comp
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -48,45 +50,46 @@ class AttentivePooling(CosineModel):
         """Convert rows of Q U for `project`, once per question: (B, M, C) -> (B, M, ·)."""
         return rows
 
-    def read(self, answers: States) -> Tensor:
-        """The (N, L, ·) input of `project` and `pool`."""
+    def read(self, answers: States) -> Any:
+        """The input of `project` and `pool`: the (N, L, C) states."""
         return answers.per_token["states"]
 
-    def project(self, answers: Tensor, probes: Tensor) -> Tensor:
-        """(R, ·) -> (N, L, R): the products of the answers' states and R rows of Q U."""
-        return answers @ probes.T
+    def project(self, answers: Any, probes: Tensor) -> Tensor:
+        """(R, ·) -> (R, N, L): the products of R rows of Q U and the answers' states."""
+        products: Tensor = probes @ answers.flatten(0, 1).T
+        return products.unflatten(1, answers.shape[:2])
 
-    def pool(self, answers: Tensor, weights: Tensor) -> Tensor:
+    def pool(self, answers: Any, weights: Tensor) -> Tensor:
         """(N, B, L) -> (N, B, C): the sums of each answer's states."""
-        return weights @ answers
+        pooled: Tensor = weights @ answers
+        return pooled
 
     def attention_weights(self, questions: TokenBatch, answers: TokenBatch) -> Attention:
         """σ_q and σ_a."""
         states = self.encode_answers(answers)
         sigma_q, sigma_a = self._attention(self.encode_questions(questions), states, self.read(states))
-        return Attention(sigma_q.permute(2, 0, 1), sigma_a.permute(2, 0, 1))
+        return Attention(sigma_q.transpose(1, 2), sigma_a)
 
     def match(self, questions: States, answers: States) -> Tensor:
         Q, read = questions.per_token["states"], self.read(answers)  # noqa: N806
         sigma_q, sigma_a = self._attention(questions, answers, read)
-        r_a = self.pool(read, sigma_a.transpose(1, 2)).transpose(0, 1)  # (B, N, C)
+        r_a = self.pool(read, sigma_a.transpose(0, 1)).transpose(0, 1)  # (B, N, C)
         # r_q itself is not computed: its product with r_a and its length need M numbers per pair instead of C.
-        weights = sigma_q.permute(2, 0, 1)  # (B, N, M)
+        weights = sigma_q.transpose(1, 2)  # (B, N, M)
         dot = (weights * (r_a @ Q.mT)).sum(dim=2)
         squared = (weights * (weights @ (Q @ Q.mT))).sum(dim=2)
         return dot / (squared.sqrt() * torch.linalg.vector_norm(r_a, dim=2)).clamp(min=1e-12)
 
-    def _attention(self, questions: States, answers: States, read: Tensor) -> tuple[Tensor, Tensor]:
-        """Weights of the question's (N, M, B) and the answer's (N, L, B) tokens."""
+    def _attention(self, questions: States, answers: States, read: Any) -> tuple[Tensor, Tensor]:
+        """Weights of the question's (B, M, N) and the answer's (B, N, L) tokens."""
         probes, question_mask, answer_mask = questions.per_token["probes"], questions.mask, answers.mask
-        B, M, _ = probes.shape  # noqa: N806
-        # One matrix product for all pairs, (N·L, C) x (C, M·B); B last, because it is longer than M in training.
-        G = self.project(read, probes.transpose(0, 1).flatten(0, 1)).unflatten(2, (M, B))  # (N, L, M, B)  # noqa: N806
+        # One matrix product for all pairs, (B·M, C) x (C, N·L); the longest dimension is last.
+        G = self.project(read, probes.flatten(0, 1)).unflatten(0, probes.shape[:2])  # (B, M, N, L)  # noqa: N806
         # Padding is masked in place without autograd: it is never the largest, so it gets no gradient anyway.
         values = G.detach()
-        values[~answer_mask] = float("-inf")
+        values.masked_fill_(~answer_mask, float("-inf"))
         if not question_mask.all():
-            values.masked_fill_(~question_mask.T, float("-inf"))
-        g_q, g_a = row_and_column_max(G, 1, 2)
-        sigma_q = masked_softmax(self.sharpness * torch.tanh(g_q), question_mask.T, dim=1)
-        return sigma_q, masked_softmax(self.sharpness * torch.tanh(g_a), answer_mask.unsqueeze(2), dim=1)
+            values[~question_mask] = float("-inf")
+        g_q, g_a = row_and_column_max(G, 3, 1)
+        sigma_q = masked_softmax(self.sharpness * torch.tanh(g_q), question_mask.unsqueeze(2), dim=1)
+        return sigma_q, masked_softmax(self.sharpness * torch.tanh(g_a), answer_mask, dim=2)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor, nn
 
@@ -26,12 +28,47 @@ class WordEmbedding(nn.Module):
         embedded: Tensor = self.vectors(self.apply_word_dropout(batch))
         return embedded
 
+    def framed(self, ids: Tensor, left: int, right: int) -> FramedWords:
+        """The words of (N, T) ids between `left` and `right` words of padding."""
+        framed = nn.functional.pad(ids, (left, right), value=PAD)
+        occurs = ids.new_zeros(self.vectors.num_embeddings, dtype=torch.bool)
+        occurs[framed.flatten()] = True
+        distinct = occurs.nonzero().squeeze(1)  # `unique`, which sorts, takes ten times as long
+        index = torch.empty_like(occurs, dtype=torch.long)
+        index[distinct] = torch.arange(len(distinct), device=ids.device)
+        return FramedWords(self.vectors(distinct), index.index_select(0, framed.flatten()).view_as(framed))
+
     def apply_word_dropout(self, batch: TokenBatch) -> Tensor:
         """(N, T) token ids with padding, whose vector is zero, in place of dropped words."""
         if self.training and self.dropout:
             dropped = torch.rand(batch.ids.shape, device=batch.ids.device) < self.dropout
             return batch.ids.masked_fill(dropped, PAD)
         return batch.ids
+
+
+@dataclass(frozen=True)
+class FramedWords:
+    """N texts of T words, framed with padding, by their distinct words.
+
+    Attributes:
+        vectors: (W, D) of the distinct words; zero for padding.
+        indices: (N, left + T + right) of the words in `vectors`.
+    """
+
+    vectors: Tensor
+    indices: Tensor
+
+    def framed(self) -> Tensor:
+        """(N, left + T + right, D) the texts' vectors."""
+        return nn.functional.embedding(self.indices, self.vectors)
+
+    def sums(self, weights: Tensor) -> Tensor:
+        """(N, R, left + T + right) -> (N, R, D): weighted sums of each text's vectors."""
+        if weights.requires_grad:
+            return weights @ self.framed()
+        indices = self.indices.unsqueeze(1).expand(weights.shape).flatten(0, 1)
+        bags = nn.functional.embedding_bag(indices, self.vectors, per_sample_weights=weights.flatten(0, 1), mode="sum")
+        return bags.unflatten(0, weights.shape[:2])
 
 
 class Convolution(nn.Module):
@@ -61,23 +98,36 @@ class Convolution(nn.Module):
         """(..., C) -> (..., window * D + 1): filters with a bias that compute a state's dot product with each row."""
         return torch.cat([rows @ self.linear.weight, (rows @ self.linear.bias).unsqueeze(-1)], dim=-1)
 
-    def project(self, framed: Tensor, filters: Tensor) -> Tensor:
-        """The dot product of each convolved state with each row.
+    def project(self, words: FramedWords, filters: Tensor) -> Tensor:
+        """The dot product of each row with each convolved state.
 
         Args:
-            framed: (N, left + T + right, D) words with zeros at both ends.
+            words: N texts of T words, framed with `left` and `right` words of zeros.
             filters: (R, window * D + 1) the `filters` of the rows.
 
         Returns:
-            (N, T, R).
+            (R, N, T).
         """
-        return self._filtered(framed, filters[:, :-1]).add_(filters[:, -1])
+        size, (n, framed_length) = words.vectors.shape[1], words.indices.shape
+        length = framed_length - self.window + 1
+        if len(filters) >= size:
+            windows = self._windows(words.framed())
+            products = (filters[:, :-1] @ windows.flatten(0, 1).T).unflatten(1, (n, length))
+        else:
+            # With fewer filters than dimensions: one product per distinct word, and sums of those of a window's words.
+            kernels = filters[:, :-1].unflatten(1, (self.window, size)).transpose(0, 1).flatten(0, 1)
+            per_word = (kernels @ words.vectors.T).index_select(1, words.indices.flatten())
+            parts = per_word.unflatten(1, words.indices.shape).unflatten(0, (self.window, len(filters)))
+            products = parts[0, ..., :length]
+            for k in range(1, self.window):
+                products = products + parts[k, ..., k : k + length]
+        return products.add_(filters[:, -1].view(-1, 1, 1))
 
-    def pool(self, framed: Tensor, weights: Tensor) -> Tensor:
+    def pool(self, words: FramedWords, weights: Tensor) -> Tensor:
         """The R weighted sums of each text's convolved states; the weights of each sum add up to 1.
 
         Args:
-            framed: (N, left + T + right, D) words with zeros at both ends.
+            words: N texts of T words, framed with `left` and `right` words of zeros.
             weights: (N, R, T).
 
         Returns:
@@ -85,7 +135,7 @@ class Convolution(nn.Module):
         """
         # The k-th words of all windows are the text shifted by k. Shifting the weights instead moves less memory.
         shifted = [nn.functional.pad(weights, (k, self.window - 1 - k)) for k in range(self.window)]
-        windows = torch.stack(shifted, dim=2).flatten(1, 2) @ framed
+        windows = words.sums(torch.stack(shifted, dim=2).flatten(1, 2))
         pooled: Tensor = self.linear(windows.unflatten(1, (-1, self.window)).flatten(2))
         return pooled
 
@@ -93,7 +143,7 @@ class Convolution(nn.Module):
         """(N, left + T + right, D), (F, window * D) -> (N, T, F): one product, several times faster than conv1d."""
         size, length = framed.shape[2], framed.shape[1] - self.window + 1
         if len(filters) >= size:
-            return torch.cat([framed[:, k : k + length] for k in range(self.window)], dim=2) @ filters.T
+            return self._windows(framed) @ filters.T
         # With fewer filters than dimensions, shifting and adding the products is cheaper.
         kernels = filters.unflatten(1, (self.window, size)).transpose(0, 1).flatten(0, 1)
         products = (framed @ kernels.T).unflatten(2, (self.window, len(filters)))
@@ -101,6 +151,11 @@ class Convolution(nn.Module):
         for k in range(1, self.window):
             added += products[:, k : k + length, k]
         return added
+
+    def _windows(self, framed: Tensor) -> Tensor:
+        """(N, left + T + right, D) -> (N, T, window * D): the words that each filter sees."""
+        length = framed.shape[1] - self.window + 1
+        return torch.cat([framed[:, k : k + length] for k in range(self.window)], dim=2)
 
 
 class Recurrent(nn.Module):
