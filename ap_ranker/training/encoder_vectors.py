@@ -168,9 +168,9 @@ def find_vectors(
         InputError: as `read_vectors` or `read_encoder`.
     """
     kind, _, name = source.partition(":")
-    return (
-        _of_encoder(name or DEFAULT_ENCODER, size or MAX_SIZE, on_progress) if kind == ENCODER else read_vectors(source)
-    )
+    if kind != ENCODER:
+        return read_vectors(source)
+    return _of_encoder(name or DEFAULT_ENCODER, size or MAX_SIZE, on_progress)
 
 
 def _of_encoder(name: str, size: int, on_progress: Progress) -> EncoderVectors:

@@ -18,6 +18,7 @@ from ap_ranker.text.vectors import PretrainedVectors
 from ap_ranker.training.card import About
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.train import train
+from ap_ranker.training.transfer import settings_of_start
 
 
 def train_or_load(
@@ -27,6 +28,7 @@ def train_or_load(
     config: TrainingConfig,
     *,
     vectors: PretrainedVectors | None = None,
+    start: Ranker | None = None,
     device: str | None = None,
     callbacks: tuple[TrainerCallback, ...] = (),
     about: About = About(),  # noqa: B008
@@ -36,14 +38,18 @@ def train_or_load(
     The arguments are those of `train`; `vectors` are ignored for a model with a pretrained encoder.
 
     Raises:
-        InputError: `folder` holds a run with other settings or on other data.
+        InputError: `folder` holds a run with other settings, on other data or from another start.
     """
+    config = config if start is None else settings_of_start(config, start)
     if not is_checkpoint(folder):
         vectors = None if model_spec(config.model).pretrained else vectors
-        return train(data, dev, folder, config, vectors=vectors, device=device, callbacks=callbacks, about=about).ranker
+        return train(
+            data, dev, folder, config, vectors=vectors, start=start, device=device, callbacks=callbacks, about=about
+        ).ranker
     ranker = Ranker.from_pretrained(folder, resolve_device(device), cache=EncodingCache(0))  # as `train` returns it
     assert ranker.config is not None
-    settings = json.loads(json.dumps(asdict(config) | {"data": data.name}))
+    begun = {"data": data.name, "start": start.source if start else None}
+    settings = json.loads(json.dumps(asdict(config) | begun))
     settings |= asdict(config.training_recipe(judged=data.judged, questions_per_answer=data.questions_per_answer))
     different = [name for name, value in settings.items() if ranker.config.training.get(name) != value]
     if different:

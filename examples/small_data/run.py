@@ -25,6 +25,7 @@ from ap_ranker.data.wordings import with_wordings
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluate import EvaluationReport, EvaluationSet
 from ap_ranker.evaluation.markdown import spread
+from ap_ranker.ranking.ranker import Ranker, resolve_device
 from ap_ranker.text.vectors import PretrainedVectors
 from ap_ranker.training.config import TrainingConfig, checked_setting, read_settings
 from ap_ranker.training.encoder_vectors import find_vectors
@@ -43,11 +44,13 @@ class Method:
         name: its key in `methods.yaml`.
         embeddings: the word vectors it begins with, as `find_vectors` knows them, or `none`.
         config: all settings but the seed.
+        start: the checkpoint whose weights it begins with.
     """
 
     name: str
     embeddings: str
     config: TrainingConfig
+    start: Path | None = None
 
 
 def command(
@@ -56,6 +59,9 @@ def command(
     sizes: Annotated[str, typer.Option(help="Numbers of training pairs, separated by commas.")] = "50,150,500,2000",
     seeds: Annotated[str, typer.Option(help="Of the runs and their draws, separated by commas.")] = "1,2,3",
     methods: Annotated[str | None, typer.Option(help="Of methods.yaml, separated by commas; all if not given.")] = None,
+    start: Annotated[
+        Path | None, typer.Option(help="A checkpoint that all methods start from; their rows are named after it.")
+    ] = None,
     runs: Annotated[Path, typer.Option(help="A folder for the checkpoints; finished ones are not trained again.")] = (
         Path("checkpoints/small_data")
     ),
@@ -76,7 +82,7 @@ def command(
     numbers, wanted = whole_numbers("--seeds", seeds), whole_numbers("--sizes", sizes)
     for name, source in sources.items():
         for method in chosen:
-            add_rows(name, source, known[method], wanted, numbers, runs, device, HERE, list(known))
+            add_rows(name, source, started(known[method], start), wanted, numbers, runs, device, HERE, list(known))
 
 
 def read_methods(path: Path) -> dict[str, Method]:
@@ -96,6 +102,11 @@ def read_methods(path: Path) -> dict[str, Method]:
         except InputError as error:
             raise InputError(f"{where}: {error}") from error
     return methods
+
+
+def started(method: Method, start: Path | None) -> Method:
+    """The method, as a row of its own if it starts from a checkpoint."""
+    return replace(method, name=f"{method.name} from {start.name}", start=start) if start else method
 
 
 def add_rows(
@@ -154,7 +165,10 @@ def _measure(
         folder = runs / f"{method.name},{method.embeddings}-seed{seed}"
         console.print(f"{sample.name}: {method.name}")
         vectors, lines = _vectors(method.embeddings), (EpochLines(console),)
-        ranker = train_or_load(sample, parts.dev, folder, settings, vectors=vectors, device=device, callbacks=lines)
+        start = Ranker.from_pretrained(method.start, resolve_device(device)) if method.start else None
+        ranker = train_or_load(
+            sample, parts.dev, folder, settings, vectors=vectors, start=start, device=device, callbacks=lines
+        )
         assert ranker.config is not None
         reports.append(EvaluationSet(with_wordings(parts.test, sample), language=settings.language).report(ranker))
         samples.append(sample)

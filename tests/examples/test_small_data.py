@@ -281,3 +281,31 @@ def test_another_draw_is_another_run(run: ModuleType, tmp_path: Path) -> None:
         assert train_or_load(draw(parts.training, 6, 1), parts.dev, folder, settings) is not None
         with pytest.raises(InputError, match="found another data"):
             train_or_load(draw(parts.training, 6, 2), parts.dev, folder, settings)
+
+
+def test_methods_that_start_from_a_checkpoint(run: ModuleType, tmp_path: Path) -> None:
+    """Their rows are named after it, and a run from another checkpoint is another run."""
+    (tmp_path / "methods.yaml").write_text(METHODS)
+    write_faq(tmp_path / "messy.csv", MESSY)
+    runs = tmp_path / "runs"
+
+    def again(**other: Any) -> None:
+        with patch.object(run, "HERE", tmp_path):
+            given = {"covid": tmp_path / "messy.csv", "sizes": "6", "seeds": "1", "device": "cpu", "runs": runs}
+            run.command(**{**given, **other})
+
+    again()
+    first = (runs / "covid/6/tiny,none-seed1").rename(tmp_path / "first")
+    again(start=first, sizes="12")
+    rows = Row.read(tmp_path / "results.json")
+    assert [each.key for each in rows] == [("covid", "tiny", 6), ("covid", "tiny from first", 12)]
+    second = runs / "covid/12/tiny from first,none-seed1"
+    config = Ranker.from_pretrained(second, "cpu").config
+    assert config is not None
+    assert config.training["start"] == str(first)
+    with patch.object(runs_module, "train", side_effect=AssertionError("trained again")):
+        again(start=first, sizes="12")
+    data = draw(read_covid(tmp_path / "messy.csv", DEFAULT_MATCH).training, 12, 1)
+    settings = run.read_methods(tmp_path / "methods.yaml")["tiny"].config
+    with pytest.raises(InputError, match="found another .*start"):
+        train_or_load(data, data, second, replace(settings, seed=1))
