@@ -17,6 +17,7 @@ from ap_ranker.ranking.ranker import Ranker, resolve_device
 from ap_ranker.text.vectors import PretrainedVectors
 from ap_ranker.training.card import About
 from ap_ranker.training.config import TrainingConfig
+from ap_ranker.training.teacher import Teacher
 from ap_ranker.training.train import train
 from ap_ranker.training.transfer import settings_of_start
 
@@ -29,6 +30,7 @@ def train_or_load(
     *,
     vectors: PretrainedVectors | None = None,
     start: Ranker | None = None,
+    teacher: Teacher | None = None,
     device: str | None = None,
     callbacks: tuple[TrainerCallback, ...] = (),
     about: About = About(),  # noqa: B008
@@ -38,19 +40,30 @@ def train_or_load(
     The arguments are those of `train`; `vectors` are ignored for a model with a pretrained encoder.
 
     Raises:
-        InputError: `folder` holds a run with other settings, on other data or from another start.
+        InputError: `folder` holds a run with other settings, on other data, from another start or teacher.
     """
     config = config if start is None else settings_of_start(config, start)
     if not is_checkpoint(folder):
         vectors = None if model_spec(config.model).pretrained else vectors
         return train(
-            data, dev, folder, config, vectors=vectors, start=start, device=device, callbacks=callbacks, about=about
+            data,
+            dev,
+            folder,
+            config,
+            vectors=vectors,
+            start=start,
+            teacher=teacher,
+            device=device,
+            callbacks=callbacks,
+            about=about,
         ).ranker
     ranker = Ranker.from_pretrained(folder, resolve_device(device), cache=EncodingCache(0))  # as `train` returns it
     assert ranker.config is not None
-    begun = {"data": data.name, "start": start.source if start else None}
-    settings = json.loads(json.dumps(asdict(config) | begun))
-    settings |= asdict(config.training_recipe(judged=data.judged, questions_per_answer=data.questions_per_answer))
+    recipe = config.training_recipe(
+        judged=data.judged, questions_per_answer=data.questions_per_answer, with_teacher=teacher is not None
+    )
+    sources = {"start": start.source if start else None, "teacher": teacher.source if teacher else None}
+    settings = json.loads(json.dumps(asdict(config) | {"data": data.name} | sources)) | asdict(recipe)
     different = [name for name, value in settings.items() if ranker.config.training.get(name) != value]
     if different:
         raise InputError(

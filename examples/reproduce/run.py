@@ -36,6 +36,7 @@ from ap_ranker.ranking.ranker import Ranker, resolve_device
 from ap_ranker.training.config import read_training_config
 from ap_ranker.training.encoder_vectors import find_vectors
 from ap_ranker.training.runs import train_or_load
+from ap_ranker.training.teacher import Teacher
 
 HERE = Path(__file__).resolve().parent
 ORIGIN = "origin.json"
@@ -54,6 +55,7 @@ def command(
     config: Annotated[Path, typer.Argument(help="DATA/NAME.yaml: settings of a training run.")],
     data: Annotated[Path, typer.Option(help="The folder with the data set's files.")],
     embeddings: Annotated[str | None, typer.Option(help="Word vectors, as for `ap-ranker train`.")] = None,
+    teacher: Annotated[Path | None, typer.Option(help="A checkpoint to learn from beside the labels.")] = None,
     seeds: Annotated[str, typer.Option(help="Of the runs, separated by commas.")] = "1,2,3",
     runs: Annotated[Path, typer.Option(help="A folder for the checkpoints; finished ones are not trained again.")] = (
         Path("checkpoints/reproduce")
@@ -62,11 +64,18 @@ def command(
     results: Annotated[Path, typer.Option(help="The folder of results.json and results.md.")] = HERE,
 ) -> None:
     """Train a configuration with every seed, measure it on the test questions, add its row to the results."""
-    reproduce(config, data, embeddings, whole_numbers("--seeds", seeds), runs, device, results)
+    reproduce(config, data, embeddings, teacher, whole_numbers("--seeds", seeds), runs, device, results)
 
 
 def reproduce(
-    config: Path, folder: Path, embeddings: str | None, seeds: list[int], runs: Path, device: str, results: Path
+    config: Path,
+    folder: Path,
+    embeddings: str | None,
+    teacher: Path | None,
+    seeds: list[int],
+    runs: Path,
+    device: str,
+    results: Path,
 ) -> Row:
     """The row of a configuration, which is also written into `results`, beside what it had of other seeds.
 
@@ -74,6 +83,7 @@ def reproduce(
         config: a file of `TrainingConfig` settings in a folder named as its data set.
         folder: the data.
         embeddings: word vectors, as `find_vectors` knows them.
+        teacher: a checkpoint to learn from beside the labels.
         seeds: of the runs.
         runs: a folder for the checkpoints.
         device: `auto`, `cpu`, `cuda:0`.
@@ -97,12 +107,15 @@ def reproduce(
     for title, part in (("Training data", parts.training), ("Dev data", parts.dev), ("Test data", parts.test)):
         describe(console, title, part)
     vectors = find_vectors(embeddings, settings.embedding_size) if embeddings else None
+    taught = Teacher([Ranker.from_pretrained(teacher, resolve_device(device))]) if teacher else None
     reports: list[list[EvaluationReport]] = []
     origins: list[dict[str, str]] = []
     seconds: list[float] = []
     for seed, run in folders.items():
         own, lines = replace(settings, seed=seed), (EpochLines(console),)
-        ranker = train_or_load(parts.training, parts.dev, run, own, vectors=vectors, device=device, callbacks=lines)
+        ranker = train_or_load(
+            parts.training, parts.dev, run, own, vectors=vectors, teacher=taught, device=device, callbacks=lines
+        )
         assert ranker.config is not None
         origins.append(_remember(run, origin))
         seconds.append(ranker.config.training["seconds"])
@@ -121,7 +134,7 @@ def reproduce(
         training_seconds=seconds,
         machines=[each["machine"] for each in origins],
         commits=[each["commit"] for each in origins],
-        command=_written_out(name, config, folder, origin["embeddings"]),
+        command=_written_out(name, config, folder, origin["embeddings"], teacher),
     ).add(results, partial(render, papers=read_papers()))
 
 
@@ -227,11 +240,12 @@ def _per_seed(each: list[dict[str, float]]) -> dict[str, list[float]]:
     return dict(found)
 
 
-def _written_out(name: str, config: Path, folder: Path, embeddings: str) -> str:
+def _written_out(name: str, config: Path, folder: Path, embeddings: str, teacher: Path | None) -> str:
     """The command that makes the row again, but for its seeds; another user's data lies elsewhere."""
     words = ["python", "examples/reproduce/run.py", f"examples/reproduce/{name}/{config.name}"]
     words += ["--data", folder.resolve().name]
     words += ["--embeddings", embeddings] if embeddings != "none" else []
+    words += ["--teacher", teacher.name] if teacher else []
     return shlex.join(words)
 
 

@@ -25,6 +25,7 @@ from ap_ranker.evaluation.scoring import score_candidates
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.training import runs as runs_module
 from ap_ranker.training.config import read_training_config
+from ap_ranker.training.objectives.distillation import OWN_CANDIDATES
 
 CONFIGS = sorted((ROOT / "examples" / "reproduce").glob("*/*.yaml"))
 PAPERS = {"wikiqa": {"models": {"ap-cnn": {"MAP": 0.689, "MRR": 0.696}, "scnn": None}, "compare": "others reach 0.9."}}
@@ -157,7 +158,7 @@ def toy(folder: Path, name: str, **files: str) -> tuple[Path, Path]:
 def reproduce(
     folder: Path, config: Path, data: Path, embeddings: str | None = None, seeds: tuple[int, ...] = (1, 2)
 ) -> Row:
-    return run.reproduce(config, data, embeddings, list(seeds), folder / "runs", "cpu", folder)
+    return run.reproduce(config, data, embeddings, None, list(seeds), folder / "runs", "cpu", folder)
 
 
 def test_a_toy_run_twice(tmp_path: Path) -> None:
@@ -187,6 +188,19 @@ def test_a_toy_run_twice(tmp_path: Path) -> None:
         reproduce(tmp_path, config, data, "v.txt")
 
 
+def test_a_student(tmp_path: Path, checkpoint: Path) -> None:
+    """It says who taught it, and is another run than one that learns from the labels alone."""
+    config, data = toy(tmp_path, "wikiqa", train=JUDGED, dev=JUDGED, test=JUDGED)
+    row = run.reproduce(config, data, None, checkpoint, [1], tmp_path / "runs", "cpu", tmp_path)
+    assert row.command.endswith(f"--data data --teacher {checkpoint.name}")
+    student = Ranker.from_pretrained(tmp_path / "runs/wikiqa/toy-seed1", "cpu").config
+    assert student is not None
+    assert student.training["teacher"] == str(checkpoint)
+    assert student.training["objective"] == OWN_CANDIDATES.name
+    with pytest.raises(InputError, match=r"found another .*teacher"):
+        reproduce(tmp_path, config, data)
+
+
 def test_a_row_grows_by_seeds_until_the_settings_change(tmp_path: Path) -> None:
     config, data = toy(tmp_path, "wikiqa", train=JUDGED, dev=JUDGED, test=JUDGED)
     first, grown = reproduce(tmp_path, config, data, seeds=(2,)), reproduce(tmp_path, config, data, seeds=(1,))
@@ -195,7 +209,7 @@ def test_a_row_grows_by_seeds_until_the_settings_change(tmp_path: Path) -> None:
     together = reproduce(tmp_path, config, data, seeds=(1, 2))
     assert asdict(together) == asdict(grown), "as if both had been measured at once"
     config.write_text(SETTINGS.replace("epochs: 1", "epochs: 2"))
-    other = run.reproduce(config, data, None, [3], tmp_path / "other", "cpu", tmp_path)
+    other = run.reproduce(config, data, None, None, [3], tmp_path / "other", "cpu", tmp_path)
     assert other.seeds == [3]
     assert Row.read(tmp_path / "results.json") == [other]
 

@@ -307,5 +307,5 @@ def test_methods_that_start_from_a_checkpoint(run: ModuleType, tmp_path: Path) -
         again(start=first, sizes="12")
     data = draw(read_covid(tmp_path / "messy.csv", DEFAULT_MATCH).training, 12, 1)
     settings = run.read_methods(tmp_path / "methods.yaml")["tiny"].config
-    with pytest.raises(InputError, match="found another .*start"):
+    with pytest.raises(InputError, match=r"found another .*start"):
         train_or_load(data, data, second, replace(settings, seed=1))
