@@ -56,7 +56,9 @@ class AttentivePooling(CosineModel):
 
     def project(self, answers: Any, probes: Tensor) -> Tensor:
         """(R, ·) -> (R, N, L): the products of R rows of Q U and the answers' states."""
-        products: Tensor = probes @ answers.flatten(0, 1).T
+        states = answers.flatten(0, 1)
+        # A CPU reads tall matrices row by row faster than it multiplies with their transpose.
+        products = probes @ states.T if len(probes) >= states.shape[1] else (states @ probes.T).T.contiguous()
         return products.unflatten(1, answers.shape[:2])
 
     def pool(self, answers: Any, weights: Tensor) -> Tensor:
