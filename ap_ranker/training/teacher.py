@@ -77,13 +77,20 @@ class Teacher:
         self.questions = list(dict.fromkeys(text for text in questions if text.strip()))
 
     def teach(
-        self, data: Dataset, asked: Dataset, language: str | None = None, on_progress: Progress = lambda *_: None
+        self,
+        data: Dataset,
+        asked: Dataset,
+        unanswered: Sequence[Question] = (),
+        language: str | None = None,
+        on_progress: Progress = lambda *_: None,
     ) -> tuple[Dataset, TeacherScores]:
         """Score the questions of a data set, and those without labels.
 
         Args:
             data: the questions to learn from, each with a right answer.
             asked: those of users, which are known wordings of their answers.
+            unanswered: questions whose candidates were all judged wrong. Which of them the teacher prefers tells a
+                student more than that.
             language: of BM25's stemmer, which fetches candidates beside the teacher's vectors.
             on_progress: called after each file of scores.
 
@@ -101,7 +108,7 @@ class Teacher:
                 f"{data.name}: expected answers that all questions share, to rank questions without labels with, found "
                 "candidates judged for each question. Leave out --questions."
             )
-        n_labelled, data = len(data.questions), self._with_unlabelled(data)
+        n_labelled, data = len(data.questions), self._with_unlabelled(data, unanswered)
         known = with_wordings(data, asked)
         pools = self._pools(known, language)
         rows = _padded([np.asarray(pool, dtype=np.int32) for pool in pools], -1)
@@ -113,11 +120,11 @@ class Teacher:
             taught[i] = replace(taught[i], positives=(int(rows[i, 0]),))
         return replace(data, questions=taught), TeacherScores(rows, values, n_labelled, len(data.answers))
 
-    def _with_unlabelled(self, data: Dataset) -> Dataset:
+    def _with_unlabelled(self, data: Dataset, unanswered: Sequence[Question]) -> Dataset:
         labelled = {question.text for question in data.questions}
         added = [text for text in self.questions if text not in labelled and text not in data.withheld]
         unlabelled = [Question(f"unlabelled-{i}", text, ()) for i, text in enumerate(added)]
-        return replace(data, questions=[*data.questions, *unlabelled])
+        return replace(data, questions=[*data.questions, *unanswered, *unlabelled])
 
     def _pools(self, data: Dataset, language: str | None) -> list[tuple[int, ...]]:
         """The answers to score for each question: its right ones and, as in an evaluation, its candidates."""

@@ -108,6 +108,7 @@ def train(
     states = States(output)
     with states.held(resume=resume) as last:
         started = time.perf_counter() - (seconds_so_far(last) if last else 0.0)
+        unanswered = [question for question in data.questions if data.judged and not question.positives]
         data = asked = replace(data, questions=answerable(data))
         n_pairs = data.pairs
         recipe = config.training_recipe(
@@ -116,7 +117,9 @@ def train(
         objective = objective_spec(recipe.objective)
         if config.learns_from_sentences(n_pairs) and objective.needs_gradient:
             data = with_answer_sentences(data)
-        data, lessons = teacher.teach(data, asked, config.language, on_progress) if teacher else (data, None)
+        lessons = None
+        if teacher is not None:
+            data, lessons = teacher.teach(data, asked, unanswered, config.language, on_progress)
 
         # 1. Build the vocabulary and initialise the weights.
         set_seed(config.seed)

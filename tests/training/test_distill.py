@@ -157,6 +157,41 @@ def test_batches_hold_the_teachers_best_answers_and_no_label_of_an_unlabelled_qu
     np.testing.assert_array_equal(batch["teacher"][1], lessons.logits(3, answers))
 
 
+def test_a_question_without_a_right_answer_teaches_the_teachers_order(teacher: Path, pairs: Dataset) -> None:
+    unanswered = Question("none", "Can I pay later?", (), candidates=(0, 2), labels=(0, 0))
+    judged = replace(pairs, judged=True, questions=[replace(q, candidates=(0, 1, 2)) for q in pairs.questions])
+    taught, lessons = Teacher([Ranker.from_pretrained(teacher)]).teach(judged, judged, [unanswered])
+    assert taught.questions[3].positives == (lessons.best(3, 1)[0],)
+    assert sorted(lessons.best(3, 5)) == [0, 2]
+    tokenizer = WordTokenizer.build(TEXTS, max_tokens=20)
+    batches = Batches(taught, tokenizer, negatives=15, own_candidates=True, seed=1, lessons=lessons)
+    batch = batches([(0, 1), (3, taught.questions[3].positives[0])])
+    assert batch["labels"][1].eq(IGNORE).all()
+    assert (~batch["teacher"][1].isnan()).sum() == 2
+
+
+def test_training_asks_the_teacher_about_questions_without_a_right_answer(
+    teacher: Path, pairs: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    scored = Teacher._scores
+
+    def noted(self: Teacher, data: Dataset, *rest: object) -> np.ndarray:
+        asked.extend(question.text for question in data.questions)
+        return scored(self, data, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Teacher, "_scores", noted)
+    labels = [tuple(int(row in q.positives) for row in range(3)) for q in pairs.questions]
+    questions = [
+        replace(q, candidates=(0, 1, 2), labels=each) for q, each in zip(pairs.questions, labels, strict=True)
+    ]
+    unanswered = Question("none", "Can I pay later?", (), candidates=(0, 2), labels=(0, 0))
+    judged = replace(pairs, judged=True, questions=[*questions, unanswered])
+    config = TrainingConfig("bow-idf", epochs=1, embedding_size=4, answer_sentences=False)
+    distill(teacher, judged, judged, tmp_path / "student", config)
+    assert asked == [*(question.text for question in questions), "Can I pay later?"]
+
+
 LEARNING = sorted(set(MODELS) - {"bm25"})
 
 
