@@ -1,7 +1,7 @@
 """A pooled vector and the best match of each word, both from a pretrained transformer (ours).
 
     H = transformer(text)                              (T, H)   one state per subword
-    p = pooling of H, as the encoder was trained       (H,)     the mean of its rows, or the first
+    p = R pooling(H), as the encoder was trained       (H,)     the mean of its rows, or the first
     Q = H_q P^T, rows of length 1                      (M, C)
     A = H_a P^T, rows of length 1, pairs of neighbours averaged, rows of length 1 again       (L/2, C)
     alpha = softmax(gamma log(idf) + H_q u)            (M,)     how much each question token counts
@@ -14,7 +14,8 @@ maxima again into one vector each; over states of a transformer that added nothi
 
 gamma begins as 1, u as 0, so that alpha begins as rarity alone; w begins as what ranks a sample of the training
 questions best while the encoder is as it was pretrained (`fit`). P begins as the C directions in which the states of
-texts are largest; with C = H it only rotates them. With w = 0 the untrained score is the encoder's own.
+texts are largest; with C = H it only rotates them. R begins as the identity, and learns where the encoder does not.
+With w = 0 the untrained score is the encoder's own.
 
 An answer is one whole vector in int8 and a small state for every two tokens in 4 bits: 2.3 KB for 110 tokens.
 """
@@ -147,9 +148,10 @@ class AttentiveTransformer(CosineModel):
 
     def parameter_groups(self, rate: float, encoder_rate: float) -> list[dict[str, Any]]:
         """The encoder, which knows a language already, and the single numbers learn at rates of their own."""
-        encoder = [parameter for parameter in self.encoder.parameters() if parameter.requires_grad]
+        encoder = [parameter for parameter in self.encoder.backbone.parameters() if parameter.requires_grad]
+        adapter = [parameter for parameter in self.encoder.adapter.parameters() if parameter.requires_grad]
         return [
-            {"params": [self.projection.weight, self.importance], "lr": rate},
+            {"params": [self.projection.weight, self.importance, *adapter], "lr": rate},
             {"params": [self.word_weight, self.rarity], "lr": rate * SCALAR_RATE},
             {"params": encoder, "lr": encoder_rate},
         ]
@@ -227,6 +229,6 @@ SPECS = [
         },
         recipe=Recipe("softmax", learning_rate=5e-4, schedule="linear", batch_size=64, epochs=4),
         pretrained=True,
-        format_version=3,  # 1 pooled both texts by attention, 2 kept a state for each token of an answer
+        format_version=4,  # 1 pooled both texts by attention, 2 kept each token of an answer, 3 had no adapter
     ),
 ]

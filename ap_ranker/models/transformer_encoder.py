@@ -25,7 +25,10 @@ FROZEN_CACHE_BYTES = 8 * 10**9
 
 
 class TransformerEncoder(nn.Module):
-    """The last hidden states of a transformer. Sizes: N texts, T subwords, H hidden size."""
+    """The last hidden states of a transformer. Sizes: N texts, T subwords, H hidden size.
+
+    Where the transformer itself is frozen, a linear adapter of the pooled vector learns; it begins as the identity.
+    """
 
     def __init__(self, config: Mapping[str, Any], dropout: float, *, frozen: bool) -> None:
         super().__init__()
@@ -38,6 +41,8 @@ class TransformerEncoder(nn.Module):
                 module.p = 0.0  # a quarter of a CPU's training time; subwords are dropped instead
         self.dropout, self.frozen = dropout, frozen
         self.backbone.requires_grad_(not frozen)
+        self.adapter = nn.Linear(self.hidden_size, self.hidden_size, bias=False).requires_grad_(frozen)
+        nn.init.eye_(self.adapter.weight)
         self._attention: str = self.backbone.config._attn_implementation
         self._memory: dict[bytes, Tensor] = {}
         self._room = 0
@@ -100,7 +105,7 @@ class TransformerEncoder(nn.Module):
         vectors = hidden[:, 0] if self.settings.pooling == "cls" else mean_pool(hidden, present)
         if prompt:
             hidden = torch.cat([hidden[:, :start], hidden[:, end:]], dim=1)
-        return hidden, mask, F.normalize(vectors, dim=1)
+        return hidden, mask, F.normalize(self.adapter(vectors), dim=1)
 
     @contextmanager
     def cache_frozen_states(self) -> Iterator[None]:

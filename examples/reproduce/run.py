@@ -56,6 +56,9 @@ def command(
     data: Annotated[Path, typer.Option(help="The folder with the data set's files.")],
     embeddings: Annotated[str | None, typer.Option(help="Word vectors, as for `ap-ranker train`.")] = None,
     teacher: Annotated[Path | None, typer.Option(help="A checkpoint to learn from beside the labels.")] = None,
+    start: Annotated[
+        Path | None, typer.Option(help="A checkpoint that every seed begins with; the row is named after it.")
+    ] = None,
     seeds: Annotated[str, typer.Option(help="Of the runs, separated by commas.")] = "1,2,3",
     runs: Annotated[Path, typer.Option(help="A folder for the checkpoints; finished ones are not trained again.")] = (
         Path("checkpoints/reproduce")
@@ -64,7 +67,8 @@ def command(
     results: Annotated[Path, typer.Option(help="The folder of results.json and results.md.")] = HERE,
 ) -> None:
     """Train a configuration with every seed, measure it on the test questions, add its row to the results."""
-    reproduce(config, data, embeddings, teacher, whole_numbers("--seeds", seeds), runs, device, results)
+    numbers = whole_numbers("--seeds", seeds)
+    reproduce(config, data, embeddings, teacher, numbers, runs, device, results, start=start)
 
 
 def reproduce(
@@ -76,6 +80,8 @@ def reproduce(
     runs: Path,
     device: str,
     results: Path,
+    *,
+    start: Path | None = None,
 ) -> Row:
     """The row of a configuration, which is also written into `results`, beside what it had of other seeds.
 
@@ -88,6 +94,7 @@ def reproduce(
         runs: a folder for the checkpoints.
         device: `auto`, `cpu`, `cuda:0`.
         results: the folder of `results.json` and `results.md`.
+        start: a checkpoint whose weights all runs begin with.
 
     Raises:
         InputError: an unknown data set, bad data or settings, a finished run that was made otherwise.
@@ -100,7 +107,8 @@ def reproduce(
         "commit": current_commit(HERE),
         "embeddings": Path(embeddings).name if embeddings else "none",
     }
-    folders = {seed: runs / name / f"{config.stem}-seed{seed}" for seed in seeds}
+    row_name = f"{config.stem} from {start.name}" if start else config.stem
+    folders = {seed: runs / name / f"{row_name}-seed{seed}" for seed in seeds}
     for run in folders.values():
         _check_embeddings(run, origin["embeddings"])
     parts = read_parts(name, folder, settings.match)
@@ -108,13 +116,22 @@ def reproduce(
         describe(console, title, part)
     vectors = find_vectors(embeddings, settings.embedding_size) if embeddings else None
     taught = Teacher([Ranker.from_pretrained(teacher, resolve_device(device))]) if teacher else None
+    first = Ranker.from_pretrained(start, resolve_device(device)) if start else None
     reports: list[list[EvaluationReport]] = []
     origins: list[dict[str, str]] = []
     seconds: list[float] = []
     for seed, run in folders.items():
         own, lines = replace(settings, seed=seed), (EpochLines(console),)
         ranker = train_or_load(
-            parts.training, parts.dev, run, own, vectors=vectors, teacher=taught, device=device, callbacks=lines
+            parts.training,
+            parts.dev,
+            run,
+            own,
+            vectors=vectors,
+            start=first,
+            teacher=taught,
+            device=device,
+            callbacks=lines,
         )
         assert ranker.config is not None
         origins.append(_remember(run, origin))
@@ -125,7 +142,7 @@ def reproduce(
     measured, *searched = [_measured(list(each)) for each in zip(*reports, strict=True)]
     return Row(
         data=name,
-        config=config.stem,
+        config=row_name,
         model=settings.model,
         seeds=seeds,
         settings=describe_settings(settings),
@@ -134,7 +151,7 @@ def reproduce(
         training_seconds=seconds,
         machines=[each["machine"] for each in origins],
         commits=[each["commit"] for each in origins],
-        command=_written_out(name, config, folder, origin["embeddings"], teacher),
+        command=_written_out(name, config, folder, origin["embeddings"], teacher=teacher, start=start),
     ).add(results, partial(render, papers=read_papers()))
 
 
@@ -240,12 +257,13 @@ def _per_seed(each: list[dict[str, float]]) -> dict[str, list[float]]:
     return dict(found)
 
 
-def _written_out(name: str, config: Path, folder: Path, embeddings: str, teacher: Path | None) -> str:
+def _written_out(name: str, config: Path, folder: Path, embeddings: str, **checkpoints: Path | None) -> str:
     """The command that makes the row again, but for its seeds; another user's data lies elsewhere."""
     words = ["python", "examples/reproduce/run.py", f"examples/reproduce/{name}/{config.name}"]
     words += ["--data", folder.resolve().name]
     words += ["--embeddings", embeddings] if embeddings != "none" else []
-    words += ["--teacher", teacher.name] if teacher else []
+    for option, checkpoint in checkpoints.items():
+        words += [f"--{option}", checkpoint.name] if checkpoint else []
     return shlex.join(words)
 
 

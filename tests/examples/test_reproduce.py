@@ -201,6 +201,20 @@ def test_a_student(tmp_path: Path, checkpoint: Path) -> None:
         reproduce(tmp_path, config, data)
 
 
+def test_a_run_that_starts_from_a_checkpoint(tmp_path: Path, checkpoint: Path) -> None:
+    """Its row is named after it, beside that of the same settings without it."""
+    config, data = toy(tmp_path, "wikiqa", train=JUDGED, dev=JUDGED, test=JUDGED)
+    reproduce(tmp_path, config, data, seeds=(1,))
+    config.write_text("model: ap-cnn\nepochs: 1\n")  # the checkpoint decides the sizes
+    row = run.reproduce(config, data, None, None, [1], tmp_path / "runs", "cpu", tmp_path, start=checkpoint)
+    assert row.command.endswith(f"--data data --start {checkpoint.name}")
+    rows = Row.read(tmp_path / "results.json")
+    assert [each.config for each in rows] == ["toy", f"toy from {checkpoint.name}"]
+    started = Ranker.from_pretrained(tmp_path / f"runs/wikiqa/toy from {checkpoint.name}-seed1", "cpu").config
+    assert started is not None
+    assert started.training["start"] == str(checkpoint)
+
+
 def test_a_row_grows_by_seeds_until_the_settings_change(tmp_path: Path) -> None:
     config, data = toy(tmp_path, "wikiqa", train=JUDGED, dev=JUDGED, test=JUDGED)
     first, grown = reproduce(tmp_path, config, data, seeds=(2,)), reproduce(tmp_path, config, data, seeds=(1,))

