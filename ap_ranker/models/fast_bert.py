@@ -22,8 +22,8 @@ FAMILIES = ("bert", "roberta", "xlm-roberta", "camembert")
 """Architectures, by transformers' `model_type`, that are this one; they differ in where positions begin."""
 
 FEW_TOKENS = 32
-"""Up to here, products have as many rows as tokens: one question takes a fifth longer with more. Above, numbers of rows
-are rounded up: for each number that it meets, oneDNN compiles programs and keeps them, 2.6 MB for all-MiniLM-L6-v2. On
+"""Up to here, products have as many rows as tokens, so that a question alone pays for none in vain. Above, their number
+is rounded up: for each number that it meets, oneDNN compiles programs and keeps them, 2.6 MB for all-MiniLM-L6-v2. On
 a server, whose batches differ, the memory of each process grew by 250 MB in five thousand questions."""
 
 LEAST_COSINE = 0.999
