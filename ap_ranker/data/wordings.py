@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 from ap_ranker.data.columns import read_named_table
 from ap_ranker.data.dataset import Answer, Dataset, normalized
@@ -24,9 +25,9 @@ MOST_ANSWERS = 100_000
 """Maximum number of answers whose wordings `WordingFiles` keeps at hand."""
 
 
-LONG, PAUSE, LONGEST_PAUSE = 0.005, 10, 1.0
-"""After a file took over 5 ms to read, as a thousand clicks do, none is read again for ten times as long, but for a
-second at most: on a busy page there are twenty clicks more each second."""
+LONG, PAUSE, LONGEST_PAUSE = 0.001, 50, 1.0
+"""After a file took over 1 ms to read, as two hundred clicks do, it is not read again for fifty times as long, but for
+a second at most: on a busy page there are thirty clicks more each second, and each makes the next search slower."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,56 @@ def read_wordings(path: str | Path) -> Wordings:
     return Wordings(*({key: tuple(texts) for key, texts in known.items()} for known in (by_id, by_text)))
 
 
+class _WordingFile:
+    """One file, which is read again when it has changed; all components of a process that name it share what was read.
+
+    Attributes:
+        wordings: what was read last.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.wordings = Wordings()
+        self._version: tuple[int, ...] | None = None  # that was read
+        self._tried: tuple[int, ...] | None = None
+        self._next_look = 0.0
+        self._lock = threading.Lock()
+
+    def read(self) -> None:
+        """Read it unless this was done already; raises `InputError`."""
+        with self._lock:
+            if (version := file_version(self._path)) != self._version:
+                self._read(version)
+
+    def refresh(self) -> None:
+        """Read it if it has changed, unless reading it would take too much of the time of a busy server."""
+        with self._lock:
+            if time.monotonic() < self._next_look or (version := file_version(self._path)) == self._tried:
+                return
+            try:
+                self._read(version)
+            except InputError as error:
+                logger.warning("%s: the wordings read before still count: %s", self._path, error)
+
+    def _read(self, version: tuple[int, ...]) -> None:
+        """Read it; its version was taken before, so that a change meanwhile is seen by the next look."""
+        started = time.thread_time()
+        self._tried = version
+        self.wordings = read_wordings(self._path)
+        self._version = version
+        if (took := time.thread_time() - started) > LONG:
+            self._next_look = time.monotonic() + min(LONGEST_PAUSE, PAUSE * took)
+
+
+_shared: WeakValueDictionary[Path, _WordingFile] = WeakValueDictionary()
+_sharing = threading.Lock()
+
+
+def _wording_file(path: Path) -> _WordingFile:
+    with _sharing:
+        return _shared.setdefault(path.absolute(), _WordingFile(path))
+
+
 class WordingFiles:
     """The wordings of several files, which are read again when they change, so that a new wording counts at once.
 
@@ -98,19 +149,21 @@ class WordingFiles:
     """
 
     def __init__(self, paths: Iterable[str | Path]) -> None:
-        self._versions: dict[Path, tuple[int, ...]] = {}
         self.current: tuple[Wordings, ...] = ()
-        self._wordings: dict[Path, Wordings] = {}
+        self._files: list[_WordingFile] = []
         self._known: dict[tuple[str, ...], tuple[str, ...]] = {}
-        self._next_look = 0.0
         self._lock = threading.Lock()
         for path in map(Path, paths):
             self.add(path)
 
     def add(self, path: Path) -> None:
         """Follow one more file."""
+        file = _wording_file(path)
+        file.read()
         with self._lock:
-            self._read(path, file_version(path))
+            if file not in self._files:
+                self._files.append(file)
+            self._update()
 
     def of(self, answer_id: str, *texts: str) -> tuple[str, ...]:
         """The wordings of an answer in all files, as `Wordings.of`."""
@@ -123,27 +176,17 @@ class WordingFiles:
         return wordings
 
     def refresh(self) -> None:
-        """Read the files that have changed, unless reading them would be most of what a busy server does."""
+        """Read the files that have changed, but for those that were read a moment ago."""
+        for file in self._files:
+            file.refresh()
         with self._lock:
-            if time.monotonic() < self._next_look:
-                return
-            for path, last in list(self._versions.items()):
-                if (version := file_version(path)) == last:
-                    continue
-                try:
-                    self._read(path, version)
-                except InputError as error:
-                    logger.warning("%s: the wordings read before still count: %s", path, error)
+            self._update()
 
-    def _read(self, path: Path, version: tuple[int, ...]) -> None:
-        """Read a file; its version was taken before, so that a change meanwhile is seen by the next look."""
-        started = time.thread_time()
-        self._versions[path] = version
-        self._wordings[path] = read_wordings(path)
-        if (took := time.thread_time() - started) > LONG:
-            self._next_look = time.monotonic() + min(LONGEST_PAUSE, PAUSE * took)
-        self.current = tuple(self._wordings.values())
-        self._known = {}  # not `clear`: another thread may be about to add what it found before
+    def _update(self) -> None:
+        current = tuple(file.wordings for file in self._files)
+        if current != self.current:
+            self.current = current
+            self._known = {}  # not `clear`: another thread may be about to add what it found before
 
 
 def read_with_wordings(

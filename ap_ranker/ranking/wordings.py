@@ -33,8 +33,9 @@ dev questions all v from 0.2 to 0.5 were about as good."""
 LARGEST_TABLE = 1_000_000
 """Maximum number of vectors kept; then those that are not needed are dropped. 384 numbers each are 388 MB."""
 
-MOST_ENTRIES = 100_000
-"""Maximum number of entries whose rows are kept."""
+MOST_ENTRIES, MOST_ROWS = 100_000, 1_000_000
+"""Maximum number of entries whose rows are kept, and of these rows: an entry that learns a wording leaves its old rows
+behind, so that without a limit a popular one would take memory with the square of its wordings."""
 
 Encode = Callable[[Sequence[str]], Tensor]
 """B texts -> (B, C) their vectors as questions, of length 1."""
@@ -63,6 +64,7 @@ class WordingVectors:
         self._table = RoundedVectors.of(np.empty((0, 0)))
         self._rows: dict[str, int] = {}
         self._rows_of: dict[tuple[str, ...], NDArray[np.int64]] = {}  # of all wordings of an entry
+        self._rows_kept = 0  # in `_rows_of`
         self._lock = threading.Lock()
 
     def best(self, question: NDArray[np.float32], wordings: Sequence[Sequence[str]], encode: Encode) -> BestWordings:
@@ -103,10 +105,15 @@ class WordingVectors:
         with self._lock:
             if not all(each in self._rows_of for each in wordings):
                 self._add([text for each in wordings for text in each], encode)
-                if len(self._rows_of) > MOST_ENTRIES:
-                    self._rows_of = {}
-                self._rows_of |= {each: self._rows_for(each) for each in wordings}
+                if len(self._rows_of) > MOST_ENTRIES or self._rows_kept > MOST_ROWS:
+                    self._forget_entries()
+                new = {each: self._rows_for(each) for each in wordings if each not in self._rows_of}
+                self._rows_of |= new
+                self._rows_kept += sum(map(len, new.values()))
             return self._table, [self._rows_of[each] for each in wordings]
+
+    def _forget_entries(self) -> None:
+        self._rows_of, self._rows_kept = {}, 0
 
     def _rows_for(self, texts: Sequence[str]) -> NDArray[np.int64]:
         return np.array([self._rows[text] for text in texts], dtype=np.int64)
@@ -120,7 +127,8 @@ class WordingVectors:
         if len(self._rows) + len(new) > LARGEST_TABLE:
             kept = list(dict.fromkeys(text for text in texts if text in self._rows))
             self._table = self._table.selected(self._rows_for(kept))
-            self._rows, self._rows_of = {text: row for row, text in enumerate(kept)}, {}
+            self._rows = {text: row for row, text in enumerate(kept)}
+            self._forget_entries()
         self._table = self._table.extended(encoded) if self._rows else encoded
         self._rows |= {text: row for row, text in enumerate(new, start=len(self._rows))}
 

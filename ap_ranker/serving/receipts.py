@@ -12,7 +12,7 @@ import tempfile
 import zlib
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 logger = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ class Receipts:
 
     def sign(self, question: str, key: str, shown: Shown) -> str | None:
         """Sign the answer with the id `key` to a question; `None` if the receipt would be too long."""
-        content = zlib.compress(json.dumps(asdict(shown)).encode())
+        content = zlib.compress(json.dumps(vars(shown)).encode())
         receipt = urlsafe_b64encode(self._signature(question, key, content) + content).decode()
         return receipt if len(receipt) <= MAX_CHARACTERS else None
 

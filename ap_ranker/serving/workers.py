@@ -17,7 +17,7 @@ import time
 from collections import deque
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -39,6 +39,9 @@ logger = logging.getLogger(__name__)
 
 FAILED = "a search process failed; its traceback is above"
 ENDED = "a search process ended while it searched, perhaps for lack of memory; another one takes its place"
+
+FIELDS = ("id", "content", "meta", "score")
+"""Fields of a document that are sent: the page uses no others, and some are large."""
 
 GRACE_SECONDS = 2.0
 """For a process to end by itself, which it does between two searches."""
@@ -102,7 +105,7 @@ class SearchWorkers:
         from haystack import Document
 
         found = self._ask({"question": question, "limits": dict(limits)})
-        return [Document.from_dict(document) for document in found]
+        return [Document(**document) for document in found]
 
     def explain(self, question: str, document: Document) -> tuple[str, str, Explanation]:
         """As `DeclaredPipeline.explain`."""
@@ -264,8 +267,7 @@ def _answer(search: DeclaredPipeline, request: dict[str, Any]) -> dict[str, Any]
                 *texts, explanation = search.explain(request["question"], Document.from_dict(request["explain"]))
                 return {"result": [*texts, explanation.to_dict()]}
             documents = search.run(request["question"], request["limits"])
-            light = (replace(document, embedding=None, blob=None) for document in documents)
-            return {"result": [document.to_dict(flatten=False) for document in light]}
+            return {"result": [{name: getattr(document, name) for name in FIELDS} for document in documents]}
     except InputError as error:
         return {"error": str(error)}
     except Exception:

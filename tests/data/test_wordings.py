@@ -8,6 +8,7 @@ import os
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import patch
 
 import pytest
 
@@ -126,9 +127,24 @@ def test_a_long_file_that_always_changes_is_not_always_read(tmp_path: Path, monk
         clock[0] += 0.01
         files.refresh()
     assert read[0] < 10
-    clock[0] += 0.5
+    clock[0] += 1.0
     files.refresh()
     assert "199" in files.of("", "a")
+
+
+def test_those_who_follow_a_file_read_it_once(tmp_path: Path) -> None:
+    path = write_judgements(tmp_path / "feedback.jsonl", ("where", "Open the link.", 1))
+    with patch.object(wordings_module, "read_wordings", wraps=read_wordings) as read:
+        retriever, ranker = WordingFiles([path]), WordingFiles([str(path)])
+        write_judgements(path, ("track", "Open the link.", 1))
+        for files in (ranker, retriever, ranker):
+            files.refresh()
+            assert files.of("", "Open the link.") == ("track",)
+        assert read.call_count == 2
+        path.write_text("{")
+        ranker.refresh()
+        with pytest.raises(InputError):
+            WordingFiles([path])
 
 
 def test_training_data_gives_its_questions_by_the_answers_text() -> None:

@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from ap_ranker.errors import InputError
-from ap_ranker.models import pretrained, transformer_encoder
+from ap_ranker.models import fast_bert, pretrained, transformer_encoder
 from ap_ranker.models.ap_transformer import WORD_WEIGHTS, AttentiveTransformer
 from ap_ranker.models.base import JudgedCandidates
 from ap_ranker.models.fast_bert import FastBert
@@ -403,10 +403,10 @@ def backbone(architecture: dict[str, Any]) -> Any:
 @pytest.mark.parametrize("architecture", [TINY, ROBERTA], ids=["bert", "xlm-roberta"])
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.bfloat16, 0.05)])
 def test_it_computes_what_transformers_does(architecture: dict[str, Any], dtype: torch.dtype, tolerance: float) -> None:
-    """One text as it is, and several with padding and with words that are dropped."""
+    """One text as it is, and several with padding and with words that are dropped; few tokens and many."""
     model = backbone(architecture)
-    for tokens in ([[3, 5, 2, 9]], [[30 + i % 7 for i in range(length)] for length in (1, 4, 20)]):
-        batch = TokenBatch.from_lists(tokens)
+    for lengths in ((4,), (1, 4, 20), (3, 20, 20), (20, 20)):
+        batch = TokenBatch.from_lists([[30 + i % 7 for i in range(length)] for length in lengths])
         present = batch.mask.clone()
         present[-1, 2] = False
         with torch.no_grad():
@@ -414,6 +414,19 @@ def test_it_computes_what_transformers_does(architecture: dict[str, Any], dtype:
             found = FastBert(model, dtype)(batch.ids, present)
         assert torch.allclose(found[present], expected[present], rtol=0, atol=tolerance)
     assert expected[present].std() > 0.5
+
+
+def test_products_have_few_shapes() -> None:
+    """Each is compiled and kept: a server whose batches all differ must not grow with every one."""
+    model = FastBert(backbone(TINY), torch.float32)
+    with patch.object(torch.ops.mkldnn, "_linear_pointwise", wraps=torch.ops.mkldnn._linear_pointwise) as multiply:
+        for count in range(2, 80):
+            model(torch.full((count, 20), 5), torch.arange(20) < 10 + torch.arange(count).unsqueeze(1) % 11)
+    assert len({len(call.args[0]) for call in multiply.call_args_list}) < 40
+    rows = {tokens: fast_bert._rows_for(tokens) for tokens in range(1, 32 * 512 + 1)}
+    assert len(set(rows.values())) < 120
+    assert all(0 <= more - tokens <= max(15, tokens / 8) for tokens, more in rows.items())
+    assert all(rows[tokens] == tokens for tokens in range(1, 33))
 
 
 @pytest.mark.parametrize(

@@ -143,6 +143,17 @@ def test_vectors_are_dropped_when_there_are_too_many(monkeypatch: pytest.MonkeyP
     assert letters.encoded == ["f"], "those that are needed stay"
 
 
+def test_an_entry_that_learns_many_wordings_does_not_take_memory_with_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ap_ranker.ranking.wordings.MOST_ROWS", 500)
+    vectors, question = WordingVectors(), letter_shares("abc")
+    texts = [first + second for first in "abcdefgh" for second in "abcdefgh"]
+    for count in range(1, len(texts) + 1):
+        found = vectors.best(question, [tuple(texts[:count]), ("c",)], Letters())
+        assert sum(map(len, vectors._rows_of.values())) <= 500 + count + 1
+    assert found.texts[1] == "c"
+    assert vectors._rows_kept == sum(map(len, vectors._rows_of.values()))
+
+
 @given(
     st.lists(st.tuples(st.integers(0, 9), st.text("abcde", max_size=4)), max_size=20),
     st.lists(st.text("abcde", max_size=4), max_size=9),

@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from copy import deepcopy
+from copy import copy, deepcopy
 from dataclasses import replace
 from math import inf
 from pathlib import Path
@@ -586,8 +586,10 @@ def _found(
     document: Document, meta: dict[str, Any], score: float | None, *, return_embedding: bool = False
 ) -> Document:
     """A fetched document with the meta and the score of a query."""
+    found = copy(document)  # `replace` would check its fields again: for a hundred documents, as long as BM25 takes
     embedding = document.embedding if return_embedding else None
-    return replace(document, meta=_copied(document.meta) | meta, score=score, embedding=embedding)
+    vars(found).update(meta=_copied(document.meta) | meta, score=score, embedding=embedding)
+    return found
 
 
 def _with(legs: dict[tuple[str, str], Leg], wordings: Leg | None) -> dict[tuple[str, str], Leg]:
