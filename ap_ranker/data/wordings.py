@@ -26,7 +26,7 @@ MOST_ANSWERS = 100_000
 
 
 LONG, PAUSE, LONGEST_PAUSE = 0.001, 50, 1.0
-"""After a file took over 1 ms to read, as two hundred clicks do, it is not read again for fifty times as long, but for
+"""After a file took over 1 ms to read, as some hundred clicks do, it is not read again for fifty times as long, but for
 a second at most: on a busy page there are thirty clicks more each second, and each makes the next search slower."""
 
 

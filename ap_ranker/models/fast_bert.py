@@ -23,7 +23,7 @@ FAMILIES = ("bert", "roberta", "xlm-roberta", "camembert")
 
 FEW_TOKENS = 32
 """Up to here, products have as many rows as tokens, so that a question alone pays for none in vain. Above, their number
-is rounded up: for each number that it meets, oneDNN compiles programs and keeps them, 2.6 MB for all-MiniLM-L6-v2. On
+is rounded up: each new number leaves 2.6 MB behind for all-MiniLM-L6-v2, among it the programs that oneDNN compiles. On
 a server, whose batches differ, the memory of each process grew by 250 MB in five thousand questions."""
 
 LEAST_COSINE = 0.999
