@@ -35,6 +35,10 @@ BATCH_SIZE = 64
 """Answers encoded at once: larger batches need more memory and are not faster on a CPU."""
 
 
+STORED_AT_ONCE = 128
+"""Cached answers matched at once: their states should stay in the cache of a core between two passes."""
+
+
 @dataclass(frozen=True)
 class RankedAnswer:
     """One answer in a ranking.
@@ -263,14 +267,16 @@ class Ranker:
         """
         if wordings is not None and len(wordings) != len(answers):
             raise ValueError(f"wordings must be {len(answers)} lists, one for each candidate, but got {len(wordings)}")
-        batches = self.answer_states(answers, batch_size)
+        self.answer_states((), batch_size)
         if not answers:
             return EntryScores(torch.empty(0), [])
         state = self.encode_question(question)
         weight = self.config.wording_weight if self.config and wordings and any(wordings) else 0.0
         vector = self.model.text_vectors(state) if weight else None
         scores, cosines = torch.full((2, len(answers)), torch.nan)
-        for rows, states in batches:
+        remaining = range(len(answers)) if weight else self._score_stored(state, answers, scores)
+        for places, states in self.answer_states([answers[row] for row in remaining], batch_size):
+            rows = [remaining[place] for place in places]
             scores[rows] = self.model.match(state, states)[0].float().cpu()
             if vector is not None and (others := self.model.text_vectors(states)) is not None:
                 cosines[rows] = (others @ vector[0]).float().cpu()
@@ -281,6 +287,19 @@ class Ranker:
         better = torch.from_numpy(best.cosines) > cosines
         raised = add_wordings(scores, torch.maximum(cosines, torch.from_numpy(best.cosines)), weight)
         return EntryScores(raised, [text if b else None for text, b in zip(best.texts, better.tolist(), strict=True)])
+
+    def _score_stored(self, question: States, answers: Sequence[str], scores: Tensor) -> Sequence[int]:
+        """Fill in the scores of cached answers, if the model reads them as they are stored; return the other rows."""
+        rest: list[int] = []
+        if self.cache is None or not self.model.reads_stored(self.cache.dtypes):
+            return range(len(answers))
+        for start in range(0, len(answers), STORED_AT_ONCE):
+            part = answers[start : start + STORED_AT_ONCE]
+            rows, states = self.cache.stored(part)
+            if states is not None:
+                scores[[start + row for row in rows]] = self.model.match_stored(question, states)
+            rest += (start + row for row in sorted({*range(len(part))}.difference(rows)))
+        return rest
 
     def _check_finite(self, scores: Tensor) -> None:
         finite = scores.isfinite()
@@ -373,12 +392,12 @@ class Ranker:
         """The data type in which states are stored.
 
         Args:
-            wanted: by whoever stores them; `None`: int4 for a compact model.
-            otherwise: for other models, if none is wanted.
+            wanted: by whoever stores them; `None`: that with the fewest bits that cost the model nothing.
+            otherwise: if any costs something, and none is wanted.
         """
         if not self.model.supports_quantization:
             return StateDtype.float32
-        return wanted or (StateDtype.int4 if self.model.compact else otherwise)
+        return wanted or {8: StateDtype.int8, 4: StateDtype.int4}.get(self.model.stored_bits, otherwise)
 
     @property
     def stored_dtype(self) -> StateDtype:
