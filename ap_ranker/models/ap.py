@@ -142,9 +142,10 @@ _LENGTHS = (1, 9, 4, 30)
 
 @cache
 def compiled_loops_agree() -> bool:
-    """Whether numba is there and what it compiles scores an example as torch does. The first call on a machine compiles.
+    """Whether numba is there, and what it compiles scores an example as torch does.
 
-    Whatever the reason is why not: torch alone computes the same.
+    The first call on a machine compiles for some seconds, the first of a process loads what was compiled. Whatever the
+    reason is if there are no compiled loops: torch alone computes the same.
     """
     try:
         with torch.random.fork_rng(devices=[]), torch.inference_mode():

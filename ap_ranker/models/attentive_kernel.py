@@ -15,24 +15,31 @@ padding; answer n begins at `offsets[n]`.
 
 from __future__ import annotations
 
+import logging
+from typing import Any
+
 import numpy as np
 from numba import njit
+
+logging.getLogger("numba").setLevel(logging.WARNING)  # at DEBUG it logs every step of a compilation
 
 LANES = 4
 """Tokens of the question at a time: M is filled up to a multiple. With 8, short questions computed more padding."""
 
-_options = {
-    "nogil": True,  # several threads may rank at once
-    "cache": True,  # compiled once per machine, not once per process
-    "error_model": "numpy",
-    "fastmath": {"reassoc", "contract", "arcp", "nsz"},  # neither NaN nor infinity may be assumed away
-}
+_compiled: Any = njit(
+    nogil=True,  # several threads may rank at once
+    cache=True,  # compiled once per machine, not once per process
+    error_model="numpy",
+    fastmath={"reassoc", "contract", "arcp", "nsz"},  # neither NaN nor infinity may be assumed away
+)
 
 _f32, _i32 = np.float32, np.int32
 
 
-@njit(**_options)
-def framed_words(ids, starts, lengths, window, vocabulary):  # type: ignore[no-untyped-def]
+@_compiled
+def framed_words(
+    ids: np.ndarray, starts: np.ndarray, lengths: np.ndarray, window: int, vocabulary: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The different words of N answers, and where they occur.
 
     Args:
@@ -61,9 +68,9 @@ def framed_words(ids, starts, lengths, window, vocabulary):  # type: ignore[no-u
     return words[:found], index, offsets
 
 
-@njit(**_options)
-def token_rows(starts, lengths):  # type: ignore[no-untyped-def]
-    """The index and the offsets of answers whose tokens have rows of their own, from `starts[n]` on; the window is 1."""
+@_compiled
+def token_rows(starts: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The index and the offsets of answers whose tokens have a row each, from `starts[n]` on; the window is 1."""
     offsets = _offsets(lengths, 1)
     index = np.empty(offsets[-1], np.int32)
     for n in range(len(starts)):
@@ -72,20 +79,22 @@ def token_rows(starts, lengths):  # type: ignore[no-untyped-def]
     return index, offsets
 
 
-@njit(**_options)
-def _offsets(lengths, window):  # type: ignore[no-untyped-def]
+@_compiled
+def _offsets(lengths: np.ndarray, window: int) -> np.ndarray:
     offsets = np.zeros(len(lengths) + 1, np.int64)
     for n in range(len(lengths)):
         offsets[n + 1] = offsets[n] + lengths[n] + window - 1
     return offsets
 
 
-@njit(**_options)
-def attention(products, bias, index, offsets, sharpness):  # type: ignore[no-untyped-def]
+@_compiled
+def attention(
+    products: np.ndarray, bias: np.ndarray, index: np.ndarray, offsets: np.ndarray, sharpness: float
+) -> tuple[np.ndarray, np.ndarray]:
     """σ of each answer's tokens and of the question's.
 
     Args:
-        products: (W, K, M') of each word with each part of each token's filter, M' at least M and a multiple of `LANES`.
+        products: (W, K, M') of each word with each part of each token's filter; M' is a multiple of `LANES`.
         bias: (M',) -inf beyond M.
         index: the row of each word.
         offsets: (N + 1,).
@@ -107,8 +116,8 @@ def attention(products, bias, index, offsets, sharpness):  # type: ignore[no-unt
     return answers, questions
 
 
-@njit(**_options)
-def _maxima(products, bias, index, g_a, g_q):  # type: ignore[no-untyped-def]
+@_compiled
+def _maxima(products: np.ndarray, bias: np.ndarray, index: np.ndarray, g_a: np.ndarray, g_q: np.ndarray) -> None:
     """Raise g_a (L,) to the largest of `LANES` rows of G, and set g_q to the largest of each row."""
     # Four variables instead of an array: only these does the compiler keep in one register.
     most0 = most1 = most2 = most3 = _f32(-np.inf)
@@ -121,12 +130,12 @@ def _maxima(products, bias, index, g_a, g_q):  # type: ignore[no-untyped-def]
             g2 += products[word, k, 2]
             g3 += products[word, k, 3]
         most0, most1, most2, most3 = max(most0, g0), max(most1, g1), max(most2, g2), max(most3, g3)
-        g_a[t] = max(g_a[t], max(max(g0, g1), max(g2, g3)))
+        g_a[t] = max(g_a[t], g0, g1, g2, g3)
     g_q[0], g_q[1], g_q[2], g_q[3] = most0, most1, most2, most3
 
 
-@njit(**_options)
-def _softmax_of_tanh(x, sharpness):  # type: ignore[no-untyped-def]
+@_compiled
+def _softmax_of_tanh(x: np.ndarray, sharpness: float) -> None:
     """In place; -inf has no weight."""
     hidden = x == -np.inf
     for i in range(len(x)):
@@ -147,8 +156,8 @@ def _softmax_of_tanh(x, sharpness):  # type: ignore[no-untyped-def]
         x[i] /= total
 
 
-@njit(**_options)
-def _exp(x):  # type: ignore[no-untyped-def]
+@_compiled
+def _exp(x: np.ndarray) -> None:
     """e^x in place, for x up to 88, to the last digit or two of float32; numba's own is not vectorised.
 
     x = n ln 2 + r with a whole n, so that e^x = 2^n e^r; the polynomial of e^r is Cephes' (`expf`). ln 2 has two parts,
@@ -171,8 +180,10 @@ def _exp(x):  # type: ignore[no-untyped-def]
         x[i] *= powers[i]
 
 
-@njit(**_options)
-def weighted_sums(rows, weights, index, offsets, window):  # type: ignore[no-untyped-def]
+@_compiled
+def weighted_sums(
+    rows: np.ndarray, weights: np.ndarray, index: np.ndarray, offsets: np.ndarray, window: int
+) -> np.ndarray:
     """(N, K, D) sums of each answer's rows; the k-th of these are those of the words k places further on.
 
     Args:
@@ -202,8 +213,8 @@ def weighted_sums(rows, weights, index, offsets, window):  # type: ignore[no-unt
     return sums
 
 
-@njit(**_options)
-def joined_digits(digits, base, scales, token_scales):  # type: ignore[no-untyped-def]
+@_compiled
+def joined_digits(digits: np.ndarray, base: int, scales: np.ndarray, token_scales: np.ndarray) -> np.ndarray:
     """(R, 2 M') products with the high and the low digits of M' rows -> (R, 1, M') products with the rows.
 
     Args:

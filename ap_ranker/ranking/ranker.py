@@ -139,7 +139,7 @@ class Ranker:
         ranker = cls(loaded.model, loaded.tokenizer, resolved_device, loaded.config, cache=cache)
         ranker.source, ranker._loaded, ranker.wording_vectors = str(source), loaded, loaded.wordings
         try:
-            ranker._encode_empty_text()
+            states = ranker._encode_empty_text()
         except Exception as error:  # intact files that do not belong together can raise anything
             raise InputError(
                 f"{folder}: expected a checkpoint that can encode a text, found one that cannot "
@@ -147,6 +147,8 @@ class Ranker:
             ) from error
         if encodings is not None:
             ranker.encodings = ranker.open_encodings(encodings, ranker.fingerprint)
+        if cache is not None:  # now, rather than for the first question, a model compiles what reads the cache
+            ranker.model.reads_stored(_dtypes(ranker.quantize(states, ranker.stored_dtype)))
         return ranker
 
     @torch.inference_mode()
@@ -290,16 +292,13 @@ class Ranker:
 
     def _score_stored(self, question: States, answers: Sequence[str], scores: Tensor) -> Sequence[int]:
         """Fill in the scores of cached answers, if the model reads them as they are stored; return the other rows."""
-        rest: list[int] = []
         if self.cache is None or not self.model.reads_stored(self.cache.dtypes):
             return range(len(answers))
         for start in range(0, len(answers), STORED_AT_ONCE):
-            part = answers[start : start + STORED_AT_ONCE]
-            rows, states = self.cache.stored(part)
+            rows, states = self.cache.stored(answers[start : start + STORED_AT_ONCE])
             if states is not None:
-                scores[[start + row for row in rows]] = self.model.match_stored(question, states)
-            rest += (start + row for row in sorted({*range(len(part))}.difference(rows)))
-        return rest
+                scores[start + torch.tensor(rows)] = self.model.match_stored(question, states)
+        return scores.isnan().nonzero().flatten().tolist()
 
     def _check_finite(self, scores: Tensor) -> None:
         finite = scores.isfinite()
@@ -497,6 +496,10 @@ class Ranker:
         with self._lock:  # `eval` sets the model's own flag before those of its modules
             if self.model.training:  # `eval` takes half a millisecond for the modules of a transformer
                 self.model.eval()
+
+
+def _dtypes(states: QuantizedStates) -> dict[str, torch.dtype]:
+    return {name: value.dtype for name, value in states.per_token.items()}
 
 
 def _by_length(lengths: Mapping[int, int], batch_size: int) -> Iterator[list[int]]:
