@@ -148,7 +148,7 @@ class Ranker:
         if encodings is not None:
             ranker.encodings = ranker.open_encodings(encodings, ranker.fingerprint)
         if cache is not None:  # now, rather than for the first question, a model compiles what reads the cache
-            ranker.model.reads_stored(_dtypes(ranker.quantize(states, ranker.stored_dtype)))
+            ranker.model.reads_stored(ranker.quantize(states, ranker.stored_dtype).dtypes)
         return ranker
 
     @torch.inference_mode()
@@ -269,7 +269,7 @@ class Ranker:
         """
         if wordings is not None and len(wordings) != len(answers):
             raise ValueError(f"wordings must be {len(answers)} lists, one for each candidate, but got {len(wordings)}")
-        self.answer_states((), batch_size)
+        _check_batch_size(batch_size)
         if not answers:
             return EntryScores(torch.empty(0), [])
         state = self.encode_question(question)
@@ -277,8 +277,12 @@ class Ranker:
         vector = self.model.text_vectors(state) if weight else None
         scores, cosines = torch.full((2, len(answers)), torch.nan)
         remaining = range(len(answers)) if weight else self._score_stored(state, answers, scores)
-        for places, states in self.answer_states([answers[row] for row in remaining], batch_size):
+        for places, kept in self._kept_states([answers[row] for row in remaining], batch_size):
             rows = [remaining[place] for place in places]
+            if vector is None and isinstance(kept, QuantizedStates) and self.model.reads_stored(kept.dtypes):
+                scores[rows] = self.model.match_stored(state, kept.stored())
+                continue
+            states = self._dequantized(kept)
             scores[rows] = self.model.match(state, states)[0].float().cpu()
             if vector is not None and (others := self.model.text_vectors(states)) is not None:
                 cosines[rows] = (others @ vector[0]).float().cpu()
@@ -342,11 +346,16 @@ class Ranker:
         Raises:
             InputError: `batch_size` is not positive.
         """
-        if not isinstance(batch_size, Integral) or isinstance(batch_size, bool) or batch_size < 1:
-            raise InputError(f"Expected batch_size as a whole number above 0, found {batch_size!r}.")
-        return self._answer_states(answers, batch_size)
+        _check_batch_size(batch_size)
+        return ((rows, self._dequantized(kept)) for rows, kept in self._kept_states(answers, batch_size))
 
-    def _answer_states(self, answers: Sequence[str], batch_size: int) -> Iterator[tuple[list[int], States]]:
+    def _dequantized(self, states: QuantizedStates | States) -> States:
+        return states.dequantize(self.device) if isinstance(states, QuantizedStates) else states
+
+    def _kept_states(
+        self, answers: Sequence[str], batch_size: int
+    ) -> Iterator[tuple[list[int], QuantizedStates | States]]:
+        """As `answer_states`; what comes from the cache or the encodings, or goes into the cache, as it is stored."""
         remaining = list(range(len(answers)))
         for source in (self.cache, self.encodings):
             if source is None or not remaining:
@@ -362,7 +371,7 @@ class Ranker:
                 if source is self.encodings and self.cache is not None:
                     states = states.converted(self.stored_dtype, self.device)
                     self.cache.put(texts, states)
-                yield rows, states.dequantize(self.device)
+                yield rows, states
         rows_of: dict[str, list[int]] = {}
         for row in remaining:
             rows_of.setdefault(answers[row], []).append(row)
@@ -375,17 +384,20 @@ class Ranker:
                 repeated = [i for i, equal_texts in enumerate(row_lists) for _ in equal_texts]
                 yield rows, encoded if len(rows) == len(indices) else encoded[repeated]
 
-    def _encode_batch(self, texts: Sequence[str], tokens: Sequence[list[int]]) -> Iterator[tuple[list[int], States]]:
+    def _encode_batch(
+        self, texts: Sequence[str], tokens: Sequence[list[int]]
+    ) -> Iterator[tuple[list[int], QuantizedStates | States]]:
         """The states of tokenized texts, in parts with the indices of their texts; they are also cached.
 
         With a cache they are quantized, so that they are the same as when they come from the cache.
         """
         if self.cache is None:
-            yield list(range(len(texts))), self.encode_answers(tokens)
+            states = self.encode_answers(tokens)
+            exact = self.quantize(states, StateDtype.float32)
+            # As a cache would give them: a model that reads stored states rounds differently when it matches others.
+            yield list(range(len(texts))), exact if self.model.reads_stored(exact.dtypes) else states
             return
-        parts = self.cache.encoded_once(texts, lambda indices: self.encode_answers([tokens[i] for i in indices]))
-        for indices, states in parts:
-            yield indices, states.dequantize(self.device)
+        yield from self.cache.encoded_once(texts, lambda indices: self.encode_answers([tokens[i] for i in indices]))
 
     def state_dtype(self, wanted: StateDtype | None, otherwise: StateDtype = StateDtype.float32) -> StateDtype:
         """The data type in which states are stored.
@@ -498,8 +510,9 @@ class Ranker:
                 self.model.eval()
 
 
-def _dtypes(states: QuantizedStates) -> dict[str, torch.dtype]:
-    return {name: value.dtype for name, value in states.per_token.items()}
+def _check_batch_size(batch_size: int) -> None:
+    if not isinstance(batch_size, Integral) or isinstance(batch_size, bool) or batch_size < 1:
+        raise InputError(f"Expected batch_size as a whole number above 0, found {batch_size!r}.")
 
 
 def _by_length(lengths: Mapping[int, int], batch_size: int) -> Iterator[list[int]]:
