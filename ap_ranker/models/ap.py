@@ -14,15 +14,16 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from functools import cache
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 from torch.nn.utils.rnn import pad_sequence
 
-from ap_ranker.models.attentive import SHARPNESS, AttentivePooling, cosines
+from ap_ranker.models.attentive import SHARPNESS, AttentivePooling
 from ap_ranker.models.base import States, StoredStates
 from ap_ranker.models.encoders import BiLSTM, Convolution, FramedWords, WordEmbedding
-from ap_ranker.models.int8 import BASE, multiplies_int8, two_digits
+from ap_ranker.models.int8 import multiplies_int8
 from ap_ranker.models.spec import DROPOUT, WINDOW, Inputs, ModelSpec, Option, Recipe
 from ap_ranker.text.batch import TokenBatch
 
@@ -62,19 +63,16 @@ class AttentivePoolingBiLSTM(AttentivePoolingWords):
     def match_stored(self, question: States, answers: StoredStates) -> Tensor:
         from ap_ranker.models import attentive_kernel as loops
 
-        states, token_scales = answers.per_token["states"], answers.per_token["states.scale"].flatten().float()
-        Q, probes = question.per_token["states"][0], question.per_token["probes"][0]  # noqa: N806
-        missing = -len(probes) % loops.LANES
-        digits, scales = two_digits(pad(probes, (0, 0, 0, missing)))
-        products = loops.joined_digits(
-            torch._int_mm(states, digits.T).numpy(), BASE, scales.numpy(), token_scales.numpy()
-        )
-        bias = pad(probes.new_zeros(len(probes)), (0, missing), value=float("-inf")).numpy()
+        states, token_scales = answers.per_token["states"], answers.per_token["states.scale"].flatten().float().numpy()
+        Q, probes = (question.per_token[name][0].numpy() for name in ("states", "probes"))  # noqa: N806
+        digits, scales = loops.two_digits(probes)
+        digit_products = torch._int_mm(states, torch.from_numpy(digits).T).numpy()
+        products = loops.joined_digits(digit_products, scales, token_scales)
+        bias = np.where(np.arange(len(scales)) < len(Q), np.float32(0), np.float32(-np.inf))
         texts = loops.token_rows(answers.starts, answers.lengths)
         sigma_a, sigma_q = loops.attention(products, bias, *texts, self.sharpness)
-        weights = sigma_a * token_scales.numpy()[texts[0]]
-        r_a = loops.weighted_sums(states.numpy(), weights, *texts, 1)[:, 0]
-        return cosines(Q, torch.from_numpy(sigma_q[:, : len(Q)]), torch.from_numpy(r_a))
+        r_a = loops.weighted_sums(states.numpy(), sigma_a * token_scales[texts[0]], *texts, 1)[:, 0]
+        return torch.from_numpy(loops.cosines(Q, sigma_q, r_a))
 
 
 class AttentivePoolingCNN(AttentivePoolingWords):
@@ -107,7 +105,7 @@ class AttentivePoolingCNN(AttentivePoolingWords):
         sigma_a, sigma_q = loops.attention(products, bias, *texts, self.sharpness)
         sums = loops.weighted_sums(rows.numpy(), sigma_a, *texts, window)
         r_a = self.encoder.linear(torch.from_numpy(sums).flatten(1))
-        return cosines(Q, torch.from_numpy(sigma_q[:, : len(Q)]), r_a)
+        return torch.from_numpy(loops.cosines(Q.numpy(), sigma_q, r_a.numpy()))
 
     def read(self, answers: States) -> FramedWords:
         return self.embedding.framed(answers.per_token["ids"], self.encoder.left, self.encoder.right)

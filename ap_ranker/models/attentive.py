@@ -76,7 +76,11 @@ class AttentivePooling(CosineModel):
         Q, read = questions.per_token["states"], self.read(answers)  # noqa: N806
         sigma_q, sigma_a = self._attention(questions, answers, read)
         r_a = self.pool(read, sigma_a.transpose(0, 1)).transpose(0, 1)  # (B, N, C)
-        return cosines(Q, sigma_q.transpose(1, 2), r_a)
+        # r_q itself is not computed: its product with r_a and its length need M numbers per pair instead of C.
+        weights = sigma_q.transpose(1, 2)  # (B, N, M)
+        dot = (weights * (r_a @ Q.mT)).sum(dim=2)
+        squared = (weights * (weights @ (Q @ Q.mT))).sum(dim=2)
+        return dot / (squared.sqrt() * torch.linalg.vector_norm(r_a, dim=2)).clamp(min=1e-12)
 
     def _attention(self, questions: States, answers: States, read: Any) -> tuple[Tensor, Tensor]:
         """Weights of the question's (B, M, N) and the answer's (B, N, L) tokens."""
@@ -91,13 +95,3 @@ class AttentivePooling(CosineModel):
         g_q, g_a = row_and_column_max(G, 3, 1)
         sigma_q = masked_softmax(self.sharpness * torch.tanh(g_q), question_mask.unsqueeze(2), dim=1)
         return sigma_q, masked_softmax(self.sharpness * torch.tanh(g_a), answer_mask, dim=2)
-
-
-def cosines(Q: Tensor, sigma_q: Tensor, r_a: Tensor) -> Tensor:  # noqa: N803
-    """cos(r_q, r_a) of each pair: (..., M, C), (..., N, M), (..., N, C) -> (..., N).
-
-    r_q itself is not computed: its product with r_a and its length need M numbers per pair instead of C.
-    """
-    dot = (sigma_q * (r_a @ Q.mT)).sum(dim=-1)
-    squared = (sigma_q * (sigma_q @ (Q @ Q.mT))).sum(dim=-1)
-    return dot / (squared.sqrt() * torch.linalg.vector_norm(r_a, dim=-1)).clamp(min=1e-12)

@@ -37,6 +37,9 @@ _compiled: Any = njit(
     fastmath={"reassoc", "contract", "arcp", "nsz"},  # neither NaN nor infinity may be assumed away
 )
 
+_BASE = 128
+"""A number of 15 bits has two digits to this base, each of which fits into int8."""
+
 _f32, _i32 = np.float32, np.int32
 
 
@@ -218,12 +221,32 @@ def weighted_sums(
 
 
 @_compiled
-def joined_digits(digits: np.ndarray, base: int, scales: np.ndarray, token_scales: np.ndarray) -> np.ndarray:
-    """(R, 2 M') products with the high and the low digits of M' rows -> (R, 1, M') products with the rows.
+def two_digits(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Round (M, C) rows to whole numbers of 15 bits.
+
+    Returns:
+        (2M', C) int8: their high digits, then their low ones, M' the multiple of `LANES` from M on; (M',) what a whole
+        number of each row is multiplied by.
+    """
+    size = -(-len(rows) // LANES) * LANES
+    digits = np.zeros((2 * size, rows.shape[1]), np.int8)
+    scales = np.zeros(size, np.float32)
+    for m in range(len(rows)):
+        scales[m] = max(np.abs(rows[m]).max() / _f32(127 * _BASE), _f32(1e-30))
+        for c in range(rows.shape[1]):
+            whole = np.rint(rows[m, c] / scales[m])
+            high = np.rint(whole / _f32(_BASE))
+            digits[m, c] = _i32(high)
+            digits[size + m, c] = _i32(whole - high * _f32(_BASE))
+    return digits, scales
+
+
+@_compiled
+def joined_digits(digits: np.ndarray, scales: np.ndarray, token_scales: np.ndarray) -> np.ndarray:
+    """(R, 2M') products with the `two_digits` of M' rows -> (R, 1, M') products with the rows.
 
     Args:
-        digits: int32; those with the high digits first.
-        base: of the digits.
+        digits: int32.
         scales: (M',) of the rows.
         token_scales: (R,) of the tokens.
     """
@@ -231,6 +254,25 @@ def joined_digits(digits: np.ndarray, base: int, scales: np.ndarray, token_scale
     products = np.empty((len(digits), 1, size), np.float32)
     for t in range(len(digits)):
         for m in range(size):
-            joined = _f32(digits[t, m]) * base + _f32(digits[t, size + m])
+            joined = _f32(digits[t, m]) * _f32(_BASE) + _f32(digits[t, size + m])
             products[t, 0, m] = joined * scales[m] * token_scales[t]
     return products
+
+
+@_compiled
+def cosines(Q: np.ndarray, sigma_q: np.ndarray, r_a: np.ndarray) -> np.ndarray:  # noqa: N803
+    """(N,) cosines of r_q = σ_q^T Q and r_a: (M, C), (N, M'), (N, C)."""
+    scores = np.empty(len(r_a), np.float32)
+    r_q = np.empty(Q.shape[1], np.float32)
+    for n in range(len(r_a)):
+        r_q[:] = 0
+        for m in range(len(Q)):
+            for c in range(len(r_q)):
+                r_q[c] += sigma_q[n, m] * Q[m, c]
+        dot = q_squared = a_squared = _f32(0)
+        for c in range(len(r_q)):
+            dot += r_q[c] * r_a[n, c]
+            q_squared += r_q[c] * r_q[c]
+            a_squared += r_a[n, c] * r_a[n, c]
+        scores[n] = dot / max(np.sqrt(q_squared) * np.sqrt(a_squared), _f32(1e-12))
+    return scores

@@ -9,12 +9,8 @@ from functools import cache
 
 import numpy as np
 import torch
-from torch import Tensor
 
 LARGEST = 127
-
-BASE = 128
-"""A number of 15 bits has two digits to this base, each of which fits into int8."""
 
 
 @cache
@@ -27,15 +23,3 @@ def multiplies_int8() -> bool:
     except (AttributeError, RuntimeError):
         return False
     return bool((products == matrix.astype(np.int64) @ vector.astype(np.int64)).all())
-
-
-def two_digits(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Round (M, C) rows to whole numbers of 15 bits.
-
-    Returns:
-        (2M, C) int8: their high digits, then their low ones; (M,) what a whole number of each row is multiplied by.
-    """
-    scales = (rows.abs().amax(dim=1) / (LARGEST * BASE)).clamp(min=1e-30)
-    whole = (rows / scales.unsqueeze(1)).round()
-    high = (whole / BASE).round()
-    return torch.cat([high, whole - high * BASE]).to(torch.int8), scales
