@@ -28,7 +28,7 @@ except ImportError as error:
 logging.getLogger("numba").setLevel(logging.WARNING)  # at DEBUG it logs every step of a compilation
 
 LANES = 4
-"""Tokens of the question at a time: M is filled up to a multiple. With 8, short questions computed more padding."""
+"""Tokens of the question at a time, with a variable each in `_maxima`: M is filled up to a multiple."""
 
 _compiled: Any = njit(
     nogil=True,  # several threads may rank at once
@@ -165,7 +165,7 @@ def _softmax_of_tanh(x: np.ndarray, sharpness: float) -> None:
 
 @_compiled
 def _exp(x: np.ndarray) -> None:
-    """e^x in place, for x up to 88, to the last digit or two of float32; numba's own is not vectorised.
+    """e^x in place, for x up to 88, to the last digit or two of float32, in arithmetic that a compiler vectorises.
 
     x = n ln 2 + r with a whole n, so that e^x = 2^n e^r; the polynomial of e^r is Cephes' (`expf`). ln 2 has two parts,
     because r is a small difference of large numbers.
