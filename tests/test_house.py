@@ -97,11 +97,13 @@ def test_no_modules_import_each_other() -> None:
 SHARED = {
     "alignment",
     "attentive",
+    "attentive_kernel",
     "base",
     "classifier",
     "coordinate_ascent",
     "encoders",
     "fast_bert",
+    "int8",
     "pooling",
     "pretrained",
     "sentence_settings",

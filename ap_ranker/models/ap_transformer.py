@@ -83,7 +83,7 @@ class AttentiveTransformer(CosineModel):
     """The cosine of pooled vectors beside the best match of each question token, weighted by attention."""
 
     statistics: CorpusStatistics
-    compact = True
+    stored_bits = 4
     fit_questions = 100  # each may have a hundred answers of its own to encode
 
     def __init__(self, inputs: Inputs, *, encoder: str, size: int, dropout: float, frozen: bool) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
@@ -82,6 +83,24 @@ class States:
         )
 
 
+@dataclass(frozen=True)
+class StoredStates:
+    """The states of N answers as a cache stores them: one answer after the other, in the cache's dtype.
+
+    Attributes:
+        starts: (N,) the row of each answer's first token; between two answers there may be rows that belong to none.
+        lengths: (N,) number of tokens of each answer.
+        per_token: (R, C) numbers or (R,) integers by name. Numbers `x` in int8 have their scales beside them, one for
+            each row, as `x.scale`.
+        per_text: (N, C) numbers by name, likewise.
+    """
+
+    starts: np.ndarray
+    lengths: np.ndarray
+    per_token: Mapping[str, Tensor]
+    per_text: Mapping[str, Tensor]
+
+
 JudgedCandidates = tuple[States, States, Tensor]
 """The states of one question, those of its N candidates, and (N,) bool: which candidates are right."""
 
@@ -109,7 +128,8 @@ class AnswerModel(nn.Module, ABC):
         statistics: word counts of the answers, set by training. `None` for a model without any.
         temperature: the default divisor of the scores in the in-batch softmax; 1 for log-odds.
         supports_quantization: whether states may be stored in fewer bits than float32.
-        compact: whether int4 costs the model nothing and is how its states are stored, unless asked otherwise.
+        stored_bits: the fewest bits per number that cost the model nothing; its states are stored so, unless asked
+            otherwise: 32, 8 or 4.
         fit_questions: maximum number of questions for `fit`.
     """
 
@@ -117,7 +137,7 @@ class AnswerModel(nn.Module, ABC):
     statistics: CorpusStatistics | None
     temperature: float = 1.0
     supports_quantization: bool = True
-    compact: bool = False
+    stored_bits: int = 32
     fit_questions: int = 500
 
     def __init__(self) -> None:
@@ -151,6 +171,17 @@ class AnswerModel(nn.Module, ABC):
         `ModelSpec.attention_over` names the side or sides that have weights.
         """
         return None
+
+    def reads_stored(self, dtypes: Mapping[str, torch.dtype]) -> bool:
+        """Whether `match_stored` can read states per token of these dtypes, here and now."""
+        return False
+
+    def match_stored(self, question: States, answers: StoredStates) -> Tensor:
+        """(N,) scores of one question without padding: what `match` computes, up to rounding, but faster.
+
+        Only a model that `reads_stored` has this; it need not have a gradient.
+        """
+        raise NotImplementedError
 
     def match_pairs(self, questions: States, answers: States, rows: Tensor, columns: Tensor) -> Tensor:
         """(P,) scores of question `rows[p]` with answer `columns[p]`, for a few of the B x N pairs.

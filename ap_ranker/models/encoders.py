@@ -206,12 +206,21 @@ class BiLSTM(Recurrent):
         self.state_size = 2 * hidden
 
     def read(self, states: Tensor, mask: Tensor) -> Tensor:
+        if not torch.is_grad_enabled() and mask.all():
+            return self._read_both_ways(states)
         positions = torch.arange(mask.shape[1], device=mask.device)
         last = mask.sum(dim=1, keepdim=True) - 1
         # Reverses each text within its own length, so that its padding stays at the end.
         reverse = torch.where(mask, last - positions, positions).unsqueeze(2)
         backwards = _reorder(self.backwards.read(_reorder(states, reverse), mask), reverse)
         return torch.cat([self.forwards.read(states, mask), backwards], dim=2)
+
+    def _read_both_ways(self, states: Tensor) -> Tensor:
+        """As `read`, without padding: one call for both directions takes two thirds of the time for a question."""
+        weights: list[Tensor] = [*self.forwards.lstm.all_weights[0], *self.backwards.lstm.all_weights[0]]
+        zeros = states.new_zeros(2, len(states), self.state_size // 2)
+        outputs: Tensor = torch.lstm(states, (zeros, zeros), weights, True, 1, 0.0, False, True, True)[0]
+        return outputs
 
 
 def _reorder(states: Tensor, positions: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ap_ranker.errors import InputError
-from ap_ranker.models.base import States
+from ap_ranker.models.base import States, StoredStates
 from ap_ranker.ranking.quantization import QuantizedStates, StateDtype
 
 PAGE = 8
@@ -102,6 +102,32 @@ class EncodingCache:
             self._misses += missing
             self._hits += len(texts) - missing
         return lengths
+
+    @property
+    def dtypes(self) -> dict[str, torch.dtype]:
+        """The dtypes of the states per token by name; empty before the first text."""
+        with self._lock:
+            return self._pages.dtypes
+
+    def stored(self, texts: Sequence[str]) -> tuple[list[int], StoredStates | None]:
+        """The states of those of the texts that are in the cache, as they are stored, and the indices of these texts.
+
+        They are hits; the others do not count as misses yet.
+        """
+        with self._lock:
+            known = {index: entry for index, text in enumerate(texts) if (entry := self._entries.get(text)) is not None}
+            for index in known:
+                self._entries.move_to_end(texts[index])
+            self._hits += len(known)
+            if not known:
+                return [], None
+            entries = list(known.values())
+            per_text = self._rows.read(np.array([entry.row for entry in entries]))
+            tokens = self._pages.read(np.concatenate([entry.pages for entry in entries]))
+        rows = np.cumsum([0, *(len(entry.pages) * PAGE for entry in entries)])
+        lengths = np.array([entry.length for entry in entries])
+        per_token = {name: value.flatten(0, 1) for name, value in tokens.items()}
+        return list(known), StoredStates(rows[:-1], lengths, per_token, per_text)
 
     def states(self, texts: Sequence[str]) -> QuantizedStates | None:
         """The states of the texts; `None` if one of them is not, or no longer, in the cache."""
@@ -261,6 +287,10 @@ class _Table:
                     ) from error
                 table[0] = 0
                 self._tensors[name] = table
+
+    @property
+    def dtypes(self) -> dict[str, torch.dtype]:
+        return {name: table.dtype for name, table in self._tensors.items()}
 
     def take(self, n: int) -> list[int]:
         """The numbers of n unused rows."""

@@ -46,7 +46,7 @@ def encode_corpus(
         source: a checkpoint folder or a hub name.
         texts: the answers, exactly as they will be ranked.
         output: a folder of encodings: a new one, or one of this checkpoint and dtype.
-        dtype: data type of the states on disk; by default float16, or int8 for a model that loses nothing by it.
+        dtype: data type of the states on disk; by default float16, or fewer bits if the model loses nothing by them.
         device: as in `Ranker.from_pretrained`.
         shard: texts per shard; by default `SHARD`, or more for a corpus of millions.
         on_progress: called with the number of encoded texts and their total number.

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from ap_ranker.errors import InputError
-from ap_ranker.models.base import States
+from ap_ranker.models.base import States, StoredStates
 
 
 class StateDtype(StrEnum):
@@ -88,6 +89,23 @@ class QuantizedStates:
     def is_finite(self) -> bool:
         """Whether all numbers are finite; those too large for a dtype become infinite."""
         return all(bool(value.isfinite().all()) for value in self.tensors().values())
+
+    def __getitem__(self, rows: Sequence[int]) -> QuantizedStates:
+        per_token = {name: value[rows] for name, value in self.per_token.items()}
+        return QuantizedStates(
+            self.lengths[rows], per_token, {name: value[rows] for name, value in self.per_text.items()}
+        )
+
+    def stored(self) -> StoredStates:
+        """The same states, one text after the other, with their padding in between; nothing is copied."""
+        width = max((value.shape[1] for value in self.per_token.values()), default=0)
+        per_token = {name: value.flatten(0, 1) for name, value in self.per_token.items()}
+        return StoredStates(np.arange(len(self.lengths)) * width, self.lengths.numpy(), per_token, self.per_text)
+
+    @property
+    def dtypes(self) -> dict[str, torch.dtype]:
+        """The dtypes of the states per token by name."""
+        return {name: value.dtype for name, value in self.per_token.items()}
 
     def dequantize(self, device: torch.device) -> States:
         """The states in float32; T may exceed the longest text."""

@@ -35,6 +35,10 @@ BATCH_SIZE = 64
 """Answers encoded at once: larger batches need more memory and are not faster on a CPU."""
 
 
+STORED_AT_ONCE = 128
+"""Cached answers matched at once: more need more memory; with 25 to 50, `run` of 100 took a fifth longer or more."""
+
+
 @dataclass(frozen=True)
 class RankedAnswer:
     """One answer in a ranking.
@@ -135,7 +139,7 @@ class Ranker:
         ranker = cls(loaded.model, loaded.tokenizer, resolved_device, loaded.config, cache=cache)
         ranker.source, ranker._loaded, ranker.wording_vectors = str(source), loaded, loaded.wordings
         try:
-            ranker._encode_empty_text()
+            states = ranker._encode_empty_text()
         except Exception as error:  # intact files that do not belong together can raise anything
             raise InputError(
                 f"{folder}: expected a checkpoint that can encode a text, found one that cannot "
@@ -143,6 +147,8 @@ class Ranker:
             ) from error
         if encodings is not None:
             ranker.encodings = ranker.open_encodings(encodings, ranker.fingerprint)
+        if cache is not None:  # now, rather than for the first question, a model compiles what reads the cache
+            ranker.model.reads_stored(ranker.quantize(states, ranker.stored_dtype).dtypes)
         return ranker
 
     @torch.inference_mode()
@@ -263,14 +269,20 @@ class Ranker:
         """
         if wordings is not None and len(wordings) != len(answers):
             raise ValueError(f"wordings must be {len(answers)} lists, one for each candidate, but got {len(wordings)}")
-        batches = self.answer_states(answers, batch_size)
+        _check_batch_size(batch_size)
         if not answers:
             return EntryScores(torch.empty(0), [])
         state = self.encode_question(question)
         weight = self.config.wording_weight if self.config and wordings and any(wordings) else 0.0
         vector = self.model.text_vectors(state) if weight else None
         scores, cosines = torch.full((2, len(answers)), torch.nan)
-        for rows, states in batches:
+        remaining = range(len(answers)) if weight else self._score_stored(state, answers, scores)
+        for places, kept in self._kept_states([answers[row] for row in remaining], batch_size):
+            rows = [remaining[place] for place in places]
+            if vector is None and isinstance(kept, QuantizedStates) and self.model.reads_stored(kept.dtypes):
+                scores[rows] = self.model.match_stored(state, kept.stored())
+                continue
+            states = self._dequantized(kept)
             scores[rows] = self.model.match(state, states)[0].float().cpu()
             if vector is not None and (others := self.model.text_vectors(states)) is not None:
                 cosines[rows] = (others @ vector[0]).float().cpu()
@@ -281,6 +293,16 @@ class Ranker:
         better = torch.from_numpy(best.cosines) > cosines
         raised = add_wordings(scores, torch.maximum(cosines, torch.from_numpy(best.cosines)), weight)
         return EntryScores(raised, [text if b else None for text, b in zip(best.texts, better.tolist(), strict=True)])
+
+    def _score_stored(self, question: States, answers: Sequence[str], scores: Tensor) -> Sequence[int]:
+        """Fill in the scores of cached answers, if the model reads them as they are stored; return the other rows."""
+        if self.cache is None or not self.model.reads_stored(self.cache.dtypes):
+            return range(len(answers))
+        for start in range(0, len(answers), STORED_AT_ONCE):
+            rows, states = self.cache.stored(answers[start : start + STORED_AT_ONCE])
+            if states is not None:
+                scores[start + torch.tensor(rows)] = self.model.match_stored(question, states)
+        return scores.isnan().nonzero().flatten().tolist()
 
     def _check_finite(self, scores: Tensor) -> None:
         finite = scores.isfinite()
@@ -324,11 +346,16 @@ class Ranker:
         Raises:
             InputError: `batch_size` is not positive.
         """
-        if not isinstance(batch_size, Integral) or isinstance(batch_size, bool) or batch_size < 1:
-            raise InputError(f"Expected batch_size as a whole number above 0, found {batch_size!r}.")
-        return self._answer_states(answers, batch_size)
+        _check_batch_size(batch_size)
+        return ((rows, self._dequantized(kept)) for rows, kept in self._kept_states(answers, batch_size))
 
-    def _answer_states(self, answers: Sequence[str], batch_size: int) -> Iterator[tuple[list[int], States]]:
+    def _dequantized(self, states: QuantizedStates | States) -> States:
+        return states.dequantize(self.device) if isinstance(states, QuantizedStates) else states
+
+    def _kept_states(
+        self, answers: Sequence[str], batch_size: int
+    ) -> Iterator[tuple[list[int], QuantizedStates | States]]:
+        """As `answer_states`; what comes from the cache or the encodings, or goes into the cache, as it is stored."""
         remaining = list(range(len(answers)))
         for source in (self.cache, self.encodings):
             if source is None or not remaining:
@@ -344,7 +371,7 @@ class Ranker:
                 if source is self.encodings and self.cache is not None:
                     states = states.converted(self.stored_dtype, self.device)
                     self.cache.put(texts, states)
-                yield rows, states.dequantize(self.device)
+                yield rows, states
         rows_of: dict[str, list[int]] = {}
         for row in remaining:
             rows_of.setdefault(answers[row], []).append(row)
@@ -357,28 +384,31 @@ class Ranker:
                 repeated = [i for i, equal_texts in enumerate(row_lists) for _ in equal_texts]
                 yield rows, encoded if len(rows) == len(indices) else encoded[repeated]
 
-    def _encode_batch(self, texts: Sequence[str], tokens: Sequence[list[int]]) -> Iterator[tuple[list[int], States]]:
+    def _encode_batch(
+        self, texts: Sequence[str], tokens: Sequence[list[int]]
+    ) -> Iterator[tuple[list[int], QuantizedStates | States]]:
         """The states of tokenized texts, in parts with the indices of their texts; they are also cached.
 
         With a cache they are quantized, so that they are the same as when they come from the cache.
         """
         if self.cache is None:
-            yield list(range(len(texts))), self.encode_answers(tokens)
+            states = self.encode_answers(tokens)
+            exact = self.quantize(states, StateDtype.float32)
+            # As a cache would give them: a model that reads stored states rounds differently when it matches others.
+            yield list(range(len(texts))), exact if self.model.reads_stored(exact.dtypes) else states
             return
-        parts = self.cache.encoded_once(texts, lambda indices: self.encode_answers([tokens[i] for i in indices]))
-        for indices, states in parts:
-            yield indices, states.dequantize(self.device)
+        yield from self.cache.encoded_once(texts, lambda indices: self.encode_answers([tokens[i] for i in indices]))
 
     def state_dtype(self, wanted: StateDtype | None, otherwise: StateDtype = StateDtype.float32) -> StateDtype:
         """The data type in which states are stored.
 
         Args:
-            wanted: by whoever stores them; `None`: int4 for a compact model.
-            otherwise: for other models, if none is wanted.
+            wanted: by whoever stores them; `None`: that with the fewest bits that cost the model nothing.
+            otherwise: if any costs something, and none is wanted.
         """
         if not self.model.supports_quantization:
             return StateDtype.float32
-        return wanted or (StateDtype.int4 if self.model.compact else otherwise)
+        return wanted or {8: StateDtype.int8, 4: StateDtype.int4}.get(self.model.stored_bits, otherwise)
 
     @property
     def stored_dtype(self) -> StateDtype:
@@ -478,6 +508,11 @@ class Ranker:
         with self._lock:  # `eval` sets the model's own flag before those of its modules
             if self.model.training:  # `eval` takes half a millisecond for the modules of a transformer
                 self.model.eval()
+
+
+def _check_batch_size(batch_size: int) -> None:
+    if not isinstance(batch_size, Integral) or isinstance(batch_size, bool) or batch_size < 1:
+        raise InputError(f"Expected batch_size as a whole number above 0, found {batch_size!r}.")
 
 
 def _by_length(lengths: Mapping[int, int], batch_size: int) -> Iterator[list[int]]:

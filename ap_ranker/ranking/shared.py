@@ -68,7 +68,8 @@ class QuestionStates:
             for question in futures:
                 del self._waiting[question]
         try:
-            encoded = dict(zip(futures, encode(list(futures)).split(), strict=True))
+            states = encode(list(futures))
+            encoded = dict(zip(futures, states.split() if len(states) > 1 else [states], strict=True))
         except BaseException as error:
             for future in futures.values():
                 future.set_exception(error)

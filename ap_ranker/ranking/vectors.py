@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
 from itertools import islice
 from math import sqrt
 from pathlib import Path
@@ -13,6 +12,7 @@ import numpy as np
 import torch
 
 from ap_ranker.errors import InputError, one_line
+from ap_ranker.models.int8 import multiplies_int8
 
 EMBEDDING_SCORE, EMBEDDING_RANK = "embedding_score", "embedding_rank"
 """Meta fields of a document for its cosine with the question, and for its rank by that, from 1."""
@@ -160,9 +160,9 @@ def _products(matrix: np.ndarray, vector: np.ndarray) -> np.ndarray:
     """(N,) dot products of (N, C) and (C,), both int8, exactly.
 
     The integer instructions of a CPU are four times as fast as float32, and need no copy: 27,413 vectors of 384 numbers
-    take 0.2 ms. Torch's operator for them is not public, and older CPUs cut large sums off, so it is tried before.
+    take 0.2 ms.
     """
-    if _multiplies_int8() and matrix.size:
+    if multiplies_int8() and matrix.size:
         products: np.ndarray = torch._int_mm(torch.from_numpy(matrix), torch.from_numpy(vector)[:, None]).numpy()[:, 0]
         return products
     is_exact = matrix.shape[1] * _LARGEST**2 <= _EXACT
@@ -171,18 +171,6 @@ def _products(matrix: np.ndarray, vector: np.ndarray) -> np.ndarray:
     for start in range(0, len(matrix), _BLOCK):
         products[start : start + _BLOCK] = matrix[start : start + _BLOCK].astype(exact.dtype) @ exact
     return products
-
-
-@cache
-def _multiplies_int8() -> bool:
-    """Whether torch multiplies int8 on this CPU, also the largest ones, without an error."""
-    matrix = np.resize(np.array([_LARGEST, -_LARGEST, -_LARGEST - 1, 1], np.int8), (64, 515))
-    vector = np.sign(matrix[3]) * np.int8(_LARGEST)
-    try:
-        products = torch._int_mm(torch.from_numpy(matrix), torch.from_numpy(vector)[:, None]).numpy()[:, 0]
-    except (AttributeError, RuntimeError):
-        return False
-    return bool((products == matrix.astype(np.int64) @ vector.astype(np.int64)).all())
 
 
 def _scales(matrix: np.ndarray) -> np.ndarray:

@@ -33,10 +33,8 @@ class TokenBatch:
     @classmethod
     def from_lists(cls, texts: Sequence[Sequence[int]], device: torch.device | str | None = None) -> TokenBatch:
         """Pad lists of token ids, none of which may be empty."""
-        width = max(map(len, texts))
-        ids = torch.full((len(texts), width), PAD)
-        mask = torch.zeros(len(texts), width, dtype=torch.bool)
-        for row, tokens in enumerate(texts):
-            ids[row, : len(tokens)] = torch.as_tensor(tokens)
-            mask[row, : len(tokens)] = True
+        lengths = list(map(len, texts))
+        width = max(lengths)
+        ids = torch.tensor([[*tokens, *[PAD] * (width - len(tokens))] for tokens in texts])
+        mask = torch.arange(width) < torch.tensor(lengths).unsqueeze(1)
         return cls(ids.to(device), mask.to(device))

@@ -35,14 +35,19 @@ def test_weights_that_are_no_numbers_are_refused(name: str, number: float, tmp_p
 @pytest.mark.parametrize("number", [math.nan, math.inf])
 def test_scores_that_are_no_numbers_are_never_ranked(checkpoint: Path, number: float, cached: bool) -> None:
     ranker = Ranker.from_pretrained(checkpoint, "cpu", cache=EncodingCache(10**6) if cached else None)
-    match = ranker.model.match
+    match, match_stored = ranker.model.match, ranker.model.match_stored
 
     def spoilt(*states: Any) -> torch.Tensor:
         scores = match(*states).clone()
         scores[0, 1] = number
         return scores
 
-    with patch.object(ranker.model, "match", spoilt):
+    def spoilt_stored(*states: Any) -> torch.Tensor:
+        scores = match_stored(*states).clone()
+        scores[scores == scores.max()] = number
+        return scores
+
+    with patch.object(ranker.model, "match", spoilt), patch.object(ranker.model, "match_stored", spoilt_stored):
         for ask in (ranker.score, ranker.rank):
             with pytest.raises(InputError, match=r"expected finite scores, found 1 of 6 that are not"):
                 ask(TEXTS[0], TEXTS)
@@ -62,7 +67,7 @@ def test_a_score_that_was_never_made_is_no_number(checkpoint: Path) -> None:
     """Whatever a source of states may leave out: never whatever the memory held before."""
     ranker = Ranker.from_pretrained(checkpoint, "cpu")
     with (
-        patch.object(ranker, "answer_states", lambda answers, batch_size: iter(())),
+        patch.object(ranker, "_kept_states", lambda answers, batch_size: iter(())),
         pytest.raises(InputError, match="found 6 of 6 that are not"),
     ):
         ranker.score(TEXTS[0], TEXTS)

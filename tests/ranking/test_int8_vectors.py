@@ -22,7 +22,7 @@ def kind(request: pytest.FixtureRequest) -> Iterator[None]:
     """With a CPU's integer instructions, if it has them, and without."""
     with pytest.MonkeyPatch.context() as patch:
         if not request.param:
-            patch.setattr(vectors_module, "_multiplies_int8", lambda: False)
+            patch.setattr(vectors_module, "multiplies_int8", lambda: False)
         yield
 
 

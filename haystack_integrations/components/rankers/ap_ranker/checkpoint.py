@@ -105,9 +105,11 @@ class DocumentTexts:
 
     def text(self, document: Document) -> str:
         """The text of a document; missing content counts as empty."""
-        values = [document.meta.get(name) for name in self.meta_fields]
-        parts = [*(str(value) for value in values if value is not None), document.content or ""]
-        return self.prefix + self.separator.join(parts) + self.suffix
+        text = document.content or ""
+        if self.meta_fields:
+            values = [document.meta.get(name) for name in self.meta_fields]
+            text = self.separator.join([*(str(value) for value in values if value is not None), text])
+        return self.prefix + text + self.suffix
 
     def origin(self, ranker: Ranker) -> str:
         """What an embedding of such a text comes from: the checkpoint's fingerprint and, unless the text is the content

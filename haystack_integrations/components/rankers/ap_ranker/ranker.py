@@ -121,8 +121,8 @@ class AnswerRanker(CheckpointComponent):
         :param cache_megabytes: The device memory, in megabytes, that encoded documents may take; the least recently
             used are dropped first. A document is encoded again only if its text has changed. 0: no cache.
         :param cache_dtype: The dtype of the cached states: `float32`, `float16` (half the memory), `int8` (a
-            quarter) or `int4` (an eighth). By default `int4` for models that lose nothing by it, such as
-            `ap-transformer`; otherwise `float32`.
+            quarter) or `int4` (an eighth). By default the smallest by which the model loses nothing: `int4` for
+            `ap-transformer`, `int8` for `ap-bilstm`, `float32` for most.
         :param encodings: A folder that `ap-ranker encode` wrote with this checkpoint: documents in it need no encoding.
         :param fuse_scores: Whether to add BM25's score to the model's, with the weight that training found best (0 if
             it does not help). It is read from `meta["bm25_score"]`, which `BM25SRetriever` and, for Elasticsearch,
@@ -305,6 +305,8 @@ class AnswerRanker(CheckpointComponent):
     def _wordings(self, documents: list[Document]) -> list[tuple[str, ...]]:
         """The known wordings of each document, as the model reads questions."""
         self._files.refresh()
+        if not self._files.current:
+            return [tuple(map(self._question, own_wordings(document))) for document in documents]
         return [
             tuple(map(self._question, (*own_wordings(document), *self._files.of(*names_in_files(document)))))
             for document in documents

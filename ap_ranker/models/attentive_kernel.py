@@ -1,0 +1,278 @@
+"""The loops of attentive pooling, compiled (the extra `fast`): one question against stored answers, without padding.
+
+    G[m, t] = b_m + sum over k of products[word of t + k, k, m]        the question's token m, the answer's token t
+    σ_q = softmax(sharpness tanh(max over t of G)),  σ_a = softmax(sharpness tanh(max over m of G))
+    sums[k] = sum over t of σ_a[t] row[word of t + k]
+
+Each answer is read once per sum. G exists for four tokens of the question at a time and one of the answer, so that it
+stays in registers. Only `attentive.py` and the models of its family use this file, and only if it computes the same as
+they do: torch alone needs several passes over padded tensors.
+
+Sizes: N answers, W different words (or tokens) with a row of D numbers, K the window, M question tokens. All arrays are
+of numpy; `index` names the row of each word of all answers, one answer after the other, each framed with K - 1 words of
+padding; answer n begins at `offsets[n]`.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import numpy as np
+
+try:
+    from numba import njit
+except ImportError as error:
+    raise ImportError(f'{error}: compiled loops need numba. Install it: pip install "ap-ranker[fast]"') from error
+
+logging.getLogger("numba").setLevel(logging.WARNING)  # at DEBUG it logs every step of a compilation
+
+LANES = 4
+"""Tokens of the question at a time, with a variable each in `_maxima`: M is filled up to a multiple."""
+
+_compiled: Any = njit(
+    nogil=True,  # several threads may rank at once
+    cache=True,  # compiled once per machine, not once per process
+    error_model="numpy",
+    fastmath={"reassoc", "contract", "arcp", "nsz"},  # neither NaN nor infinity may be assumed away
+)
+
+_BASE = 128
+"""A number of 15 bits has two digits to this base, each of which fits into int8."""
+
+_f32, _i32 = np.float32, np.int32
+
+
+@_compiled
+def framed_words(
+    ids: np.ndarray, starts: np.ndarray, lengths: np.ndarray, window: int, vocabulary: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The different words of N answers, and where they occur.
+
+    Args:
+        ids: (R,) of the words; answer n has `lengths[n]` from `starts[n]` on.
+        starts: (N,).
+        lengths: (N,).
+        window: K.
+        vocabulary: number of words that there are.
+
+    Returns:
+        (W,) ids, of which the first is padding; the index and the offsets.
+    """
+    offsets = _offsets(lengths, window)
+    index = np.zeros(offsets[-1], np.int32)
+    row = np.full(vocabulary, -1, np.int32)
+    words = np.zeros(min(vocabulary, len(index) + 1), np.int64)
+    row[0], found = 0, 1
+    for n in range(len(starts)):
+        first = offsets[n] + (window - 1) // 2
+        for t in range(lengths[n]):
+            word = ids[starts[n] + t]
+            if row[word] < 0:
+                row[word], words[found] = found, word
+                found += 1
+            index[first + t] = row[word]
+    return words[:found], index, offsets
+
+
+@_compiled
+def token_rows(starts: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The index and the offsets of answers whose tokens have a row each, from `starts[n]` on; the window is 1."""
+    offsets = _offsets(lengths, 1)
+    index = np.empty(offsets[-1], np.int32)
+    for n in range(len(starts)):
+        for t in range(lengths[n]):
+            index[offsets[n] + t] = starts[n] + t
+    return index, offsets
+
+
+@_compiled
+def _offsets(lengths: np.ndarray, window: int) -> np.ndarray:
+    offsets = np.zeros(len(lengths) + 1, np.int64)
+    for n in range(len(lengths)):
+        offsets[n + 1] = offsets[n] + lengths[n] + window - 1
+    return offsets
+
+
+@_compiled
+def attention(
+    products: np.ndarray, bias: np.ndarray, index: np.ndarray, offsets: np.ndarray, sharpness: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """σ of each answer's tokens and of the question's.
+
+    Args:
+        products: (W, K, M') of each word with each part of each token's filter; M' is a multiple of `LANES`.
+        bias: (M',) -inf beyond M.
+        index: the row of each word.
+        offsets: (N + 1,).
+        sharpness: factor of the tanh.
+
+    Returns:
+        σ_a like `index`: an answer's begin at its offset, and the K - 1 numbers after them mean nothing; (N, M') σ_q.
+    """
+    window, size = products.shape[1:]
+    answers = np.full(len(index), -np.inf, np.float32)
+    questions = np.empty((len(offsets) - 1, size), np.float32)
+    for n in range(len(questions)):
+        length = offsets[n + 1] - offsets[n] - window + 1
+        g_a = answers[offsets[n] : offsets[n] + length]
+        for m in range(0, size, LANES):
+            _maxima(products[:, :, m:], bias[m:], index[offsets[n] :], g_a, questions[n, m:])
+        _softmax_of_tanh(g_a, sharpness)
+        _softmax_of_tanh(questions[n], sharpness)
+    return answers, questions
+
+
+@_compiled
+def _maxima(products: np.ndarray, bias: np.ndarray, index: np.ndarray, g_a: np.ndarray, g_q: np.ndarray) -> None:
+    """Raise g_a (L,) to the largest of `LANES` rows of G, and set g_q to the largest of each row."""
+    # Four variables instead of an array: only these does the compiler keep in one register.
+    most0 = most1 = most2 = most3 = _f32(-np.inf)
+    for t in range(len(g_a)):
+        g0, g1, g2, g3 = bias[0], bias[1], bias[2], bias[3]
+        for k in range(products.shape[1]):
+            word = index[t + k]
+            g0 += products[word, k, 0]
+            g1 += products[word, k, 1]
+            g2 += products[word, k, 2]
+            g3 += products[word, k, 3]
+        most0, most1, most2, most3 = max(most0, g0), max(most1, g1), max(most2, g2), max(most3, g3)
+        g_a[t] = max(g_a[t], g0, g1, g2, g3)
+    g_q[0], g_q[1], g_q[2], g_q[3] = most0, most1, most2, most3
+
+
+@_compiled
+def _softmax_of_tanh(x: np.ndarray, sharpness: float) -> None:
+    """In place; -inf has no weight."""
+    hidden = x == -np.inf
+    for i in range(len(x)):
+        x[i] = min(max(_f32(2) * x[i], _f32(-40)), _f32(40))  # tanh is ±1 beyond, and its exponential finite
+    _exp(x)
+    most = -sharpness
+    for i in range(len(x)):
+        x[i] = sharpness * (_f32(1) - _f32(2) / (x[i] + _f32(1)))
+        most = max(most, x[i])
+    for i in range(len(x)):
+        x[i] -= most
+    _exp(x)
+    total = _f32(0)
+    for i in range(len(x)):
+        x[i] = _f32(0) if hidden[i] else x[i]
+        total += x[i]
+    for i in range(len(x)):
+        x[i] /= total
+
+
+@_compiled
+def _exp(x: np.ndarray) -> None:
+    """e^x in place, for x up to 88, to the last digit or two of float32, in arithmetic that a compiler vectorises.
+
+    x = n ln 2 + r with a whole n, so that e^x = 2^n e^r; the polynomial of e^r is Cephes' (`expf`). ln 2 has two parts,
+    because r is a small difference of large numbers.
+    """
+    exponents = np.empty(len(x), np.int32)
+    for i in range(len(x)):
+        limited = max(x[i], _f32(-87))
+        n = np.floor(limited * _f32(1.44269504) + _f32(0.5))
+        r = limited - n * _f32(0.693359375) + n * _f32(2.12194440e-4)
+        p = _f32(1.9875691500e-4) * r + _f32(1.3981999507e-3)
+        p = p * r + _f32(8.3334519073e-3)
+        p = p * r + _f32(4.1665795894e-2)
+        p = p * r + _f32(1.6666665459e-1)
+        p = p * r + _f32(5.0000001201e-1)
+        x[i] = p * r * r + r + _f32(1)
+        exponents[i] = (_i32(n) + _i32(127)) << _i32(23)
+    powers = exponents.view(np.float32)  # 2^n: float32 has its exponent in these bits
+    for i in range(len(x)):
+        x[i] *= powers[i]
+
+
+@_compiled
+def weighted_sums(
+    rows: np.ndarray, weights: np.ndarray, index: np.ndarray, offsets: np.ndarray, window: int
+) -> np.ndarray:
+    """(N, K, D) sums of each answer's rows; the k-th of these are those of the words k places further on.
+
+    Args:
+        rows: (W, D) float32 or int8.
+        weights: as the σ_a of `attention`.
+        index: the row of each word.
+        offsets: (N + 1,).
+        window: K.
+    """
+    sums = np.zeros((len(offsets) - 1, window, rows.shape[1]), np.float32)
+    for n in range(len(sums)):
+        end = offsets[n + 1] - window + 1
+        fours = end - (end - offsets[n]) % 4
+        for t in range(offsets[n], fours, 4):  # the sums so far are read and written once for four words
+            w0, w1, w2, w3 = weights[t], weights[t + 1], weights[t + 2], weights[t + 3]
+            for k in range(window):
+                total = sums[n, k]
+                row0, row1 = rows[index[t + k]], rows[index[t + k + 1]]
+                row2, row3 = rows[index[t + k + 2]], rows[index[t + k + 3]]
+                for c in range(len(total)):
+                    total[c] += w0 * _f32(row0[c]) + w1 * _f32(row1[c]) + w2 * _f32(row2[c]) + w3 * _f32(row3[c])
+        for t in range(fours, end):
+            for k in range(window):
+                total, row = sums[n, k], rows[index[t + k]]
+                for c in range(len(total)):
+                    total[c] += weights[t] * _f32(row[c])
+    return sums
+
+
+@_compiled
+def two_digits(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Round (M, C) rows to whole numbers of 15 bits.
+
+    Returns:
+        (2M', C) int8: their high digits, then their low ones, M' the multiple of `LANES` from M on; (M',) what a whole
+        number of each row is multiplied by.
+    """
+    size = -(-len(rows) // LANES) * LANES
+    digits = np.zeros((2 * size, rows.shape[1]), np.int8)
+    scales = np.zeros(size, np.float32)
+    for m in range(len(rows)):
+        scales[m] = max(np.abs(rows[m]).max() / _f32(127 * _BASE), _f32(1e-30))
+        for c in range(rows.shape[1]):
+            whole = np.rint(rows[m, c] / scales[m])
+            high = np.rint(whole / _f32(_BASE))
+            digits[m, c] = _i32(high)
+            digits[size + m, c] = _i32(whole - high * _f32(_BASE))
+    return digits, scales
+
+
+@_compiled
+def joined_digits(digits: np.ndarray, scales: np.ndarray, token_scales: np.ndarray) -> np.ndarray:
+    """(R, 2M') products with the `two_digits` of M' rows -> (R, 1, M') products with the rows.
+
+    Args:
+        digits: int32.
+        scales: (M',) of the rows.
+        token_scales: (R,) of the tokens.
+    """
+    size = len(scales)
+    products = np.empty((len(digits), 1, size), np.float32)
+    for t in range(len(digits)):
+        for m in range(size):
+            joined = _f32(digits[t, m]) * _f32(_BASE) + _f32(digits[t, size + m])
+            products[t, 0, m] = joined * scales[m] * token_scales[t]
+    return products
+
+
+@_compiled
+def cosines(Q: np.ndarray, sigma_q: np.ndarray, r_a: np.ndarray) -> np.ndarray:  # noqa: N803
+    """(N,) cosines of r_q = σ_q^T Q and r_a: (M, C), (N, M'), (N, C)."""
+    scores = np.empty(len(r_a), np.float32)
+    r_q = np.empty(Q.shape[1], np.float32)
+    for n in range(len(r_a)):
+        r_q[:] = 0
+        for m in range(len(Q)):
+            for c in range(len(r_q)):
+                r_q[c] += sigma_q[n, m] * Q[m, c]
+        dot = q_squared = a_squared = _f32(0)
+        for c in range(len(r_q)):
+            dot += r_q[c] * r_a[n, c]
+            q_squared += r_q[c] * r_q[c]
+            a_squared += r_a[n, c] * r_a[n, c]
+        scores[n] = dot / max(np.sqrt(q_squared) * np.sqrt(a_squared), _f32(1e-12))
+    return scores
