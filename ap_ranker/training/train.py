@@ -117,9 +117,9 @@ def train(
         objective = objective_spec(recipe.objective)
         if config.learns_from_sentences(n_pairs) and objective.needs_gradient:
             data = with_answer_sentences(data)
-        lessons = None
-        if teacher is not None:
-            data, lessons = teacher.teach(data, asked, unanswered, config.language, on_progress)
+        data, lessons = (
+            teacher.teach(data, asked, unanswered, config.language, on_progress) if teacher else (data, None)
+        )
 
         # 1. Build the vocabulary and initialise the weights.
         set_seed(config.seed)
@@ -133,8 +133,7 @@ def train(
             if start
             else initialize_model(data, config, options, vectors, torch_device, on_progress)
         )
-        mined = config.negatives_from != "random" and objective.needs_gradient
-        hard = HardNegatives(data, config.language) if mined else None
+        hard = _hard_negatives(data, config) if objective.needs_gradient else None
         batches = Batches(
             data,
             tokenizer,
@@ -201,6 +200,11 @@ def train(
             save_checkpoint(output, ranker.config, model, tokenizer, card, _question_files(asked, dev))
             states.remove()
         return TrainingResult(ranker, report, best_epoch, seconds)
+
+
+def _hard_negatives(data: Dataset, config: TrainingConfig) -> HardNegatives | None:
+    """The hard negatives that the settings ask for."""
+    return None if config.negatives_from == "random" else HardNegatives(data, config.language)
 
 
 def _mining(hard: HardNegatives | None, ranker: Ranker, config: TrainingConfig) -> list[TrainerCallback]:

@@ -35,7 +35,7 @@ def command(
     glove: Annotated[str, typer.Option(help="A file of 100-dimensional GloVe vectors.")],
     results: Annotated[Path, typer.Option(help="The folder of results.json and results.md.")] = HERE,
 ) -> None:
-    """Measure `bow-idf`, which learns nothing, with each kind of word vectors on the test questions of each data set."""
+    """Measure `bow-idf`, which learns nothing, with each kind of word vectors on each data set's test questions."""
     origins = {
         "GloVe, 50 dimensions": ("glove-50d", None),
         "GloVe, 100 dimensions": (glove, None),

@@ -182,9 +182,7 @@ def test_training_asks_the_teacher_about_questions_without_a_right_answer(
 
     monkeypatch.setattr(Teacher, "_scores", noted)
     labels = [tuple(int(row in q.positives) for row in range(3)) for q in pairs.questions]
-    questions = [
-        replace(q, candidates=(0, 1, 2), labels=each) for q, each in zip(pairs.questions, labels, strict=True)
-    ]
+    questions = [replace(q, candidates=(0, 1, 2), labels=each) for q, each in zip(pairs.questions, labels, strict=True)]
     unanswered = Question("none", "Can I pay later?", (), candidates=(0, 2), labels=(0, 0))
     judged = replace(pairs, judged=True, questions=[*questions, unanswered])
     config = TrainingConfig("bow-idf", epochs=1, embedding_size=4, answer_sentences=False)
