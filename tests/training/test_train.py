@@ -325,8 +325,10 @@ def test_an_encoder_and_its_attention_have_learning_rates_of_their_own(encoder: 
 
     train(data, data, tmp_path / "c", config, device="cpu", callbacks=(Weights(),))
     moved = {name: (steps[1][name] - steps[0][name]).abs().max().item() for name in steps[0]}
-    assert moved.pop("encoder.adapter.weight") == 0, "it learns only where the encoder does not"
     for name, step in moved.items():
+        if name.endswith("adapter.weight"):
+            assert step == 0, "it learns only where the encoder does not"
+            continue
         expected = 0.002 if "backbone" in name else 0.6 if name.endswith(("rarity", "word_weight")) else 0.03
         if name.endswith("key.bias"):  # adds the same to all scores of a softmax: its gradient is rounding alone
             assert step <= 1.05 * expected, name
