@@ -1,4 +1,4 @@
-"""What `make demo` promises, with real training: minutes, so it runs by `make test-slow`."""
+"""What the example's settings promise, with real training: minutes, so it runs by `make test-slow`."""
 
 from __future__ import annotations
 

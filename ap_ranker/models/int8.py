@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 LARGEST = 127
+"""Largest absolute value of a rounded number; -128 is not used, as int8 has no 128."""
 
 
 @cache

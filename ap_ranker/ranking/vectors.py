@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from ap_ranker.errors import InputError, one_line
-from ap_ranker.models.int8 import multiplies_int8
+from ap_ranker.models.int8 import LARGEST, multiplies_int8
 
 EMBEDDING_SCORE, EMBEDDING_RANK = "embedding_score", "embedding_rank"
 """Meta fields of a document for its cosine with the question, and for its rank by that, from 1."""
@@ -20,7 +20,6 @@ EMBEDDING_SCORE, EMBEDDING_RANK = "embedding_score", "embedding_rank"
 EMBEDDED_BY = "embedded_by"
 """Meta field of a document: what its embedding comes from, because vectors of two checkpoints cannot be compared."""
 
-_LARGEST = 127
 _DIGIT = 128
 """A query's numbers are whole numbers of two digits to this base, each of which fits into int8."""
 
@@ -148,7 +147,7 @@ def _scan(matrix: np.ndarray, scales: np.ndarray, query: np.ndarray) -> np.ndarr
     scores, wherever they stand.
     """
     largest = np.abs(query).max(initial=0) or 1
-    whole = np.rint(query / largest * (_LARGEST * _DIGIT))
+    whole = np.rint(query / largest * (LARGEST * _DIGIT))
     high = np.rint(whole / _DIGIT)
     scores = _products(matrix, high.astype(np.int8)) * np.float64(_DIGIT)
     scores += _products(matrix, (whole - high * _DIGIT).astype(np.int8))
@@ -165,7 +164,7 @@ def _products(matrix: np.ndarray, vector: np.ndarray) -> np.ndarray:
     if multiplies_int8() and matrix.size:
         products: np.ndarray = torch._int_mm(torch.from_numpy(matrix), torch.from_numpy(vector)[:, None]).numpy()[:, 0]
         return products
-    is_exact = matrix.shape[1] * _LARGEST**2 <= _EXACT
+    is_exact = matrix.shape[1] * LARGEST**2 <= _EXACT
     exact = vector.astype(np.float32 if is_exact else np.float64)
     products = np.empty(len(matrix), exact.dtype)
     for start in range(0, len(matrix), _BLOCK):
@@ -182,4 +181,4 @@ def _scales(matrix: np.ndarray) -> np.ndarray:
 def _rounded(vectors: np.ndarray) -> np.ndarray:
     """(B, C) vectors in int8, the largest number of each as 127."""
     largest = np.abs(vectors).max(axis=1, initial=0, keepdims=True).astype(np.float64)
-    return np.rint(vectors / np.where(largest, largest, 1) * _LARGEST).astype(np.int8)
+    return np.rint(vectors / np.where(largest, largest, 1) * LARGEST).astype(np.int8)
