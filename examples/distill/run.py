@@ -71,7 +71,7 @@ class Row(ResultRow):
     """A system's test results.
 
     Attributes:
-        data: the data set's name, and whether the teacher is an ensemble.
+        data: the data set's name, and whether the teacher is an ensemble or untrained.
         name: a key of `students.yaml`, or `teacher`.
         n_questions: test questions, which the means are over.
         candidates: what was ranked, in words.
@@ -171,9 +171,9 @@ def measure(
     parts = [read_dataset(folder, split, match=own.match) for split in ("train", "dev", "test")]
     test = EvaluationSet(with_wordings(parts[2], parts[0]), language=own.language)
     ensemble = len(rankers) > 1
-    title = f"{name}, an ensemble of {len(rankers)}" if ensemble else name
-    add = partial(_add, name=title, results=results, order=order)
     each = [ranker.config.training for ranker in rankers if ranker.config]
+    kind = f", an ensemble of {len(rankers)}" if ensemble else "" if each[0].get("best_epoch") else ", untrained teacher"
+    add = partial(_add, name=name + kind, results=results, order=order)
     seconds = [sum(training.get("seconds", 0.0) for training in each)]  # none of one that `ap-ranker init` wrote
     epochs = str([training.get("epochs", 0) for training in each])
     report = _of_ensemble(test, rankers) if ensemble else test.report(rankers[0])

@@ -19,7 +19,7 @@ from ap_ranker.training.train import train
 
 HERE = ROOT / "examples" / "distill"
 
-ENSEMBLE = "toy, an ensemble of 2"
+ENSEMBLE, UNTRAINED = "toy, an ensemble of 2", "toy, untrained teacher"
 
 
 @pytest.fixture(scope="module")
@@ -91,8 +91,9 @@ def test_a_toy_run_writes_its_table(run: ModuleType, folder: Path, tmp_path: Pat
     run.measure([tmp_path / "teacher"] * 2, folder, [], [1], tmp_path / "runs", "cpu", tmp_path / "results")
     written = json.loads((tmp_path / "results" / "results.json").read_text())
     rows = {(row["data"], row["name"]): row["model"] for row in written}
-    assert [name for _, name in rows] == ["static", "taught", "teacher", "teacher"]
-    assert rows[ENSEMBLE, "teacher"] == rows["toy", "teacher"]  # the mean of a teacher and itself
+    assert list(rows) == [(ENSEMBLE, "teacher"), *((UNTRAINED, name) for name in ("static", "taught", "teacher"))]
+    assert rows[ENSEMBLE, "teacher"] == rows[UNTRAINED, "teacher"]  # the mean of a teacher and itself
     table = (tmp_path / "results" / "results.md").read_text()
     assert [name for name in ("teacher", "static", "taught") if f"| {name} |" not in table] == []
     assert f"## {ENSEMBLE}\n" in table
+    assert f"## {UNTRAINED}\n" in table
