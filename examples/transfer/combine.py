@@ -1,6 +1,6 @@
 """One FAQ of several data sets: questions of their training parts, and the answers that are right for these.
 
-python examples/transfer/combine.py combined insuranceqa wikiqa trecqa semeval covid-faq-en.csv.gz --most 3000
+python examples/transfer/combine.py combined insuranceqa wikiqa trecqa semeval covid-faq-en.csv.gz --most 700
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def command(
         list[Path],
         typer.Argument(help="Folders as `examples/reproduce` reads them, named as there, and files of question, answer."),
     ],
-    most: Annotated[int, typer.Option(help="Maximum number of training questions of each.", min=10)] = 3000,
+    most: Annotated[int, typer.Option(help="Maximum number of training questions of each.", min=10)] = 700,
 ) -> None:
     """Write train.csv, dev.csv, test.csv and answers.csv."""
     answers: dict[str, str] = {}  # text -> id
