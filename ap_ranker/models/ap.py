@@ -120,10 +120,14 @@ class AttentivePoolingCNN(AttentivePoolingWords):
         return self.encoder.pool(answers, weights)
 
 
-def ap_cnn(inputs: Inputs, *, filters: int, window: int, sharpness: float, dropout: float) -> AttentivePooling:
+def ap_cnn(
+    inputs: Inputs, *, filters: int, window: int, sharpness: float, copy_words: bool, dropout: float
+) -> AttentivePooling:
     """AP-CNN."""
-    embedding = WordEmbedding(inputs, dropout)
-    return AttentivePoolingCNN(embedding, Convolution(inputs.embedding_size, filters, window), sharpness)
+    embedding, encoder = WordEmbedding(inputs, dropout), Convolution(inputs.embedding_size, filters, window)
+    if copy_words:
+        encoder.copy_words()
+    return AttentivePoolingCNN(embedding, encoder, sharpness)
 
 
 def ap_bilstm(inputs: Inputs, *, hidden: int, sharpness: float, dropout: float) -> AttentivePooling:
@@ -149,7 +153,7 @@ def compiled_loops_agree() -> bool:
         with torch.random.fork_rng(devices=[]), torch.inference_mode():
             torch.manual_seed(0)
             inputs = Inputs(tuple(map(str, range(50))), 20, max(_LENGTHS))
-            cnn = ap_cnn(inputs, filters=24, window=3, sharpness=2.0, dropout=0.0)
+            cnn = ap_cnn(inputs, filters=24, window=3, sharpness=2.0, copy_words=False, dropout=0.0)
             if not _loops_agree(cnn, {"ids": torch.randint(1, 50, (sum(_LENGTHS),), dtype=torch.int32)}):
                 return False
             bilstm = ap_bilstm(inputs, hidden=12, sharpness=2.0, dropout=0.0)
@@ -190,6 +194,10 @@ SPECS = [
             "filters": Option(400, "convolution filters, so also the size of a token's state"),
             "window": Option(3, "words that a filter sees at once", bounds=WINDOW),
             "sharpness": SHARPNESS,
+            "copy_words": Option(
+                False,
+                "begins with filters that copy the word in the middle, so that good word vectors are not scrambled",
+            ),
             "dropout": DROPOUT,
         },
         recipe=Recipe("hinge", "sgd", 1.1, "inverse", batch_size=20, margin=0.5),

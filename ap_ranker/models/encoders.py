@@ -87,6 +87,14 @@ class Convolution(nn.Module):
         self.linear = nn.Linear(window * input_size, filters)
         self.state_size = filters
 
+    @torch.no_grad()
+    def copy_words(self) -> None:
+        """Begin with states that are the words themselves, and a tenth of the usual random weights beside that."""
+        size = self.linear.in_features // self.window
+        self.linear.weight *= 0.1
+        self.linear.weight[:, self.left * size : (self.left + 1) * size] += torch.eye(self.state_size, size)
+        self.linear.bias.zero_()
+
     def forward(self, states: Tensor, mask: Tensor) -> Tensor:
         """(N, T, D) -> (N, T, C), zero on padding."""
         convolved = self._filtered(nn.functional.pad(states, (0, 0, self.left, self.right)), self.linear.weight)

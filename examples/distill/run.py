@@ -172,7 +172,9 @@ def measure(
     test = EvaluationSet(with_wordings(parts[2], parts[0]), language=own.language)
     ensemble = len(rankers) > 1
     each = [ranker.config.training for ranker in rankers if ranker.config]
-    kind = f", an ensemble of {len(rankers)}" if ensemble else "" if each[0].get("best_epoch") else ", untrained teacher"
+    kind = "" if each[0].get("best_epoch") else ", untrained teacher"
+    if ensemble:
+        kind = f", an ensemble of {len(rankers)}"
     add = partial(_add, name=name + kind, results=results, order=order)
     seconds = [sum(training.get("seconds", 0.0) for training in each)]  # none of one that `ap-ranker init` wrote
     epochs = str([training.get("epochs", 0) for training in each])

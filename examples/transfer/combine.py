@@ -18,8 +18,8 @@ from ap_ranker.data.faq import DEFAULT_MATCH
 from ap_ranker.errors import InputError
 from ap_ranker.files import atomic_directory, csv_text
 
-EXAMPLES = Path(__file__).resolve().parents[1]
-sys.path += [str(EXAMPLES / "reproduce"), str(EXAMPLES / "small_data")]
+sys.path.append(str(Path(__file__).resolve().parents[1] / "reproduce"))
+sys.path.append(str(Path(__file__).resolve().parents[1] / "small_data"))
 from protocols import PROTOCOLS, read_parts
 from sampling import read_covid
 
@@ -38,7 +38,9 @@ def command(
     target: Annotated[Path, typer.Argument(help="The folder to write.")],
     sources: Annotated[
         list[Path],
-        typer.Argument(help="Folders as `examples/reproduce` reads them, named as there, and files of question, answer."),
+        typer.Argument(
+            help="Folders as `examples/reproduce` reads them, named as there, and files of question, answer."
+        ),
     ],
     most: Annotated[int, typer.Option(help="Maximum number of training questions of each.", min=10)] = 700,
 ) -> None:

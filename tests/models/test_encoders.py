@@ -4,7 +4,9 @@ import pytest
 import torch
 from naive.arithmetic import bilstm, lstm
 
-from ap_ranker.models.encoders import LSTM, BiLSTM
+from ap_ranker.models.encoders import LSTM, BiLSTM, Convolution
+from ap_ranker.models.registry import build_model
+from ap_ranker.models.spec import Inputs
 
 
 @pytest.mark.parametrize("kind", [LSTM, BiLSTM])
@@ -22,3 +24,33 @@ def test_texts_read_in_groups_of_similar_length(kind: type[LSTM] | type[BiLSTM])
         text = states[row, :length].tolist()
         expected = bilstm(encoder, text) if isinstance(encoder, BiLSTM) else lstm(encoder.lstm, text)
         assert torch.allclose(found[row, :length], torch.tensor(expected, dtype=torch.double), atol=1e-12)
+
+
+@pytest.mark.parametrize(("filters", "window"), [(7, 1), (7, 3), (4, 2), (3, 4)])
+def test_copied_words(filters: int, window: int) -> None:
+    """A state begins as the word in the middle, cut or filled up with zeros, plus a tenth of the random convolution."""
+    size = 4
+    torch.manual_seed(0)
+    convolution = Convolution(size, filters, window)
+    words, mask = torch.randn(2, 5, size), torch.arange(5) < torch.tensor([[5], [3]])
+    words = words * mask.unsqueeze(2)
+    with torch.no_grad():
+        random = convolution(words, mask) - convolution.linear.bias * mask.unsqueeze(2)
+        convolution.copy_words()
+        copied = convolution(words, mask)
+    middle = torch.zeros(2, 5, filters)
+    middle[:, :, : min(size, filters)] = words[:, :, :filters]
+    assert torch.allclose(copied, middle + 0.1 * random, atol=1e-6)
+
+
+def test_an_ap_cnn_that_copies_words() -> None:
+    inputs = Inputs(("[PAD]", "[UNK]", "a", "b"), 6, 20)
+    models = []
+    for copy_words in (False, True):
+        torch.manual_seed(0)
+        models.append(build_model("ap-cnn", inputs, {"filters": 6, "copy_words": copy_words}))
+    plain, copying = (model.encoder.linear.weight for model in models)
+    expected = 0.1 * plain
+    expected[:, 6:12] += torch.eye(6)
+    assert torch.equal(copying, expected)
+    assert torch.equal(models[0].embedding.vectors.weight, models[1].embedding.vectors.weight)
