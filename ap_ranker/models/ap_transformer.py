@@ -213,7 +213,7 @@ def _shared_among_tokens(weights: Tensor, mask: Tensor) -> Tensor:
 SPECS = [
     ModelSpec(
         name="ap-transformer",
-        paper="ours, after ColBERT (Khattab & Zaharia 2020) and Attentive Pooling Networks (dos Santos et al. 2016)",
+        paper="ours, after ColBERT of Khattab & Zaharia and Attentive Pooling Networks of dos Santos et al.",
         year=2020,
         family="attentive-pooling",
         cached="a pooled vector and token states",
