@@ -108,7 +108,7 @@ def test_the_example(tmp_path: Path) -> None:
             "expected a list of choices, as it is not a number, found {'low': 0, 'high': 1}",
         ),
         ("objective: [hinge, triplet]", "Expected objective to be one of softmax, hinge, pointwise, listwise, found"),
-        ("options.filter: [3]", "options.filter: expected an option of ap-cnn: dropout, filters"),
+        ("options.filter: [3]", "options.filter: expected an option of ap-cnn: copy_words, dropout"),
         ("options.filters: [3, a]", "space.yaml, options.filters: ap-cnn: option 'filters' must be int, found 'a'"),
         ("model: [ap-cnn, ap-cn]", "space.yaml, model: Unknown model 'ap-cn'"),
         ("options.filters: [3]\nmodel: [ap-cn]", "space.yaml, model: Unknown model 'ap-cn'"),
