@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from ap_ranker.data.columns import read_named_table
-from ap_ranker.data.dataset import Dataset
+from ap_ranker.data.dataset import Answer, Dataset
 from ap_ranker.data.faq import Entry
 from ap_ranker.data.pairs import read_pairs
 from ap_ranker.data.reader import Layout, find_layout
@@ -80,9 +80,7 @@ def split_file(
     """
     if not 0 < share < 0.5:
         raise InputError(f"Expected a share above 0 and below 0.5, as dev and test get one each, found {share:g}.")
-    restore(folder)
-    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
-        raise InputError(f"{folder}: expected a folder that does not exist yet, found one. Choose another --output.")
+    check_is_new(folder)
     table = read_named_table(path, columns)
     if (layout := find_layout(table)) != Layout.pairs:
         raise InputError(f"{path}: expected pairs of a question and its answer to split, found {layout}.")
@@ -97,13 +95,37 @@ def split_file(
             f"({together})."
         ) from error
     parts = {"train": train, "dev": dev, "test": test}
-    with atomic_directory(folder) as draft:
-        answers = ((answer.id, answer.text) for answer in dataset.answers)
-        _write(draft / "answers.csv", ("aid", "answer"), answers)
-        for name, part in parts.items():
-            rows = ((q.id, q.text, " ".join(dataset.answers[row].id for row in q.positives)) for q in part.questions)
-            _write(draft / f"{name}.csv", ("qid", "question", "answer_ids"), rows)
+    write_parts(parts, dataset.answers, folder)
     return parts
+
+
+def check_is_new(folder: Path) -> None:
+    """Refuse a folder that holds something: writing would replace it.
+
+    Raises:
+        InputError: it does.
+    """
+    restore(folder)
+    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+        raise InputError(f"{folder}: expected a folder that does not exist yet, found one. Choose another --output.")
+
+
+def write_parts(parts: Mapping[str, Dataset], answers: Sequence[Answer], folder: Path) -> None:
+    """Write data sets that share their answers: `answers.csv`, and the questions of each as `NAME.csv`.
+
+    Args:
+        parts: by their names.
+        answers: the answers of all parts.
+        folder: the folder to write.
+
+    Raises:
+        WriteError: it cannot be written.
+    """
+    with atomic_directory(folder) as draft:
+        _write(draft / "answers.csv", ("aid", "answer"), ((answer.id, answer.text) for answer in answers))
+        for name, part in parts.items():
+            rows = ((q.id, q.text, " ".join(answers[row].id for row in q.positives)) for q in part.questions)
+            _write(draft / f"{name}.csv", ("qid", "question", "answer_ids"), rows)
 
 
 def _write(path: Path, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:

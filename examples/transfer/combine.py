@@ -1,6 +1,6 @@
 """One FAQ of several data sets: questions of their training parts, and the answers that are right for these.
 
-python examples/transfer/combine.py combined insuranceqa wikiqa trecqa semeval covid-faq-en.csv.gz --most 700
+python examples/transfer/combine.py insuranceqa wikiqa trecqa semeval covid-faq-en.csv.gz --output combined
 """
 
 from __future__ import annotations
@@ -13,20 +13,18 @@ import typer
 from rich.console import Console
 
 from ap_ranker.cli.errors import report_user_errors
-from ap_ranker.data.dataset import Dataset, sample_questions
+from ap_ranker.data.dataset import Answer, Dataset, Question, sample_questions
 from ap_ranker.data.faq import DEFAULT_MATCH
+from ap_ranker.data.writer import check_is_new, write_parts
 from ap_ranker.errors import InputError
-from ap_ranker.files import atomic_directory, csv_text
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "reproduce"))
 sys.path.append(str(Path(__file__).resolve().parents[1] / "small_data"))
 from protocols import PROTOCOLS, read_parts
 from sampling import read_covid
 
-DEV_SHARE, TEST_SHARE = 0.1, 0.25
-"""Numbers of dev and test questions, as shares of the largest number of training questions."""
-
-PARTS = ("train", "dev", "test")
+SHARES = {"train": 1.0, "dev": 0.1, "test": 0.25}
+"""Maximum number of questions of each part, as a share of that of training questions."""
 
 SEED = 1
 """Of the draws."""
@@ -35,33 +33,29 @@ console = Console(soft_wrap=True)
 
 
 def command(
-    target: Annotated[Path, typer.Argument(help="The folder to write.")],
     sources: Annotated[
         list[Path],
         typer.Argument(
             help="Folders as `examples/reproduce` reads them, named as there, and files of question, answer."
         ),
     ],
+    output: Annotated[Path, typer.Option(help="The folder to write.")],
     most: Annotated[int, typer.Option(help="Maximum number of training questions of each.", min=10)] = 700,
 ) -> None:
     """Write train.csv, dev.csv, test.csv and answers.csv."""
-    answers: dict[str, str] = {}  # text -> id
-    rows: dict[str, list[list[str]]] = {name: [] for name in PARTS}
+    check_is_new(output)
+    place: dict[str, int] = {}  # answer -> its position
+    questions: dict[str, list[Question]] = {name: [] for name in SHARES}
     for source in sources:
-        parts = read_source(source)
-        for name, data, share in zip(PARTS, parts, (1.0, DEV_SHARE, TEST_SHARE), strict=True):
+        for (name, share), data in zip(SHARES.items(), read_source(source), strict=True):
             chosen = sample_questions(data, round(most * share), SEED).questions
             for question in chosen:
-                texts = [data.answers[row].text for row in question.positives]
-                ids = [answers.setdefault(text, f"answer-{len(answers) + 1}") for text in texts]
-                rows[name].append([f"{source.name}-{question.id}", question.text, " ".join(ids)])
+                rows = [place.setdefault(data.answers[row].text, len(place)) for row in question.positives]
+                questions[name].append(Question(f"{source.name}-{question.id}", question.text, tuple(rows)))
             console.print(f"{source.name}, {name}: {len(chosen):,} questions")
-    with atomic_directory(target) as draft:
-        for name in PARTS:
-            (draft / f"{name}.csv").write_text(csv_text(["qid", "question", "answer_ids"], rows[name]), "utf-8")
-        named = ([name, text] for text, name in answers.items())
-        (draft / "answers.csv").write_text(csv_text(["aid", "answer"], named), "utf-8")
-    console.print(f"{target}: {len(answers):,} answers")
+    answers = [Answer(f"answer-{row + 1}", text) for text, row in place.items()]
+    write_parts({name: Dataset(name, answers, part) for name, part in questions.items()}, answers, output)
+    console.print(f"{output}: {len(answers):,} answers")
 
 
 def read_source(source: Path) -> tuple[Dataset, Dataset, Dataset]:

@@ -46,7 +46,7 @@ def texts(folder: Path, part: str) -> dict[str, set[str]]:
 
 
 def test_parts_stay_apart_and_answers_right(combine: ModuleType, tmp_path: Path) -> None:
-    combine.command(tmp_path / "combined", write_sources(tmp_path), most=12)
+    combine.command(write_sources(tmp_path), tmp_path / "combined", most=12)
     train, dev, test = (texts(tmp_path / "combined", part) for part in ("train", "dev", "test"))
     assert [len(train), len(dev), len(test)] == [2 * 12, 2 * 1, 2 * 3]
     assert not (train.keys() & dev.keys() or train.keys() & test.keys() or dev.keys() & test.keys())
@@ -63,8 +63,17 @@ def test_parts_stay_apart_and_answers_right(combine: ModuleType, tmp_path: Path)
 def test_a_folder_of_an_unknown_name(combine: ModuleType, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     with pytest.raises(InputError, match="other: expected a file, or a folder named insuranceqa, wikiqa"):
-        combine.command(tmp_path / "combined", [tmp_path / "other"])
+        combine.command([tmp_path / "other"], tmp_path / "combined")
     assert not (tmp_path / "combined").exists()
+
+
+def test_a_folder_that_holds_something_stays(combine: ModuleType, tmp_path: Path) -> None:
+    target = tmp_path / "combined"
+    target.mkdir()
+    (target / "mine.txt").write_text("mine", "utf-8")
+    with pytest.raises(InputError, match="combined: expected a folder that does not exist yet"):
+        combine.command(write_sources(tmp_path), target)
+    assert [file.name for file in target.iterdir()] == ["mine.txt"]
 
 
 def test_the_test_questions_are_those_of_the_tables(combine: ModuleType, benchmarks: Path) -> None:
