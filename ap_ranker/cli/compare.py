@@ -74,7 +74,7 @@ def compare(
     from ap_ranker.cli.progress import EpochLines
     from ap_ranker.training.card import About
     from ap_ranker.training.compare import compare as run
-    from ap_ranker.training.encoder_vectors import find_vectors
+    from ap_ranker.training.word_vectors import find_vectors
 
     for title, part in (("Training data", training), ("Dev data", development), ("Test data", judged)):
         describe(console, title, part)

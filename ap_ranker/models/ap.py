@@ -124,10 +124,12 @@ def ap_cnn(
     inputs: Inputs, *, filters: int, window: int, sharpness: float, copy_words: bool, dropout: float
 ) -> AttentivePooling:
     """AP-CNN."""
-    embedding, encoder = WordEmbedding(inputs, dropout), Convolution(inputs.embedding_size, filters, window)
+    encoder = Convolution(inputs.embedding_size, filters, window)
+    model = AttentivePoolingCNN(WordEmbedding(inputs, dropout), encoder, sharpness)
     if copy_words:
         encoder.copy_words()
-    return AttentivePoolingCNN(embedding, encoder, sharpness)
+        model.begin_evenly()
+    return model
 
 
 def ap_bilstm(inputs: Inputs, *, hidden: int, sharpness: float, dropout: float) -> AttentivePooling:
@@ -196,7 +198,8 @@ SPECS = [
             "sharpness": SHARPNESS,
             "copy_words": Option(
                 False,
-                "begins with filters that copy the word in the middle, so that good word vectors are not scrambled",
+                "begins with filters that copy the word in the middle and even attention, as a bag of words: good "
+                "word vectors rank from the start",
             ),
             "dropout": DROPOUT,
         },

@@ -41,6 +41,15 @@ class AttentivePooling(CosineModel):
         # saturated. With a random U of the usual size every g is near 1 at first, so the attention is uniform.
         self.U = nn.Parameter(0.1 * torch.eye(state_size))
 
+    @torch.no_grad()
+    def begin_evenly(self) -> None:
+        """Begin with hardly any attention.
+
+        Attention to the words that two texts share, which U begins with, makes all answers alike that have these words:
+        untrained, good word vectors rank better without it.
+        """
+        self.U *= 0.01
+
     def encode_questions(self, batch: TokenBatch) -> States:
         encoded = self.encode(batch)
         states = encoded.per_token["states"]

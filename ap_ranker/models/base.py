@@ -157,6 +157,10 @@ class AnswerModel(nn.Module, ABC):
     def scale(self, scores: Tensor) -> Tensor:
         """Map scores to the interval 0 to 1, keeping their order. The results are not probabilities."""
 
+    def word_vectors(self) -> Tensor | None:
+        """(V, D) the vector of each word, as long as the model counts the word; `None` for a model without any."""
+        return None if self.embedding is None else self.embedding.vectors.weight.detach()
+
     def encode_questions(self, batch: TokenBatch) -> States:
         """As `encode`; a model that reads the two sides differently overrides this and `encode_answers`."""
         return self.encode(batch)

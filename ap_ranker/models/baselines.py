@@ -13,6 +13,7 @@ Bag of words (the first baseline of Feng et al. 2015, section 4), e the word vec
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
 
 from ap_ranker.models.base import AnswerModel, States
@@ -62,8 +63,14 @@ class BagOfWords(Siamese):
         self.statistics = CorpusStatistics(inputs.words)
 
     def represent(self, batch: TokenBatch) -> Tensor:
-        weights = self.statistics.idf(self.statistics.without_punctuation(batch.ids))
-        return (weights.unsqueeze(2) * self.embedding(batch)).sum(dim=1)
+        return (self._weights(batch.ids).unsqueeze(2) * self.embedding(batch)).sum(dim=1)
+
+    def word_vectors(self) -> Tensor:
+        vectors = self.embedding.vectors.weight.detach()
+        return self._weights(torch.arange(len(vectors), device=vectors.device)).unsqueeze(1) * vectors
+
+    def _weights(self, ids: Tensor) -> Tensor:
+        return self.statistics.idf(self.statistics.without_punctuation(ids))
 
 
 SPECS = [

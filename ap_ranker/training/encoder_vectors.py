@@ -22,7 +22,6 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from ap_ranker.files import WriteError, atomic_file, cache_folder
-from ap_ranker.models.pretrained import DEFAULT_ENCODER
 from ap_ranker.models.transformer_encoder import TransformerEncoder
 from ap_ranker.ranking.checkpoint import TOKENIZER
 from ap_ranker.ranking.ranker import Ranker
@@ -30,12 +29,8 @@ from ap_ranker.text.batch import UNKNOWN, TokenBatch
 from ap_ranker.text.phrases import phrase_words
 from ap_ranker.text.subwords import AnyTokenizer
 from ap_ranker.text.tokenizer import split_words
-from ap_ranker.text.vectors import PretrainedVectors, read_vectors
 from ap_ranker.training.initialize import read_encoder
 from ap_ranker.training.progress import Progress
-
-ENCODER = "encoder"
-"""The name of word vectors from the default encoder; `encoder:NAME` is another one."""
 
 MAX_SIZE = 300
 """Maximum number of dimensions: the later principal components of single words are mostly noise."""
@@ -154,26 +149,17 @@ class EncoderVectors:
         self._on_progress("reading words with the encoder", len(texts), len(texts))
 
 
-def find_vectors(
-    source: str, size: int | None, on_progress: Progress = lambda what, done, total: None
-) -> PretrainedVectors:
-    """Word vectors from a file, a package or a pretrained encoder.
+def vectors_of_encoder(name: str, size: int | None, on_progress: Progress) -> EncoderVectors:
+    """Word vectors from a pretrained encoder.
 
     Args:
-        source: as for `read_vectors`; or `encoder`, or `encoder:NAME` with the folder or the hub name of an encoder.
-        size: D of vectors from an encoder, by default and at most 300; a file decides itself.
+        name: a folder, or the name of a model on the hub.
+        size: D, by default and at most 300.
         on_progress: called while words are read.
 
     Raises:
-        InputError: as `read_vectors` or `read_encoder`.
+        InputError: as `read_encoder`.
     """
-    kind, _, name = source.partition(":")
-    if kind != ENCODER:
-        return read_vectors(source)
-    return _of_encoder(name or DEFAULT_ENCODER, size or MAX_SIZE, on_progress)
-
-
-def _of_encoder(name: str, size: int, on_progress: Progress) -> EncoderVectors:
     folder, tokenizer, inputs = read_encoder(name, WORD_TOKENS)
     encoder = TransformerEncoder(inputs.encoder or {}, 0.0, frozen=True).eval()
     encoder.load_pretrained(folder)
@@ -187,7 +173,7 @@ def _of_encoder(name: str, size: int, on_progress: Progress) -> EncoderVectors:
     key, words = _hash(folder), whole_words(tokenizer)
     origin = f"the encoder {name}, by PCA"
     return EncoderVectors(
-        embed, words, size, origin=origin, key=key, cache=cache_folder(CACHE) / key, on_progress=on_progress
+        embed, words, size or MAX_SIZE, origin=origin, key=key, cache=cache_folder(CACHE) / key, on_progress=on_progress
     )
 
 

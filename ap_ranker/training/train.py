@@ -33,7 +33,6 @@ from ap_ranker.training.batches import Batches, Pairs
 from ap_ranker.training.card import About, model_card
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.distributed import is_first_process, wait_for_all
-from ap_ranker.training.encoder_vectors import find_vectors
 from ap_ranker.training.initialize import initialize_model
 from ap_ranker.training.negatives import HardNegatives, MineEachEpoch
 from ap_ranker.training.objectives.registry import objective_spec
@@ -43,6 +42,7 @@ from ap_ranker.training.states import States, seconds_so_far
 from ap_ranker.training.teacher import Teacher
 from ap_ranker.training.trainer import AnswerTrainer
 from ap_ranker.training.transfer import initialize_from, settings_of_start
+from ap_ranker.training.word_vectors import find_vectors
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # as defined in glibc's malloc.h
 

@@ -59,11 +59,13 @@ class Student:
         name: its key in `students.yaml`.
         taught: whether it learns from the teacher, or from the labels alone.
         config: all settings but the seed.
+        words_of: another student, with whose word vectors it begins.
     """
 
     name: str
     taught: bool
     config: TrainingConfig
+    words_of: Student | None = None
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,7 @@ class Row(ResultRow):
         bm25: measure -> BM25's mean.
         milliseconds: to encode a question and match it with its encoded candidates, one question at a time.
         bytes_per_answer: of what is kept of an answer; mean over the answers.
-        training_seconds: of each run.
+        training_seconds: of each run, with that of the student whose word vectors it begins with.
     """
 
     data: str
@@ -122,20 +124,25 @@ def command(
 def read_students(path: Path, language: str | None) -> dict[str, Student]:
     """The students of a YAML file by their names: `taught` and attributes of `TrainingConfig` under each.
 
+    `words_of` names a student above, whose word vectors this one begins with.
+
     Raises:
-        InputError: unreadable, an unknown setting, no `taught`; names the file and the student.
+        InputError: unreadable, an unknown setting, no `taught`, an unknown `words_of`; names the file and the student.
     """
-    students = {}
+    students: dict[str, Student] = {}
     for name, entry in read_settings(path).items():
         where = f"{path}, {name}"
         if not isinstance(entry, dict) or not isinstance(entry.get("taught"), bool):
             raise InputError(f"{where}: expected settings with 'taught: true' or 'taught: false'.")
+        first = entry.get("words_of")
+        if first is not None and first not in list(students):
+            raise InputError(f"{where}: expected words_of among {', '.join(students)}, found {first!r}.")
         try:
-            values = {key: checked_setting(key, entry[key]) for key in entry if key != "taught"}
+            values = {key: checked_setting(key, entry[key]) for key in entry if key not in ("taught", "words_of")}
             config = TrainingConfig(**{"language": language, **values})
-            if config.embeddings is None and not model_spec(config.model).pretrained:
+            if config.embeddings is None and first is None and not model_spec(config.model).pretrained:
                 config = replace(config, embeddings="encoder")
-            students[name] = Student(name, entry["taught"], config)
+            students[name] = Student(name, entry["taught"], config, None if first is None else students[first])
         except InputError as error:
             raise InputError(f"{where}: {error}") from error
     return students
@@ -181,14 +188,13 @@ def measure(
     report = _of_ensemble(test, rankers) if ensemble else test.report(rankers[0])
     add([report], seconds, TEACHER, [1 if ensemble else each[0].get("seed", 1)], epochs)
     for student in students:
-        runs_of_student = []
-        for seed in seeds:
-            config = replace(student.config, seed=seed)
-            console.print(f"{name}: {student.name}, seed {seed}")
-            runs_of_student.append(_trained(parts, rankers, student, config, runs / name, device))
-        reports = [test.report(each) for each in runs_of_student]
-        seconds = [ranker.config.training["seconds"] for ranker in runs_of_student if ranker.config]
-        add(reports, seconds, student.name, seeds, describe_settings(student.config))
+        console.print(f"{name}: {student.name}")
+        trained = [_trained(parts, rankers, student, seed, runs / name, device) for seed in seeds]
+        reports = [test.report(ranker) for ranker, _ in trained]
+        settings = describe_settings(student.config)
+        if student.words_of is not None:
+            settings += f", words of {student.words_of.name}: {describe_settings(student.words_of.config)}"
+        add(reports, [seconds for _, seconds in trained], student.name, seeds, settings)
 
 
 def _of_ensemble(test: EvaluationSet, rankers: Sequence[Ranker]) -> EvaluationReport:
@@ -211,21 +217,32 @@ def _trained(
     parts: Sequence[Dataset],
     teachers: Sequence[Ranker],
     student: Student,
-    config: TrainingConfig,
+    seed: int,
     runs: Path,
     device: str,
-) -> Ranker:
-    """The ranker of a finished run, or a new run's; the folder's name has a hash of all that the run depends on."""
-    origin = (describe_settings(config), *(teacher.fingerprint for teacher in teachers if student.taught))
+) -> tuple[Ranker, float]:
+    """The ranker of a finished run, or a new run's, and the seconds that it took with what it begins with.
+
+    The folder's name has a hash of all that the run depends on.
+    """
+    config = replace(student.config, seed=seed)
+    console.print(f"{student.name}, seed {seed}")
+    first = _trained(parts, teachers, student.words_of, seed, runs, device) if student.words_of else None
+    sources = [*(teachers if student.taught else ()), *([first[0]] if first else ())]
+    origin = (describe_settings(config), *(ranker.fingerprint for ranker in sources))
     digest = hashlib.sha256(repr(origin).encode()).hexdigest()[:8]
-    folder = runs / f"{student.name}-{digest}-seed{config.seed}"
+    folder = runs / f"{student.name}-{digest}-seed{seed}"
+    if first:
+        config = replace(config, embeddings=str(first[0].source))
     if not is_checkpoint(folder):
         lines = (EpochLines(console),)
         if student.taught:
             distill(teachers, parts[0], parts[1], folder, config, device=device, callbacks=lines)
         else:
             train(parts[0], parts[1], folder, config, device=device, callbacks=lines)
-    return Ranker.from_pretrained(folder, None if device == "auto" else device, cache=EncodingCache(0))
+    ranker = Ranker.from_pretrained(folder, None if device == "auto" else device, cache=EncodingCache(0))
+    assert ranker.config is not None
+    return ranker, ranker.config.training["seconds"] + (first[1] if first else 0.0)
 
 
 def _add(

@@ -34,9 +34,9 @@ from ap_ranker.files import write_text_atomically
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.ranker import Ranker, resolve_device
 from ap_ranker.training.config import read_training_config
-from ap_ranker.training.encoder_vectors import find_vectors
 from ap_ranker.training.runs import train_or_load
 from ap_ranker.training.teacher import Teacher
+from ap_ranker.training.word_vectors import find_vectors
 
 HERE = Path(__file__).resolve().parent
 ORIGIN = "origin.json"

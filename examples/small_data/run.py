@@ -28,8 +28,8 @@ from ap_ranker.evaluation.markdown import spread
 from ap_ranker.ranking.ranker import Ranker, resolve_device
 from ap_ranker.text.vectors import PretrainedVectors
 from ap_ranker.training.config import TrainingConfig, checked_setting, read_settings
-from ap_ranker.training.encoder_vectors import find_vectors
 from ap_ranker.training.runs import train_or_load
+from ap_ranker.training.word_vectors import find_vectors
 
 HERE = Path(__file__).resolve().parent
 

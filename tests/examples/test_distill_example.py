@@ -72,6 +72,12 @@ def test_a_row_without_taught_is_named(run: ModuleType, tmp_path: Path) -> None:
         run.read_students(tmp_path / "rows.yaml", None)
 
 
+def test_words_of_an_unknown_row_are_refused(run: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "rows.yaml").write_text("bag: {taught: true, model: bow-idf}\none: {taught: true, words_of: big}\n")
+    with pytest.raises(InputError, match=r"rows.yaml, one: expected words_of among bag, found 'big'"):
+        run.read_students(tmp_path / "rows.yaml", None)
+
+
 def test_a_toy_run_writes_its_table(run: ModuleType, folder: Path, tmp_path: Path) -> None:
     encoder = write_encoder(tmp_path / "encoder")
     data = read_dataset(folder, "train")
@@ -82,18 +88,26 @@ def test_a_toy_run_writes_its_table(run: ModuleType, folder: Path, tmp_path: Pat
         "static": {"taught": False, "model": "bow-idf", **common},
         "taught": {"taught": True, "model": "bow-idf", "epochs": 1, **common},
     }
+    own_words = {"taught": True, "words_of": "taught", "model": "ap-cnn", "options": {"filters": 4}, "epochs": 1}
+    settings["begun"] = own_words | {"max_tokens": 20}
     (tmp_path / "rows.yaml").write_text(json.dumps(settings))
     students = list(run.read_students(tmp_path / "rows.yaml", None).values())
     (tmp_path / "results").mkdir()
     for _ in range(2):  # the second time, nothing is trained again
         run.measure([tmp_path / "teacher"], folder, students, [1], tmp_path / "runs", "cpu", tmp_path / "results")
-    assert len(list((tmp_path / "runs" / "toy").iterdir())) == 2
+    assert len(list((tmp_path / "runs" / "toy").iterdir())) == 3
+    [begun] = (tmp_path / "runs" / "toy").glob("begun-*")
+    first = json.loads((begun / "config.json").read_text())["training"]["word_vectors"]
+    assert first.startswith(f"the checkpoint {tmp_path / 'runs' / 'toy' / 'taught-'}")
     run.measure([tmp_path / "teacher"] * 2, folder, [], [1], tmp_path / "runs", "cpu", tmp_path / "results")
     written = json.loads((tmp_path / "results" / "results.json").read_text())
     rows = {(row["data"], row["name"]): row["model"] for row in written}
-    assert list(rows) == [(ENSEMBLE, "teacher"), *((UNTRAINED, name) for name in ("static", "taught", "teacher"))]
+    assert list(rows) == [
+        (ENSEMBLE, "teacher"),
+        *((UNTRAINED, name) for name in ("begun", "static", "taught", "teacher")),
+    ]
     assert rows[ENSEMBLE, "teacher"] == rows[UNTRAINED, "teacher"]  # the mean of a teacher and itself
     table = (tmp_path / "results" / "results.md").read_text()
-    assert [name for name in ("teacher", "static", "taught") if f"| {name} |" not in table] == []
+    assert [name for name in ("teacher", "static", "taught", "begun") if f"| {name} |" not in table] == []
     assert f"## {ENSEMBLE}\n" in table
     assert f"## {UNTRAINED}\n" in table

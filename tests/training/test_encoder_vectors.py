@@ -16,13 +16,13 @@ from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.encoder_vectors import (
     ALPHA,
     EncoderVectors,
-    find_vectors,
     frequency_weights,
     principal_components,
     vectors_of_teacher,
     whole_words,
 )
 from ap_ranker.training.train import train
+from ap_ranker.training.word_vectors import find_vectors
 
 RNG = np.random.default_rng(7)
 
