@@ -48,7 +48,7 @@ class AttentivePooling(CosineModel):
         Attention to the words that two texts share, which U begins with, makes all answers alike that have these words:
         untrained, good word vectors rank better without it.
         """
-        self.U *= 0.01
+        self.U.mul_(0.01)
 
     def encode_questions(self, batch: TokenBatch) -> States:
         encoded = self.encode(batch)

@@ -23,6 +23,9 @@ EMBEDDING_SIZE = 100
 FEW_PAIRS = 5_000
 """Number of pairs below which answer sentences are added to the training data by default."""
 
+ENOUGH_QUESTIONS = 10_000
+"""Number of questions up to which a student gets made ones by default."""
+
 NegativesFrom = Literal["random", "bm25", "model"]
 Effort = Literal["quick", "normal", "best"]
 
@@ -44,6 +47,7 @@ BOUNDS = {
     "temperature": Bounds(least=0.001, most=1_000),  # scores divided by less are no longer finite in a softmax
     "teacher_weight": Bounds(above=0, most=1),
     "teacher_temperature": Bounds(least=0.1, most=100),
+    "augmented_questions": Bounds(least=0, most=10_000_000),
     "negatives": Bounds(least=0, most=10_000),
     "epochs": Bounds(least=0, most=100_000),
     "patience": Bounds(above=0, most=100_000),
@@ -128,6 +132,11 @@ class TrainingConfig:
 
     teacher_temperature: float = 4.0
     """Distillation: T, by which the softmaxes of teacher and student are softened beyond their own temperatures."""
+
+    augmented_questions: int | None = None
+    """Distillation: number of questions to make of the training questions, by other words, fewer words and other ends;
+    the teacher's scores are their labels. By default as many as bring the questions to 10,000, for a student without a
+    pretrained encoder: an epoch takes longer by as much."""
 
     answer_sentences: bool | None = None
     """Also use each sentence of an answer as a question for that answer: it teaches words that no question used. By
@@ -267,6 +276,12 @@ class TrainingConfig:
         if self.answer_sentences is None:
             return pairs < FEW_PAIRS and not model_spec(self.model).pretrained
         return self.answer_sentences
+
+    def questions_to_make(self, questions: int) -> int:
+        """Number of questions to make for a student, given the number of those that it has."""
+        if self.augmented_questions is not None:
+            return self.augmented_questions
+        return 0 if model_spec(self.model).pretrained else max(0, ENOUGH_QUESTIONS - questions)
 
     def sampled_negatives(self, objective: str) -> int:
         """Number of negatives to draw: per question, or per batch if random and shared."""

@@ -13,12 +13,14 @@ from ap_ranker.models.registry import build_model, model_spec
 from ap_ranker.models.spec import Inputs
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.vectors import PretrainedVectors
+from ap_ranker.training.augment import augmented_questions, find_neighbours
 from ap_ranker.training.card import About
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.encoder_vectors import vectors_of_teacher
 from ap_ranker.training.progress import Progress
 from ap_ranker.training.teacher import Teacher
 from ap_ranker.training.train import TrainingResult, train
+from ap_ranker.training.word_vectors import find_vectors
 
 
 def distill(
@@ -49,6 +51,7 @@ def distill(
         output: as for `train`.
         config: the student and its settings; `teacher_weight` and `teacher_temperature` are about the teacher.
         questions: texts of questions whose answers are unknown; the teacher's scores take the place of their labels.
+            Where candidates were not judged, `config.augmented_questions` more are made of the training questions.
         vectors: pre-trained word vectors of the student; by default those that `config.embeddings` names, or else those
             of the teacher's own encoder.
         device: as for `train`.
@@ -71,21 +74,34 @@ def distill(
     if not teachers:
         raise InputError("Expected at least one teacher, found none.")
     rankers = [each if isinstance(each, Ranker) else Ranker.from_pretrained(each, device) for each in teachers]
-    if vectors is None and config.embeddings is None and not model_spec(config.model).pretrained:
-        vectors = vectors_of_teacher(rankers[0], config.embedding_size, on_progress)
+    if vectors is None and not model_spec(config.model).pretrained:
+        if config.embeddings is None:
+            vectors = vectors_of_teacher(rankers[0], config.embedding_size, on_progress)
+        else:
+            vectors = find_vectors(config.embeddings, config.embedding_size, on_progress)
+    made = [] if data.judged else _augmented(data, config, len(questions), vectors)
     return train(
         data,
         dev,
         output,
         config,
         vectors=vectors,
-        teacher=Teacher(rankers, questions),
+        teacher=Teacher(rankers, [*questions, *made]),
         device=device,
         resume=resume,
         callbacks=callbacks,
         about=about,
         on_progress=on_progress,
     )
+
+
+def _augmented(data: Dataset, config: TrainingConfig, given: int, vectors: PretrainedVectors | None) -> list[str]:
+    """The questions to make, beside those of the data and the `given` ones without labels."""
+    count = config.questions_to_make(len(data.questions) + given)
+    if not count:
+        return []
+    neighbours = find_neighbours(data, vectors, config.vocabulary_from_vectors) if vectors else {}
+    return augmented_questions(data, count, neighbours, config.seed)
 
 
 def _check_can_learn(config: TrainingConfig) -> None:

@@ -1,0 +1,86 @@
+"""Makes questions for a student to learn from its teacher: the training questions with other words.
+
+As in TinyBERT (Jiao et al. 2020, section "Data Augmentation"), words are exchanged for their neighbours among the word
+vectors. Others are left out, and some questions go on as another one does. What a question made so asks for, the
+teacher tells: such a question has no label.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from ap_ranker.data.dataset import Dataset
+from ap_ranker.text.tokenizer import split_words
+from ap_ranker.text.vectors import PretrainedVectors
+
+EXCHANGED, LEFT_OUT = 0.25, 0.15
+"""Shares of the words."""
+
+JOINED = 1 / 3
+"""The share of the questions that begin as one question and end as another."""
+
+NEIGHBOURS, LEAST_COSINE = 8, 0.4
+"""Maximum number of words that take a word's place, and their least cosine to it: most function words have none."""
+
+_AT_ONCE = 512
+
+
+def augmented_questions(data: Dataset, count: int, neighbours: Mapping[str, Sequence[str]], seed: int) -> list[str]:
+    """Make questions of a data set's questions.
+
+    Args:
+        data: the training data.
+        count: number of questions to make; all training questions are used equally often.
+        neighbours: the words that may take a word's place, as `find_neighbours` gives them.
+        seed: of the random choices.
+
+    Returns:
+        `count` texts, fewer where some are equal.
+    """
+    rng = np.random.default_rng(seed)
+    texts = [split_words(question.text) for question in data.questions]
+    made: dict[str, None] = {}
+    for i in range(count if texts else 0):
+        words = texts[i % len(texts)]
+        if rng.random() < JOINED:
+            other = texts[int(rng.integers(len(texts)))]
+            words = words[: int(rng.integers(len(words))) + 1] + other[int(rng.integers(len(other))) :]
+        made[" ".join(_changed(words, neighbours, rng))] = None
+    return [text for text in made if text]
+
+
+def find_neighbours(data: Dataset, vectors: PretrainedVectors, most: int) -> dict[str, list[str]]:
+    """The nearest words of each word of the questions and answers, by the cosine of their vectors.
+
+    Args:
+        data: the training data.
+        vectors: of its words, and of more.
+        most: number of the vectors' own words to choose from, beside those of the data.
+    """
+    texts = [question.text for question in data.questions] + [answer.text for answer in data.answers]
+    own = [word for word in dict.fromkeys(word for text in texts for word in split_words(text)) if word.isalpha()]
+    words = list(dict.fromkeys([*own, *(word.lower() for word in vectors.words[:most] if word.isalpha())]))
+    table = vectors.table(["[PAD]", "[UNK]", *words], np.random.default_rng(0))[2:]
+    table /= np.maximum(np.linalg.norm(table, axis=1, keepdims=True), 1e-12)
+    near = {}
+    for start in range(0, len(own), _AT_ONCE):
+        cosines = table[start : min(start + _AT_ONCE, len(own))] @ table.T
+        for row, values in enumerate(cosines, start):
+            values[row] = -1.0
+            best = np.argsort(-values, kind="stable")[:NEIGHBOURS]
+            near[own[row]] = [words[i] for i in best if values[i] >= LEAST_COSINE]
+    return near
+
+
+def _changed(words: Sequence[str], neighbours: Mapping[str, Sequence[str]], rng: np.random.Generator) -> list[str]:
+    changed = []
+    for word in words:
+        chance = rng.random()
+        near = neighbours.get(word)
+        if chance < EXCHANGED and near:
+            changed.append(near[int(rng.integers(len(near)))])
+        elif not EXCHANGED <= chance < EXCHANGED + LEFT_OUT:
+            changed.append(word)
+    return changed

@@ -1,0 +1,96 @@
+"""Questions made of the training questions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import TEXTS, write_encoder
+
+from ap_ranker.data.dataset import Answer, Dataset, Question
+from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.text.tokenizer import split_words
+from ap_ranker.text.vectors import WordVectors
+from ap_ranker.training.augment import EXCHANGED, JOINED, LEFT_OUT, augmented_questions, find_neighbours
+from ap_ranker.training.config import TrainingConfig
+from ap_ranker.training.distill import distill
+from ap_ranker.training.teacher import Teacher
+from ap_ranker.training.train import train
+
+
+def asked(*texts: str) -> Dataset:
+    return Dataset("asked", [Answer("0", "Refund.")], [Question(str(i), text, (0,)) for i, text in enumerate(texts)])
+
+
+WORDS = [f"w{i}" for i in range(40)]
+
+
+def test_words_are_exchanged_and_left_out_as_often_as_said() -> None:
+    made = augmented_questions(asked(" ".join(WORDS)), 2_000, {word: [f"x{word}"] for word in WORDS}, 1)
+    tokens = [token for text in made for token in text.split()]
+    assert 1_990 < len(made) <= 2_000
+    assert np.mean([token.startswith("x") for token in tokens]) == pytest.approx(EXCHANGED / (1 - LEFT_OUT), abs=0.01)
+    alone = [text for text in made if len(set(text.replace("x", "").split())) == len(text.split())]  # no joined ones
+    longest = np.mean([len(text.split()) for text in alone if len(text.split()) > len(WORDS) / 2])
+    assert longest == pytest.approx(len(WORDS) * (1 - LEFT_OUT), rel=0.05)
+
+
+def test_some_begin_as_one_question_and_end_as_another() -> None:
+    first, second = "a b c d e f", "u v w x y z"
+    made = augmented_questions(asked(first, second), 3_000, {}, 1)
+    both = sum(bool(set(text.split()) & set(first)) and bool(set(text.split()) & set(second)) for text in made)
+    assert 0 < both / 3_000 < JOINED
+    assert all(set(text.split()) <= set(first.split() + second.split()) for text in made)
+
+
+def test_a_word_without_neighbours_stays_and_nothing_is_empty() -> None:
+    made = augmented_questions(asked("one"), 50, {"one": []}, 1)
+    assert set(made) == {"one", "one one"}
+    assert augmented_questions(asked(), 50, {}, 1) == []
+
+
+def test_the_seed_decides() -> None:
+    data = asked(*TEXTS)
+    assert augmented_questions(data, 20, {}, 1) == augmented_questions(data, 20, {}, 1)
+    assert augmented_questions(data, 20, {}, 1) != augmented_questions(data, 20, {}, 2)
+
+
+def test_neighbours_are_the_nearest_words_by_cosine() -> None:
+    words = ["bike", "bicycle", "cycle", "refund", "Bikes", "42"]
+    matrix = np.array([[9, 0, 0], [1, 0.1, 0], [1, 1, 0], [0, 0, 1], [2, 0.1, 0], [5, 0, 0]], dtype=np.float32)
+    near = find_neighbours(asked("bike refund"), WordVectors(words, matrix), most=100)
+    assert near["bike"] == ["bikes", "bicycle", "cycle"]  # not itself, not the refund, no number
+    assert near["refund"] == []
+    few = find_neighbours(asked("bike refund"), WordVectors(words, matrix), most=2)
+    assert few["bike"] == ["bicycle"]
+
+
+@pytest.mark.parametrize(("setting", "expected"), [(None, 10_000 - 3), (5, 5), (0, 0)])
+def test_how_many_are_made(setting: int | None, expected: int) -> None:
+    assert TrainingConfig("ap-cnn", augmented_questions=setting).questions_to_make(3) == expected
+    assert TrainingConfig("ap-cnn").questions_to_make(20_000) == 0
+    assert TrainingConfig("ap-transformer").questions_to_make(3) == 0
+
+
+def test_a_student_learns_from_them(pairs: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    options = {"encoder": str(write_encoder(tmp_path / "encoder")), "size": 4}
+    train(pairs, pairs, tmp_path / "teacher", TrainingConfig("ap-transformer", options, epochs=0, max_tokens=20))
+    taught: list[list[str]] = []
+
+    class Seen(Teacher):
+        def __init__(self, rankers: list[Ranker], questions: list[str]) -> None:
+            super().__init__(rankers, questions)
+            taught.append(self.questions)
+
+    monkeypatch.setattr("ap_ranker.training.distill.Teacher", Seen)
+    config = TrainingConfig("bow-idf", embedding_size=4, epochs=1, augmented_questions=30)
+    distill(tmp_path / "teacher", pairs, pairs, tmp_path / "student", config, questions=["Where is it?"])
+    [questions] = taught
+    assert questions[0] == "Where is it?"
+    assert 10 < len(questions) <= 31
+    known = {word for text in TEXTS for word in split_words(text)} | set(
+        Ranker.from_pretrained(tmp_path / "teacher").tokenizer.words
+    )
+    assert all(set(text.split()) <= known for text in questions[1:])
