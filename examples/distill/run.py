@@ -140,7 +140,7 @@ def read_students(path: Path, language: str | None) -> dict[str, Student]:
         try:
             values = {key: checked_setting(key, entry[key]) for key in entry if key not in ("taught", "words_of")}
             config = TrainingConfig(**{"language": language, **values})
-            if config.embeddings is None and first is None and not model_spec(config.model).pretrained:
+            if not (entry["taught"] or config.embeddings or model_spec(config.model).pretrained):
                 config = replace(config, embeddings="encoder")
             students[name] = Student(name, entry["taught"], config, None if first is None else students[first])
         except InputError as error:
