@@ -57,8 +57,8 @@ def train(
     embeddings: Annotated[
         str | None,
         typer.Option(
-            help="Word vectors: a GloVe, word2vec or fastText file, glove-50d, or encoder (encoder:NAME), which takes "
-            "them from a pretrained encoder."
+            help="Word vectors: a GloVe, word2vec or fastText file, glove-50d, a checkpoint, or encoder "
+            "(encoder:NAME), which takes them from a pretrained encoder."
         ),
     ] = None,
     encoder: Annotated[

@@ -125,7 +125,7 @@ def read_vectors(source: str | Path) -> WordVectors:
     path = Path(source)
     if what_is_at(path) == "nothing":
         raise InputError(
-            f"No word vectors at {str(source)!r}: expected a GloVe, word2vec or fastText file, "
+            f"No word vectors at {str(source)!r}: expected a GloVe, word2vec or fastText file, a checkpoint, "
             f"or one of {', '.join(PACKAGED)}, encoder."
         )
     read = _read_binary if path.name.removesuffix(".gz").endswith(".bin") else _read_text

@@ -156,8 +156,9 @@ class TrainingConfig:
     """Number of epochs without a better dev MRR after which training stops; one bad epoch is noise, four are not."""
 
     embeddings: str | None = None
-    """Word vectors to begin with: a GloVe, word2vec or fastText file, `glove-50d`, or `encoder`, which takes them from
-    the default encoder of ap-transformer (`encoder:NAME` from another one). By default they are learnt from nothing."""
+    """Word vectors to begin with: a GloVe, word2vec or fastText file, `glove-50d`, the folder of a checkpoint, or
+    `encoder`, which takes them from the default encoder of ap-transformer (`encoder:NAME` from another one). By default
+    they are learnt from nothing."""
 
     embedding_size: int | None = None
     """Dimensions of word vectors: by default 100 if they are learnt from scratch, 300, the maximum, if they are taken
