@@ -40,7 +40,7 @@ def augmented_questions(data: Dataset, count: int, neighbours: Mapping[str, Sequ
         `count` texts, fewer where some are equal.
     """
     rng = np.random.default_rng(seed)
-    texts = [split_words(question.text) for question in data.questions]
+    texts = [words for question in data.questions if (words := split_words(question.text))]
     made: dict[str, None] = {}
     for i in range(count if texts else 0):
         words = texts[i % len(texts)]
@@ -69,8 +69,9 @@ def find_neighbours(data: Dataset, vectors: PretrainedVectors, most: int) -> dic
         cosines = table[start : min(start + _AT_ONCE, len(own))] @ table.T
         for row, values in enumerate(cosines, start):
             values[row] = -1.0
-            best = np.argsort(-values, kind="stable")[:NEIGHBOURS]
-            near[own[row]] = [words[i] for i in best if values[i] >= LEAST_COSINE]
+            close = np.flatnonzero(values >= LEAST_COSINE)
+            best = close[np.argsort(-values[close], kind="stable")][:NEIGHBOURS]
+            near[own[row]] = [words[i] for i in best]
     return near
 
 

@@ -48,6 +48,7 @@ def test_a_word_without_neighbours_stays_and_nothing_is_empty() -> None:
     made = augmented_questions(asked("one"), 50, {"one": []}, 1)
     assert set(made) == {"one", "one one"}
     assert augmented_questions(asked(), 50, {}, 1) == []
+    assert augmented_questions(asked("\u200b"), 50, {}, 1) == []
 
 
 def test_the_seed_decides() -> None:
