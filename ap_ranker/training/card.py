@@ -188,7 +188,9 @@ def _origin(config: TrainingConfig, settings: Mapping[str, Any]) -> str:
     if settings.get("start"):
         source += f", beginning with the checkpoint {settings['start']}"
     if settings.get("teacher"):
-        source += f", and on the scores of the model {settings['teacher']}"
+        unlabelled = settings.get("unlabelled")
+        more = f" for these and {unlabelled:,} questions without labels" if unlabelled else ""
+        source += f", and on the scores of the model {settings['teacher']}{more}"
     if config.epochs == 0:
         return f"Not trained: the pretrained encoder is unchanged. Data at hand: {source}."
     return f"Trained on {source}; epoch {settings['best_epoch']} was the best on the dev questions."

@@ -23,8 +23,8 @@ EMBEDDING_SIZE = 100
 FEW_PAIRS = 5_000
 """Number of pairs below which answer sentences are added to the training data by default."""
 
-ENOUGH_QUESTIONS = 10_000
-"""Number of questions up to which a student gets made ones by default."""
+ENOUGH_QUESTIONS, MADE_OF_ONE = 10_000, 10
+"""Number of questions up to which a student gets made ones by default, and the most of these per question."""
 
 NegativesFrom = Literal["random", "bm25", "model"]
 Effort = Literal["quick", "normal", "best"]
@@ -135,8 +135,8 @@ class TrainingConfig:
 
     augmented_questions: int | None = None
     """Distillation: number of questions to make of the training questions, by other words, fewer words and other ends;
-    the teacher's scores are their labels. By default as many as bring the questions to 10,000, for a student without a
-    pretrained encoder: an epoch takes longer by as much."""
+    the teacher's scores are their labels. By default as many as bring the questions to 10,000, at most ten of each, for
+    a student without a pretrained encoder: an epoch takes longer by as much."""
 
     answer_sentences: bool | None = None
     """Also use each sentence of an answer as a question for that answer: it teaches words that no question used. By
@@ -282,7 +282,9 @@ class TrainingConfig:
         """Number of questions to make for a student, given the number of those that it has."""
         if self.augmented_questions is not None:
             return self.augmented_questions
-        return 0 if model_spec(self.model).pretrained else max(0, ENOUGH_QUESTIONS - questions)
+        if model_spec(self.model).pretrained:
+            return 0
+        return min(max(0, ENOUGH_QUESTIONS - questions), MADE_OF_ONE * questions)
 
     def sampled_negatives(self, objective: str) -> int:
         """Number of negatives to draw: per question, or per batch if random and shared."""

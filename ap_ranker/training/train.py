@@ -176,6 +176,7 @@ def train(
             "pairs": n_pairs,
             "start": start.source if start else None,
             "teacher": teacher.source if teacher else None,
+            "unlabelled": len(lessons.rows) - lessons.labelled if lessons else 0,
             "word_vectors": vectors.origin if vectors else None,
             "best_epoch": best_epoch,
             "seconds": round(seconds, 1),

@@ -67,10 +67,12 @@ def test_neighbours_are_the_nearest_words_by_cosine() -> None:
     assert few["bike"] == ["bicycle"]
 
 
-@pytest.mark.parametrize(("setting", "expected"), [(None, 10_000 - 3), (5, 5), (0, 0)])
-def test_how_many_are_made(setting: int | None, expected: int) -> None:
-    assert TrainingConfig("ap-cnn", augmented_questions=setting).questions_to_make(3) == expected
-    assert TrainingConfig("ap-cnn").questions_to_make(20_000) == 0
+@pytest.mark.parametrize(
+    ("setting", "questions", "expected"),
+    [(None, 3, 30), (None, 2_000, 8_000), (None, 20_000, 0), (5, 3, 5), (0, 3, 0), (5, 20_000, 5)],
+)
+def test_how_many_are_made(setting: int | None, questions: int, expected: int) -> None:
+    assert TrainingConfig("ap-cnn", augmented_questions=setting).questions_to_make(questions) == expected
     assert TrainingConfig("ap-transformer").questions_to_make(3) == 0
 
 
@@ -89,6 +91,9 @@ def test_a_student_learns_from_them(pairs: Dataset, tmp_path: Path, monkeypatch:
     config = TrainingConfig("bow-idf", embedding_size=4, epochs=1, augmented_questions=30)
     distill(tmp_path / "teacher", pairs, pairs, tmp_path / "student", config, questions=["Where is it?"])
     [questions] = taught
+    assert (
+        f"for these and {len(questions)} questions without labels" in (tmp_path / "student" / "README.md").read_text()
+    )
     assert questions[0] == "Where is it?"
     assert 10 < len(questions) <= 31
     known = {word for text in TEXTS for word in split_words(text)} | set(
