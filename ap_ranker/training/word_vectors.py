@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+
+import numpy as np
 
 from ap_ranker.errors import InputError
 from ap_ranker.models.pretrained import DEFAULT_ENCODER
@@ -39,7 +43,24 @@ def find_vectors(
     return read_vectors(source)
 
 
-def vectors_of_checkpoint(ranker: Ranker) -> WordVectors:
+@dataclass(frozen=True)
+class CheckpointVectors(WordVectors):
+    """Those of a checkpoint, which also has one for unknown words.
+
+    Attributes:
+        unknown: (D,) float32.
+    """
+
+    unknown: np.ndarray = field(kw_only=True)
+
+    def table(self, vocabulary: Sequence[str], rng: np.random.Generator) -> np.ndarray:
+        """As that of `WordVectors`; an unknown word counts as in the checkpoint, in `bow-idf` not at all."""
+        table = super().table(vocabulary, rng)
+        table[UNKNOWN] = self.unknown
+        return table
+
+
+def vectors_of_checkpoint(ranker: Ranker) -> CheckpointVectors:
     """The vectors that a model has learnt of its words, each as long as the model counts the word.
 
     A convolution that copies them, `copy_words` of `ap-cnn`, begins with about the scores of `bow-idf` whose vectors
@@ -52,8 +73,9 @@ def vectors_of_checkpoint(ranker: Ranker) -> WordVectors:
     if vectors is None:
         name = ranker.config.model if ranker.config else "another model"
         raise InputError(f"{ranker.source}: expected a checkpoint of a model with word vectors, found {name}.")
-    words, table = ranker.tokenizer.words[UNKNOWN + 1 :], vectors[UNKNOWN + 1 :].float().cpu().numpy()
-    spread = float(table.std()) if len(table) else 0.0
+    words, table = ranker.tokenizer.words[UNKNOWN + 1 :], vectors.float().cpu().numpy()
+    spread = float(table[UNKNOWN + 1 :].std()) if words else 0.0
     if not spread:
         raise InputError(f"{ranker.source}: expected word vectors with different numbers, found {len(words)} words.")
-    return WordVectors(words, table * (SPREAD / spread), f"the checkpoint {ranker.source}")
+    table = table * (SPREAD / spread)
+    return CheckpointVectors(words, table[UNKNOWN + 1 :], f"the checkpoint {ranker.source}", unknown=table[UNKNOWN])
