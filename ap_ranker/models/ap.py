@@ -124,8 +124,8 @@ def ap_cnn(
     inputs: Inputs, *, filters: int, window: int, sharpness: float, copy_words: bool, dropout: float
 ) -> AttentivePooling:
     """AP-CNN."""
-    encoder = Convolution(inputs.embedding_size, filters, window)
-    model = AttentivePoolingCNN(WordEmbedding(inputs, dropout), encoder, sharpness)
+    embedding, encoder = WordEmbedding(inputs, dropout), Convolution(inputs.embedding_size, filters, window)
+    model = AttentivePoolingCNN(embedding, encoder, sharpness)
     if copy_words:
         encoder.copy_words()
         model.begin_evenly()
