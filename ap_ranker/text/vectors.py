@@ -13,6 +13,7 @@ import numpy as np
 
 from ap_ranker.errors import InputError
 from ap_ranker.reading import check_whole, open_file, what_is_at
+from ap_ranker.text.batch import PAD, UNKNOWN
 from ap_ranker.text.phrases import phrase_words
 
 MAX_DIMENSIONS = 10_000
@@ -56,6 +57,7 @@ class WordVectors:
         words: V words.
         matrix: (V, D) float32.
         origin: where they come from, in words.
+        unknown: (D,) float32, the vector of unknown words; `None` for noise.
 
     Raises:
         InputError: the numbers of words and of vectors differ, or a vector has a NaN, an infinity or a huge number.
@@ -64,6 +66,7 @@ class WordVectors:
     words: Sequence[str]
     matrix: np.ndarray
     origin: str = "vectors of the caller"
+    unknown: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         if self.matrix.ndim != 2 or len(self.matrix) != len(self.words):
@@ -88,6 +91,8 @@ class WordVectors:
         """A hash of the words and their vectors."""
         digest = hashlib.sha256("\n".join(self.words).encode())
         digest.update(self.matrix.tobytes())
+        if self.unknown is not None:
+            digest.update(self.unknown.tobytes())
         return digest.hexdigest()
 
     def table(self, vocabulary: Sequence[str], rng: np.random.Generator) -> np.ndarray:
@@ -106,7 +111,9 @@ class WordVectors:
         for row, token in enumerate(vocabulary):
             if token not in row_of and (parts := [row_of[word] for word in phrase_words(token) if word in row_of]):
                 table[row] = self.matrix[parts].mean(axis=0)
-        table[0] = 0.0
+        table[PAD] = 0.0
+        if self.unknown is not None:
+            table[UNKNOWN] = self.unknown
         return table
 
 

@@ -66,7 +66,7 @@ def find_neighbours(data: Dataset, vectors: PretrainedVectors, most: int) -> dic
     table /= np.maximum(np.linalg.norm(table, axis=1, keepdims=True), 1e-12)
     near = {}
     for start in range(0, len(own), _AT_ONCE):
-        cosines = table[start : min(start + _AT_ONCE, len(own))] @ table.T
+        cosines = table[: len(own)][start : start + _AT_ONCE] @ table.T
         for row, values in enumerate(cosines, start):
             values[row] = -1.0
             close = np.flatnonzero(values >= LEAST_COSINE)

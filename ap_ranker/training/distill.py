@@ -20,7 +20,7 @@ from ap_ranker.training.encoder_vectors import vectors_of_teacher
 from ap_ranker.training.progress import Progress
 from ap_ranker.training.teacher import Teacher
 from ap_ranker.training.train import TrainingResult, train
-from ap_ranker.training.word_vectors import find_vectors
+from ap_ranker.training.word_vectors import named_vectors
 
 
 def distill(
@@ -75,10 +75,8 @@ def distill(
         raise InputError("Expected at least one teacher, found none.")
     rankers = [each if isinstance(each, Ranker) else Ranker.from_pretrained(each, device) for each in teachers]
     if vectors is None and not model_spec(config.model).pretrained:
-        if config.embeddings is None:
-            vectors = vectors_of_teacher(rankers[0], config.embedding_size, on_progress)
-        else:
-            vectors = find_vectors(config.embeddings, config.embedding_size, on_progress)
+        vectors = named_vectors(config, on_progress)
+        vectors = vectors or vectors_of_teacher(rankers[0], config.embedding_size, on_progress)
     made = [] if data.judged else _augmented(data, config, len(questions), vectors)
     return train(
         data,

@@ -42,7 +42,7 @@ from ap_ranker.training.states import States, seconds_so_far
 from ap_ranker.training.teacher import Teacher
 from ap_ranker.training.trainer import AnswerTrainer
 from ap_ranker.training.transfer import initialize_from, settings_of_start
-from ap_ranker.training.word_vectors import find_vectors
+from ap_ranker.training.word_vectors import named_vectors
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # as defined in glibc's malloc.h
 
@@ -127,7 +127,7 @@ def train(
         if "classes" in options:
             options["classes"] = len(data.classes) if objective.classes else 2
         torch_device = resolve_device(device)
-        vectors = vectors or _named_vectors(config, on_progress)
+        vectors = vectors or named_vectors(config, on_progress)
         model, tokenizer, inputs = (
             initialize_from(start, data, config, options, torch_device, on_progress)
             if start
@@ -213,13 +213,6 @@ def _mining(hard: HardNegatives | None, ranker: Ranker, config: TrainingConfig) 
     if hard is not None and model_spec(config.model).pretrained:
         hard.guide(ranker)
     return [MineEachEpoch(hard, ranker)] if hard is not None and config.negatives_from == "model" else []
-
-
-def _named_vectors(config: TrainingConfig, on_progress: Progress) -> PretrainedVectors | None:
-    """The word vectors that the settings name."""
-    if config.embeddings is None:
-        return None
-    return find_vectors(config.embeddings, config.embedding_size, on_progress)
 
 
 def _question_files(data: Dataset, dev: Dataset) -> dict[str, str]:

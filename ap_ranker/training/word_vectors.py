@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-
-import numpy as np
 
 from ap_ranker.errors import InputError
 from ap_ranker.models.pretrained import DEFAULT_ENCODER
@@ -14,6 +10,7 @@ from ap_ranker.ranking.checkpoint import is_checkpoint
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.batch import UNKNOWN
 from ap_ranker.text.vectors import PretrainedVectors, WordVectors, read_vectors
+from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.encoder_vectors import SPREAD, vectors_of_encoder
 from ap_ranker.training.progress import Progress
 
@@ -43,31 +40,28 @@ def find_vectors(
     return read_vectors(source)
 
 
-@dataclass(frozen=True)
-class CheckpointVectors(WordVectors):
-    """Those of a checkpoint, which also has one for unknown words.
+def named_vectors(
+    config: TrainingConfig, on_progress: Progress = lambda what, done, total: None
+) -> PretrainedVectors | None:
+    """The word vectors that the settings name; `None` if they name none.
 
-    Attributes:
-        unknown: (D,) float32.
+    Raises:
+        InputError: as `find_vectors`.
     """
-
-    unknown: np.ndarray = field(kw_only=True)
-
-    def table(self, vocabulary: Sequence[str], rng: np.random.Generator) -> np.ndarray:
-        """As that of `WordVectors`; an unknown word counts as in the checkpoint, in `bow-idf` not at all."""
-        table = super().table(vocabulary, rng)
-        table[UNKNOWN] = self.unknown
-        return table
+    if config.embeddings is None:
+        return None
+    return find_vectors(config.embeddings, config.embedding_size, on_progress)
 
 
-def vectors_of_checkpoint(ranker: Ranker) -> CheckpointVectors:
+def vectors_of_checkpoint(ranker: Ranker) -> WordVectors:
     """The vectors that a model has learnt of its words, each as long as the model counts the word.
 
     A convolution that copies them, `copy_words` of `ap-cnn`, begins with about the scores of `bow-idf` whose vectors
-    they are. They are scaled to the spread of the published word vectors, for which the learning rates were chosen.
+    they are: an unknown word, too, counts as in the checkpoint, in `bow-idf` not at all. All are scaled to the spread
+    of the published word vectors, for which the learning rates were chosen.
 
     Raises:
-        InputError: the model has no word vectors, or they are all zero.
+        InputError: the model has no word vectors, or they are all equal.
     """
     vectors = ranker.model.word_vectors()
     if vectors is None:
@@ -76,6 +70,6 @@ def vectors_of_checkpoint(ranker: Ranker) -> CheckpointVectors:
     words, table = ranker.tokenizer.words[UNKNOWN + 1 :], vectors.float().cpu().numpy()
     spread = float(table[UNKNOWN + 1 :].std()) if words else 0.0
     if not spread:
-        raise InputError(f"{ranker.source}: expected word vectors with different numbers, found {len(words)} words.")
+        raise InputError(f"{ranker.source}: expected word vectors with different numbers, found equal ones.")
     table = table * (SPREAD / spread)
-    return CheckpointVectors(words, table[UNKNOWN + 1 :], f"the checkpoint {ranker.source}", unknown=table[UNKNOWN])
+    return WordVectors(words, table[UNKNOWN + 1 :], f"the checkpoint {ranker.source}", unknown=table[UNKNOWN])

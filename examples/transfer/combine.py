@@ -44,16 +44,16 @@ def command(
 ) -> None:
     """Write train.csv, dev.csv, test.csv and answers.csv."""
     check_is_new(output)
-    place: dict[str, int] = {}  # answer -> its position
+    row_of: dict[str, int] = {}  # answer -> its position
     questions: dict[str, list[Question]] = {name: [] for name in SHARES}
     for source in sources:
         for (name, share), data in zip(SHARES.items(), read_source(source), strict=True):
             chosen = sample_questions(data, round(most * share), SEED).questions
             for question in chosen:
-                rows = [place.setdefault(data.answers[row].text, len(place)) for row in question.positives]
+                rows = [row_of.setdefault(data.answers[row].text, len(row_of)) for row in question.positives]
                 questions[name].append(Question(f"{source.name}-{question.id}", question.text, tuple(rows)))
             console.print(f"{source.name}, {name}: {len(chosen):,} questions")
-    answers = [Answer(f"answer-{row + 1}", text) for text, row in place.items()]
+    answers = [Answer(f"answer-{row + 1}", text) for text, row in row_of.items()]
     write_parts({name: Dataset(name, answers, part) for name, part in questions.items()}, answers, output)
     console.print(f"{output}: {len(answers):,} answers")
 

@@ -91,9 +91,8 @@ def test_a_student_learns_from_them(pairs: Dataset, tmp_path: Path, monkeypatch:
     config = TrainingConfig("bow-idf", embedding_size=4, epochs=1, augmented_questions=30)
     distill(tmp_path / "teacher", pairs, pairs, tmp_path / "student", config, questions=["Where is it?"])
     [questions] = taught
-    assert (
-        f"for these and {len(questions)} questions without labels" in (tmp_path / "student" / "README.md").read_text()
-    )
+    card = (tmp_path / "student" / "README.md").read_text()
+    assert f"for these and {len(questions)} questions without labels" in card
     assert questions[0] == "Where is it?"
     assert 10 < len(questions) <= 31
     known = {word for text in TEXTS for word in split_words(text)} | set(
