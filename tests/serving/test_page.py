@@ -92,7 +92,7 @@ def test_the_companys_page(page: Page) -> None:
     expect(page.get_by_role("heading", level=1)).to_have_text("Fjord Help")
     home = page.get_by_role("heading", level=1).get_by_role("link")
     assert (home.get_attribute("href"), home.get_attribute("target")) == ("https://fjord.example", None)
-    assert page.locator("h1 img").evaluate("image => image.naturalWidth > 0")
+    page.wait_for_function("document.querySelector('h1 img')?.naturalWidth > 0")
     expect(page.locator("#introduction strong")).to_have_text("bikes")
     button = page.get_by_role("button", name="Search")
     expect(button).to_have_css("background-color", "rgb(15, 107, 92)")
@@ -278,7 +278,9 @@ def test_the_heat_map_shows_what_made_the_difference(page: Page) -> None:
     ask(page, "bike")
     first = page.locator("#answers article").first
     first.get_by_role("button", name="Which words counted?").click()
-    question, answer = first.locator(".reasons .map").all()
+    maps = first.locator(".reasons .map")
+    expect(maps).to_have_count(2)
+    question, answer = maps.all()
     expect(question).to_have_text(text)
     marks = {mark.inner_text(): mark for mark in question.locator("mark").all()}
     assert list(marks) == ["bike", "stolen"]  # whole words, and no comma
