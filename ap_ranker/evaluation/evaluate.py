@@ -341,6 +341,19 @@ class EvaluationSet:
         wordings = self.wording_scores(ranker, scores) if weight else None
         return scores if wordings is None else scores.with_wordings(wordings, weight)
 
+    def measures_before_fitting(self, ranker: Ranker, scores: CandidateScores) -> dict[str, float]:
+        """The mean measures with the known wordings at their default weight, or without them if that is better.
+
+        `fit_fusion` fits the weight, which takes longer than measuring an epoch should.
+
+        Args:
+            ranker: the model.
+            scores: its scores of this set's candidates.
+        """
+        raised = self.with_wordings(ranker, scores, DEFAULT_WEIGHT)
+        each = [values for values in (raised.by_question, raised.without_wordings) if values is not None]
+        return max(map(self.measures, each), key=lambda measures: measures["MRR"])
+
     def _best_weight(self, scores: Sequence[np.ndarray], added: Sequence[np.ndarray]) -> float:
         right = [np.isin(rows, question.positives) for rows, question in zip(self.pools, self.questions, strict=True)]
         # If BM25 retrieved the candidates, a right one may be missing: such a question is not informative.

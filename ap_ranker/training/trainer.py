@@ -24,7 +24,6 @@ from ap_ranker.evaluation.scoring import CandidateScores
 from ap_ranker.models.base import AnswerModel
 from ap_ranker.models.spec import Recipe
 from ap_ranker.ranking.ranker import Ranker
-from ap_ranker.ranking.wordings import DEFAULT_WEIGHT
 from ap_ranker.text.batch import TokenBatch
 from ap_ranker.training.batches import AnswerGroups, Batches, LengthBuckets, Order, Pairs
 from ap_ranker.training.config import TrainingConfig
@@ -174,8 +173,8 @@ class AnswerTrainer(Trainer):
         return measures
 
     def measures(self, scores: CandidateScores) -> dict[str, float]:
-        """The measures by which the best epoch is chosen: with the known wordings, before their weight is fitted."""
-        return self.dev.measures(self.dev.with_wordings(self.ranker, scores, DEFAULT_WEIGHT).by_question)
+        """The measures by which the best epoch is chosen."""
+        return self.dev.measures_before_fitting(self.ranker, scores)
 
     def _get_output_dir(self, trial: Any) -> str:
         return str(self.states.half)

@@ -93,6 +93,8 @@ def test_the_weight_is_0_unless_wordings_help(helps: bool, ranker: Ranker, monke
     raised, weights = evaluation_set.fit_fusion(ranker, scores)
     assert (weights.wording > 0) == helps
     assert (raised.without_wordings is not None) == helps
+    expected = scores.with_wordings(replace(wordings, by_question=known), DEFAULT_WEIGHT if helps else 0.0)
+    assert evaluation_set.measures_before_fitting(ranker, scores) == evaluation_set.measures(expected.by_question)
 
 
 def test_without_known_wordings_the_weight_is_the_default(ranker: Ranker, checkpoint: Path) -> None:
