@@ -344,7 +344,7 @@ class EvaluationSet:
     def measures_before_fitting(self, ranker: Ranker, scores: CandidateScores) -> dict[str, float]:
         """The mean measures with the known wordings at their default weight, or without them if that is better.
 
-        `fit_fusion` fits the weight, which takes longer than measuring an epoch should.
+        Training chooses its best epoch by them, and fits the weight to that epoch alone (`fit_fusion`).
 
         Args:
             ranker: the model.

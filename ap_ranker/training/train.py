@@ -266,7 +266,7 @@ def _learn(trainer: AnswerTrainer, last: Path | None, on_progress: Progress) -> 
         else:  # training must not make a pretrained encoder worse
             untrained = {name: value.clone() for name, value in model.state_dict().items()}
             scores = _scores(trainer.dev, trainer.ranker, on_progress)
-            mrr = trainer.measures(scores)["MRR"]
+            mrr = trainer.dev.measures_before_fitting(trainer.ranker, scores)["MRR"]
             trainer.train(resume_from_checkpoint=state)
             if mrr >= (trainer.state.best_metric or 0.0):
                 model.load_state_dict(untrained)

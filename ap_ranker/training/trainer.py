@@ -163,7 +163,8 @@ class AnswerTrainer(Trainer):
 
     def evaluate(self, *args: Any, metric_key_prefix: str = "eval", **kwargs: Any) -> dict[str, float]:
         scores = self.dev.timed_scores(self.ranker)
-        measures = {f"{metric_key_prefix}_{name}": value for name, value in self.measures(scores).items()}
+        found = self.dev.measures_before_fitting(self.ranker, scores)
+        measures = {f"{metric_key_prefix}_{name}": value for name, value in found.items()}
         best = self.state.best_global_step  # before this epoch: the Trainer updates it after this call
         self.scores = {step: kept for step, kept in self.scores.items() if step == best}
         self.scores[self.state.global_step] = scores
@@ -171,10 +172,6 @@ class AnswerTrainer(Trainer):
         self.log(measures)
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, measures)
         return measures
-
-    def measures(self, scores: CandidateScores) -> dict[str, float]:
-        """The measures by which the best epoch is chosen."""
-        return self.dev.measures_before_fitting(self.ranker, scores)
 
     def _get_output_dir(self, trial: Any) -> str:
         return str(self.states.half)
