@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import numpy as np
 import yaml
 from protocols import PROTOCOLS
 
+from ap_ranker.evaluation.evaluate import EvaluationReport
 from ap_ranker.evaluation.markdown import markdown_table, spread
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
@@ -41,6 +43,19 @@ class Measured:
     model: dict[str, list[float]]
     bm25: dict[str, float]
     fused: dict[str, list[float]]
+
+    @classmethod
+    def of(cls, reports: Sequence[EvaluationReport]) -> Measured:
+        """What the reports of several seeds say, on the same candidates."""
+        first = reports[0]
+        return cls(
+            candidates=first.candidates,
+            n_questions=first.n_questions,
+            unanswerable=first.unanswerable,
+            model=_per_seed([report.model for report in reports]),
+            bm25=first.bm25,
+            fused=_per_seed([report.fused for report in reports]),
+        )
 
     @property
     def fusion(self) -> dict[str, list[float]] | None:
@@ -83,6 +98,14 @@ class Row(ResultRow):
         search = fields["end_to_end"]
         parts = {"test": Measured(**fields["test"]), "end_to_end": None if search is None else Measured(**search)}
         return cls(**{**fields, **parts})
+
+
+def _per_seed(each: Sequence[dict[str, float]]) -> dict[str, list[float]]:
+    found = defaultdict(list)
+    for measures in each:
+        for measure, value in measures.items():
+            found[measure].append(value)
+    return dict(found)
 
 
 def read_papers() -> dict[str, Any]:
@@ -131,10 +154,9 @@ def summary(rows: Iterable[Row], papers: Mapping[str, Any]) -> str:
         for row in own:
             share = _answered(row.test) if protocol.all_questions else 1.0
             found = [*_cells(row.test.model, names, share), *_cells(row.test.fusion, names, share)]
-            if row.end_to_end is not None:
-                found += _cells(row.end_to_end.fused, searched)
+            found += _cells(row.end_to_end.fused if row.end_to_end else None, searched)
             if not lines:
-                bm25, search = row.test.bm25, row.end_to_end.bm25 if row.end_to_end else {}
+                bm25, search = row.test.bm25, next((row.end_to_end.bm25 for row in own if row.end_to_end), {})
                 values = [f"{share * bm25[name]:.3f}" for name in names], [f"{search[name]:.3f}" for name in searched]
                 lines.append(["BM25", "", *values[0], *("" for _ in names), *values[1], ""])
             lines.append([f"`{row.config}`", str(len(row.seeds)), *found, _paper(row, papers.get(data, {}))])

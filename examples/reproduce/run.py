@@ -5,11 +5,8 @@ python examples/reproduce/run.py examples/reproduce/wikiqa/ap-cnn.yaml --data wi
 
 from __future__ import annotations
 
-import json
 import shlex
-import subprocess
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -17,6 +14,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from origin import ORIGIN, current_commit, read_origin, remember
 from protocols import PROTOCOLS, Parts, read_parts
 from results import Measured, Row, describe_settings, read_papers, render
 from rich.console import Console
@@ -30,7 +28,6 @@ from ap_ranker.data.dataset import sample_questions
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluate import EvaluationReport, EvaluationSet
 from ap_ranker.evaluation.scoring import CandidateScores, score_candidates
-from ap_ranker.files import write_text_atomically
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.ranker import Ranker, resolve_device
 from ap_ranker.training.config import read_training_config
@@ -39,8 +36,6 @@ from ap_ranker.training.teacher import Teacher
 from ap_ranker.training.word_vectors import find_vectors
 
 HERE = Path(__file__).resolve().parent
-ORIGIN = "origin.json"
-"""Kept in a run's checkpoint folder: what trained it. It may be used again by other code on another machine."""
 
 SEARCHES = 500
 """Dev questions whose searches fit the weight of BM25 end to end, as many as a training run has at most."""
@@ -134,12 +129,12 @@ def reproduce(
             callbacks=lines,
         )
         assert ranker.config is not None
-        origins.append(_remember(run, origin))
+        origins.append(remember(run, origin))
         seconds.append(ranker.config.training["seconds"])
         reports.append(_measure(parts, ranker))
         test = reports[-1][0]
         console.print(f"seed {seed}: test MRR {test.model['MRR']:.3f} (BM25 {test.bm25['MRR']:.3f})")
-    measured, *searched = [_measured(list(each)) for each in zip(*reports, strict=True)]
+    measured, *searched = [Measured.of(list(each)) for each in zip(*reports, strict=True)]
     return Row(
         data=name,
         config=row_name,
@@ -198,63 +193,13 @@ def score_together(evaluation_sets: Sequence[EvaluationSet], ranker: Ranker) -> 
     ]
 
 
-def current_commit(folder: Path) -> str:
-    """The checkout's commit, with `+` if something in it is not committed; the results themselves do not count."""
-    try:
-        head = _git(folder, "rev-parse", "--short", "HEAD")
-        written = [f":(exclude){HERE / name}" for name in ("results.json", "results.md")]
-        changed = _git(folder, "status", "--porcelain", "--", ":(top)", *written)
-    except (OSError, subprocess.CalledProcessError):
-        return "unknown"  # an unpacked archive, or no git
-    return head + ("+" if changed else "")
-
-
-def _git(folder: Path, *arguments: str) -> str:
-    return subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=True).stdout.strip()
-
-
 def _check_embeddings(run: Path, wanted: str) -> None:
     """A checkpoint's settings do not say which word vectors it began with."""
-    if (run / ORIGIN).exists() and (found := _read_origin(run)["embeddings"]) != wanted:
+    if (run / ORIGIN).exists() and (found := read_origin(run)["embeddings"]) != wanted:
         raise InputError(
             f"{run}: expected a run with the word vectors {wanted!r}, found one with {found!r}. "
             "Name another folder with --runs, or remove this one."
         )
-
-
-def _remember(run: Path, origin: Mapping[str, str]) -> dict[str, str]:
-    """What trained a run: this very command, unless the run already says otherwise."""
-    if not (run / ORIGIN).exists():
-        write_text_atomically(run / ORIGIN, json.dumps(origin, indent=2) + "\n")
-    return _read_origin(run)
-
-
-def _read_origin(run: Path) -> dict[str, str]:
-    try:
-        origin: dict[str, str] = json.loads((run / ORIGIN).read_text(encoding="utf-8"))
-        return {name: origin[name] for name in ("machine", "commit", "embeddings")}
-    except (OSError, ValueError, TypeError, KeyError) as error:
-        raise InputError(f"{run / ORIGIN}: expected what trained the run ({error!r}). Remove the folder.") from error
-
-
-def _measured(reports: list[EvaluationReport]) -> Measured:
-    first = reports[0]
-    return Measured(
-        candidates=first.candidates,
-        n_questions=first.n_questions,
-        unanswerable=first.unanswerable,
-        model=_per_seed([report.model for report in reports]),
-        bm25=first.bm25,
-        fused=_per_seed([report.fused for report in reports]),
-    )
-
-
-def _per_seed(each: list[dict[str, float]]) -> dict[str, list[float]]:
-    found = defaultdict(list)
-    for measures in each:
-        for measure, value in measures.items():
-            found[measure].append(value)
-    return dict(found)
 
 
 def _written_out(name: str, config: Path, folder: Path, embeddings: str, **checkpoints: Path | None) -> str:

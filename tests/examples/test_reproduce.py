@@ -9,9 +9,11 @@ from functools import partial
 from pathlib import Path
 from unittest.mock import patch
 
+import origin
+import peer
 import pytest
 import run
-from conftest import ROOT
+from conftest import ROOT, write_encoder
 from protocols import PROTOCOLS, read_parts
 from results import Measured, Row, read_papers, render, summary
 
@@ -23,6 +25,7 @@ from ap_ranker.evaluation.evaluate import EvaluationSet, evaluate
 from ap_ranker.evaluation.fusion import fuse
 from ap_ranker.evaluation.scoring import score_candidates
 from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.training import peers
 from ap_ranker.training import runs as runs_module
 from ap_ranker.training.config import read_training_config
 from ap_ranker.training.objectives.distillation import OWN_CANDIDATES
@@ -263,9 +266,9 @@ def test_a_seed_whose_checkpoint_has_no_fusion_counts_as_the_model_alone(checkpo
     alone, both = (evaluation_set.report_of(scores, weight) for weight in (0.0, -100.0))
     assert (alone.fusion, alone.fused) == (None, alone.model)
     assert both.fused == both.fusion != both.model
-    found = run._measured([alone, both])
+    found = Measured.of([alone, both])
     assert found.fused == found.fusion == {name: [alone.model[name], both.fused[name]] for name in alone.model}
-    assert run._measured([alone, alone]).fusion is None
+    assert Measured.of([alone, alone]).fusion is None
 
 
 def test_trec_learns_from_the_large_file_and_leaves_foregone_questions_out(tmp_path: Path) -> None:
@@ -311,7 +314,7 @@ def test_insuranceqa_is_measured_end_to_end_too(tmp_path: Path) -> None:
 
 
 def test_the_commit_tells_uncommitted_changes(tmp_path: Path) -> None:
-    assert run.current_commit(tmp_path) == "unknown"
+    assert origin.current_commit(tmp_path) == "unknown"
     git = ["git", "-c", "user.name=T", "-c", "user.email=t@example.org"]
     results = tmp_path / "examples"
     results.mkdir()
@@ -319,15 +322,15 @@ def test_the_commit_tells_uncommitted_changes(tmp_path: Path) -> None:
     for arguments in (["init", "--quiet"], ["add", "."], ["commit", "--quiet", "-m", "one"]):
         subprocess.run([*git, *arguments], cwd=tmp_path, check=True)
     head = subprocess.check_output([*git, "rev-parse", "--short", "HEAD"], cwd=tmp_path, text=True)
-    with patch.object(run, "HERE", results):
+    with patch.object(origin, "HERE", results):
         for name in ("results.json", "results.md"):
             (results / name).write_text("[]\n")
-        assert run.current_commit(tmp_path) == head.strip()
+        assert origin.current_commit(tmp_path) == head.strip()
         (results / "results.py").write_text("new code\n")
-        assert run.current_commit(tmp_path) == head.strip() + "+"
+        assert origin.current_commit(tmp_path) == head.strip() + "+"
         (results / "results.py").unlink()
         (tmp_path / "code.py").write_text("2\n")
-        assert run.current_commit(results) == head.strip() + "+"
+        assert origin.current_commit(results) == head.strip() + "+"
 
 
 @pytest.mark.parametrize(
@@ -345,6 +348,56 @@ def test_bad_seeds(tmp_path: Path, seeds: str) -> None:
     config, data = toy(tmp_path, "wikiqa")
     with pytest.raises(InputError, match=f"Expected --seeds as whole numbers above 0 .*; found '{seeds}'"):
         run.command(config, data, seeds=seeds)
+
+
+def test_a_peer_has_a_row_beside_the_models(tmp_path: Path) -> None:
+    """Its cosines are those of its library; a second run trains nothing and writes the same."""
+    sentence_transformers = pytest.importorskip("sentence_transformers")
+    config, data = toy(tmp_path, "wikiqa", train=JUDGED, dev=JUDGED, test=JUDGED + ALL_RIGHT + NONE_RIGHT)
+    reproduce(tmp_path, config, data, seeds=(1,))
+
+    def row() -> Row:
+        return peer.reproduce_peer("wikiqa", "bi-encoder", data, [1, 2], tmp_path / "runs", "cpu", tmp_path)
+
+    with patch.object(peer, "find_encoder", return_value=write_encoder(tmp_path / "encoder")):
+        found = row()
+        with patch.object(peers.FineTunedBiEncoder, "fine_tune", side_effect=AssertionError("trained again")):
+            assert asdict(row()) == asdict(found)
+    assert [each.config for each in Row.read(tmp_path / "results.json")] == ["bi-encoder", "toy"]
+    evaluation_set = EvaluationSet(read_dataset(data, "test"))
+    texts = [answer.text for answer in evaluation_set.dataset.answers]
+    for number, seed in enumerate([1, 2]):
+        library = sentence_transformers.SentenceTransformer(str(tmp_path / "runs/wikiqa" / f"bi-encoder-seed{seed}"))
+        vectors = library.encode(texts, normalize_embeddings=True)
+        each = [
+            vectors[list(pool)] @ library.encode(question.text, normalize_embeddings=True)
+            for question, pool in zip(evaluation_set.questions, evaluation_set.pools, strict=True)
+        ]
+        expected = evaluation_set.measures(each)
+        assert {name: values[number] for name, values in found.test.model.items()} == pytest.approx(expected)
+    assert found.command == "python examples/reproduce/peer.py wikiqa bi-encoder --data data"
+    assert (found.test.n_questions, found.test.unanswerable) == (4, 1)
+
+
+def test_a_peer_that_searches_nothing_leaves_these_cells_empty() -> None:
+    searched = replace(row("insuranceqa", "ap-cnn"), end_to_end=measured([0.1, 0.2, 0.3]))
+    lines = summary([row("insuranceqa", "bi-encoder", (0.9, 0.8)), searched], PAPERS).splitlines()
+    found = {line.split("|")[1].strip(): [cell.strip() for cell in line.split("|")[2:-1]] for line in lines[2:]}
+    assert found["BM25"][5:7] == ["0.400", "0.300"]
+    assert found["`bi-encoder`"][5:7] == ["", ""]
+    assert found["`ap-cnn`"][5:7] == ["0.500 ± 0.000", "0.200 ± 0.100"]
+
+
+@pytest.mark.parametrize(
+    ("name", "peer_name", "message"),
+    [
+        ("squad", "bi-encoder", "Expected a data set among insuranceqa, wikiqa"),
+        ("wikiqa", "tri-encoder", "Expected peers among"),
+    ],
+)
+def test_mistakes_about_peers(tmp_path: Path, name: str, peer_name: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        peer.reproduce_peer(name, peer_name, tmp_path, [1], tmp_path / "runs", "cpu", tmp_path)
 
 
 @pytest.mark.benchmark_data

@@ -1,0 +1,107 @@
+"""A row of the papers' tables for what a user would train instead: a model of sentence-transformers on the same pairs.
+
+python examples/reproduce/peer.py wikiqa bi-encoder --data wikiqa --seeds 1,2,3
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from origin import current_commit, remember
+from protocols import PROTOCOLS, read_parts
+from results import Measured, Row, read_papers, render
+from rich.console import Console
+
+from ap_ranker.benchmark.machine import describe_machine
+from ap_ranker.cli.data import describe
+from ap_ranker.cli.errors import report_user_errors
+from ap_ranker.cli.options import Device, whole_numbers
+from ap_ranker.data.faq import DEFAULT_MATCH
+from ap_ranker.errors import InputError
+from ap_ranker.evaluation.evaluate import EvaluationReport, EvaluationSet
+from ap_ranker.models.pretrained import DEFAULT_ENCODER, find_encoder
+from ap_ranker.ranking.ranker import resolve_device
+from ap_ranker.training.peers import BATCH_SIZE, EPOCHS, LEARNING_RATE, check_fine_tuning, train_or_load_peer
+
+HERE = Path(__file__).resolve().parent
+
+console = Console(soft_wrap=True)
+
+
+def command(
+    name: Annotated[str, typer.Argument(metavar="DATA", help=f"The data set: {', '.join(PROTOCOLS)}.")],
+    peer: Annotated[str, typer.Argument(help="bi-encoder or cross-encoder.")],
+    data: Annotated[Path, typer.Option(help="The folder with the data set's files.")],
+    seeds: Annotated[str, typer.Option(help="Of the runs, separated by commas.")] = "1,2,3",
+    runs: Annotated[Path, typer.Option(help="A folder for the checkpoints; finished ones are not trained again.")] = (
+        Path("checkpoints/reproduce")
+    ),
+    device: Device = "auto",
+    results: Annotated[Path, typer.Option(help="The folder of results.json and results.md.")] = HERE,
+) -> None:
+    """Train a peer with every seed from the default encoder, measure it on the test questions, add its row."""
+    reproduce_peer(name, peer, data, whole_numbers("--seeds", seeds), runs, device, results)
+
+
+def reproduce_peer(name: str, peer: str, folder: Path, seeds: list[int], runs: Path, device: str, results: Path) -> Row:
+    """The row of a peer, which is also written into `results`, beside what it had of other seeds.
+
+    It ranks the candidates that came with the data. The weight of BM25 is fitted to the dev questions.
+
+    Args:
+        name: a key of `PROTOCOLS`.
+        peer: a key of `PEERS`.
+        folder: the data.
+        seeds: of the runs.
+        runs: a folder for the checkpoints.
+        device: `auto`, `cpu`, `cuda:0`.
+        results: the folder of `results.json` and `results.md`.
+
+    Raises:
+        InputError: an unknown data set or peer, bad data, a package or the encoder is missing, a finished run that was
+            made otherwise.
+    """
+    if name not in PROTOCOLS:
+        raise InputError(f"Expected a data set among {', '.join(PROTOCOLS)}; found {name!r}.")
+    check_fine_tuning([peer])
+    torch_device, encoder = resolve_device(device), find_encoder(DEFAULT_ENCODER)
+    origin = {"machine": describe_machine(torch_device), "commit": current_commit(HERE), "embeddings": "none"}
+    parts = read_parts(name, folder, DEFAULT_MATCH)
+    for title, part in (("Training data", parts.training), ("Dev data", parts.dev), ("Test data", parts.test)):
+        describe(console, title, part)
+    dev, test = EvaluationSet(parts.dev), EvaluationSet(parts.test)
+    reports: list[EvaluationReport] = []
+    origins: list[dict[str, str]] = []
+    seconds: list[float] = []
+    for seed in seeds:
+        run = runs / name / f"{peer}-seed{seed}"
+        model, duration = train_or_load_peer(peer, encoder, parts.training, run, seed, torch_device)
+        origins.append(remember(run, origin))
+        seconds.append(duration)
+        weight = dev.bm25_weight(model.score(dev).by_question)
+        reports.append(test.report_of(model.score(test), weight))
+        console.print(f"seed {seed}: test MRR {reports[-1].model['MRR']:.3f} (BM25 {reports[-1].bm25['MRR']:.3f})")
+    words = ["python", f"examples/reproduce/{Path(__file__).name}", name, peer, "--data", folder.resolve().name]
+    return Row(
+        data=name,
+        config=peer,
+        model=peer,
+        seeds=seeds,
+        settings=json.dumps({"epochs": EPOCHS, "learning_rate": LEARNING_RATE, "batch_size": BATCH_SIZE}),
+        test=Measured.of(reports),
+        end_to_end=None,
+        training_seconds=seconds,
+        machines=[each["machine"] for each in origins],
+        commits=[each["commit"] for each in origins],
+        command=shlex.join(words),
+    ).add(results, partial(render, papers=read_papers()))
+
+
+if __name__ == "__main__":
+    with report_user_errors():
+        typer.run(command)
