@@ -7,13 +7,26 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
+import torch
+from options import HERE
+
+from ap_ranker.benchmark.machine import describe_machine
 from ap_ranker.errors import InputError
 from ap_ranker.files import write_text_atomically
 
-HERE = Path(__file__).resolve().parent
-
 ORIGIN = "origin.json"
 """The file in a run's checkpoint folder."""
+
+
+def present_origin(device: torch.device, embeddings: str | None = None) -> dict[str, str]:
+    """Where a run would come from that was trained now.
+
+    Args:
+        device: where it trains.
+        embeddings: the word vectors that it begins with.
+    """
+    vectors = Path(embeddings).name if embeddings else "none"
+    return {"machine": describe_machine(device), "commit": current_commit(HERE), "embeddings": vectors}
 
 
 def current_commit(folder: Path) -> str:

@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from origin import current_commit, remember
+from options import HERE, RUNS, SEEDS, Data, Results, Runs, Seeds
+from origin import present_origin, remember
 from protocols import PROTOCOLS, read_parts
 from results import Measured, Row, read_papers, render
 from rich.console import Console
 
-from ap_ranker.benchmark.machine import describe_machine
-from ap_ranker.cli.data import describe
 from ap_ranker.cli.errors import report_user_errors
 from ap_ranker.cli.options import Device, whole_numbers
 from ap_ranker.data.faq import DEFAULT_MATCH
@@ -28,21 +27,17 @@ from ap_ranker.models.pretrained import DEFAULT_ENCODER, find_encoder
 from ap_ranker.ranking.ranker import resolve_device
 from ap_ranker.training.peers import BATCH_SIZE, EPOCHS, LEARNING_RATE, check_fine_tuning, train_or_load_peer
 
-HERE = Path(__file__).resolve().parent
-
 console = Console(soft_wrap=True)
 
 
 def command(
     name: Annotated[str, typer.Argument(metavar="DATA", help=f"The data set: {', '.join(PROTOCOLS)}.")],
     peer: Annotated[str, typer.Argument(help="bi-encoder or cross-encoder.")],
-    data: Annotated[Path, typer.Option(help="The folder with the data set's files.")],
-    seeds: Annotated[str, typer.Option(help="Of the runs, separated by commas.")] = "1,2,3",
-    runs: Annotated[Path, typer.Option(help="A folder for the checkpoints; finished ones are not trained again.")] = (
-        Path("checkpoints/reproduce")
-    ),
+    data: Data,
+    seeds: Seeds = SEEDS,
+    runs: Runs = RUNS,
     device: Device = "auto",
-    results: Annotated[Path, typer.Option(help="The folder of results.json and results.md.")] = HERE,
+    results: Results = HERE,
 ) -> None:
     """Train a peer with every seed from the default encoder, measure it on the test questions, add its row."""
     reproduce_peer(name, peer, data, whole_numbers("--seeds", seeds), runs, device, results)
@@ -70,10 +65,9 @@ def reproduce_peer(name: str, peer: str, folder: Path, seeds: list[int], runs: P
         raise InputError(f"Expected a data set among {', '.join(PROTOCOLS)}; found {name!r}.")
     check_fine_tuning([peer])
     torch_device, encoder = resolve_device(device), find_encoder(DEFAULT_ENCODER)
-    origin = {"machine": describe_machine(torch_device), "commit": current_commit(HERE), "embeddings": "none"}
+    origin = present_origin(torch_device)
     parts = read_parts(name, folder, DEFAULT_MATCH)
-    for title, part in (("Training data", parts.training), ("Dev data", parts.dev), ("Test data", parts.test)):
-        describe(console, title, part)
+    parts.describe(console)
     dev, test = EvaluationSet(parts.dev), EvaluationSet(parts.test)
     reports: list[EvaluationReport] = []
     origins: list[dict[str, str]] = []
@@ -86,7 +80,7 @@ def reproduce_peer(name: str, peer: str, folder: Path, seeds: list[int], runs: P
         weight = dev.bm25_weight(model.score(dev).by_question)
         reports.append(test.report_of(model.score(test), weight))
         console.print(f"seed {seed}: test MRR {reports[-1].model['MRR']:.3f} (BM25 {reports[-1].bm25['MRR']:.3f})")
-    words = ["python", f"examples/reproduce/{Path(__file__).name}", name, peer, "--data", folder.resolve().name]
+    words = ["python", "examples/reproduce/peer.py", name, peer, "--data", folder.resolve().name]
     return Row(
         data=name,
         config=peer,

@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from origin import ORIGIN, current_commit, read_origin, remember
+from options import HERE, RUNS, SEEDS, Data, Results, Runs, Seeds
+from origin import ORIGIN, present_origin, read_origin, remember
 from protocols import PROTOCOLS, Parts, read_parts
 from results import Measured, Row, describe_settings, read_papers, render
 from rich.console import Console
 
-from ap_ranker.benchmark.machine import describe_machine
-from ap_ranker.cli.data import describe
 from ap_ranker.cli.errors import report_user_errors
 from ap_ranker.cli.options import Device, whole_numbers
 from ap_ranker.cli.progress import EpochLines
@@ -35,8 +34,6 @@ from ap_ranker.training.runs import train_or_load
 from ap_ranker.training.teacher import Teacher
 from ap_ranker.training.word_vectors import find_vectors
 
-HERE = Path(__file__).resolve().parent
-
 SEARCHES = 500
 """Dev questions whose searches fit the weight of BM25 end to end, as many as a training run has at most."""
 
@@ -48,18 +45,16 @@ console = Console(soft_wrap=True)
 
 def command(
     config: Annotated[Path, typer.Argument(help="DATA/NAME.yaml: settings of a training run.")],
-    data: Annotated[Path, typer.Option(help="The folder with the data set's files.")],
+    data: Data,
     embeddings: Annotated[str | None, typer.Option(help="Word vectors, as for `ap-ranker train`.")] = None,
     teacher: Annotated[Path | None, typer.Option(help="A checkpoint to learn from beside the labels.")] = None,
     start: Annotated[
         Path | None, typer.Option(help="A checkpoint that every seed begins with; the row is named after it.")
     ] = None,
-    seeds: Annotated[str, typer.Option(help="Of the runs, separated by commas.")] = "1,2,3",
-    runs: Annotated[Path, typer.Option(help="A folder for the checkpoints; finished ones are not trained again.")] = (
-        Path("checkpoints/reproduce")
-    ),
+    seeds: Seeds = SEEDS,
+    runs: Runs = RUNS,
     device: Device = "auto",
-    results: Annotated[Path, typer.Option(help="The folder of results.json and results.md.")] = HERE,
+    results: Results = HERE,
 ) -> None:
     """Train a configuration with every seed, measure it on the test questions, add its row to the results."""
     numbers = whole_numbers("--seeds", seeds)
@@ -97,18 +92,13 @@ def reproduce(
     name, settings = config.resolve().parent.name, read_training_config(config, {})
     if name not in PROTOCOLS:
         raise InputError(f"{config}: expected it in a folder named {', '.join(PROTOCOLS)}, found it in {name!r}.")
-    origin = {
-        "machine": describe_machine(resolve_device(device)),
-        "commit": current_commit(HERE),
-        "embeddings": Path(embeddings).name if embeddings else "none",
-    }
+    origin = present_origin(resolve_device(device), embeddings)
     row_name = f"{config.stem} from {start.name}" if start else config.stem
     folders = {seed: runs / name / f"{row_name}-seed{seed}" for seed in seeds}
     for run in folders.values():
         _check_embeddings(run, origin["embeddings"])
     parts = read_parts(name, folder, settings.match)
-    for title, part in (("Training data", parts.training), ("Dev data", parts.dev), ("Test data", parts.test)):
-        describe(console, title, part)
+    parts.describe(console)
     vectors = find_vectors(embeddings, settings.embedding_size) if embeddings else None
     taught = Teacher([Ranker.from_pretrained(teacher, resolve_device(device))]) if teacher else None
     first = Ranker.from_pretrained(start, resolve_device(device)) if start else None

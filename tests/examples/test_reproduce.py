@@ -180,7 +180,7 @@ def test_a_toy_run_twice(tmp_path: Path) -> None:
     assert str(tmp_path) not in before, "a user's paths are nobody's business"
     with (
         patch.object(runs_module, "train", side_effect=AssertionError("trained again")),
-        patch.object(run, "current_commit", return_value="later"),
+        patch.object(origin, "current_commit", return_value="later"),
     ):
         again = reproduce(tmp_path, config, data)
     assert asdict(again) == asdict(found), "the commit is the one that trained"
