@@ -26,9 +26,6 @@ them would crowd out the other questions' answers."""
 HIGHEST = 20
 """Number of the teacher's best answers to draw from."""
 
-SHARED_TAUGHT, OWN_TAUGHT = 2, 8
-"""Number of these per question: in a batch whose questions share all answers, and with own candidates."""
-
 
 class Pairs(TorchDataset[tuple[int, int]]):
     """The (question, right answer) pairs of a data set, as positions; an epoch is one pass over them.
@@ -191,7 +188,8 @@ class Batches:
         own_candidates: whether each question has its own candidates instead of all answers of the batch.
         seed: seed of the draws.
         hard: hard negatives of the same data set; its lists may change between batches.
-        lessons: a teacher's scores of the same data set; some of the answers that it ranks highest are in each batch.
+        lessons: a teacher's scores of the same data set.
+        taught: number of answers per question, drawn from the teacher's `HIGHEST` best.
     """
 
     def __init__(
@@ -204,6 +202,7 @@ class Batches:
         seed: int,
         hard: HardNegatives | None = None,
         lessons: TeacherScores | None = None,
+        taught: int = 0,
     ) -> None:
         self._questions = tokenizer.encode([question.text for question in dataset.questions])[0]
         self.answers, self.cut_answers = tokenizer.encode([answer.text for answer in dataset.answers])
@@ -214,7 +213,7 @@ class Batches:
         self._not_wrong = not_wrong(dataset) if hard is None else hard.not_wrong
         self._hard = hard
         self._lessons = lessons
-        self._taught = OWN_TAUGHT if own_candidates else SHARED_TAUGHT
+        self._taught = taught
         self._negatives = min(negatives, len(dataset.answers))
         self._own_candidates = own_candidates
         self._seed = seed

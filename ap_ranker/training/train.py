@@ -142,6 +142,7 @@ def train(
             seed=config.seed,
             hard=hard,
             lessons=lessons,
+            taught=config.drawn_taught_answers(recipe.objective),
         )
         if model.statistics is not None:
             model.statistics.count(batches.answers)

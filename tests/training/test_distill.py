@@ -21,13 +21,13 @@ from ap_ranker.evaluation.evaluate import EvaluationSet
 from ap_ranker.models.registry import MODELS
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.tokenizer import WordTokenizer
-from ap_ranker.training.batches import Batches
+from ap_ranker.training.batches import HIGHEST, Batches
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.data import read_questions
 from ap_ranker.training.distill import distill
 from ap_ranker.training.objectives.distillation import distillation
 from ap_ranker.training.objectives.spec import IGNORE, Lesson, ScoredBatch
-from ap_ranker.training.teacher import Teacher
+from ap_ranker.training.teacher import Teacher, TeacherScores
 from ap_ranker.training.train import train
 
 NAN = math.nan
@@ -145,7 +145,7 @@ def test_batches_hold_the_teachers_best_answers_and_no_label_of_an_unlabelled_qu
 ) -> None:
     taught, lessons = Teacher([Ranker.from_pretrained(teacher)], ["Can I pay later?"]).teach(pairs, pairs)
     tokenizer = WordTokenizer.build(TEXTS, max_tokens=20)
-    batches = Batches(taught, tokenizer, negatives=0, own_candidates=False, seed=1, lessons=lessons)
+    batches = Batches(taught, tokenizer, negatives=0, own_candidates=False, seed=1, lessons=lessons, taught=2)
     batch = batches([(0, 0), (3, taught.questions[3].positives[0])])
     assert batch["teacher"].shape == batch["labels"].shape
     assert batch["labels"][0].tolist().count(1) == 1
@@ -157,6 +157,28 @@ def test_batches_hold_the_teachers_best_answers_and_no_label_of_an_unlabelled_qu
     np.testing.assert_array_equal(batch["teacher"][1], lessons.logits(3, answers))
 
 
+@pytest.mark.parametrize("taught", [0, 1, 3])
+def test_a_batch_has_as_many_of_the_teachers_answers_as_asked_for(taught: int) -> None:
+    data = Dataset("d", [Answer(str(i), f"answer {i}") for i in range(40)], [Question("q", "what", (39,))])
+    best_first = np.arange(40)[np.newaxis]
+    lessons = TeacherScores(best_first, -best_first.astype(np.float32), labelled=1, n_answers=40)
+    tokenizer = WordTokenizer.build([answer.text for answer in data.answers], max_tokens=20)
+    for seed in range(20):
+        batches = Batches(data, tokenizer, negatives=0, own_candidates=False, seed=seed, lessons=lessons, taught=taught)
+        logits = batches([(0, 39)])["teacher"][0].tolist()
+        assert logits[0] == -39
+        assert len(logits) == 1 + taught
+        assert all(-HIGHEST < value <= 0 for value in logits[1:])
+
+
+@pytest.mark.parametrize(
+    ("setting", "objective", "expected"),
+    [(None, "distillation", 2), (None, "listwise-distillation", 8), (5, "distillation", 5), (0, "distillation", 0)],
+)
+def test_number_of_the_teachers_answers(setting: int | None, objective: str, expected: int) -> None:
+    assert TrainingConfig("bow-idf", taught_answers=setting).drawn_taught_answers(objective) == expected
+
+
 def test_a_question_without_a_right_answer_teaches_the_teachers_order(teacher: Path, pairs: Dataset) -> None:
     unanswered = Question("none", "Can I pay later?", (), candidates=(0, 2), labels=(0, 0))
     judged = replace(pairs, judged=True, questions=[replace(q, candidates=(0, 1, 2)) for q in pairs.questions])
@@ -164,7 +186,7 @@ def test_a_question_without_a_right_answer_teaches_the_teachers_order(teacher: P
     assert taught.questions[3].positives == (lessons.best(3, 1)[0],)
     assert sorted(lessons.best(3, 5)) == [0, 2]
     tokenizer = WordTokenizer.build(TEXTS, max_tokens=20)
-    batches = Batches(taught, tokenizer, negatives=15, own_candidates=True, seed=1, lessons=lessons)
+    batches = Batches(taught, tokenizer, negatives=15, own_candidates=True, seed=1, lessons=lessons, taught=8)
     batch = batches([(0, 1), (3, taught.questions[3].positives[0])])
     assert batch["labels"][1].eq(IGNORE).all()
     assert (~batch["teacher"][1].isnan()).sum() == 2

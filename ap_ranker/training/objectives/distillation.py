@@ -51,6 +51,7 @@ OWN_CANDIDATES = ObjectiveSpec(
     batch_size=16,
     random_negatives=15,
     hard_negatives=15,
+    taught_answers=8,
     needs_teacher=True,
 )
 """For models that are expensive to match, and for judged candidates."""

@@ -71,6 +71,7 @@ class ObjectiveSpec:
         batch_size: questions per step, unless the settings say otherwise.
         random_negatives: answers drawn from the whole answer set: per question with own candidates, else per batch.
         hard_negatives: answers drawn per question where the settings ask for hard ones.
+        taught_answers: answers per question that are drawn from those that a teacher ranks highest.
         classes: learns all classes of the labels where the model is a classifier, not only the best against the rest.
         needs_teacher: learns from the scores of another model.
         training: without a loss, what takes the place of training, in words.
@@ -82,6 +83,7 @@ class ObjectiveSpec:
     batch_size: int = 64
     random_negatives: int = 0
     hard_negatives: int = 2  # the whole batch shares them, so a batch of 64 has up to 128
+    taught_answers: int = 2  # likewise
     classes: bool = False
     needs_teacher: bool = False
     training: str = ""
