@@ -29,31 +29,30 @@ class Measured:
     """What a model's runs reached on one choice of candidates.
 
     Attributes:
-        candidates: what was ranked, in words.
+        candidates: what was ranked, in words, for each seed: a model that finds candidates itself finds others.
         n_questions: questions with a right answer, which the means are over.
         unanswerable: questions without one.
         model: measure -> one value per seed.
-        bm25: measure -> BM25's value.
+        bm25: measure -> BM25's value on each seed's candidates.
         fused: measure -> one value per seed of model and BM25 together; the model's own where BM25 adds nothing.
     """
 
-    candidates: str
+    candidates: list[str]
     n_questions: int
     unanswerable: int
     model: dict[str, list[float]]
-    bm25: dict[str, float]
+    bm25: dict[str, list[float]]
     fused: dict[str, list[float]]
 
     @classmethod
     def of(cls, reports: Sequence[EvaluationReport]) -> Measured:
-        """What the reports of several seeds say, on the same candidates."""
-        first = reports[0]
+        """What the reports of several seeds say, on the same questions."""
         return cls(
-            candidates=first.candidates,
-            n_questions=first.n_questions,
-            unanswerable=first.unanswerable,
+            candidates=[report.candidates for report in reports],
+            n_questions=reports[0].n_questions,
+            unanswerable=reports[0].unanswerable,
             model=_per_seed([report.model for report in reports]),
-            bm25=first.bm25,
+            bm25=_per_seed([report.bm25 for report in reports]),
             fused=_per_seed([report.fused for report in reports]),
         )
 
@@ -157,7 +156,7 @@ def summary(rows: Iterable[Row], papers: Mapping[str, Any]) -> str:
             found += _cells(row.end_to_end.fused if row.end_to_end else None, searched)
             if not lines:
                 bm25, search = row.test.bm25, next((row.end_to_end.bm25 for row in own if row.end_to_end), {})
-                values = [f"{share * bm25[name]:.3f}" for name in names], [f"{search[name]:.3f}" for name in searched]
+                values = [_mean(bm25[name], share) for name in names], [_mean(search[name]) for name in searched]
                 lines.append(["BM25", "", *values[0], *("" for _ in names), *values[1], ""])
             lines.append([f"`{row.config}`", str(len(row.seeds)), *found, _paper(row, papers.get(data, {}))])
         if lines:
@@ -172,6 +171,11 @@ def summary(rows: Iterable[Row], papers: Mapping[str, Any]) -> str:
 
 def _cells(values: Mapping[str, list[float]] | None, names: Iterable[str], share: float = 1.0) -> list[str]:
     return [spread([share * value for value in values[name]]) if values else "" for name in names]
+
+
+def _mean(values: Sequence[float], share: float = 1.0) -> str:
+    """BM25's mean: without a seed of its own, it has no deviation to show."""
+    return f"{share * np.mean(values):.3f}"
 
 
 def _answered(test: Measured) -> float:
@@ -231,7 +235,7 @@ def _beside(measured: Measured, measures: Iterable[str]) -> list[str]:
     """BM25 and the fusion on the same candidates."""
     fusion = measured.fusion
     return [
-        " / ".join(f"{measured.bm25[measure]:.3f}" for measure in measures),
+        " / ".join(_mean(measured.bm25[measure]) for measure in measures),
         " / ".join(spread(fusion[measure]) for measure in measures) if fusion else "",
     ]
 

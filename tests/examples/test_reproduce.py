@@ -36,9 +36,9 @@ PAPERS = {"wikiqa": {"models": {"ap-cnn": {"MAP": 0.689, "MRR": 0.696}, "scnn": 
 
 def measured(mrr: list[float], fusion: list[float] | None = None) -> Measured:
     values = {"P@1": [0.5] * len(mrr), "MRR": mrr, "MAP": [0.25] * len(mrr)}
-    bm25 = {"P@1": 0.4, "MRR": 0.3, "MAP": 0.2}
+    bm25 = {"P@1": [0.4] * len(mrr), "MRR": [0.3] * len(mrr), "MAP": [0.2] * len(mrr)}
     fused = dict.fromkeys(values, fusion) if fusion else values
-    return Measured("given", 8, 2, values, bm25, fused)
+    return Measured(["given"] * len(mrr), 8, 2, values, bm25, fused)
 
 
 def row(data: str = "wikiqa", config: str = "ap-cnn", mrr: tuple[float, ...] = (0.7, 0.72, 0.71)) -> Row:
@@ -94,6 +94,17 @@ def test_a_row_takes_the_place_of_its_predecessor(tmp_path: Path) -> None:
     (tmp_path / "results.json").write_text('[{"data": "wikiqa"}]')
     with pytest.raises(InputError, match=r"results\.json: expected the list of rows"):
         Row.read(tmp_path / "results.json")
+
+
+def test_a_row_keeps_the_seeds_that_ranked_other_candidates(tmp_path: Path) -> None:
+    """A model that finds candidates itself finds others with each seed, and BM25 ranks these."""
+    first, second = row(mrr=(0.7,)), replace(row(mrr=(0.9,)), seeds=[2])
+    other = replace(second.test, candidates=["found"], bm25={name: [0.5] for name in second.test.bm25})
+    first.add(tmp_path, partial(render, papers=PAPERS))
+    joined = replace(second, test=other).add(tmp_path, partial(render, papers=PAPERS))
+    assert (joined.seeds, joined.test.candidates) == ([1, 2], ["given", "found"])
+    assert joined.test.bm25["MRR"] == [0.3, 0.5]
+    assert "0.350 / 0.400 / 0.450" in (tmp_path / "results.md").read_text()
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: f"{path.parent.name}/{path.stem}")
@@ -173,7 +184,7 @@ def test_a_toy_run_twice(tmp_path: Path) -> None:
         ranker = Ranker.from_pretrained(tmp_path / "runs" / "wikiqa" / f"toy-seed{seed}", "cpu")
         report = evaluate(ranker, read_dataset(data, "test"))
         assert {name: values[number] for name, values in found.test.model.items()} == pytest.approx(report.model)
-        assert found.test.bm25 == pytest.approx(report.bm25)
+        assert {name: values[number] for name, values in found.test.bm25.items()} == pytest.approx(report.bm25)
     assert (found.seeds, found.test.n_questions, found.test.unanswerable) == ([1, 2], 4, 1)
     assert (found.end_to_end, found.test.fusion) == (None, None)
     assert found.command == "python examples/reproduce/run.py examples/reproduce/wikiqa/toy.yaml --data data"
@@ -300,8 +311,8 @@ def test_insuranceqa_is_measured_end_to_end_too(tmp_path: Path) -> None:
         found = reproduce(tmp_path, config, data)
     assert found.test.fusion is None
     assert found.end_to_end is not None
-    assert found.end_to_end.candidates == "all 4 answers"
-    assert found.test.candidates == "given with the data, 2 per question"
+    assert found.end_to_end.candidates == ["all 4 answers"] * 2
+    assert found.test.candidates == ["given with the data, 2 per question"] * 2
     ranker = Ranker.from_pretrained(tmp_path / "runs" / "insuranceqa" / "toy-seed2", "cpu")
     whole = evaluate(ranker, read_dataset(data / "test.tsv", "test"))  # a file alone finds no pools
     assert whole.candidates == "all 4 answers"
