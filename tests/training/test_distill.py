@@ -22,7 +22,7 @@ from ap_ranker.models.registry import MODELS
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.tokenizer import WordTokenizer
 from ap_ranker.training.batches import HIGHEST, Batches
-from ap_ranker.training.config import TrainingConfig
+from ap_ranker.training.config import BOUNDS, TrainingConfig
 from ap_ranker.training.data import read_questions
 from ap_ranker.training.distill import distill
 from ap_ranker.training.objectives.distillation import distillation
@@ -177,6 +177,10 @@ def test_a_batch_has_as_many_of_the_teachers_answers_as_asked_for(taught: int) -
 )
 def test_number_of_the_teachers_answers(setting: int | None, objective: str, expected: int) -> None:
     assert TrainingConfig("bow-idf", taught_answers=setting).drawn_taught_answers(objective) == expected
+
+
+def test_no_more_answers_can_be_asked_for_than_are_drawn_from() -> None:
+    assert BOUNDS["taught_answers"].most == HIGHEST
 
 
 def test_a_question_without_a_right_answer_teaches_the_teachers_order(teacher: Path, pairs: Dataset) -> None:
