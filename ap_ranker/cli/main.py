@@ -107,7 +107,3 @@ def main() -> None:
         if code == STOPPED:  # Typer's result of Ctrl+C
             raise KeyboardInterrupt
     sys.exit(code if isinstance(code, int) else 0)
-
-
-if __name__ == "__main__":
-    main()

@@ -61,7 +61,7 @@ def parts(
     yield Part("tests", marked)
     tables = ["--table", str(output / "benchmark.md"), "--json", str(output / "benchmark.json")]
     measured = ["--questions", str(questions), "--epochs-of", "ap-cnn", "--device", device]
-    yield Part("benchmark", ["-m", "ap_ranker.cli.main", "benchmark", str(insuranceqa), *measured, *tables])
+    yield Part("benchmark", ["-m", "ap_ranker", "benchmark", str(insuranceqa), *measured, *tables])
     peers = [
         "--config",
         str(FAQ / "settings.yaml"),
@@ -80,7 +80,7 @@ def parts(
         "--json",
         str(output / "peers.json"),
     ]
-    yield Part("peers", ["-m", "ap_ranker.cli.main", "compare", str(faq), *peers, *files])
+    yield Part("peers", ["-m", "ap_ranker", "compare", str(faq), *peers, *files])
     for name, folder in (("insuranceqa", insuranceqa), ("semeval", semeval)):
         config = REPRODUCE / name / "ap-transformer-gpu.yaml"
         for seed in seeds if folder else ():

@@ -44,7 +44,7 @@ def served(*options: str, folder: Path | None = None, python: str | Path = sys.e
         InputError: it does not start.
     """
     process = subprocess.Popen(
-        [python, "-m", "ap_ranker.cli.main", "serve", "--port", "0", *options],
+        [python, "-m", "ap_ranker", "serve", "--port", "0", *options],
         cwd=folder,
         stdout=subprocess.PIPE,
         text=True,

@@ -26,7 +26,7 @@ SETTINGS = "model: ap-cnn\noptions: {filters: 8}\nembedding_size: 8\nepochs: 2\n
 def run_alone(*arguments: object, folder: Path) -> subprocess.CompletedProcess[str]:
     """In a process of its own."""
     return subprocess.run(
-        [sys.executable, "-m", "ap_ranker.cli.main", *map(str, arguments)],
+        [sys.executable, "-m", "ap_ranker", *map(str, arguments)],
         cwd=folder,
         capture_output=True,
         text=True,

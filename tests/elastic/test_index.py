@@ -264,7 +264,7 @@ def test_server_down(tmp_path: Path, checkpoint: Path) -> None:
         "Start it (docker compose up --detach --wait elasticsearch), or correct hosts in the pipeline.",
     )
     result = subprocess.run(
-        [sys.executable, "-m", "ap_ranker.cli.main", "index", str(faq), "--pipeline", str(search.indexing)],
+        [sys.executable, "-m", "ap_ranker", "index", str(faq), "--pipeline", str(search.indexing)],
         capture_output=True,
         text=True,
         timeout=300,

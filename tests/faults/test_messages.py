@@ -177,7 +177,7 @@ def test_check_prints_hostile_texts_and_file_names(tmp_path: Path, monkeypatch: 
 
 
 def start(*arguments: str, cwd: Path, **other: object) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "ap_ranker.cli.main", *arguments]
+    command = [sys.executable, "-m", "ap_ranker", *arguments]
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "COLUMNS": "80"}
     return subprocess.Popen(
         command, cwd=cwd, env=environment, text=True, stderr=subprocess.PIPE, **{"stdout": subprocess.PIPE, **other}
