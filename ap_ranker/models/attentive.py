@@ -89,6 +89,7 @@ class AttentivePooling(CosineModel):
         weights = sigma_q.transpose(1, 2)  # (B, N, M)
         dot = (weights * (r_a @ Q.mT)).sum(dim=2)
         squared = (weights * (weights @ (Q @ Q.mT))).sum(dim=2)
+        squared = squared.clamp(min=1e-24)  # a root has no slope at 0, which a question of unknown words may have
         return dot / (squared.sqrt() * torch.linalg.vector_norm(r_a, dim=2)).clamp(min=1e-12)
 
     def _attention(self, questions: States, answers: States, read: Any) -> tuple[Tensor, Tensor]:

@@ -173,6 +173,26 @@ def test_every_parameter_learns(model: AnswerModel) -> None:
         assert parameter.grad.abs().sum() > 0, parameter_name
 
 
+@torch.no_grad()
+def silence(model: AnswerModel) -> None:
+    """Make the states of any text zero: as with `copy_words`, of a question of unknown words alone."""
+    if model.embedding is not None:
+        model.embedding.vectors.weight.zero_()
+    for parameter_name, parameter in model.named_parameters():
+        if "bias" in parameter_name:
+            parameter.zero_()
+
+
+def test_texts_of_zero_states_have_finite_scores_and_gradients(model: AnswerModel) -> None:
+    silence(model)
+    found = model(TokenBatch.from_lists(QUESTIONS), TokenBatch.from_lists(ANSWERS))
+    assert torch.isfinite(found).all()
+    if found.requires_grad:
+        found.sum().backward()
+        for parameter_name, parameter in model.named_parameters():
+            assert parameter.grad is None or torch.isfinite(parameter.grad).all(), parameter_name
+
+
 def test_gradients_are_the_slopes_of_the_scores(model: AnswerModel) -> None:
     """Along a random direction through all parameters, against two evaluations nearby; padding included."""
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
