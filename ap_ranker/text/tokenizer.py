@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from functools import cache
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
@@ -13,6 +13,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.text.batch import PAD, UNKNOWN, Span
 from ap_ranker.text.compose import compose, composed_spans
+from ap_ranker.text.nearest import NearestWords
 from ap_ranker.text.phrases import Phrases, learn_phrases, phrase_words
 from ap_ranker.text.segment import find_segmenter, origins
 
@@ -85,7 +86,7 @@ class Vocabulary:
 
 
 class WordTokenizer(Vocabulary):
-    """Converts texts to token ids with a fixed vocabulary.
+    """Converts texts to token ids with a fixed vocabulary; an unknown word is read as the known one nearest to it.
 
     The vocabulary is saved as `tokenizer.json` with the weights and never rebuilt: a change between training and use
     would silently ruin a model.
@@ -96,7 +97,9 @@ class WordTokenizer(Vocabulary):
         self.max_tokens = max_tokens
         self.segmenter = segmenter
         self._segment = find_segmenter(segmenter)
-        self._phrases = Phrases(self.words)
+        words = self.words
+        self._phrases = Phrases(words)
+        self._nearest = NearestWords(words, lambda word: self._row(word) != UNKNOWN)
 
     @classmethod
     def build(
@@ -146,7 +149,11 @@ class WordTokenizer(Vocabulary):
         A text without any token (empty, or only white space) becomes one `[UNK]`, so that every text has a state.
         """
         texts = [self._segment(text) if self._segment else text for text in map(_prepared, texts)]
-        encoded = [self._phrases.join(encoding.ids) for encoding in self._tokenizer.encode_batch_fast(texts)]
+        encodings = self._tokenizer.encode_batch_fast(texts)
+        encoded = [
+            self._phrases.join([*chain.from_iterable(self._by_word(text, encoding.ids))])
+            for text, encoding in zip(texts, encodings, strict=True)
+        ]
         cut = sum(len(ids) > self.max_tokens for ids in encoded)
         return [ids[: self.max_tokens] or [UNKNOWN] for ids in encoded], cut
 
@@ -161,12 +168,39 @@ class WordTokenizer(Vocabulary):
         segmented = self._segment(composed) if self._segment else composed
         [encoding] = self._tokenizer.encode_batch([segmented])
         origin, place = origins(composed, segmented), composed_spans(text)
-        words = iter([(place[origin[start]][0], place[origin[end - 1]][1]) for start, end in encoding.offsets])
-        spans = []
-        for token in self._phrases.join(encoding.ids)[: self.max_tokens]:
+        by_word = self._by_word(segmented, encoding.ids)
+        spans_of = (
+            self._spans_in((place[origin[start]][0], place[origin[end - 1]][1]), word)
+            for word, (start, end) in zip(by_word, encoding.offsets, strict=True)
+        )
+        words, spans = chain.from_iterable(spans_of), []
+        for token in self._phrases.join([*chain.from_iterable(by_word)])[: self.max_tokens]:
             joined = list(islice(words, len(phrase_words(self._tokenizer.id_to_token(token) or "")) or 1))
             spans.append((joined[0][0], joined[-1][1]))
         return spans or [(0, 0)]
+
+    def _by_word(self, text: str, ids: Sequence[int]) -> list[tuple[int, ...]]:
+        """The token ids of each word: its own, or those of the known words that it is read as."""
+        if UNKNOWN not in ids:
+            return [(row,) for row in ids]
+        normalized = self._tokenizer.normalizer.normalize_str(text)
+        words = [word for word, _ in self._tokenizer.pre_tokenizer.pre_tokenize_str(normalized)]
+        return [self._read(word) if row == UNKNOWN else (row,) for word, row in zip(words, ids, strict=True)]
+
+    def _read(self, word: str) -> tuple[int, ...]:
+        return tuple(self._row(known) for known in self._nearest.read(word)) or (UNKNOWN,)
+
+    def _row(self, word: str) -> int:
+        row: int | None = self._tokenizer.token_to_id(word)
+        return UNKNOWN if row is None else row
+
+    def _spans_in(self, span: Span, word: tuple[int, ...]) -> list[Span]:
+        """The spans of a word's tokens: of the two parts of a compound, or of the whole word."""
+        start, end = span
+        if len(word) == 1:
+            return [span]
+        middle = min(start + len(self._tokenizer.id_to_token(word[0]) or ""), end)
+        return [(start, middle), (middle, end)]
 
     @classmethod
     def load(cls, path: Path, max_tokens: int, segmenter: str | None = None) -> WordTokenizer:

@@ -1,0 +1,119 @@
+"""The known words that an unknown one is read as, against a plain reading of the three rules."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from conftest import ROOT
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ap_ranker.data.reader import read_dataset
+from ap_ranker.text import nearest
+from ap_ranker.text.nearest import NearestWords
+from ap_ranker.text.tokenizer import UNKNOWN_TOKEN, WordTokenizer, split_words
+
+KNOWN = ["the", "number", "head", "plate", "languages", "rust", "return", "lamp", "account", "oil", "12v", "amount"]
+
+
+@pytest.fixture
+def tokenizer() -> WordTokenizer:
+    return WordTokenizer.build([" ".join(KNOWN)], max_tokens=20)
+
+
+@pytest.mark.parametrize(
+    ("word", "known"),
+    [
+        ("rusting", ["rust"]),
+        ("accounts", ["account"]),
+        ("langauges", ["languages"]),
+        ("lnguagse", ["languages"]),  # two changes, eight letters
+        ("retrun", ["return"]),
+        ("RETRUN", ["return"]),
+        ("acount", ["account"]),  # "amount" is as near, but comes later
+        ("headlamp", ["head", "lamp"]),
+        ("numberplate", ["number", "plate"]),
+        ("lamq", [UNKNOWN_TOKEN]),  # too short: it may be many words
+        ("oiling", [UNKNOWN_TOKEN]),
+        ("raturm", [UNKNOWN_TOKEN]),  # two changes, six letters
+        ("eturn", [UNKNOWN_TOKEN]),  # another first letter
+        ("14v", [UNKNOWN_TOKEN]),
+        ("zebra", [UNKNOWN_TOKEN]),
+    ],
+)
+def test_an_unknown_word_is_read_as_the_nearest_one(tokenizer: WordTokenizer, word: str, known: list[str]) -> None:
+    [ids, alone], _ = tokenizer.encode([f"the {word} 12v", "the 12v"])
+    assert [tokenizer.words[row] for row in ids] == ["the", *known, "12v"]
+    assert [tokenizer.words[row] for row in alone] == ["the", "12v"]
+
+
+def test_the_parts_of_a_compound_have_spans_of_their_own(tokenizer: WordTokenizer) -> None:
+    text = "The Headlamp, the langauges"
+    assert [text[start:end] for start, end in tokenizer.spans(text)] == ["The", "Head", "lamp", ",", "the", "langauges"]
+
+
+def changes(x: str, y: str) -> int:
+    """Optimal string alignment, cell by cell."""
+    table = [[max(i, j) if not i or not j else 0 for j in range(len(y) + 1)] for i in range(len(x) + 1)]
+    for i in range(1, len(x) + 1):
+        for j in range(1, len(y) + 1):
+            ways = [table[i - 1][j] + 1, table[i][j - 1] + 1, table[i - 1][j - 1] + (x[i - 1] != y[j - 1])]
+            if i > 1 and j > 1 and x[i - 2 : i] == y[j - 1] + y[j - 2]:
+                ways.append(table[i - 2][j - 2] + 1)
+            table[i][j] = min(ways)
+    return table[-1][-1]
+
+
+def plainly(word: str, known: list[str]) -> list[str]:
+    if len(word) < 5:
+        return []
+    beginnings = [k for k in known if word.startswith(k) and len(k) >= 4 and 1 <= len(word) - len(k) <= 3]
+    if beginnings:
+        return [max(beginnings, key=len)]
+    most = 2 if len(word) >= 8 else 1
+    near = [k for k in known if len(k) >= 4 and k[0] == word[0] and changes(word, k) <= most]
+    if near:
+        return [min(near, key=lambda k: (changes(word, k), known.index(k)))]
+    pairs = [(k, word[len(k) :]) for k in known if len(k) >= 3 and word.startswith(k) and word[len(k) :] in known]
+    return list(max((pair for pair in pairs if len(pair[1]) >= 3), key=lambda pair: len(pair[0]), default=()))
+
+
+WORDS = st.text("abc", min_size=1, max_size=11)
+
+
+@given(known=st.lists(WORDS, unique=True, max_size=30), word=WORDS)
+def test_as_the_rules_say(known: list[str], word: str) -> None:
+    if word not in known:
+        assert list(NearestWords(known, known.__contains__).read(word)) == plainly(word, known)
+
+
+def test_a_full_memory_of_words_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nearest, "KEPT", 2)
+    words = NearestWords(KNOWN, KNOWN.__contains__)
+    unknown = ["retrun", "acount", "rusting", "retrun", "zebra", "acount"]
+    assert [words.read(word) for word in unknown] == [
+        ("return",),
+        ("account",),
+        ("rust",),
+        ("return",),
+        (),
+        ("account",),
+    ]
+
+
+def test_most_typing_errors_in_the_example_are_read_as_the_word_meant() -> None:
+    """Two neighbours exchanged within a word of eight letters or more."""
+    words = {
+        word for answer in read_dataset(ROOT / "examples" / "faq", "train").answers for word in split_words(answer.text)
+    }
+    known = sorted(words)
+    vocabulary, rng = NearestWords(known, words.__contains__), random.Random(1)
+    meant = [word for word in known if word.isalpha() and len(word) >= 8]
+    typed = []
+    for word in meant:
+        place = rng.randrange(1, len(word) - 1)
+        typed.append(word[:place] + word[place + 1] + word[place] + word[place + 2 :])
+    pairs = [(word, vocabulary.read(error)) for word, error in zip(meant, typed, strict=True) if error not in words]
+    assert len(pairs) > 300
+    assert sum(read == (word,) for word, read in pairs) > 0.9 * len(pairs)
