@@ -31,6 +31,9 @@ ENDING = 3
 LONG = 8
 """Number of letters from which a word may have two changes."""
 
+LONGEST = 50
+"""Maximum number of letters of a word that is read so: longer ones are no words, and would take long."""
+
 KEPT = 10_000
 """Number of words whose neighbours are kept, as users repeat them."""
 
@@ -49,9 +52,11 @@ class NearestWords:
 
     def read(self, word: str) -> tuple[str, ...]:
         """One or two known words; none if no known word is near."""
+        if not (LETTERS < len(word) <= LONGEST and word.isalpha()):
+            return ()
         found = self._found.get(word)
         if found is None:
-            found = self._read(word) if word.isalpha() and len(word) > LETTERS else ()
+            found = self._read(word)
             if len(self._found) >= KEPT:
                 self._found.clear()
             self._found[word] = found

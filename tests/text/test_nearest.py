@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 
 import pytest
 from conftest import ROOT
@@ -86,6 +87,15 @@ WORDS = st.text("abc", min_size=1, max_size=11)
 def test_as_the_rules_say(known: list[str], word: str) -> None:
     if word not in known:
         assert list(NearestWords(known, known.__contains__).read(word)) == plainly(word, known)
+
+
+def test_what_is_no_word_takes_no_time() -> None:
+    words = NearestWords(["abcd"], {"abcd"}.__contains__)
+    began = time.perf_counter()
+    assert words.read("abc" * 100_000) == ()
+    assert words.read("abcd" + "é" * 47) == ()
+    assert words.read("abcd" + "é" * 3) == ("abcd",)
+    assert time.perf_counter() - began < 1  # each way to divide it would be tried: minutes
 
 
 def test_a_full_memory_of_words_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
