@@ -19,7 +19,6 @@ from ap_ranker.data.wordings import with_wordings
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluate import EvaluationSet
 from ap_ranker.models.registry import MODELS
-from ap_ranker.ranking.checkpoint import read_checkpoint_config
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.tokenizer import WordTokenizer
 from ap_ranker.training.batches import HIGHEST, Batches
@@ -301,23 +300,3 @@ def test_from_the_command_line(faq: Path, checkpoint: Path, tmp_path: Path) -> N
     assert [name for name in ("bow-idf", str(checkpoint), further[1]) if name not in card] == []
     refused = CliRunner().invoke(app, [*run, "--model", "bm25", "--output", str(tmp_path / "other")])
     assert isinstance(refused.exception, InputError)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "settings", "adapter"),
-    [
-        ([], "patience: 1\n", True),
-        ([], "options: {adapter: false}\n", False),
-        ([], "model: bow-idf\n", False),
-        (["--model", "bow-idf"], "patience: 1\n", False),
-    ],
-)
-def test_the_default_student_has_an_adapter_unless_something_else_is_asked_for(
-    arguments: list[str], settings: str, adapter: bool, faq: Path, checkpoint: Path, tmp_path: Path
-) -> None:
-    (tmp_path / "settings.yaml").write_text(settings)
-    run = ["distill", str(checkpoint), str(faq), "--dev", str(faq), "--config", str(tmp_path / "settings.yaml")]
-    result = CliRunner().invoke(app, [*run, *arguments, "--epochs", "1", "--output", str(tmp_path / "student")])
-    assert result.exit_code == 0, result.output
-    config = read_checkpoint_config(tmp_path / "student")
-    assert (config.model, config.options) == ("bow-idf", {"adapter": adapter})
