@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -30,7 +30,7 @@ from ap_ranker.cli.train import console, report
 from ap_ranker.processes import process_number
 from ap_ranker.training.data import read_questions, read_training_data
 
-DEFAULT_STUDENT: dict[str, Any] = {"model": "bow-idf", "options": {"adapter": True}}
+DEFAULT_STUDENT = "bow-idf"
 """The cheapest one, and the best small one that was measured (docs/results/distillation.md)."""
 
 
@@ -39,7 +39,7 @@ def distill(
     data: TrainingPairs,
     output: CheckpointOutput,
     model: Annotated[
-        str | None, typer.Option(help="The student, by default bow-idf with an adapter; `ap-ranker models` lists all.")
+        str | None, typer.Option(help="The student, by default bow-idf; `ap-ranker models` lists them.")
     ] = None,
     dev: DevQuestions = None,
     answers: Answers = None,
@@ -69,10 +69,8 @@ def distill(
     from ap_ranker.training.config import read_settings, read_training_config
     from ap_ranker.training.states import States
 
-    given = read_settings(config) if config else {}
-    named = model or "model" in given
-    student = {"model": model} if named else {name: v for name, v in DEFAULT_STUDENT.items() if name not in given}
-    options = {**student, "epochs": epochs, "seed": seed, "match": match}
+    named = config is not None and "model" in read_settings(config)
+    options = {"model": model or (None if named else DEFAULT_STUDENT), "epochs": epochs, "seed": seed, "match": match}
     settings = read_training_config(config, options | {"language": language, "embeddings": embeddings})
     if process_number() == 0:
         States(output).check_output(resume=resume, overwrite=overwrite)

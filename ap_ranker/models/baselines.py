@@ -1,4 +1,4 @@
-"""Baselines of word counts: BM25, and IDF-weighted bags of word vectors, which may also learn from a teacher.
+"""Untrained baselines that need only word counts: BM25, and IDF-weighted bags of word vectors.
 
 BM25 (Robertson et al. 1994, as Lucene computes it), tf and |a| without punctuation marks:
 
@@ -9,10 +9,6 @@ Bag of words (the first baseline of Feng et al. 2015, section 4), e the word vec
 
     r = Σ over the words w of a text of  idf(w) · e(w)
     s(q, a) = cos(r_q, r_a)
-
-With `adapter` (ours), words have a weight and questions a matrix, both of which change nothing before they learn:
-
-    r_a = Σ exp(g_w) · idf(w) · e(w),   r_q = (I + M) Σ exp(g_w) · idf(w) · e(w),   g = 0, M = 0 at first
 """
 
 from __future__ import annotations
@@ -23,7 +19,7 @@ from torch import Tensor, nn
 from ap_ranker.models.base import AnswerModel, States
 from ap_ranker.models.encoders import WordEmbedding
 from ap_ranker.models.siamese import Siamese
-from ap_ranker.models.similarity import term_frequency, unit
+from ap_ranker.models.similarity import term_frequency
 from ap_ranker.models.spec import Bounds, Inputs, ModelSpec, Option, Recipe
 from ap_ranker.models.statistics import CorpusStatistics
 from ap_ranker.text.batch import PAD, TokenBatch
@@ -61,31 +57,20 @@ class BagOfWords(Siamese):
     embedding: WordEmbedding
     statistics: CorpusStatistics
 
-    def __init__(self, inputs: Inputs, *, adapter: bool) -> None:
+    def __init__(self, inputs: Inputs) -> None:
         super().__init__()
         self.embedding = WordEmbedding(inputs, dropout=0.0)
         self.statistics = CorpusStatistics(inputs.words)
-        self.log_weights = nn.Parameter(torch.zeros(len(inputs.words))) if adapter else None
-        self.question_matrix = nn.Linear(inputs.embedding_size, inputs.embedding_size, bias=False) if adapter else None
-        if self.question_matrix is not None:
-            nn.init.zeros_(self.question_matrix.weight)
 
     def represent(self, batch: TokenBatch) -> Tensor:
         return (self._weights(batch.ids).unsqueeze(2) * self.embedding(batch)).sum(dim=1)
 
-    def encode_questions(self, batch: TokenBatch) -> States:
-        if self.question_matrix is None:
-            return self.encode(batch)
-        vector = self.represent(batch)
-        return States(batch.mask, per_text={"vector": unit(vector + self.question_matrix(vector))})
-
     def word_vectors(self) -> Tensor:
         vectors = self.embedding.vectors.weight.detach()
-        return self._weights(torch.arange(len(vectors), device=vectors.device)).detach().unsqueeze(1) * vectors
+        return self._weights(torch.arange(len(vectors), device=vectors.device)).unsqueeze(1) * vectors
 
     def _weights(self, ids: Tensor) -> Tensor:
-        idf = self.statistics.idf(self.statistics.without_punctuation(ids))
-        return idf if self.log_weights is None else idf * self.log_weights[ids].exp()
+        return self.statistics.idf(self.statistics.without_punctuation(ids))
 
 
 SPECS = [
@@ -114,7 +99,6 @@ SPECS = [
         family="baseline",
         cached="one vector",
         build=BagOfWords,
-        options={"adapter": Option(False, "learn a weight for each word and a matrix for questions, as a student")},
         recipe=Recipe("counts"),
         objective="counts",
     ),

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-from math import exp, log
+from math import log
 
 from ap_ranker.models.base import AnswerModel
 from ap_ranker.text.batch import UNKNOWN
-from naive.arithmetic import add, cosine, embed, matvec, weighted_sum
+from naive.arithmetic import cosine, embed, weighted_sum
 from naive.case import Case
 
 # The answers that `make_model` in tests/conftest.py counts.
@@ -31,17 +31,8 @@ def bow_idf(model: AnswerModel, q: list[int], a: list[int]) -> float:
     return cosine(*(weighted_sum([idf(word) for word in ids], embed(model, ids)) for ids in (q, a)))
 
 
-def adapted_bow_idf(model: AnswerModel, q: list[int], a: list[int]) -> float:
-    r_q, r_a = (
-        weighted_sum([idf(word) * exp(model.log_weights[word].item()) for word in ids], embed(model, ids))
-        for ids in (q, a)
-    )
-    return cosine(add(r_q, matvec(model.question_matrix.weight, r_q)), r_a)
-
-
 CASES = [
     Case("bm25", {}, bm25),
     Case("bm25", {"k1": 2.0, "b": 0.3}, bm25),
     Case("bow-idf", {}, bow_idf),
-    Case("bow-idf", {"adapter": True}, adapted_bow_idf),
 ]
