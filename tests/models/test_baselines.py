@@ -18,7 +18,7 @@ ANSWERS = [
     "Only the original battery fits (see the frame).",
     "?!",
 ]
-QUESTIONS = ["Where, where is my parcel?", "When does the refund arrive within the days?", "Which battery fits?", "..."]
+QUESTIONS = ["Where, where is my parcel?", "When do the refunds arrive within the days?", "Which battery fits?", "..."]
 
 
 def score(name: str, questions: list[str] = QUESTIONS, answers: list[str] = ANSWERS) -> torch.Tensor:
@@ -32,7 +32,7 @@ def score(name: str, questions: list[str] = QUESTIONS, answers: list[str] = ANSW
 
 
 def test_bm25_is_the_baseline_of_every_table() -> None:
-    """bm25s gives the same scores, though it sees no punctuation marks."""
+    """bm25s gives the same scores of known words, though it sees no punctuation marks."""
     index = BM25(ANSWERS)
     assert torch.allclose(
         score("bm25"), torch.stack([torch.tensor(index.scores(q), dtype=torch.double) for q in QUESTIONS]), atol=1e-5
