@@ -295,12 +295,12 @@ def _table(rows: Sequence[Row]) -> str:
     teacher = _mrr(next((row for row in rows if row.name == TEACHER), rows[0]))
     bm25 = rows[0].bm25
     lines = [
-        ["BM25", *(f"{bm25[measure]:.3f}" for measure in MEASURES), "", f"{bm25['MRR'] / teacher:.0%}", "", "", ""]
+        ["BM25", *(f"{bm25[measure]:.3f}" for measure in MEASURES), "", f"{bm25['MRR'] / teacher:.1%}", "", "", ""]
     ]
     for row in rows:
         cells = [spread(row.model[measure]) for measure in MEASURES] + [spread(row.fused["MRR"])]
         cost = [f"{_mean(row.milliseconds):.2f}", f"{_mean(row.bytes_per_answer):,.0f}"]
-        lines.append([row.name, *cells, f"{_mrr(row) / teacher:.0%}", *cost, f"{_mean(row.training_seconds):.0f}"])
+        lines.append([row.name, *cells, f"{_mrr(row) / teacher:.1%}", *cost, f"{_mean(row.training_seconds):.0f}"])
     titles = [
         "",
         *MEASURES,

@@ -56,7 +56,7 @@ def test_the_cheapest_student_that_keeps_enough_is_named(run: ModuleType) -> Non
     assert run.cheapest([teacher, bad]) == "No student keeps 95% of the teacher's MRR."
     text = run.render([slow, teacher, fast], ["teacher", "fast", "slow"])
     assert text.index("| teacher | 0.800") < text.index("| fast | 0.761") < text.index("| slow | 0.790")
-    assert "| 0.761 | 95% | 1.00 | 8 | 1 |" in text
+    assert "| 0.761 | 95.1% | 1.00 | 8 | 1 |" in text
 
 
 def test_the_committed_rows_are_valid(run: ModuleType) -> None:
