@@ -16,7 +16,7 @@ Only words of letters are read so; "12v" and "a4-1200" stay unknown.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable
 from functools import cached_property
 
 from rapidfuzz import process
@@ -43,11 +43,10 @@ class NearestWords:
 
     Args:
         words: the vocabulary, most frequent first.
-        knows: whether the vocabulary has a word.
     """
 
-    def __init__(self, words: Sequence[str], knows: Callable[[str], bool]) -> None:
-        self._words, self._knows = words, knows
+    def __init__(self, words: Iterable[str]) -> None:
+        self._words = dict.fromkeys(words)  # a set that keeps their order
         self._found: dict[str, tuple[str, ...]] = {}
 
     def read(self, word: str) -> tuple[str, ...]:
@@ -64,7 +63,7 @@ class NearestWords:
 
     def _read(self, word: str) -> tuple[str, ...]:
         beginnings = (word[:end] for end in range(len(word) - 1, max(LETTERS, len(word) - ENDING) - 1, -1))
-        if known := next(filter(self._knows, beginnings), None):
+        if known := next(filter(self._words.__contains__, beginnings), None):
             return (known,)
         changes = 1 if len(word) < LONG else 2
         near = process.extract(
@@ -73,7 +72,7 @@ class NearestWords:
         if near:
             return (min(near, key=lambda found: (found[1], found[2]))[0],)  # the distance, then the place in the list
         parts = ((word[:end], word[end:]) for end in range(len(word) - PART, PART - 1, -1))
-        return next((pair for pair in parts if all(map(self._knows, pair))), ())
+        return next((pair for pair in parts if self._words.keys() >= set(pair)), ())
 
     @cached_property
     def _by_letter(self) -> dict[str, list[str]]:

@@ -99,7 +99,7 @@ class WordTokenizer(Vocabulary):
         self._segment = find_segmenter(segmenter)
         words = self.words
         self._phrases = Phrases(words)
-        self._nearest = NearestWords(words, lambda word: self._row(word) != UNKNOWN)
+        self._nearest = NearestWords(words)
 
     @classmethod
     def build(
@@ -151,7 +151,7 @@ class WordTokenizer(Vocabulary):
         texts = [self._segment(text) if self._segment else text for text in map(_prepared, texts)]
         encodings = self._tokenizer.encode_batch_fast(texts)
         encoded = [
-            self._phrases.join([*chain.from_iterable(self._by_word(text, encoding.ids))])
+            self._phrases.join(self._with_nearest(text, encoding.ids))
             for text, encoding in zip(texts, encodings, strict=True)
         ]
         cut = sum(len(ids) > self.max_tokens for ids in encoded)
@@ -179,12 +179,13 @@ class WordTokenizer(Vocabulary):
             spans.append((joined[0][0], joined[-1][1]))
         return spans or [(0, 0)]
 
+    def _with_nearest(self, text: str, ids: list[int]) -> list[int]:
+        """The token ids of a segmented text, those of known words in place of unknown ones."""
+        return [*chain.from_iterable(self._by_word(text, ids))] if UNKNOWN in ids else ids
+
     def _by_word(self, text: str, ids: Sequence[int]) -> list[tuple[int, ...]]:
         """The token ids of each word: its own, or those of the known words that it is read as."""
-        if UNKNOWN not in ids:
-            return [(row,) for row in ids]
-        normalized = self._tokenizer.normalizer.normalize_str(text)
-        words = [word for word, _ in self._tokenizer.pre_tokenizer.pre_tokenize_str(normalized)]
+        words = split_words(text, characters=self._segment is None)
         return [self._read(word) if row == UNKNOWN else (row,) for word, row in zip(words, ids, strict=True)]
 
     def _read(self, word: str) -> tuple[int, ...]:
