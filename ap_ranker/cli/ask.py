@@ -25,7 +25,7 @@ from ap_ranker.cli.options import (
 from ap_ranker.data.dataset import QUESTION_MARKS
 from ap_ranker.data.faq import DEFAULT_MATCH
 from ap_ranker.errors import InputError
-from ap_ranker.serving.sources import Source
+from ap_ranker.search.sources import Source
 
 console, errors = Console(soft_wrap=True), Console(stderr=True, soft_wrap=True)
 
@@ -49,7 +49,7 @@ def ask(
     """Ask a FAQ or documents questions and print the best answers."""
     if top_k is not None and top_k <= 0:
         raise InputError(f"Expected --top-k above 0, found {top_k}.")
-    from ap_ranker.serving.setup import search_faq, set_up
+    from ap_ranker.search.setup import search_faq, set_up
 
     asked = _joined(questions)
     if not all(text.strip() for text in asked):

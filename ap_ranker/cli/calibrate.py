@@ -13,7 +13,7 @@ from rich.table import Table
 from ap_ranker.cli.console import Console
 from ap_ranker.cli.options import Answers, Columns, Device, KnownWordings, column_names
 from ap_ranker.errors import InputError
-from ap_ranker.explain.plots import check_plotting, plot_reliability
+from ap_ranker.evaluation.plots import check_plotting, plot_reliability
 from ap_ranker.files import write_text_atomically
 
 if TYPE_CHECKING:

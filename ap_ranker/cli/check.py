@@ -72,15 +72,15 @@ def check(
 
 def _are_documents(path: Path) -> bool:
     """Whether the path is a document, or a folder without questions to train with or to measure by."""
-    from ap_ranker.data.documents import is_faq
     from ap_ranker.data.reader import SPLITS, find_split
+    from ap_ranker.documents import is_faq
 
     return not any(find_split(path, split) for split in SPLITS) if path.is_dir() else not is_faq(path)
 
 
 def _check_documents(path: Path, columns: tuple[str, str] | None, json_file: Path | None) -> None:
     """Print what can be read of documents, and each file that cannot."""
-    from ap_ranker.data.documents import read_documents
+    from ap_ranker.documents import read_documents
 
     with console.status("Reading the documents ..."):
         reading = read_documents(path, columns)

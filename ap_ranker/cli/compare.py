@@ -63,7 +63,7 @@ def compare(
     if settings.options:
         raise InputError(f"{config}: expected no options, which are one model's own: write --models NAME:option=value.")
     if plot is not None:
-        from ap_ranker.explain.plots import check_plotting
+        from ap_ranker.evaluation.plots import check_plotting
 
         check_plotting()
     if test is None and not (data.is_dir() and find_split(data, "test")):
@@ -71,10 +71,10 @@ def compare(
     training, development = read_training_data(data, dev, answers, settings)
     judged = read_dataset(test or data, "test", answers=answers, pools=pools, match=settings.match)
 
-    from ap_ranker.cli.progress import EpochLines
+    from ap_ranker.cli.epoch_lines import EpochLines
     from ap_ranker.training.card import About
     from ap_ranker.training.compare import compare as run
-    from ap_ranker.training.word_vectors import find_vectors
+    from ap_ranker.training.find_vectors import find_vectors
 
     for title, part in (("Training data", training), ("Dev data", development), ("Test data", judged)):
         describe(console, title, part)
@@ -99,7 +99,7 @@ def compare(
     if table_file:
         write_text_atomically(table_file, markdown(result))
     if plot:
-        from ap_ranker.explain.plots import plot_comparison
+        from ap_ranker.training.comparison_plot import plot_comparison
 
         plot_comparison(result, plot)
 

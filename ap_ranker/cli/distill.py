@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from ap_ranker.cli.bars import ProgressBars
 from ap_ranker.cli.data import describe
 from ap_ranker.cli.options import (
     Answers,
@@ -26,6 +25,7 @@ from ap_ranker.cli.options import (
     column_names,
     command_line,
 )
+from ap_ranker.cli.progress import ProgressBars
 from ap_ranker.cli.train import console, report
 from ap_ranker.processes import process_number
 from ap_ranker.training.data import read_questions, read_training_data
@@ -67,20 +67,20 @@ def distill(
     """Train a small model on the scores of a large one beside your pairs: it costs little and ranks nearly as well."""
     from ap_ranker.training.card import About
     from ap_ranker.training.config import read_settings, read_training_config
-    from ap_ranker.training.states import States
+    from ap_ranker.training.resume_folder import ResumeFolder
 
     named = config is not None and "model" in read_settings(config)
     options = {"model": model or (None if named else DEFAULT_STUDENT), "epochs": epochs, "seed": seed, "match": match}
     settings = read_training_config(config, options | {"language": language, "embeddings": embeddings})
     if process_number() == 0:
-        States(output).check_output(resume=resume, overwrite=overwrite)
+        ResumeFolder(output).check_output(resume=resume, overwrite=overwrite)
     training, development = read_training_data(data, dev, answers, settings, columns=column_names(columns))
     unlabelled = read_questions(questions, development) if questions else []
     describe(console, "Training data", training)
     describe(console, "Dev data", development)
 
     # Import heavy modules only after validating the input.
-    from ap_ranker.cli.progress import EpochLines
+    from ap_ranker.cli.epoch_lines import EpochLines
     from ap_ranker.training.distill import distill as run
 
     with ProgressBars(quiet=console.quiet) as bars:

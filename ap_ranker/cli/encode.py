@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from ap_ranker.cli.bars import ProgressBars
 from ap_ranker.cli.console import Console
 from ap_ranker.cli.options import Columns, Device, MatchText, StoredDtype, column_names
+from ap_ranker.cli.progress import ProgressBars
 
 console = Console(soft_wrap=True)
 
@@ -26,8 +26,8 @@ def encode(
     device: Device = "auto",
 ) -> None:
     """Encode a corpus in advance, for rankers with `encodings: DIR`."""
-    from ap_ranker.data.documents import read_entries
     from ap_ranker.data.faq import Match
+    from ap_ranker.documents import read_entries
     from ap_ranker.ranking.checkpoint import find_checkpoint, read_checkpoint_config
     from ap_ranker.ranking.encode import encode_corpus
     from ap_ranker.ranking.encodings import Encodings, fingerprint

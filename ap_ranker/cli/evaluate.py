@@ -15,13 +15,13 @@ from rich.text import Text
 
 from ap_ranker.cli.console import Console
 from ap_ranker.cli.options import Answers, Columns, Device, KnownWordings, MatchText, StoredDtype, column_names
-from ap_ranker.explain.plots import check_plotting, plot_lengths
+from ap_ranker.evaluation.plots import check_plotting, plot_lengths
 from ap_ranker.files import write_text_atomically
 
 if TYPE_CHECKING:
-    from ap_ranker.evaluation.changes import Change, EarlierCheckpoint
+    from ap_ranker.evaluation.comparison import Change, EarlierCheckpoint
     from ap_ranker.evaluation.evaluate import EvaluationReport
-    from ap_ranker.serving.evaluate import PipelineReport
+    from ap_ranker.search.evaluate_pipeline import PipelineReport
 
 console = Console(soft_wrap=True)
 
@@ -85,7 +85,7 @@ def evaluate(
     )
     served = None
     if pipeline:
-        from ap_ranker.serving.evaluate import evaluate_pipeline
+        from ap_ranker.search.evaluate_pipeline import evaluate_pipeline
 
         served = evaluate_pipeline(
             pipeline,

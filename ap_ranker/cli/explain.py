@@ -24,7 +24,7 @@ def explain(
     device: Device = "auto",
 ) -> None:
     """Show how much each word of a question and an answer contributes to the score."""
-    from ap_ranker.explain.page import write_explanation
+    from ap_ranker.evaluation.explanation_page import write_explanation
 
     model, explanation = write_explanation(checkpoint, question, answer, output, device)
     console.print(f"Wrote {escape(str(output))}: {model}, score {explanation.score:.3f}.", highlight=False)

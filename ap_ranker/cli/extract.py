@@ -40,8 +40,8 @@ def extract(
     if titles:
         _write_titles(documents, output, columns, overwrite)
         return
-    from ap_ranker.data.documents.extract import KINDS, check_output, write_faq
-    from ap_ranker.data.documents.extract import extract as find
+    from ap_ranker.documents.extract import KINDS, check_output, write_faq
+    from ap_ranker.documents.extract import extract as find
 
     check_output(output, overwrite=overwrite)  # before the documents are read, which may take minutes
     found = find(documents)
@@ -69,8 +69,8 @@ def extract(
 
 
 def _write_titles(documents: Path, output: Path, columns: str | None, overwrite: bool) -> None:
-    from ap_ranker.data.documents.extract import check_output, write_table
-    from ap_ranker.data.documents.titles import MOST, title_pairs
+    from ap_ranker.documents.extract import check_output, write_table
+    from ap_ranker.documents.titles import MOST, title_pairs
 
     check_output(output, overwrite=overwrite)
     found = title_pairs(documents, column_names(columns))

@@ -51,7 +51,8 @@ def gaps(
         raise InputError(f"Expected --output ending in .csv, found {str(output)!r}.")
     questions = read_question_log(log)
     from ap_ranker.data.wordings import read_wordings
-    from ap_ranker.serving.gaps import (
+    from ap_ranker.search.setup import set_up
+    from ap_ranker.web.gaps import (
         embedding_of,
         find_unanswered,
         group,
@@ -60,7 +61,6 @@ def gaps(
         with_nearest,
         write_gaps,
     )
-    from ap_ranker.serving.setup import set_up
 
     unanswered = find_unanswered(questions, feedback)
     files = [*(wordings or ()), *([feedback] if feedback else ())]

@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from ap_ranker.cli.bars import ProgressBars
 from ap_ranker.cli.console import Console
 from ap_ranker.cli.options import Columns, MatchEntry, column_names
+from ap_ranker.cli.progress import ProgressBars
 from ap_ranker.data.faq import DEFAULT_MATCH
 
 console = Console(soft_wrap=True)
@@ -27,7 +27,7 @@ def index(
 
     Documents from other sources are not touched. To continue an interrupted run, run the command again.
     """
-    from ap_ranker.serving.mirror import index_faq
+    from ap_ranker.search.sync_store import index_faq
 
     with ProgressBars() as bars:
         changes = index_faq(

@@ -33,10 +33,10 @@ def init(
 
     How rare words are is counted in the documents. Once there are questions, `ap-ranker train` makes a better one.
     """
-    from ap_ranker.training.states import States
+    from ap_ranker.training.resume_folder import ResumeFolder
 
-    States(output).check_output(resume=False, overwrite=overwrite)
-    from ap_ranker.data.documents import read_entries
+    ResumeFolder(output).check_output(resume=False, overwrite=overwrite)
+    from ap_ranker.documents import read_entries
     from ap_ranker.text.stem import check_language
     from ap_ranker.training.untrained import write_untrained
 

@@ -14,7 +14,6 @@ from rich.logging import RichHandler
 
 from ap_ranker.cli import (
     ask,
-    benchmark,
     calibrate,
     changes,
     check,
@@ -74,7 +73,6 @@ app.command("tune")(tune.tune)
 app.command("evaluate")(evaluate.evaluate)
 app.command("calibrate")(calibrate.calibrate)
 app.command("compare")(compare.compare)
-app.command("benchmark")(benchmark.benchmark)
 app.command("encode")(encode.encode)
 app.command("push")(push.push)
 app.command("models")(models.models)

@@ -17,7 +17,7 @@ def pipelines(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files of the same names.")] = False,
 ) -> None:
     """Write the Haystack pipelines of ap-ranker, in YAML, to be adapted and named with --pipeline."""
-    from ap_ranker.serving.packaged import write_pipelines
+    from ap_ranker.search.default_pipelines import write_pipelines
 
     for path, purpose in write_pipelines(output, overwrite=overwrite).items():
         console.print(f"{path}: {purpose}", markup=False, highlight=False)

@@ -1,36 +1,40 @@
-"""Prints the epochs of a training run."""
+"""Progress bars of the commands."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Self
 
-from rich.console import Console
-from transformers import ProgressCallback, TrainerControl, TrainerState, TrainingArguments
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from ap_ranker.cli.console import Console
 
 
-class EpochLines(ProgressCallback):
-    """Shows the Trainer's progress bar, and prints one line per epoch instead of its dictionaries."""
+class ProgressBars:
+    """Shows a bar on standard error for each slow step while it lasts."""
 
-    def __init__(self, console: Console) -> None:
-        super().__init__()
-        self._console = console
+    def __init__(self, *, quiet: bool = False) -> None:
+        self._console = Console(stderr=True, quiet=quiet)
+        self._bar: Progress | None = None
 
-    def on_log(self, *args: Any, **kwargs: Any) -> None:
-        """Print nothing: `on_evaluate` prints the epoch's line."""
+    def __enter__(self) -> Self:
+        return self
 
-    def on_evaluate(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        metrics: dict[str, float] | None = None,
-        **kwargs: Any,
-    ) -> None:
-        if not state.is_world_process_zero:
+    def __exit__(self, *_: object) -> None:
+        self._end()
+
+    def update(self, step: str, done: int, total: int) -> None:
+        """Show the number of items done; the bar disappears when all are."""
+        if done >= total:
+            self._end()
             return
-        mrr = (metrics or {})["eval_MRR"]
-        loss = next((entry["loss"] for entry in reversed(state.log_history) if "loss" in entry), float("nan"))
-        earlier = [entry["eval_MRR"] for entry in state.log_history if "eval_MRR" in entry][:-1]
-        mark = "  best so far" if mrr > max(earlier, default=0.0) else ""
-        line = f"epoch {round(state.epoch or 0):3d}   loss {loss:.4f}   dev MRR {mrr:.3f}{mark}"
-        self._console.print(line, highlight=False)
+        if self._bar is None:
+            columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+            self._bar = Progress(*columns, console=self._console, transient=True)
+            self._bar.add_task(step, total=total)
+            self._bar.start()
+        self._bar.update(self._bar.task_ids[0], completed=done)
+
+    def _end(self) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None

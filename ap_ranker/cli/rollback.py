@@ -26,8 +26,8 @@ def rollback(
 
     The last five versions are kept. A running search follows at once. Another rollback takes this one back.
     """
-    from ap_ranker.serving.mirror import find_versions
-    from ap_ranker.serving.stores import describe_store, report_store_errors
+    from ap_ranker.search.load_pipeline import describe_store, report_store_errors
+    from ap_ranker.search.sync_store import find_versions
 
     store = find_versions(pipeline)
     with report_store_errors(pipeline, describe_store(store)):

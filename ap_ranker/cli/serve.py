@@ -114,20 +114,20 @@ def serve(
     if any(importlib.util.find_spec(name) is None for name in ("hayhooks", "prometheus_client")):
         raise InputError('The server needs an extra: pip install "ap-ranker[serve]"')
     os.environ.setdefault("HAYHOOKS_LOG_LEVEL", "WARNING")  # its default logs every question
-    from ap_ranker.serving.limits import check_key, read_key
+    from ap_ranker.web.limits import check_key, read_key
 
     api_key = read_key(os.environ)
     check_key(owner_key, OWNER_VARIABLE)
-    from ap_ranker.serving.app import build_app
-    from ap_ranker.serving.connections import Connections, Server
-    from ap_ranker.serving.feedback import FeedbackFile
-    from ap_ranker.serving.live import follow
-    from ap_ranker.serving.owner.desk import Desk
-    from ap_ranker.serving.owner.routes import OwnersPage
-    from ap_ranker.serving.page.settings import PageSettings, read_page_settings
-    from ap_ranker.serving.question_log import QuestionLog
-    from ap_ranker.serving.setup import set_up
-    from ap_ranker.serving.workers import SearchWorkers
+    from ap_ranker.search.setup import set_up
+    from ap_ranker.search.watch_documents import follow
+    from ap_ranker.web.app import build_app
+    from ap_ranker.web.clicks import FeedbackFile
+    from ap_ranker.web.connections import Connections, Server
+    from ap_ranker.web.owner.routes import OwnersPage
+    from ap_ranker.web.owner.service import OwnerService
+    from ap_ranker.web.page.settings import PageSettings, read_page_settings
+    from ap_ranker.web.question_logger import QuestionLog
+    from ap_ranker.web.workers import SearchWorkers
 
     if folder_or_faq is not None and documents is not None:
         raise InputError(f"Expected the documents once, found {folder_or_faq} and --documents {documents}.")
@@ -159,7 +159,7 @@ def serve(
                 setup.warm_up(search, filled)
         live = follow(search, setup, encode=processes is None)
         question_log = None if log_questions is None else QuestionLog(log_questions)
-        desk = Desk(
+        desk = OwnerService(
             search,
             setup.documents if live else None,  # else the owner's page cannot change them
             match,
@@ -202,7 +202,7 @@ def _say_where(host: str, port: int, feedback: Path, changes: Path | None) -> No
     )
     if changes is not None:
         console.print(f"Owner's page: {address}owner; its changes go to {escape(str(changes))}.", highlight=False)
-    from ap_ranker.serving.limits import is_loopback
+    from ap_ranker.web.limits import is_loopback
 
     if not is_loopback(host):
         Console(stderr=True).print(

@@ -30,7 +30,7 @@ def synonyms(
 ) -> None:
     """Search questions by words without and with synonyms, and show which right answers rise and fall."""
     from ap_ranker.data.reader import read_dataset
-    from ap_ranker.evaluation.synonyms import DEPTH, preview
+    from ap_ranker.evaluation.synonym_preview import DEPTH, preview
     from ap_ranker.text.stem import check_language
     from ap_ranker.text.synonyms import read_synonyms
 

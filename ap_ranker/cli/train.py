@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from ap_ranker.cli.bars import ProgressBars
 from ap_ranker.cli.check import warn_of_faults
 from ap_ranker.cli.console import Console
 from ap_ranker.cli.data import describe
@@ -29,6 +28,7 @@ from ap_ranker.cli.options import (
     column_names,
     command_line,
 )
+from ap_ranker.cli.progress import ProgressBars
 from ap_ranker.errors import InputError
 from ap_ranker.processes import process_number
 from ap_ranker.training.data import read_training_data
@@ -104,7 +104,7 @@ def train(
     from ap_ranker.ranking.checkpoint import find_checkpoint, read_checkpoint_config
     from ap_ranker.training.card import About
     from ap_ranker.training.config import read_training_config
-    from ap_ranker.training.states import States
+    from ap_ranker.training.resume_folder import ResumeFolder
 
     if quick and best:
         raise InputError("Expected --quick or --best, found both.")
@@ -118,12 +118,12 @@ def train(
         settings = replace(settings, options={**settings.options, "encoder": encoder})
     about = About(command_line(), licence)
     if process_number() == 0:
-        States(output).check_output(resume=resume, overwrite=overwrite)
+        ResumeFolder(output).check_output(resume=resume, overwrite=overwrite)
     pair = column_names(columns)
     training, development = read_training_data(data, dev, answers, settings, feedback, pair)
 
     # Import heavy modules only after validating the input.
-    from ap_ranker.cli.progress import EpochLines
+    from ap_ranker.cli.epoch_lines import EpochLines
     from ap_ranker.ranking.ranker import Ranker, resolve_device
     from ap_ranker.training.train import train as run
 

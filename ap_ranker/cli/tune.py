@@ -52,9 +52,9 @@ def tune(
     search_space = read_space(space, settings)
 
     from ap_ranker.training.card import About
+    from ap_ranker.training.find_vectors import find_vectors
     from ap_ranker.training.tune import BEST, CHECKPOINT
     from ap_ranker.training.tune import tune as run
-    from ap_ranker.training.word_vectors import find_vectors
 
     training, development = read_training_data(data, dev, answers, settings)
     describe(console, "Training data", training)

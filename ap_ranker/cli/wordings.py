@@ -39,7 +39,7 @@ def wordings(
 
 
 def _remove(file: Path, question: str) -> None:
-    from ap_ranker.serving.feedback import FeedbackFile
+    from ap_ranker.web.clicks import FeedbackFile
 
     if not file.is_file():
         raise InputError(f"{file}: expected a feedback file, found none.")

@@ -12,7 +12,7 @@ from typing import Any
 
 from ap_ranker.data.rows import ROW_BYTES, Row, as_text, check_columns
 from ap_ranker.errors import InputError, one_line
-from ap_ranker.reading import check_growth, check_zip
+from ap_ranker.safe_open import check_growth, check_zip
 
 logger = logging.getLogger(__name__)
 

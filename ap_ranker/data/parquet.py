@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ap_ranker.data.rows import ROW_BYTES, Row, as_text, check_columns
 from ap_ranker.errors import InputError
-from ap_ranker.reading import check_growth
+from ap_ranker.safe_open import check_growth
 
 if TYPE_CHECKING:
     import pyarrow

@@ -11,7 +11,7 @@ from typing import Any
 
 from ap_ranker.data.appended import parsed_line
 from ap_ranker.errors import InputError
-from ap_ranker.reading import open_file, require_file
+from ap_ranker.safe_open import open_file, require_file
 
 logger = logging.getLogger(__name__)
 

@@ -11,9 +11,9 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
-from ap_ranker.data.audit.near import near_groups
 from ap_ranker.data.dataset import Dataset, Question
 from ap_ranker.errors import InputError
+from ap_ranker.text.near import near_groups
 
 
 def split_questions(dataset: Dataset, share: float, seed: int, *, by_answer: bool = False) -> tuple[Dataset, Dataset]:

@@ -17,7 +17,7 @@ from ap_ranker.data.excel import read_excel
 from ap_ranker.data.parquet import read_parquet
 from ap_ranker.data.rows import Row, as_text, check_columns
 from ap_ranker.errors import InputError, one_line
-from ap_ranker.reading import decode, open_file, require_file, save_as
+from ap_ranker.safe_open import decode, open_file, require_file, save_as
 
 csv.field_size_limit(min(sys.maxsize, 2**31 - 1))  # the default refuses answers longer than 131,072 characters
 

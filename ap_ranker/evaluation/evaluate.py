@@ -15,12 +15,12 @@ from ap_ranker.data.dataset import Answer, Dataset, Question, question_key
 from ap_ranker.data.faq import Match
 from ap_ranker.data.wordings import read_with_wordings, with_wordings_of
 from ap_ranker.errors import InputError
-from ap_ranker.evaluation.cautions import candidate_warnings, seen_warnings
-from ap_ranker.evaluation.changes import EarlierCheckpoint, changes
+from ap_ranker.evaluation.comparison import EarlierCheckpoint, changes
 from ap_ranker.evaluation.fusion import FusionWeights, fit_weight, fuse
 from ap_ranker.evaluation.gain import Gain, gain_over_bm25
 from ap_ranker.evaluation.metrics import means, measure_each
 from ap_ranker.evaluation.scoring import CandidateScores, WordingScores, score_candidates, score_wordings
+from ap_ranker.evaluation.warnings import candidate_warnings, seen_warnings
 from ap_ranker.ranking.bm25 import BM25, best_rows, bm25_name
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.quantization import parse_dtype

@@ -22,8 +22,7 @@ FAMILIES = ("bert", "roberta", "xlm-roberta", "camembert")
 """Architectures, by transformers' `model_type`, that are this one; they differ in where positions begin."""
 
 FEW_TOKENS = 32
-"""Up to here, products have as many rows as tokens, so that a question alone pays for none in vain. Above, their number
-is rounded up: each new number leaves 2.6 MB behind for all-MiniLM-L6-v2, among it the programs that oneDNN compiles. On
+"""Up to here, products have as many rows as tokens: a question alone pays for no padding. Above, their number is rounded up: each new number leaves 2.6 MB behind for all-MiniLM-L6-v2, among it the programs that oneDNN compiles. On
 a server, whose batches differ, the memory of each process grew by 250 MB in five thousand questions."""
 
 LEAST_COSINE = 0.999
@@ -157,6 +156,6 @@ class _Tokens:
 
 
 def _rows_for(tokens: int) -> int:
-    """The rows of a product for so many tokens, of which the last ones may be in vain: 15, or an eighth, at most."""
+    """The rows of a product for so many tokens, of which the last ones may be padding: 15, or an eighth, at most."""
     step = 1 if tokens <= FEW_TOKENS else 2 ** max(4, tokens.bit_length() - 4)
     return -(-tokens // step) * step

@@ -18,12 +18,12 @@ from ap_ranker.models.base import AnswerModel, States
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.checkpoint import CheckpointConfig, find_checkpoint
 from ap_ranker.ranking.encodings import Encodings
+from ap_ranker.ranking.exact_match import is_exact_match
 from ap_ranker.ranking.explanation import Explanation, Token, no_attention, tokens_of
+from ap_ranker.ranking.loaded_checkpoints import LoadedCheckpoint, load_shared
 from ap_ranker.ranking.policy import AnswerPolicy
 from ap_ranker.ranking.quantization import QuantizedStates, StateDtype
-from ap_ranker.ranking.seen import find_seen
-from ap_ranker.ranking.shared import LoadedCheckpoint, load_shared
-from ap_ranker.ranking.verbatim import is_verbatim
+from ap_ranker.ranking.trained_questions import find_trained
 from ap_ranker.ranking.wordings import WordingVectors, add_wordings
 from ap_ranker.text.batch import TokenBatch
 from ap_ranker.text.repetition import without_repetition
@@ -167,8 +167,8 @@ class Ranker:
         return self._loaded.fingerprint
 
     def seen_in_training(self, questions: Sequence[str]) -> list[bool] | None:
-        """Whether the checkpoint has learnt from each question; `None` if that is unknown, as for `find_seen`."""
-        return None if self._loaded is None else find_seen(self._loaded.folder, questions)
+        """Whether the checkpoint has learnt from each question; `None` if that is unknown, as for `find_trained`."""
+        return None if self._loaded is None else find_trained(self._loaded.folder, questions)
 
     def open_encodings(self, folder: str | Path, checkpoint_fingerprint: str) -> Encodings:
         """Open what `ap-ranker encode` wrote with this checkpoint.
@@ -223,7 +223,7 @@ class Ranker:
         selected = self.answer_policy().answers(
             entries.scores,
             bm25_scores,
-            verbatim=is_verbatim(question, wordings or ()) or None,
+            verbatim=is_exact_match(question, wordings or ()) or None,
             top_k=top_k,
             scale_score=scale_score,
             score_threshold=score_threshold,

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ap_ranker.ranking.vectors import RoundedVectors
+from ap_ranker.ranking.int8_vectors import RoundedVectors
 
 WORDINGS, MATCHED = "wordings", "matched_wording"
 """Meta fields of a document: its further wordings and, once it is ranked, the one that the query was found by."""

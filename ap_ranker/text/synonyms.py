@@ -17,7 +17,7 @@ from pathlib import Path
 
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.files import file_version
-from ap_ranker.reading import decode, open_file
+from ap_ranker.safe_open import decode, open_file
 from ap_ranker.text.stem import stem
 from ap_ranker.text.tokenizer import split_words
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from ap_ranker.data.dataset import Dataset
 from ap_ranker.text.tokenizer import split_words
-from ap_ranker.text.vectors import PretrainedVectors
+from ap_ranker.text.word_vectors import PretrainedVectors
 
 EXCHANGED, LEFT_OUT = 0.25, 0.15
 """Shares of the words."""

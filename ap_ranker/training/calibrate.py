@@ -28,7 +28,7 @@ from ap_ranker.evaluation.calibration import (
     top_answers,
     with_hidden,
 )
-from ap_ranker.evaluation.cautions import candidate_warnings, seen_warnings
+from ap_ranker.evaluation.warnings import candidate_warnings, seen_warnings
 from ap_ranker.files import restore, write_text_atomically
 from ap_ranker.ranking.calibration import FUSED, MODEL, Calibration, key
 from ap_ranker.ranking.checkpoint import CARD, CheckpointConfig, read_checkpoint_config, write_checkpoint_config

@@ -23,8 +23,8 @@ from ap_ranker.models.registry import MODELS, complete_options, count_parameters
 from ap_ranker.models.spec import ModelSpec
 from ap_ranker.ranking.bm25 import bm25_name
 from ap_ranker.ranking.ranker import Ranker, resolve_device
-from ap_ranker.reading import parse_yaml
-from ap_ranker.text.vectors import PretrainedVectors
+from ap_ranker.safe_open import parse_yaml
+from ap_ranker.text.word_vectors import PretrainedVectors
 from ap_ranker.training.card import About
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.peers import check_fine_tuning, train_or_load_peer

@@ -12,7 +12,7 @@ from ap_ranker.data.faq import DEFAULT_MATCH, Match
 from ap_ranker.errors import InputError
 from ap_ranker.models.registry import complete_options, is_number, model_spec
 from ap_ranker.models.spec import Bounds, Optimizer, Recipe, Schedule
-from ap_ranker.reading import parse_yaml, read_yaml_text
+from ap_ranker.safe_open import parse_yaml, read_yaml_text
 from ap_ranker.text.stem import check_language
 from ap_ranker.training.objectives import distillation
 from ap_ranker.training.objectives.registry import objective_spec, objectives_with_gradient

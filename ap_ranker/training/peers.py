@@ -176,7 +176,7 @@ def check_fine_tuning(names: Sequence[str]) -> None:
         import sentence_transformers  # noqa: F401
     except ImportError as error:
         raise InputError(
-            f'Training peers needs an extra, found no {error.name}: pip install "ap-ranker[benchmark]", or leave out '
+            f'Training peers needs an extra, found no {error.name}: pip install "ap-ranker[peers]", or leave out '
             "--peers."
         ) from error
 

@@ -14,7 +14,7 @@ from ap_ranker.models.registry import model_spec
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.checkpoint import is_checkpoint
 from ap_ranker.ranking.ranker import Ranker, resolve_device
-from ap_ranker.text.vectors import PretrainedVectors
+from ap_ranker.text.word_vectors import PretrainedVectors
 from ap_ranker.training.card import About
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.teacher import Teacher

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from ap_ranker.data.audit.near import near_any
 from ap_ranker.data.dataset import Dataset, Question
+from ap_ranker.text.near import near_any
 
 _END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
 

@@ -27,22 +27,22 @@ from ap_ranker.models.registry import model_spec
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.checkpoint import CheckpointConfig, save_checkpoint
 from ap_ranker.ranking.ranker import Ranker, resolve_device
-from ap_ranker.ranking.seen import SEEN, seen_lines
-from ap_ranker.text.vectors import PretrainedVectors
+from ap_ranker.ranking.trained_questions import SEEN, seen_lines
+from ap_ranker.text.word_vectors import PretrainedVectors
 from ap_ranker.training.batches import Batches, Pairs
 from ap_ranker.training.card import About, model_card
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.distributed import is_first_process, wait_for_all
+from ap_ranker.training.find_vectors import named_vectors
 from ap_ranker.training.initialize import initialize_model
 from ap_ranker.training.negatives import HardNegatives, MineEachEpoch
 from ap_ranker.training.objectives.registry import objective_spec
 from ap_ranker.training.progress import Progress
+from ap_ranker.training.resume_folder import ResumeFolder, seconds_so_far
 from ap_ranker.training.sentences import with_answer_sentences
-from ap_ranker.training.states import States, seconds_so_far
 from ap_ranker.training.teacher import Teacher
 from ap_ranker.training.trainer import AnswerTrainer
 from ap_ranker.training.transfer import initialize_from, settings_of_start
-from ap_ranker.training.word_vectors import named_vectors
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # as defined in glibc's malloc.h
 
@@ -105,7 +105,7 @@ def train(
     """
     output = Path(output)
     config = config if start is None else settings_of_start(config, start)
-    states = States(output)
+    states = ResumeFolder(output)
     with states.held(resume=resume) as last:
         started = time.perf_counter() - (seconds_so_far(last) if last else 0.0)
         unanswered = [question for question in data.questions if data.judged and not question.positives]

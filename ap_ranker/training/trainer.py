@@ -30,7 +30,7 @@ from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.distributed import gather, gather_states, processes, share
 from ap_ranker.training.objectives.registry import objective_spec
 from ap_ranker.training.objectives.spec import IGNORE, Lesson, ScoredBatch
-from ap_ranker.training.states import SECONDS, States
+from ap_ranker.training.resume_folder import SECONDS, ResumeFolder
 
 
 class Scorer(nn.Module):
@@ -83,7 +83,7 @@ class AnswerTrainer(Trainer):
         dev: EvaluationSet,
         batches: Batches,
         pairs: Pairs,
-        states: States,
+        states: ResumeFolder,
         started: float,
         callbacks: Sequence[TrainerCallback],
     ) -> None:
@@ -185,9 +185,9 @@ class AnswerTrainer(Trainer):
 
 
 class _BestState(TrainerCallback):
-    """Tells the Trainer the folder of the best state, which `States` has moved."""
+    """Tells the Trainer the folder of the best state, which `ResumeFolder` has moved."""
 
-    def __init__(self, states: States) -> None:
+    def __init__(self, states: ResumeFolder) -> None:
         self._states = states
 
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
@@ -197,7 +197,7 @@ class _BestState(TrainerCallback):
     on_train_begin = on_save  # for a resumed run, whose folder may have been moved
 
 
-def _arguments(states: States, config: TrainingConfig, recipe: Recipe, device: torch.device) -> TrainingArguments:
+def _arguments(states: ResumeFolder, config: TrainingConfig, recipe: Recipe, device: torch.device) -> TrainingArguments:
     return TrainingArguments(
         output_dir=str(states.folder),
         num_train_epochs=recipe.epochs,

@@ -30,7 +30,7 @@ from ap_ranker.locks import kept_alone
 from ap_ranker.models.registry import model_spec
 from ap_ranker.ranking.checkpoint import is_checkpoint
 from ap_ranker.ranking.ranker import resolve_device
-from ap_ranker.text.vectors import PretrainedVectors
+from ap_ranker.text.word_vectors import PretrainedVectors
 from ap_ranker.training.card import About
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.space import OPTION, Choice, Range, Space, configure

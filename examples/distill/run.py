@@ -17,9 +17,9 @@ import numpy as np
 import typer
 from rich.console import Console
 
+from ap_ranker.cli.epoch_lines import EpochLines
 from ap_ranker.cli.errors import report_user_errors
 from ap_ranker.cli.options import Device, Language, whole_numbers
-from ap_ranker.cli.progress import EpochLines
 from ap_ranker.data.dataset import Dataset
 from ap_ranker.data.reader import read_dataset
 from ap_ranker.data.wordings import with_wordings

@@ -61,7 +61,7 @@ def parts(
     yield Part("tests", marked)
     tables = ["--table", str(output / "benchmark.md"), "--json", str(output / "benchmark.json")]
     measured = ["--questions", str(questions), "--epochs-of", "ap-cnn", "--device", device]
-    yield Part("benchmark", ["-m", "ap_ranker", "benchmark", str(insuranceqa), *measured, *tables])
+    yield Part("benchmark", ["-m", "benchmarks", str(insuranceqa), *measured, *tables])
     peers = [
         "--config",
         str(FAQ / "settings.yaml"),

@@ -10,9 +10,9 @@ from pathlib import Path
 import torch
 from options import HERE
 
-from ap_ranker.benchmark.machine import describe_machine
 from ap_ranker.errors import InputError
 from ap_ranker.files import write_text_atomically
+from benchmarks.machine import describe_machine
 
 ORIGIN = "origin.json"
 """The file in a run's checkpoint folder."""

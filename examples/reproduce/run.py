@@ -20,9 +20,9 @@ from protocols import PROTOCOLS, Parts, read_parts
 from results import Measured, Row, describe_settings, read_papers, render
 from rich.console import Console
 
+from ap_ranker.cli.epoch_lines import EpochLines
 from ap_ranker.cli.errors import report_user_errors
 from ap_ranker.cli.options import Device, whole_numbers
-from ap_ranker.cli.progress import EpochLines
 from ap_ranker.data.dataset import sample_questions
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluate import EvaluationReport, EvaluationSet
@@ -30,9 +30,9 @@ from ap_ranker.evaluation.scoring import CandidateScores, score_candidates
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.ranker import Ranker, resolve_device
 from ap_ranker.training.config import read_training_config
+from ap_ranker.training.find_vectors import find_vectors
 from ap_ranker.training.runs import train_or_load
 from ap_ranker.training.teacher import Teacher
-from ap_ranker.training.word_vectors import find_vectors
 
 SEARCHES = 500
 """Dev questions whose searches fit the weight of BM25 end to end, as many as a training run has at most."""

@@ -23,7 +23,6 @@ import psutil
 import typer
 from search_server import Server, served
 
-from ap_ranker.benchmark.machine import describe_machine
 from ap_ranker.cli.errors import report_user_errors
 from ap_ranker.data.faq import read_faq
 from ap_ranker.data.tables import read_table
@@ -31,7 +30,8 @@ from ap_ranker.evaluation.markdown import markdown_table
 from ap_ranker.files import write_text_atomically
 from ap_ranker.ranking.checkpoint import find_checkpoint, read_checkpoint_config
 from ap_ranker.ranking.ranker import resolve_device
-from ap_ranker.serving.search import DeclaredPipeline
+from ap_ranker.search.declared_pipeline import DeclaredPipeline
+from benchmarks.machine import describe_machine
 
 HERE = Path(__file__).resolve().parent
 

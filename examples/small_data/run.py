@@ -16,9 +16,9 @@ from rich.console import Console
 from sampling import Parts, draw, read_covid, read_folder
 from tables import MEASURES, Row, describe_settings, render
 
+from ap_ranker.cli.epoch_lines import EpochLines
 from ap_ranker.cli.errors import report_user_errors
 from ap_ranker.cli.options import Device, whole_numbers
-from ap_ranker.cli.progress import EpochLines
 from ap_ranker.data.dataset import Dataset
 from ap_ranker.data.faq import Match
 from ap_ranker.data.wordings import with_wordings
@@ -26,10 +26,10 @@ from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluate import EvaluationReport, EvaluationSet
 from ap_ranker.evaluation.markdown import spread
 from ap_ranker.ranking.ranker import Ranker, resolve_device
-from ap_ranker.text.vectors import PretrainedVectors
+from ap_ranker.text.word_vectors import PretrainedVectors
 from ap_ranker.training.config import TrainingConfig, checked_setting, read_settings
+from ap_ranker.training.find_vectors import find_vectors
 from ap_ranker.training.runs import train_or_load
-from ap_ranker.training.word_vectors import find_vectors
 
 HERE = Path(__file__).resolve().parent
 

@@ -14,13 +14,13 @@ import numpy as np
 import typer
 from rich.console import Console
 
+from ap_ranker.cli.epoch_lines import EpochLines
 from ap_ranker.cli.errors import report_user_errors
 from ap_ranker.cli.options import Device
-from ap_ranker.cli.progress import EpochLines
 from ap_ranker.data.dataset import Answer, Dataset, Question
-from ap_ranker.data.documents.titles import title_pairs
 from ap_ranker.data.faq import Match
 from ap_ranker.data.reader import read_dataset
+from ap_ranker.documents.titles import title_pairs
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluate import EvaluationReport, evaluate
 from ap_ranker.evaluation.markdown import markdown_table

@@ -15,7 +15,7 @@ from typer.testing import CliRunner, Result
 
 from ap_ranker.cli.main import app
 from ap_ranker.errors import InputError
-from ap_ranker.explain.page import page
+from ap_ranker.evaluation.explanation_page import page
 from ap_ranker.ranking.explanation import Explanation, Token, pieces
 from ap_ranker.ranking.ranker import Ranker
 

@@ -19,8 +19,8 @@ from typer.testing import CliRunner
 
 from ap_ranker.cli.main import app
 from ap_ranker.errors import InputError
-from ap_ranker.serving.mirror import MARK, IndexChanges, mirror
-from ap_ranker.serving.stores import report_store_errors
+from ap_ranker.search.load_pipeline import report_store_errors
+from ap_ranker.search.sync_store import MARK, IndexChanges, mirror
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
 
 STORE = "haystack_integrations.document_stores.ap_ranker.bm25s.BM25SDocumentStore"

@@ -16,7 +16,7 @@ from ap_ranker.data.reader import read_dataset
 from ap_ranker.data.writer import DEV
 from ap_ranker.ranking.checkpoint import read_checkpoint_config
 from ap_ranker.ranking.ranker import Ranker
-from ap_ranker.ranking.seen import SEEN
+from ap_ranker.ranking.trained_questions import SEEN
 
 SETTINGS = "model: qa-cnn\noptions: {filters: 8}\nembedding_size: 8\nepochs: 1\n"
 TOPICS = 60
@@ -100,7 +100,7 @@ def test_the_commands_of_the_readme_measure_new_questions_against_the_whole_faq(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In an empty folder, with one spreadsheet, as they stand."""
-    monkeypatch.setattr("ap_ranker.serving.stores.PACKAGED", ROOT / "pipelines")  # as in a wheel
+    monkeypatch.setattr("ap_ranker.search.load_pipeline.PACKAGED", ROOT / "pipelines")  # as in a wheel
     data = read_dataset(ROOT / "examples" / "faq", "dev")
     pairs = [(q.text, data.answers[q.positives[0]].text.split("\n")[1]) for q in data.answerable[:140]]
     with (tmp_path / "FAQ.csv").open("w", newline="") as stream:

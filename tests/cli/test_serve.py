@@ -1,4 +1,4 @@
-"""`ap-ranker serve` up to the moment it listens; tests/serving has what it then answers."""
+"""`ap-ranker serve` up to the moment it listens; tests/web has what it then answers."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ from ap_ranker.data.faq import Entry, Match, read_faq
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.calibration import Calibration
 from ap_ranker.ranking.checkpoint import read_checkpoint_config, write_checkpoint_config
-from ap_ranker.serving.search import DeclaredPipeline
+from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from haystack_integrations.components.retrievers.ap_ranker import FAQSearch
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore, entries
 from haystack_integrations.document_stores.ap_ranker.entries import to_document

@@ -35,7 +35,7 @@ from ap_ranker.errors import InputError
 from ap_ranker.ranking.checkpoint import read_checkpoint_config
 from ap_ranker.ranking.encodings import fingerprint
 from ap_ranker.ranking.ranker import Ranker
-from ap_ranker.serving.search import DeclaredPipeline
+from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from haystack_integrations.components.rankers.ap_ranker import AnswerRanker
 from haystack_integrations.components.retrievers.ap_ranker import BM25Scores, BM25SRetriever, HybridRetriever
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore

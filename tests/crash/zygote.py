@@ -12,10 +12,10 @@ import sys
 import traceback
 
 MODULES = [
-    "ap_ranker.cli.progress",
+    "ap_ranker.cli.epoch_lines",
     "ap_ranker.evaluation.calibration",
     "ap_ranker.ranking.encode",
-    "ap_ranker.serving.app",
+    "ap_ranker.web.app",
     "ap_ranker.training.card",
     "ap_ranker.training.train",
     "haystack.components.writers",

@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 
 from ap_ranker.cli.main import app
 from ap_ranker.data.changes import Action, Change, KeyedEntry, append_change, apply_changes, read_changes
-from ap_ranker.data.documents.followed import FollowedDocuments
 from ap_ranker.data.faq import Entry, read_faq
+from ap_ranker.documents.watched_folder import WatchedFolder
 from ap_ranker.errors import InputError
 
 FAQ = [
@@ -175,7 +175,7 @@ def write_faq(tmp_path: Path) -> Path:
 
 def test_followed_documents(tmp_path: Path) -> None:
     faq, changes = write_faq(tmp_path), tmp_path / "changes.jsonl"
-    documents = FollowedDocuments(faq, changes=changes)
+    documents = WatchedFolder(faq, changes=changes)
     assert [entry.question for entry in documents.read()] == ["Where is it?", "Refund?"]
     version = documents.look()
     first, second = (one.key for one in apply_changes(documents.unchanged, []).entries)

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from ap_ranker.cli.main import app
-from ap_ranker.data.documents import read_documents
-from ap_ranker.data.documents.asking import asks
-from ap_ranker.data.documents.convert import convert
-from ap_ranker.data.documents.extract import extract
-from ap_ranker.data.documents.passages import split
 from ap_ranker.data.faq import Entry, read_faq
+from ap_ranker.documents import read_documents
+from ap_ranker.documents.convert import convert
+from ap_ranker.documents.extract import extract
+from ap_ranker.documents.passages import split
+from ap_ranker.documents.question_headings import asks
 from ap_ranker.errors import InputError
 
 GUIDE = """# Help center

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from ap_ranker.cli.main import app
 from ap_ranker.ranking.checkpoint import read_checkpoint_config
 from ap_ranker.ranking.ranker import Ranker
-from ap_ranker.serving.stores import find_stores
+from ap_ranker.search.load_pipeline import find_stores
 from elastic.conftest import Search
 from elastic.test_index import FAQ, counts, index
 from haystack_integrations.components.retrievers.ap_ranker import BM25Scores

@@ -21,8 +21,8 @@ from typer.testing import CliRunner
 
 from ap_ranker.cli.main import app
 from ap_ranker.errors import InputError
-from ap_ranker.serving.mirror import IndexChanges, mirror
-from ap_ranker.serving.stores import find_stores, report_store_errors
+from ap_ranker.search.load_pipeline import find_stores, report_store_errors
+from ap_ranker.search.sync_store import IndexChanges, mirror
 from elastic.adapter import Adapter
 from elastic.conftest import Search
 from elastic.servers import Server

@@ -9,10 +9,10 @@ from conftest import ROOT, imported
 
 pytest.importorskip("hayhooks", reason="the extra serve is not installed")
 
-from ap_ranker.data.documents import read_entries
 from ap_ranker.data.faq import DEFAULT_MATCH
-from ap_ranker.serving.gaps import DISTANCE
+from ap_ranker.documents import read_entries
 from ap_ranker.training.untrained import write_untrained
+from ap_ranker.web.gaps import DISTANCE
 
 HERE = ROOT / "examples" / "gaps"
 

@@ -20,7 +20,7 @@ from conftest import ROOT, TEXTS
 
 pytest.importorskip("hayhooks", reason="the extra serve is not installed")
 
-from ap_ranker.serving.packaged import BY_WORDS
+from ap_ranker.search.default_pipelines import BY_WORDS
 
 HAYHOOKS = Path(sys.executable).with_name("hayhooks")
 EXAMPLE = ROOT / "examples" / "hayhooks"

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ap_ranker.errors import InputError
-from ap_ranker.text.vectors import WordVectors, read_vectors
+from ap_ranker.text.word_vectors import WordVectors, read_vectors
 
 NUMBERS = {"nan": np.nan, "inf": np.inf, "-inf": -np.inf, "1e30": 1e30}
 

@@ -19,7 +19,7 @@ from haystack import Document, Pipeline
 from starlette.testclient import TestClient
 
 from ap_ranker.errors import InputError
-from ap_ranker.serving.stores import find_stores
+from ap_ranker.search.load_pipeline import find_stores
 from haystack_integrations.components.retrievers.ap_ranker import BM25SRetriever
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
 

@@ -17,8 +17,8 @@ from conftest import ROOT, TEXTS
 
 from ap_ranker.data.faq import Entry, Match
 from ap_ranker.errors import InputError
-from ap_ranker.serving.search import DeclaredPipeline
-from ap_ranker.serving.stores import load_pipeline, report_store_errors
+from ap_ranker.search.declared_pipeline import DeclaredPipeline
+from ap_ranker.search.load_pipeline import load_pipeline, report_store_errors
 
 ENTRIES = [Entry(question, answer, {}, "") for question, answer in zip(TEXTS[::2], TEXTS[1::2], strict=True)]
 SEARCH = "faq_search.yaml"

@@ -24,7 +24,7 @@ from ap_ranker.files import WriteError
 from ap_ranker.locks import locked
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.training.config import TrainingConfig
-from ap_ranker.training.states import States
+from ap_ranker.training.resume_folder import ResumeFolder
 from ap_ranker.training.train import train
 
 WORDS = ["parcel", "refund", "battery", "helmet"]
@@ -72,14 +72,14 @@ def unbroken(tmp_path_factory: pytest.TempPathFactory) -> Ranker:
 
 
 def newest(output: Path) -> Path:
-    last = States(output).last
+    last = ResumeFolder(output).last
     assert last is not None
     return last
 
 
 def in_the_middle_of_a_file(output: Path) -> None:
     """What a kill leaves while the Trainer saves: the newest folder lacks files, and one of them ends early."""
-    half = States(output).half / "checkpoint-99"
+    half = ResumeFolder(output).half / "checkpoint-99"
     shutil.copytree(newest(output), half)
     (half / "trainer_state.json").unlink()
     os.truncate(half / "optimizer.pt", 100)
@@ -88,12 +88,12 @@ def in_the_middle_of_a_file(output: Path) -> None:
 def as_earlier_versions_did(output: Path) -> None:
     """They wrote a state where it belongs, and its notes last."""
     in_the_middle_of_a_file(output)
-    (States(output).half / "checkpoint-99").rename(States(output).of_step(99))
+    (ResumeFolder(output).half / "checkpoint-99").rename(ResumeFolder(output).of_step(99))
 
 
 def in_the_middle_of_the_notes(output: Path) -> None:
     as_earlier_versions_did(output)
-    (States(output).of_step(99) / "trainer_state.json").write_text('{"best_global_step": 2, "log_')
+    (ResumeFolder(output).of_step(99) / "trainer_state.json").write_text('{"best_global_step": 2, "log_')
 
 
 def moved_to_another_place(output: Path) -> None:
@@ -121,7 +121,7 @@ def test_a_state_without_the_best_one_is_none(unbroken: Ranker, tmp_path: Path) 
     """Its run could not end with the best weights."""
     with pytest.raises(Killed):
         run(tmp_path / "c", after=After(2, die))
-    states = States(tmp_path / "c")
+    states = ResumeFolder(tmp_path / "c")
     noted = json.loads((newest(tmp_path / "c") / "trainer_state.json").read_text())
     noted["best_global_step"] = 77
     (newest(tmp_path / "c") / "trainer_state.json").write_text(json.dumps(noted))
@@ -151,7 +151,7 @@ def test_killed_at_any_write_of_a_state(call: int, unbroken: Ranker, tmp_path: P
             device="cpu",
             callbacks=tuple(After(epoch, count) for epoch in range(1, EPOCHS + 1)),
         )
-    states = States(tmp_path / "c")
+    states = ResumeFolder(tmp_path / "c")
     assert (states.last is not None) == (saved > 0)
     assert equal(run(tmp_path / "c", resume=saved > 0), unbroken)
 
@@ -162,7 +162,7 @@ def test_the_best_state_and_the_last_one_are_kept_and_no_others(remembered: str,
         run(tmp_path / "c", after=After(EPOCHS, die))
     noted = json.loads((newest(tmp_path / "c") / "trainer_state.json").read_text())
     steps = {"best": noted["best_global_step"], "last": noted["global_step"]}
-    states = States(tmp_path / "c")
+    states = ResumeFolder(tmp_path / "c")
     assert states.of_step(steps[remembered]).is_dir()
     assert len(list(states.folder.iterdir())) == len(set(steps.values()))
 

@@ -25,18 +25,18 @@ from conftest import TEXTS
 from ap_ranker.data.audit import audit
 from ap_ranker.data.audit.fix import fix
 from ap_ranker.data.dataset import Dataset
-from ap_ranker.data.documents import read_documents
-from ap_ranker.data.documents.passages import LENGTH
 from ap_ranker.data.faq import Match, read_faq
 from ap_ranker.data.feedback import add_feedback
 from ap_ranker.data.reader import read_dataset
 from ap_ranker.data.tables import read_table
+from ap_ranker.documents import read_documents
+from ap_ranker.documents.passages import LENGTH
 from ap_ranker.models.registry import MODELS, build_model, complete_options
 from ap_ranker.models.spec import Inputs
-from ap_ranker.serving.feedback import FeedbackFile
-from ap_ranker.text.vectors import read_vectors
+from ap_ranker.text.word_vectors import read_vectors
 from ap_ranker.training.config import TrainingConfig, read_training_config
 from ap_ranker.training.space import Choice, configure, read_space
+from ap_ranker.web.clicks import FeedbackFile
 
 from .mutations import mutate_folder
 from .naive_tables import naive_rows, named_rows

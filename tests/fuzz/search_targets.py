@@ -28,10 +28,10 @@ from ap_ranker.ranking.checkpoint import read_checkpoint_config, write_checkpoin
 from ap_ranker.ranking.encode import encode_corpus
 from ap_ranker.ranking.quantization import StateDtype
 from ap_ranker.ranking.ranker import Ranker
-from ap_ranker.serving.app import build_app
-from ap_ranker.serving.feedback import FeedbackFile
-from ap_ranker.serving.search import DeclaredPipeline
-from ap_ranker.serving.stores import report_store_errors
+from ap_ranker.search.declared_pipeline import DeclaredPipeline
+from ap_ranker.search.load_pipeline import report_store_errors
+from ap_ranker.web.app import build_app
+from ap_ranker.web.clicks import FeedbackFile
 from haystack_integrations.components.rankers.ap_ranker import AnswerRanker
 from haystack_integrations.components.retrievers.ap_ranker import BM25SRetriever
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore

@@ -11,7 +11,6 @@ from conftest import TEXTS, make_model, write_checkpoint, write_encoder
 from naive import CASES
 from naive.case import Case
 
-from ap_ranker.benchmark.latency import copy_bandwidth
 from ap_ranker.data.dataset import Dataset
 from ap_ranker.evaluation.evaluate import evaluate
 from ap_ranker.ranking.cache import EncodingCache
@@ -20,6 +19,7 @@ from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.batch import TokenBatch
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.train import train
+from benchmarks.latency import copy_bandwidth
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")]
 

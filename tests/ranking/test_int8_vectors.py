@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ap_ranker.errors import InputError
-from ap_ranker.ranking import vectors as vectors_module
-from ap_ranker.ranking.vectors import Vectors
+from ap_ranker.ranking import int8_vectors as vectors_module
+from ap_ranker.ranking.int8_vectors import Vectors
 
 
 @pytest.fixture(autouse=True, params=[True, False], ids=["integers", "floats"], scope="module")

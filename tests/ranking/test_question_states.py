@@ -12,8 +12,8 @@ import torch
 from conftest import TEXTS, write_checkpoint
 
 from ap_ranker.models.base import States
+from ap_ranker.ranking.loaded_checkpoints import LAST_QUESTIONS, TOGETHER, QuestionStates
 from ap_ranker.ranking.ranker import Ranker
-from ap_ranker.ranking.shared import LAST_QUESTIONS, TOGETHER, QuestionStates
 
 SECONDS = 30.0
 

@@ -10,7 +10,7 @@ import pytest
 from ap_ranker.errors import InputError
 from ap_ranker.text.phrases import phrase_words
 from ap_ranker.text.tokenizer import WordTokenizer, split_words
-from ap_ranker.text.vectors import WordVectors
+from ap_ranker.text.word_vectors import WordVectors
 
 FILLERS = [f"word{i}" for i in range(2000)]
 PHRASES = [["new", "york"], ["new", "york", "times"], ["stock", "exchange"], ["new", "york", "stock", "exchange"]]

@@ -11,7 +11,7 @@ from conftest import TEXTS, write_encoder
 from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.tokenizer import split_words
-from ap_ranker.text.vectors import WordVectors
+from ap_ranker.text.word_vectors import WordVectors
 from ap_ranker.training.augment import EXCHANGED, JOINED, LEFT_OUT, augmented_questions, find_neighbours
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.distill import distill

@@ -15,7 +15,7 @@ from ap_ranker.evaluation.evaluate import EvaluationSet
 from ap_ranker.evaluation.significance import randomisation_test
 from ap_ranker.models.registry import MODELS
 from ap_ranker.ranking.ranker import Ranker
-from ap_ranker.text.vectors import read_vectors
+from ap_ranker.text.word_vectors import read_vectors
 from ap_ranker.training import compare as module
 from ap_ranker.training import runs as runs_module
 from ap_ranker.training.compare import Comparison, Contender, compare, run_folder

@@ -21,8 +21,8 @@ from ap_ranker.training.encoder_vectors import (
     vectors_of_teacher,
     whole_words,
 )
+from ap_ranker.training.find_vectors import find_vectors
 from ap_ranker.training.train import train
-from ap_ranker.training.word_vectors import find_vectors
 
 RNG = np.random.default_rng(7)
 

@@ -27,7 +27,7 @@ from ap_ranker.models.spec import Bounds
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.checkpoint import read_checkpoint_config
 from ap_ranker.ranking.ranker import Ranker
-from ap_ranker.text.vectors import read_vectors
+from ap_ranker.text.word_vectors import read_vectors
 from ap_ranker.training.batches import Batches
 from ap_ranker.training.config import BOUNDS, TrainingConfig
 from ap_ranker.training.initialize import initialize_model

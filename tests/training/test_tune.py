@@ -17,7 +17,7 @@ from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluate import EvaluationSet, evaluate
 from ap_ranker.models.spec import Bounds
 from ap_ranker.ranking.ranker import Ranker
-from ap_ranker.text.vectors import WordVectors
+from ap_ranker.text.word_vectors import WordVectors
 from ap_ranker.training import tune as module
 from ap_ranker.training.config import BOUNDS, TrainingConfig, read_training_config
 from ap_ranker.training.space import Choice, Range, Space, configure

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from ap_ranker.data.audit import duplicates, ids, labels, splits, texts
+from ap_ranker.data.audit.original_files import read_data
 from ap_ranker.data.audit.report import AuditReport
-from ap_ranker.data.audit.rows import read_data
 
 
 def audit(

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from ap_ranker.data.audit.near import near_pairs
+from ap_ranker.data.audit.original_files import Asked, Data, Source, judgements
 from ap_ranker.data.audit.report import Fault, quote, where
-from ap_ranker.data.audit.rows import Asked, Data, Source, judgements
 from ap_ranker.data.dataset import normalized
 from ap_ranker.data.reader import Layout
 from ap_ranker.data.rows import Row
+from ap_ranker.text.near import near_pairs
 
 
 def check(data: Data, *, near_answers: bool) -> Iterator[Fault]:

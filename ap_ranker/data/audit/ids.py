@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ap_ranker.data.audit.original_files import Data, Source, right_ids
 from ap_ranker.data.audit.report import Fault, quote, where
-from ap_ranker.data.audit.rows import Data, Source, right_ids
 from ap_ranker.data.dataset import normalized
 from ap_ranker.data.reader import UNANSWERABLE, Layout
 from ap_ranker.data.tables import Table

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from ap_ranker.data.audit.original_files import Asked, Data, judgements
 from ap_ranker.data.audit.report import Fault, quote, where
-from ap_ranker.data.audit.rows import Asked, Data, judgements
 from ap_ranker.data.dataset import normalized
 from ap_ranker.data.reader import Layout
 from ap_ranker.data.tables import Table

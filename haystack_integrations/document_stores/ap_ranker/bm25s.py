@@ -22,7 +22,7 @@ from haystack.utils.filters import document_matches_filter
 from ap_ranker.data.faq import DEFAULT_MATCH, Match
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.ranking.bm25 import BM25, BM25_LANGUAGE, BM25_RANK, BM25_SCORE, K1, B
-from ap_ranker.ranking.vectors import EMBEDDED_BY, EMBEDDING_RANK, EMBEDDING_SCORE, Vectors
+from ap_ranker.ranking.int8_vectors import EMBEDDED_BY, EMBEDDING_RANK, EMBEDDING_SCORE, Vectors
 from ap_ranker.ranking.wordings import WORDING_RANK, WORDING_SCORE
 from ap_ranker.text.stem import check_language
 from ap_ranker.text.synonyms import SynonymFile

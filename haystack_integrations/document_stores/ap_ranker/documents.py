@@ -28,7 +28,7 @@ from haystack.document_stores.errors import DocumentStoreError
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.files import WriteError, atomic_directory, make_folder
 from ap_ranker.ranking.bm25 import BM25, WORDS_VERSION
-from ap_ranker.ranking.vectors import EMBEDDED_BY, Vectors
+from ap_ranker.ranking.int8_vectors import EMBEDDED_BY, Vectors
 from haystack_integrations.document_stores.ap_ranker.embeddings import from_bytes, to_array, to_bytes
 from haystack_integrations.document_stores.ap_ranker.versions import Version, reading
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from haystack import Document
 
-from ap_ranker.data.documents import read_entries
 from ap_ranker.data.faq import Entry, Match
+from ap_ranker.documents import read_entries
 from ap_ranker.ranking.wordings import WORDINGS
 
 

@@ -12,7 +12,7 @@ from haystack import Document
 from haystack.utils.filters import document_matches_filter
 
 from ap_ranker.ranking.bm25 import BM25, best_rows
-from ap_ranker.ranking.vectors import Vectors
+from ap_ranker.ranking.int8_vectors import Vectors
 from ap_ranker.ranking.wordings import WordingIndex
 from haystack_integrations.document_stores.ap_ranker.documents import Documents, EmbeddingSizeError, Index
 

@@ -21,11 +21,11 @@ from ap_ranker.models.registry import MODELS
 from ap_ranker.models.spec import Family
 from ap_ranker.ranking.bm25 import BM25_LANGUAGE, BM25_SCORE
 from ap_ranker.ranking.cache import CacheInfo, EncodingCache
+from ap_ranker.ranking.exact_match import is_exact_match
 from ap_ranker.ranking.explanation import Explanation, no_attention
 from ap_ranker.ranking.policy import check_limits
 from ap_ranker.ranking.quantization import StateDtype
 from ap_ranker.ranking.ranker import BATCH_SIZE, Ranker
-from ap_ranker.ranking.verbatim import is_verbatim
 from ap_ranker.ranking.wordings import MATCHED
 from ap_ranker.threads import in_thread
 from haystack_integrations.components.rankers.ap_ranker.checkpoint import (
@@ -290,7 +290,7 @@ class AnswerRanker(CheckpointComponent):
         answers = policy.answers(
             entries.scores,
             self._bm25_scores(ranker, documents, candidates) if policy.bm25_weight else None,
-            verbatim=is_verbatim(question, wordings),
+            verbatim=is_exact_match(question, wordings),
             top_k=top_k,
             scale_score=scale_score,
             score_threshold=score_threshold,

@@ -11,8 +11,8 @@ from haystack import Document, component
 from haystack.document_stores.types import FilterPolicy
 from haystack.utils import ComponentDevice, Secret
 
+from ap_ranker.ranking.int8_vectors import EMBEDDED_BY
 from ap_ranker.ranking.ranker import BATCH_SIZE, Ranker
-from ap_ranker.ranking.vectors import EMBEDDED_BY
 from ap_ranker.threads import in_thread
 from haystack_integrations.components.rankers.ap_ranker.checkpoint import (
     CheckpointComponent,

@@ -1,0 +1,36 @@
+"""Prints the epochs of a training run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Console
+from transformers import ProgressCallback, TrainerControl, TrainerState, TrainingArguments
+
+
+class EpochLines(ProgressCallback):
+    """Shows the Trainer's progress bar, and prints one line per epoch instead of its dictionaries."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__()
+        self._console = console
+
+    def on_log(self, *args: Any, **kwargs: Any) -> None:
+        """Print nothing: `on_evaluate` prints the epoch's line."""
+
+    def on_evaluate(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        metrics: dict[str, float] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        if not state.is_world_process_zero:
+            return
+        mrr = (metrics or {})["eval_MRR"]
+        loss = next((entry["loss"] for entry in reversed(state.log_history) if "loss" in entry), float("nan"))
+        earlier = [entry["eval_MRR"] for entry in state.log_history if "eval_MRR" in entry][:-1]
+        mark = "  best so far" if mrr > max(earlier, default=0.0) else ""
+        line = f"epoch {round(state.epoch or 0):3d}   loss {loss:.4f}   dev MRR {mrr:.3f}{mark}"
+        self._console.print(line, highlight=False)

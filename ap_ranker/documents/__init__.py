@@ -1,0 +1,186 @@
+"""Reads what a search is filled with: a FAQ table, a document, or a folder of both."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from ap_ranker.data.faq import Entry, read_faq
+from ap_ranker.data.tables import FORMATS as TABLES
+from ap_ranker.data.tables import file_format
+from ap_ranker.documents.convert import FORMATS, convert
+from ap_ranker.documents.folder import LeftOut, find_files
+from ap_ranker.documents.markup_questions import StatedEntry
+from ap_ranker.documents.passages import Passage, passages_of
+from ap_ranker.documents.questions import marked_up, of_headings
+from ap_ranker.documents.sections import sections
+from ap_ranker.documents.table_rows import read_rows
+from ap_ranker.errors import InputError
+from ap_ranker.files import file_version
+from ap_ranker.safe_open import open_file, what_is_at
+
+logger = logging.getLogger(__name__)
+
+SHOWN = 10
+"""Maximum number of files left out that are named while a command goes on; `ap-ranker check` names all."""
+
+
+@dataclass(frozen=True)
+class FileReading:
+    """What was read of one file.
+
+    Attributes:
+        version: of the file, from `file_version`.
+        entries: its passages, entries or rows.
+        left_out: rows or parts that could not be read, or the whole file.
+        questions: the questions that the document itself asks, with their whole answers.
+        has_columns: whether it is a table with the columns that the caller names.
+    """
+
+    version: tuple[int, ...]
+    entries: list[Entry]
+    left_out: list[LeftOut] = field(default_factory=list)
+    questions: list[StatedEntry] = field(default_factory=list)
+    has_columns: bool = False
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What was read of a folder or a file.
+
+    Attributes:
+        by_file: the name of a file -> what was read of it.
+        skipped: files and folders of other kinds.
+    """
+
+    by_file: Mapping[str, FileReading] = field(default_factory=dict)
+    skipped: list[LeftOut] = field(default_factory=list)
+
+    @property
+    def entries(self) -> list[Entry]:
+        """Passages of documents, and entries and rows of tables."""
+        return [entry for file in self.by_file.values() for entry in file.entries]
+
+    @property
+    def files(self) -> int:
+        """Number of files that they come from."""
+        return sum(bool(file.entries) for file in self.by_file.values())
+
+    @property
+    def left_out(self) -> list[LeftOut]:
+        """What could not be read, and why."""
+        rows = (left for file in self.by_file.values() for left in file.left_out)
+        return sorted([*self.skipped, *rows], key=lambda left: left.place)
+
+
+def read_entries(path: Path, columns: tuple[str, str] | None = None) -> list[Entry]:
+    """Read the entries to search, and log what was left out; arguments and errors as for `read_documents`."""
+    if is_faq(path):
+        return read_faq(path, columns)
+    reading = read_documents(path, columns)
+    log_reading(path, reading)
+    return reading.entries
+
+
+def log_reading(path: Path, reading: Reading, known: Collection[LeftOut] = ()) -> None:
+    """Log what was read of a folder, and what was left out, except what is known."""
+    logger.info("%s: %s passages of %s files.", path, f"{len(reading.entries):,}", f"{reading.files:,}")
+    left_out = [left for left in reading.left_out if left not in known]
+    for left in left_out[:SHOWN]:
+        logger.warning("%s", left)
+    if (more := len(left_out) - SHOWN) > 0:
+        logger.warning("%s more left out. List them: ap-ranker check %s", f"{more:,}", path)
+
+
+def is_faq(path: Path) -> bool:
+    """Whether it can only be a FAQ: a table, or a name of nothing that can be read."""
+    kind = what_is_at(path)
+    return file_format(path) in TABLES if kind == "a file" else kind != "a folder"
+
+
+def read_documents(path: Path, columns: tuple[str, str] | None = None, earlier: Reading | None = None) -> Reading:
+    """Read a document, or a folder of documents and tables with all folders in it.
+
+    Documents are split at headings, then to the length that a model reads. A table with questions and answers gives
+    its entries, another one a passage per row. What cannot be read is left out.
+
+    Args:
+        path: the file or folder.
+        columns: the names of a table's columns of questions and answers; by default they are recognized.
+        earlier: an earlier reading with the same columns: files that have not changed since are not read again, and
+            those that cannot be read any more keep what was read of them.
+
+    Raises:
+        InputError: nothing at all could be read, or no table has `columns`.
+    """
+    is_folder = what_is_at(path) == "a folder"
+    root = path if is_folder else path.parent
+    files, skipped = find_files(path) if is_folder else ([path], [])
+    known = earlier.by_file if earlier else {}
+    by_file: dict[str, FileReading] = {}
+    for file in files:
+        name = os.fsencode(file.relative_to(root).as_posix()).decode(errors="replace")
+        version, before = file_version(file), known.get(name)
+        if before is not None and before.version == version:
+            by_file[name] = before
+            continue
+        try:
+            by_file[name] = _read_file(file, name, version, columns)
+        except (InputError, OSError) as error:
+            if not is_folder:
+                raise
+            reason = f"cannot be read ({error.strerror})." if isinstance(error, OSError) else str(error)
+            reason = reason.removeprefix(str(file)).lstrip(":, ")
+            if before is None or not before.entries:
+                by_file[name] = FileReading(version, [], [LeftOut(name, reason)])
+            else:
+                kept = LeftOut(name, f"{reason} What it was before still counts.")
+                by_file[name] = replace(before, version=version, left_out=[kept])
+    reading = Reading(by_file, skipped)
+    if not reading.files:
+        endings = ", ".join([*FORMATS, *TABLES])
+        example = f" ({reading.left_out[0]})" if reading.left_out else ""
+        raise InputError(f"{path}: expected files ending in {endings}, found none that can be read{example}.")
+    if columns and not any(file.has_columns for file in by_file.values()):
+        raise InputError(
+            f"{path}: expected a table with the columns {columns[0]!r} and {columns[1]!r} that --columns names, found "
+            "none."
+        )
+    return reading
+
+
+def _read_file(file: Path, name: str, version: tuple[int, ...], columns: tuple[str, str] | None) -> FileReading:
+    if file_format(file) not in TABLES:
+        return _read_document(file, name, version)
+    table = read_rows(file, name, columns)
+    return FileReading(version, table.entries, table.left_out, has_columns=table.chosen)
+
+
+def _read_document(file: Path, name: str, version: tuple[int, ...]) -> FileReading:
+    with open_file(file) as stream:
+        converted = convert(stream.read(), file)
+    parts = sections(converted)
+    stated = marked_up(converted, parts)
+    passages = passages_of(converted.title, parts, stated, Path(name).stem)
+    if not passages:
+        raise InputError(f"{file}: expected text, found none{converted.advice}.")
+    entries = [
+        Entry(
+            part.question, part.text, _source(name, converted.url, part), name, wordings=part.wordings, title=part.title
+        )
+        for part in passages
+    ]
+    faults = [LeftOut(name, fault) for fault in converted.faults]
+    return FileReading(version, entries, faults, [*of_headings(parts), *stated])
+
+
+def _source(name: str, url: str, passage: Passage) -> dict[str, str]:
+    source = {"file_path": name}
+    if url:
+        source["url"] = f"{url.partition('#')[0]}#{passage.anchor}" if passage.anchor else url
+    if passage.page:
+        source["page_number"] = str(passage.page)
+    return source

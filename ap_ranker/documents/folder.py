@@ -1,0 +1,93 @@
+"""Finds the files of a folder, and says which are left out."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from ap_ranker.data.tables import FORMATS as TABLES
+from ap_ranker.data.tables import file_format
+from ap_ranker.documents.convert import FORMATS
+from ap_ranker.errors import one_line
+from ap_ranker.safe_open import what_is_at
+
+SERVED = (("question", "label", "visit", "time"), ("question", "outcome", "time"), ("id", "time", "action"))
+"""Fields of the files that `ap-ranker serve` writes: feedback, the log of questions, the owner's changes."""
+
+_LONGEST_LINE = 100_000
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A file, a folder or a row that was not read.
+
+    Attributes:
+        place: its path in the folder that was read.
+        reason: why.
+    """
+
+    place: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{one_line(self.place)}: left out: {self.reason}"
+
+
+def find_files(root: Path) -> tuple[list[Path], list[LeftOut]]:
+    """The readable files of a folder and of all folders in it, by name; and the others.
+
+    Links are not followed, so that nothing is read twice, endlessly, or from outside of the folder. Checkpoints are
+    left out: their model cards answer nobody's question. So are the files that `ap-ranker serve` writes: what users
+    ask must not become what they find.
+    """
+    files: list[Path] = []
+    left_out: list[LeftOut] = []
+
+    def leave_out(path: Path | str, reason: str) -> None:
+        left_out.append(LeftOut(Path(path).relative_to(root).as_posix(), reason))
+
+    def refused(error: OSError) -> None:
+        leave_out(error.filename, f"a folder that cannot be read ({error.strerror}).")
+
+    for folder, folders, names in os.walk(root, onerror=refused):
+        entered: list[str] = []
+        for name in [*folders, *sorted(names)]:
+            path = Path(folder, name)
+            if reason := _reason(path, root, is_folder=name in folders):
+                leave_out(path, reason)
+            elif name in folders:
+                entered.append(name)
+            else:
+                files.append(path)
+        folders[:] = sorted(entered)
+    return sorted(files), sorted(left_out, key=lambda left: left.place)
+
+
+def _reason(path: Path, root: Path, *, is_folder: bool) -> str:
+    """Why a file or folder is left out; empty if it is not."""
+    if path.name.startswith((".", "~$")):  # Office keeps such a file beside an open document
+        return "hidden."
+    if path.is_symlink():
+        inside = path.exists() and path.resolve().is_relative_to(root.resolve())
+        return "a link to what is read anyway." if inside else "a link that leaves the folder, or leads nowhere."
+    if is_folder:
+        is_checkpoint = all((path / name).is_file() for name in ("config.json", "model.safetensors"))
+        return "a checkpoint." if is_checkpoint else ""
+    if (kind := what_is_at(path)) != "a file":
+        return f"{kind}, not a file."
+    if file_format(path) not in TABLES and path.suffix.lower() not in FORMATS:
+        return "its ending is not that of a document or a table."
+    return "a file that ap-ranker serve writes." if _was_written_by_serve(path) else ""
+
+
+def _was_written_by_serve(path: Path) -> bool:
+    if path.suffix != ".jsonl":
+        return False
+    try:
+        with path.open(encoding="utf-8") as file:
+            first = json.loads(file.readline(_LONGEST_LINE))
+    except (OSError, ValueError, RecursionError):
+        return False  # who reads it as a table says what is wrong
+    return isinstance(first, dict) and any(first.keys() >= {*fields} for fields in SERVED)

@@ -1,0 +1,151 @@
+"""Reads a page of HTML: its text with headings as those of Markdown, and the questions that it marks up.
+
+It does not go through Haystack's `HTMLToDocument`: Trafilatura, which is made for articles, leaves out the headings of
+short pages, and every section but the first of some lists of questions.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ap_ranker.data.dataset import question_key
+from ap_ranker.documents.markup_questions import HEADINGS, StatedEntry, read_json_ld, set_anchors, take_entries
+
+if TYPE_CHECKING:
+    from bs4 import BeautifulSoup, Tag
+
+
+@dataclass(frozen=True)
+class Page:
+    """What a page says.
+
+    Attributes:
+        text: its text; `#` begins a heading.
+        title: its title; empty if a heading of the first level says it.
+        url: its address on the web; empty if it is not known.
+        anchors: each heading of the text, in order, with the anchor that leads to it, or an empty text.
+        stated: questions that are marked up with their answers, which are no part of the text.
+        faults: why parts of it could not be read.
+    """
+
+    text: str
+    title: str = ""
+    url: str = ""
+    anchors: Sequence[tuple[str, str]] = ()
+    stated: Sequence[StatedEntry] = ()
+    faults: Sequence[str] = ()
+
+
+class Slugs:
+    """Makes ids of headings as GitHub does, for the headings of one document in order."""
+
+    def __init__(self) -> None:
+        self._used: Counter[str] = Counter()
+
+    def __call__(self, heading: str) -> str:
+        """The id of the next heading."""
+        slug = re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
+        times = self._used[slug]
+        self._used[slug] += 1
+        return f"{slug}-{times}" if times else slug
+
+
+_NO_TEXT = ["script", "style", "noscript", "template", "nav", "button", "select", "svg", "iframe"]
+"""Elements without text to read."""
+
+
+def read_page(content: bytes | str, slug: Callable[[str], str] | None = None) -> Page:
+    """Read a page.
+
+    Args:
+        content: the HTML.
+        slug: ids of headings that have none: text -> id.
+    """
+    soup = _parse(content)
+    title = soup.title.get_text(" ", strip=True) if soup.title else ""
+    address = soup.find("link", rel="canonical")
+    url = str(address.get("href") or "") if address else ""
+    hidden, faults = read_json_ld(soup, lambda html: without_marks(_to_text(_parse(html))))
+    _close_headings(soup)
+    set_anchors(soup, slug)
+    _remove_what_is_no_text(soup)
+    body = soup.find("main") or soup.body
+    if body is None:
+        return Page("", title, url, (), hidden, faults)
+    stated = take_entries(body, lambda tag: without_marks(_to_text(tag)))
+    visible = {question_key(entry.question) for entry in stated}
+    stated += [entry for entry in hidden if question_key(entry.question) not in visible]
+    anchors = [(heading.get_text(), str(heading["id"])) for heading in body(HEADINGS)]
+    has_title = body.find("h1") is not None
+    return Page(_to_text(body), "" if has_title else title, url, anchors, stated, faults)
+
+
+def _parse(content: bytes | str) -> BeautifulSoup:
+    import lxml  # noqa: F401  # named to BeautifulSoup, which would not say how to install it
+    from bs4 import BeautifulSoup
+
+    with warnings.catch_warnings(action="ignore"):  # such as that it is XHTML
+        return BeautifulSoup(content, "lxml")
+
+
+def _close_headings(soup: BeautifulSoup) -> None:
+    """End a heading where the next begins, as browsers do; lxml takes one without an end for the other's outside."""
+    for heading in soup(HEADINGS):
+        for inner in reversed(heading(HEADINGS)):
+            heading.insert_after(inner.extract())
+
+
+def _remove_what_is_no_text(soup: BeautifulSoup) -> None:
+    for tag in soup("button"):
+        if tag.find_parent([*HEADINGS, "summary", "dt"]):  # it opens what is below
+            tag.unwrap()
+    for tag in soup(_NO_TEXT):
+        tag.decompose()
+    for tag in soup(["header", "footer", "aside"]):  # those of the site, not those of its text
+        if not tag.find_parent(["main", "article"]) and not tag.find("h1"):
+            tag.decompose()
+    for tag in soup("a"):
+        if not any(map(str.isalnum, tag.get_text())):  # such as ¶, the link of a heading to itself
+            tag.decompose()
+
+
+_BLOCKS = ("p", "div", "details", "dl", "dt", "dd")
+
+
+def _to_text(tag: Tag) -> str:
+    """The text of an element, with headings, lists and tables as those of Markdown."""
+    from markdownify import MarkdownConverter
+
+    for each in tag(["summary", "dt"]):  # else nothing separates it from what follows
+        each.name = "p"
+    for each in tag([*HEADINGS, *_BLOCKS]):
+        if not each.get_text(strip=True):  # else nothing is left of it between two words
+            each.replace_with(" ")
+    if tag.name == "dd":  # else it begins with a colon
+        tag.name = "div"
+    converter = MarkdownConverter(
+        heading_style="ATX",
+        bullets="-",
+        strip=["a", "img", "b", "strong", "i", "em", "code", "kbd", "samp"],
+        escape_asterisks=False,
+        escape_underscores=False,
+    )
+    return str(converter.convert_soup(tag)).strip()
+
+
+_FENCE = re.compile(r"\s*(```|~~~)")
+_MARK = re.compile(r"#{1,6} (?=\S)")
+
+
+def without_marks(text: str) -> str:
+    """A text whose headings are lines like others; code is left as it is."""
+    lines, in_code = [], False
+    for line in text.split("\n"):
+        in_code ^= bool(_FENCE.match(line))
+        lines.append(line if in_code else _MARK.sub("", line, count=1))
+    return "\n".join(lines)

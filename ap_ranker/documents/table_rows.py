@@ -1,0 +1,74 @@
+"""Reads a table among documents: the entries of a FAQ, or a passage for each row."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ap_ranker.data.columns import PAIR, name_columns
+from ap_ranker.data.faq import Entry
+from ap_ranker.data.rows import Row
+from ap_ranker.data.tables import read_table
+from ap_ranker.documents.convert import Converted
+from ap_ranker.documents.folder import LeftOut
+from ap_ranker.documents.passages import split
+from ap_ranker.errors import InputError
+
+TRAINING = ("answer_ids", "candidate_ids", "label")
+"""Columns of questions to train with or to measure by, which are not to be found."""
+
+
+@dataclass(frozen=True)
+class RowsRead:
+    """What was read of a table.
+
+    Attributes:
+        entries: its entries or passages.
+        left_out: rows that were not read.
+        chosen: whether it has the columns that the user has named.
+    """
+
+    entries: list[Entry]
+    left_out: list[LeftOut]
+    chosen: bool
+
+
+def read_rows(path: Path, name: str, columns: tuple[str, str] | None) -> RowsRead:
+    """Read a table of a folder.
+
+    Args:
+        path: the file.
+        name: its path in the folder, which becomes the source of its entries.
+        columns: the names of the columns of questions and answers, if the table has them.
+
+    Raises:
+        InputError: as for `read_table`, or the table is training data.
+    """
+    raw = read_table(path)
+    table = name_columns(raw, guess=False)
+    if training := [column for column in TRAINING if column in table.columns and "question" in table.columns]:
+        raise InputError(f"{path}: its column {training[0]!r} belongs to training data, not to texts to search.")
+    chosen = False
+    if columns:
+        with suppress(InputError):  # another table of the folder may have them
+            table, chosen = name_columns(raw, columns), True
+    source = {"file_path": name}
+    if not set(PAIR) <= set(table.columns):
+        return RowsRead([entry for row in table.rows for entry in _passages(row, name, source)], [], chosen)
+    entries: list[Entry] = []
+    left_out: list[LeftOut] = []
+    for row in table.rows:
+        try:
+            entry = Entry.of(row)
+        except InputError:
+            left_out.append(LeftOut(name + row.place.removeprefix(str(path)), "it has no answer."))
+        else:
+            entries.append(replace(entry, other=source | entry.other))
+    return RowsRead(entries, left_out, chosen)
+
+
+def _passages(row: Row, name: str, source: dict[str, str]) -> list[Entry]:
+    text = "\n".join(f"{column}: {value.strip()}" for column, value in row.fields.items() if value.strip())
+    parts = split(Converted(text), Path(name).stem)
+    return [Entry("", part.text, source, row.place, title=part.title) for part in parts]

@@ -1,0 +1,109 @@
+"""Explanations as a page or a picture: both texts, with the words highlighted by their attention weights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+
+from ap_ranker.errors import InputError
+from ap_ranker.evaluation.plots import check_plotting, plot_explanation
+from ap_ranker.files import write_text_atomically
+from ap_ranker.ranking.explanation import Explanation, Token, pieces
+from ap_ranker.ranking.ranker import Ranker
+
+# The policy makes browsers load nothing but the page: no script, no request to any host.
+_PAGE = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<meta name="viewport" content="width=device-width">
+<meta name="color-scheme" content="light dark">
+<title>{title}</title>
+<style>
+:root {{ --ink: #1a1a1a; --paper: #fff; --quiet: #6b6b6b; --heat: 255 140 0; }}
+@media (prefers-color-scheme: dark) {{
+  :root {{ --ink: #f0f0f0; --paper: #161616; --quiet: #9a9a9a; --heat: 176 72 0; }}
+}}
+body {{ max-width: 44rem; margin: 2rem auto; padding: 0 1rem; font: 1.1rem/1.8 system-ui, sans-serif;
+  color: var(--ink); background: var(--paper); }}
+h1 {{ font-size: 1.1rem; margin: 2rem 0 0.3rem; }}
+p {{ margin: 0; white-space: pre-wrap; overflow-wrap: anywhere; }}
+/* Squared, so that small differences between the largest weights remain visible. */
+b {{ font-weight: inherit; border-radius: 0.2em; background: rgb(var(--heat) / calc(var(--w) * var(--w))); }}
+.quiet {{ color: var(--quiet); }}
+</style>
+</head>
+<body>
+<p class="quiet">{title}</p>
+{texts}
+</body>
+</html>
+"""
+
+
+def write_explanation(
+    checkpoint: str | Path, question: str, answer: str, output: Path, device: str | None = None
+) -> tuple[str, Explanation]:
+    """Write the attention weights of a question's and of an answer's words as a page or a picture.
+
+    Args:
+        checkpoint: a checkpoint folder, or the name of a hub repository, of a model with attention.
+        question: the question of a user.
+        answer: the text to match with the question.
+        output: a page (`.html`), or a picture (`.png`; needs matplotlib).
+        device: as for `Ranker.from_pretrained`.
+
+    Returns:
+        The model's name and the explanation.
+
+    Raises:
+        InputError: the output cannot be written, the checkpoint cannot be loaded, or its model has no attention.
+    """
+    if output.suffix not in (".html", ".png"):
+        raise InputError(f"Expected --output to end in .html (a page) or .png (a picture), found {str(output)!r}.")
+    if not output.parent.is_dir():
+        raise InputError(f"{output}: expected an existing folder, found no {str(output.parent)!r}.")
+    if output.suffix == ".png":
+        check_plotting()
+    ranker = Ranker.from_pretrained(checkpoint, device)
+    assert ranker.config is not None
+    explanation = ranker.explain(question, answer)
+    if output.suffix == ".png":
+        plot_explanation(explanation, question, answer, ranker.config.model, output)
+    else:
+        write_text_atomically(output, page(explanation, question, answer, ranker.config.model))
+    return ranker.config.model, explanation
+
+
+def page(explanation: Explanation, question: str, answer: str, model: str) -> str:
+    """A self-contained HTML page.
+
+    Args:
+        explanation: the explanation of these two texts.
+        question: the original text.
+        answer: likewise.
+        model: the model's name.
+    """
+    sides = [("Question", question, explanation.question), ("Answer", answer, explanation.answer)]
+    texts = "\n".join(
+        f"<section>\n<h1>{name}</h1>\n<p>{_marked(text, tokens)}</p>{_note(tokens)}\n</section>"
+        for name, text, tokens in sides
+    )
+    return _PAGE.format(title=escape(f"{model}, score {explanation.score:.3f}"), texts=texts)
+
+
+def _marked(text: str, tokens: Sequence[Token]) -> str:
+    parts, last = [], 0
+    for start, end, heat in pieces(tokens):
+        parts.append(f'{escape(text[last:start])}<b style="--w:{heat:.3f}">{escape(text[start:end])}</b>')
+        last = end
+    rest = escape(text[last:])
+    return "".join(parts) + (f'<span class="quiet">{rest}</span>' if rest.strip() else rest)
+
+
+def _note(tokens: Sequence[Token]) -> str:
+    if all(token.weight is None for token in tokens):
+        return '\n<p class="quiet">The model has no attention weights for these words.</p>'
+    return ""

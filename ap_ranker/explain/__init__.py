@@ -1,1 +1,0 @@
-"""Explanations and results as pages and plots."""

@@ -1,0 +1,1 @@
+"""A search as a library: find or build its pipeline, fill its store, ask it; no web framework."""

@@ -1,0 +1,309 @@
+"""Runs the search that a YAML pipeline declares: documents and questions in, ranked documents out."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import product
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TypeGuard
+
+from ap_ranker.data.faq import Entry, Match
+from ap_ranker.errors import InputError
+from ap_ranker.search.default_pipelines import find_pipeline
+from ap_ranker.search.direct_run import DirectRun
+from ap_ranker.search.load_pipeline import (
+    CheckpointOf,
+    components_of,
+    describe_store,
+    find_stores,
+    load_pipeline,
+    safe_line,
+)
+from ap_ranker.text.synonyms import read_synonyms
+
+if TYPE_CHECKING:
+    from haystack import Document, Pipeline
+
+    from ap_ranker.ranking.cache import CacheInfo
+    from ap_ranker.ranking.explanation import Explanation
+    from haystack_integrations.components.rankers.ap_ranker import AnswerRanker
+
+NO_THRESHOLD = {"score_threshold": -math.inf}
+"""Limits of a search for what a refused question is most like."""
+
+QUESTION = "Is anything there?"
+"""Asked only to make everything load."""
+
+ENCODING_SECONDS = 20.0
+"""Maximum time to encode answers at startup; the rest is encoded on first use."""
+
+BATCH = 64
+"""Number of documents encoded between two looks at the clock."""
+
+
+@dataclass(frozen=True)
+class DeclaredPipeline:
+    """A YAML pipeline that declares the inputs of its query and the output of its documents, as for Hayhooks.
+
+    Attributes:
+        path: the file.
+        pipeline: the pipeline.
+        query: the inputs that take the query, as "component.socket".
+        last: the component whose documents are the result.
+    """
+
+    path: Path
+    pipeline: Pipeline
+    query: list[str]
+    last: str
+
+    @classmethod
+    def load(cls, path: Path, checkpoint: CheckpointOf | None = None) -> DeclaredPipeline:
+        """Load the pipeline of a file.
+
+        Args:
+            path: the file.
+            checkpoint: replaces the one that the file names; only for a packaged pipeline.
+
+        Raises:
+            InputError: no such file, not a pipeline, one that Haystack refuses, or invalid inputs or outputs.
+        """
+        path = find_pipeline(path)
+        pipeline, declared = load_pipeline(path, checkpoint)
+        inputs, outputs = declared.get("inputs"), declared.get("outputs")
+        query = inputs.get("query") if isinstance(inputs, dict) else None
+        query = [query] if isinstance(query, str) else query
+        documents = outputs.get("documents") if isinstance(outputs, dict) else None
+        if not (
+            query
+            and isinstance(query, list)
+            and all(_is_socket(target, pipeline, "input") for target in query)
+            and _is_socket(documents, pipeline, "output")
+            and documents.endswith(".documents")
+        ):
+            raise InputError(
+                f"{path}: expected 'inputs: query: component.socket' (or a list of them) and 'outputs: documents: "
+                "component.documents', of components that the pipeline has, found inputs "
+                f"{safe_line(str(inputs))} and outputs {safe_line(str(outputs))}."
+            )
+        return cls(path, pipeline, query, documents.split(".")[0])
+
+    @property
+    def place(self) -> str:
+        """Where its stores keep their documents, for messages."""
+        return ", ".join(dict.fromkeys(map(describe_store, self._stores())))
+
+    def fill(self, entries: Sequence[Entry] | None, match: Match) -> list[Document]:
+        """Write a FAQ's entries into the stores; if `None`, check that they hold documents already.
+
+        Returns:
+            The documents of these entries.
+
+        Raises:
+            InputError: the stores are empty, and there are no entries to write.
+        """
+        if entries is None:
+            if not self._count():
+                raise InputError(
+                    f"{self.path}: expected documents in {self.place}, found none. Give --documents, or write them "
+                    "with `ap-ranker index` if the store is persistent."
+                )
+            return []
+        from haystack_integrations.document_stores.ap_ranker.entries import to_document
+
+        documents = [to_document(entry, match) for entry in entries]
+        self.index(documents)
+        return documents
+
+    def index(self, documents: list[Document]) -> None:
+        """Write the documents into every store that the pipeline retrieves from; equal entries are written once.
+
+        They replace those that the pipeline's file names.
+        """
+        from haystack.document_stores.types import DuplicatePolicy
+
+        from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
+
+        for store in self._stores():
+            if isinstance(store, BM25SDocumentStore):
+                store.documents = None  # not read yet, and then never
+            # Equal ids mean equal documents, and the stored one may have the mark of `ap-ranker index`.
+            store.write_documents(documents, policy=DuplicatePolicy.SKIP)
+
+    def _count(self) -> int:
+        return sum(store.count_documents() for store in self._stores())
+
+    def _stores(self) -> list[Any]:
+        stores = find_stores(self.pipeline)
+        if not stores:
+            raise InputError(f"{self.path}: expected a retriever with a document store, found none.")
+        return stores
+
+    def warm_up(
+        self, documents: Sequence[Document] = (), limits: Mapping[str, float | None] = MappingProxyType({})
+    ) -> None:
+        """Load the model, open or build the index, and encode answers, so that the first questions need not.
+
+        Otherwise, many users who ask a new server at once would each wait for the same answers to be encoded.
+
+        Args:
+            documents: documents to encode into the ranker's cache within `ENCODING_SECONDS`.
+            limits: as for `run`; invalid ones are reported now.
+        """
+        self._warm_up()
+        self.run(QUESTION, limits)
+        self.encode(documents, limits)
+
+    def encode(self, documents: Sequence[Document], limits: Mapping[str, float | None] = MappingProxyType({})) -> None:
+        """Encode documents into the ranker's cache, within `ENCODING_SECONDS`; arguments as for `warm_up`."""
+        from ap_ranker.ranking.bm25 import BM25_SCORE  # loads torch, which `ap-ranker --help` does not wait for
+
+        ranker, started = self.ranker(), time.monotonic()
+        if ranker is None:
+            return
+        for start in range(0, len(documents), BATCH):
+            if time.monotonic() - started > ENCODING_SECONDS:
+                break
+            batch = documents[start : start + BATCH]
+            ranker.run(
+                query=QUESTION,
+                # A ranker that adds BM25's score expects one.
+                documents=[replace(document, meta={**document.meta, BM25_SCORE: 0.0}) for document in batch],
+                precision=limits.get("precision"),
+                score_threshold=limits.get("score_threshold"),
+            )
+
+    def run(
+        self,
+        question: str,
+        limits: Mapping[str, float | None] = MappingProxyType({}),
+        top_k: int | None = None,
+    ) -> list[Document]:
+        """Retrieve and rank the documents for a question, best first.
+
+        Args:
+            question: the user's question.
+            limits: `precision` or `score_threshold` of the ranker; `None` leaves it to the pipeline.
+            top_k: maximum number of documents; `None` leaves it to the pipeline.
+
+        Raises:
+            InputError: the pipeline returned no list of documents.
+        """
+        settings = {name: value for name, value in {**limits, "top_k": top_k}.items() if value is not None}
+        data: dict[str, dict[str, Any]] = {self.last: settings}
+        for target in self.query:
+            component, socket = target.split(".", 1)
+            data.setdefault(component, {})[socket] = question
+        documents = self._outputs(data).get("documents")
+        if not isinstance(documents, list):
+            raise InputError(
+                f"{self.path}: expected documents from {self.last!r}, found none. Does the query reach every component "
+                "that needs it? It goes to " + ", ".join(self.query) + "."
+            )
+        return documents
+
+    def _outputs(self, data: dict[str, dict[str, Any]]) -> Mapping[str, Any]:
+        """The outputs of the last component."""
+        from haystack import tracing
+
+        if self._short_way is not None and not tracing.is_tracing_enabled():
+            return self._short_way.run(data, self.last)
+        outputs: Mapping[str, Any] = self.pipeline.run(data, include_outputs_from={self.last}).get(self.last, {})
+        return outputs
+
+    @cached_property
+    def _short_way(self) -> DirectRun | None:
+        return DirectRun.of(self.pipeline, self.query)
+
+    def encode_ahead(self, questions: Sequence[str]) -> None:
+        """Encode together some questions that `run` is about to be asked."""
+        if (ranker := self.ranker()) is not None:
+            ranker.encode_ahead(list(questions))
+
+    def explain(self, question: str, document: Document) -> tuple[str, str, Explanation]:
+        """The matched texts of question and document, and the weights of their words.
+
+        Raises:
+            InputError: the pipeline has no ranker of ap-ranker, or its model has no attention.
+        """
+        ranker = self.ranker()
+        if ranker is None:
+            raise InputError(f"{self.path}: expected a ranker of ap-ranker, which can explain its scores, found none.")
+        return ranker.explanation(question, document)
+
+    def add_wordings(self, paths: Sequence[str | Path]) -> None:
+        """Let the ranker, and the retrievers that can, use files of known wordings, and follow their changes.
+
+        Raises:
+            InputError: one of them cannot be read, or the pipeline has no ranker of ap-ranker.
+        """
+        if paths and self.ranker() is None:
+            raise InputError(f"{self.path}: expected a ranker of ap-ranker, which uses known wordings, found none.")
+        users = [part for part in components_of(self.pipeline) if hasattr(part, "add_wordings")]
+        for path, user in product(paths, users):
+            user.add_wordings(path)
+
+    def use_synonyms(self, path: Path) -> None:
+        """Search with the synonyms of a file, and follow its changes.
+
+        Raises:
+            InputError: it cannot be read, or no store of the pipeline can use it.
+        """
+        from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
+
+        stores = [store for store in self._stores() if isinstance(store, BM25SDocumentStore)]
+        if not stores:
+            raise InputError(
+                f"{self.path}: expected a BM25SDocumentStore, which searches with synonyms, found {self.place}."
+            )
+        for store in stores:
+            read_synonyms(path, store.language)  # so that a wrong line is found before the first question
+            store.synonyms = str(path)
+
+    def ranker(self) -> AnswerRanker | None:
+        """The first ranker of ap-ranker in the pipeline; `None` if there is none."""
+        from haystack_integrations.components.rankers.ap_ranker import AnswerRanker
+
+        return next((part for part in components_of(self.pipeline) if isinstance(part, AnswerRanker)), None)
+
+    @property
+    def calibrated(self) -> bool:
+        """Whether the ranker's scores are probabilities; `False` before its checkpoint is loaded."""
+        ranker = self.ranker()
+        return ranker is not None and ranker.calibrated
+
+    @property
+    def takes_threshold(self) -> bool:
+        """Whether `run` accepts `score_threshold`."""
+        return _is_socket(f"{self.last}.score_threshold", self.pipeline, "input")
+
+    @property
+    def cache_info(self) -> CacheInfo | None:
+        """Of the ranker's cache; `None` without one."""
+        ranker = self.ranker()
+        return ranker.cache_info if ranker else None
+
+    def _warm_up(self) -> None:
+        try:
+            self.pipeline.warm_up()
+        except InputError:
+            raise
+        except Exception as error:  # components raise any type
+            raise InputError(
+                f"{self.path}: expected components to warm up, found {type(error).__name__}: {safe_line(error)}"
+            ) from error
+
+
+def _is_socket(target: object, pipeline: Pipeline, kind: str) -> TypeGuard[str]:
+    """Whether a declaration names a component's input or output."""
+    name, _, socket = target.partition(".") if isinstance(target, str) else ("", "", "")
+    if name not in pipeline.graph.nodes:
+        return False
+    component = pipeline.get_component(name)
+    sockets = getattr(component, f"__haystack_{kind}__")
+    return socket in sockets._sockets_dict

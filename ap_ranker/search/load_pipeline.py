@@ -1,0 +1,198 @@
+"""Loads YAML pipelines and finds their document stores; reports the errors of stores and their servers."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from ap_ranker.errors import InputError, one_line
+from ap_ranker.safe_open import parse_yaml, read_yaml_text, what_is_at
+
+if TYPE_CHECKING:
+    from haystack import Pipeline
+
+logger = logging.getLogger(__name__)
+
+HIDDEN = "***"
+
+_NAMES = r"[\w.-]*(?:passw|secret|token|auth|credential|api[_-]?key|signature)[\w.-]*"
+_VALUE = r"""(?:\[[^\]]*\]|\([^)]*\)|\{[^}]*\}|'[^']*'|"[^"]*"|[^\s,;&'")\]}]+)"""
+_PATTERNS = [
+    # https://user:password@host; a password may contain an @.
+    (re.compile(r"(\w://)[^\s'\"<>]*@"), rf"\g<1>{HIDDEN}@"),
+    # Authorization: Basic dXNlcjpwYXNz
+    (re.compile(r"\b(Basic|Bearer|ApiKey)\s+[\w+/=.~-]{6,}", re.IGNORECASE), rf"\g<1> {HIDDEN}"),
+    # ?api_key=..., 'basic_auth': ['user', 'password'], password: ...
+    (re.compile(rf"""(\b{_NAMES}["']?\s*[=:]\s*){_VALUE}""", re.IGNORECASE), rf"\g<1>{HIDDEN}"),
+]
+
+
+@dataclass(frozen=True)
+class CheckpointOf:
+    """The checkpoint that a packaged pipeline ranks with, instead of the one that its file names.
+
+    Attributes:
+        model: a checkpoint folder or a hub name.
+        language: of the stemmer of its stores' BM25; `None` for none.
+    """
+
+    model: str
+    language: str | None
+
+
+def load_pipeline(path: Path, checkpoint: CheckpointOf | None = None) -> tuple[Pipeline, dict[str, Any]]:
+    """Load a pipeline, and its file as a dictionary: Haystack ignores `inputs` and `outputs`, which Hayhooks reads.
+
+    Args:
+        path: the file.
+        checkpoint: replaces the one that the file names, and the stemmer's language; only for a packaged pipeline.
+
+    Raises:
+        InputError: no such file, not a pipeline, one that Haystack refuses, or an extra is not installed.
+    """
+    from haystack import Pipeline
+
+    if what_is_at(path) == "nothing":
+        raise InputError(
+            f"No pipeline at {str(path)!r}. Name a YAML file; to have some to begin with: ap-ranker pipelines --output "
+            "pipelines"
+        )
+    try:
+        text = read_yaml_text(path)
+    except OSError as error:
+        raise InputError(f"{path}: expected a readable file ({error.strerror}).") from error
+    logging.getLogger("elastic_transport").setLevel(logging.ERROR)  # it would log each attempt
+    try:
+        declared = parse_yaml(text, path.name)
+        if not isinstance(declared, dict):
+            raise InputError(f"expected components and connections, found {type(declared).__name__}")
+        if checkpoint is None:
+            return Pipeline.loads(text), declared
+        replace_checkpoint(declared, checkpoint)
+        return Pipeline.loads(yaml.safe_dump(declared)), declared
+    except Exception as error:  # Haystack and the components' constructors raise any type
+        if ".elasticsearch." in text and importlib.util.find_spec("elasticsearch") is None:
+            raise InputError(f'{path}: Elasticsearch needs an extra: pip install "ap-ranker[elasticsearch]"') from error
+        raise InputError(f"{path}: expected a Haystack pipeline ({safe_line(error)}).") from error
+
+
+def replace_checkpoint(declared: dict[str, Any], checkpoint: CheckpointOf) -> None:
+    """Let all components of a declared pipeline use a checkpoint, and their stores its stemmer."""
+    for component in declared["components"].values():
+        settings = component["init_parameters"]
+        if "model" in settings:
+            settings["model"] = checkpoint.model
+        if "document_store" in settings:
+            settings["document_store"]["init_parameters"]["language"] = checkpoint.language
+
+
+def components_of(pipeline: Pipeline) -> Iterator[Any]:
+    """A pipeline's components; a super component, and a `FAQSearch`, is replaced by the ones inside."""
+    from haystack import Pipeline
+
+    from haystack_integrations.components.retrievers.ap_ranker.faq_search import FAQSearch
+
+    for name in pipeline.graph.nodes:
+        component = pipeline.get_component(name)
+        inside = getattr(component, "pipeline", None)
+        if isinstance(inside, Pipeline):
+            yield from components_of(inside)
+        elif isinstance(component, FAQSearch):
+            yield from component.parts
+        else:
+            yield component
+
+
+def find_stores(pipeline: Pipeline) -> list[Any]:
+    """The document stores of a pipeline's components."""
+    # Retrievers of other packages keep theirs in `_document_store`.
+    stores = (
+        getattr(component, "document_store", getattr(component, "_document_store", None))
+        for component in components_of(pipeline)
+    )
+    return [store for store in stores if store is not None]
+
+
+def describe_store(store: Any) -> str:
+    """Where a store keeps its documents, for messages."""
+    settings = store.to_dict()["init_parameters"]
+    if "hosts" in settings:
+        return without_credentials(f"index {settings.get('index')!r} of {settings['hosts']}")
+    path, documents = settings.get("path"), settings.get("documents")
+    where = f" at {path!r}" if path else f" of {documents!r}" if documents else ""
+    return f"{type(store).__name__}{where}"
+
+
+@contextmanager
+def report_store_errors(path: Path, store: str) -> Iterator[None]:
+    """Convert the errors of a document store and of components that run to `InputError`.
+
+    Args:
+        path: the pipeline's file.
+        store: description of the store, from `describe_store`.
+    """
+    from haystack.core.errors import PipelineRuntimeError
+
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:
+        cause = error.__cause__ if isinstance(error, PipelineRuntimeError) else error
+        if isinstance(cause, InputError):
+            raise cause from error
+        explanation = _explanation(cause)
+        if explanation is None and isinstance(error, PipelineRuntimeError):
+            logger.debug("%s: a component failed", path, exc_info=error)
+            reason = f"{type(cause).__name__}: {safe_line(cause)}" if cause else safe_line(error)
+            explanation = f"expected all components to run, but {error.component_name!r} failed ({reason})."
+        if explanation is None and isinstance(error, ValueError):
+            explanation = f"expected valid settings, found: {safe_line(error)}"
+        if explanation is None:
+            raise
+        raise InputError(f"{path}: {store}: {explanation}") from error
+
+
+def _explanation(error: BaseException | None) -> str | None:
+    """The message for an error of a store; `None` for other errors."""
+    from haystack.document_stores.errors import DocumentStoreError
+
+    if isinstance(error, DocumentStoreError):
+        return f"expected the store to accept all documents, but it refused some. {safe_line(error)}"
+    client = sys.modules.get("elasticsearch")  # not loaded: the error has another source
+    if client is None or error is None:
+        return None
+    explanations = {  # subclasses before their base classes
+        client.AuthenticationException: "Elasticsearch rejected the credentials (401). Set ELASTIC_API_KEY to a valid "
+        "key, and ELASTIC_API_KEY_ID if the key has a separate id.",
+        client.AuthorizationException: "Elasticsearch refused permission to read or write (403). {}",
+        client.ConnectionTimeout: "the server did not answer in time. Try again; if it is slow, raise request_timeout "
+        "in the pipeline.",
+        client.ConnectionError: "expected a server, found none that can be reached ({}). Start it (docker compose up "
+        "--detach --wait elasticsearch), or correct hosts in the pipeline.",
+        client.ApiError: "the Elasticsearch request failed: {}",
+        client.TransportError: "the Elasticsearch request failed: {}",
+    }
+    matching = (text for kind, text in explanations.items() if isinstance(error, kind))
+    return next((text.format(safe_line(error)) for text in matching), None)
+
+
+def safe_line(error: BaseException | str) -> str:
+    """An error's message on one line of limited length, without credentials."""
+    return one_line(without_credentials(" ".join(str(error).split())) or type(error).__name__, 600)
+
+
+def without_credentials(text: str) -> str:
+    """Replace whatever looks like a password or a key by `***`; rather too much than too little."""
+    for pattern, replacement in _PATTERNS:
+        text = pattern.sub(replacement, text)
+    return text

@@ -1,0 +1,215 @@
+"""Sets up a search: over which documents, with which pipeline and which checkpoint."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from ap_ranker.data.faq import DEFAULT_MATCH, Match
+from ap_ranker.documents.watched_folder import WatchedFolder
+from ap_ranker.errors import InputError
+from ap_ranker.files import restore
+from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.ranking.wordings import MATCHED
+from ap_ranker.search.declared_pipeline import DeclaredPipeline
+from ap_ranker.search.default_pipelines import BY_MEANING, BY_WORDS
+from ap_ranker.search.load_pipeline import CheckpointOf, report_store_errors
+from ap_ranker.search.sources import source_of
+from ap_ranker.text.stem import check_language
+from ap_ranker.threads import use_one_thread
+
+if TYPE_CHECKING:
+    from haystack import Document
+
+logger = logging.getLogger(__name__)
+
+CHECKPOINT = Path("checkpoints/faq")
+"""Where the documentation trains a checkpoint; it is used if it is there."""
+
+
+@dataclass(frozen=True)
+class SearchSetup:
+    """What makes a search: the same in each process.
+
+    Attributes:
+        pipeline: the YAML file.
+        documents: what to write into the pipeline's stores, already read; `None` for what they hold.
+        match: the text of an entry that is matched with the question.
+        wordings: files of known wordings.
+        limits: `precision` or `score_threshold` of the ranker.
+        checkpoint: of a packaged pipeline; `None` for the one that the file names.
+        synonyms: a file of synonyms; `None` for those that the pipeline names.
+    """
+
+    pipeline: Path
+    documents: WatchedFolder | None
+    match: Match
+    wordings: Sequence[Path]
+    limits: Mapping[str, float | None]
+    checkpoint: CheckpointOf | None = None
+    synonyms: Path | None = None
+
+    def load(self) -> tuple[DeclaredPipeline, list[Document]]:
+        """The pipeline with filled stores, and the documents written into them.
+
+        Raises:
+            InputError: a file cannot be read, or the pipeline, its store or its server fails.
+        """
+        search = DeclaredPipeline.load(self.pipeline, self.checkpoint)
+        search.add_wordings(self.wordings)
+        if self.synonyms is not None:
+            search.use_synonyms(self.synonyms)
+        with report_store_errors(search.path, search.place):
+            entries = None if self.documents is None else self.documents.entries
+            return search, search.fill(entries, self.match)
+
+    def warm_up(self, search: DeclaredPipeline, documents: Sequence[Document]) -> None:
+        """Make a pipeline ready to search in this process.
+
+        Raises:
+            InputError: the pipeline, its store or its server fails.
+        """
+        with report_store_errors(search.path, search.place):
+            search.warm_up(documents, self.limits)
+        use_one_thread()
+
+
+@contextmanager
+def set_up(
+    documents: Path | None = None,
+    *,
+    pipeline: Path | None = None,
+    model: str | None = None,
+    language: str | None = None,
+    columns: tuple[str, str] | None = None,
+    match: Match = DEFAULT_MATCH,
+    wordings: Sequence[Path] = (),
+    synonyms: Path | None = None,
+    limits: Mapping[str, float | None] = MappingProxyType({}),
+    changes: Path | None = None,
+) -> Iterator[SearchSetup]:
+    """Set up a search; within the block, its files are there.
+
+    Without a pipeline it is a packaged one: by words and, if the model has vectors, by meaning. Its checkpoint is
+    `model`, or `checkpoints/faq`, or else the default encoder as it was pretrained, which a notice says.
+
+    Args:
+        documents: a FAQ file, a document or a folder; `None` searches what the pipeline's stores hold.
+        pipeline: a YAML file, which names its checkpoints.
+        model: a checkpoint folder or a hub name.
+        language: of BM25's stemmer; by default the one that the checkpoint was trained with.
+        columns: the names of the documents' columns of questions and answers; by default they are recognized.
+        match: the text of an entry that is matched with the question.
+        wordings: files of questions that are known to ask for an entry.
+        synonyms: a file of synonyms, for BM25.
+        limits: `precision` or `score_threshold` of the ranker.
+        changes: a file of the owner's changes of the documents; `None` for none.
+
+    Raises:
+        InputError: a file cannot be read, there is nothing to search, two settings exclude each other, the checkpoint
+            cannot be loaded, or the default encoder is not installed.
+    """
+    if pipeline is not None:
+        if model is not None or language is not None:
+            option = "--model" if model is not None else "--language"
+            raise InputError(f"Expected --pipeline or {option}, found both: {pipeline} names its own; change it there.")
+        followed = None if documents is None else _read(documents, columns, changes)
+        yield SearchSetup(pipeline, followed, match, wordings, limits, synonyms=synonyms)
+        return
+    if documents is None:
+        raise InputError(
+            "Expected documents to search, found none. Name a FAQ or a folder with --documents, or with --pipeline a "
+            "pipeline whose store `ap-ranker index` has filled."
+        )
+    if language is not None:
+        check_language(language)
+    followed = _read(documents, columns, changes)
+    restore(CHECKPOINT)
+    with ExitStack() as stack:
+        if model is None and not CHECKPOINT.exists():
+            folder = Path(stack.enter_context(TemporaryDirectory(prefix="ap-ranker-")))
+            model = _write_untrained(
+                folder / "untrained", [entry.text(match) for entry in followed.entries], language, limits
+            )
+        ranker = Ranker.from_pretrained(model or CHECKPOINT)  # kept until the pipeline shares it
+        if language is not None and language != ranker.bm25_language:
+            raise InputError(
+                f"{ranker.source}: expected the language of the stemmer that it was trained with, "
+                f"{ranker.bm25_language or 'none'}, found --language {language}. Leave --language out, or train again "
+                "with it."
+            )
+        yield SearchSetup(
+            BY_MEANING if ranker.has_vectors else BY_WORDS,
+            followed,
+            match,
+            wordings,
+            limits,
+            CheckpointOf(ranker.source, ranker.bm25_language),
+            synonyms,
+        )
+
+
+def _read(path: Path, columns: tuple[str, str] | None, changes: Path | None) -> WatchedFolder:
+    documents = WatchedFolder(path, columns, changes)
+    documents.read()
+    return documents
+
+
+def _write_untrained(
+    folder: Path, texts: Sequence[str], language: str | None, limits: Mapping[str, float | None]
+) -> str:
+    """The folder of an untrained checkpoint for these texts; a notice says that it is one."""
+    from ap_ranker.training.untrained import write_untrained
+
+    advice = f"Train it on questions and answers of your own: ap-ranker train FAQ.csv --output {CHECKPOINT}"
+    if limits.get("precision") is not None:
+        raise InputError(
+            f"Expected a calibrated checkpoint for --precision, found none in {CHECKPOINT}. {advice}; then run: "
+            f"ap-ranker calibrate {CHECKPOINT} DEV.csv"
+        )
+    write_untrained(folder, texts, language)
+    logger.warning("No checkpoint in %s, so an encoder ranks that has learnt nothing from you. %s", CHECKPOINT, advice)
+    return str(folder)
+
+
+def search_faq(questions: Sequence[str], setup: SearchSetup, top_k: int | None = None) -> list[dict[str, Any]]:
+    """Put questions to a search.
+
+    Args:
+        questions: the users' questions.
+        setup: of the search.
+        top_k: maximum number of answers; `None` leaves it to the pipeline.
+
+    Returns:
+        For each question: `question`, and `answers` with `score`, `question` (`None` if not stored), `answer`; if a
+        known wording found it, `matched_wording`; if it is known, `source` with the fields of `Source`.
+
+    Raises:
+        InputError: a file cannot be read, or the pipeline, its store or its server fails.
+    """
+    search, _ = setup.load()
+    results = []
+    with report_store_errors(search.path, search.place):
+        for question in questions:
+            ranked = search.run(question, setup.limits, top_k)
+            results.append({"question": question, "answers": [_answer(document) for document in ranked]})
+    return results
+
+
+def _answer(document: Document) -> dict[str, Any]:
+    question, answer = document.meta.get("question"), document.meta.get("answer")
+    source = source_of(document)
+    matched = {MATCHED: document.meta[MATCHED]} if MATCHED in document.meta else {}
+    return {
+        "score": document.score,
+        "question": None if question is None else str(question),
+        "answer": str(answer or document.content or ""),
+        **matched,
+        **({} if source is None else {"source": asdict(source)}),
+    }

@@ -1,0 +1,305 @@
+"""Mirrors a FAQ or documents in a persistent document store, with the embeddings of its pipeline."""
+
+from __future__ import annotations
+
+import zlib
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ap_ranker.data.faq import DEFAULT_MATCH, Match
+from ap_ranker.documents import read_entries
+from ap_ranker.errors import InputError
+from ap_ranker.search.default_pipelines import find_pipeline
+from ap_ranker.search.load_pipeline import (
+    components_of,
+    describe_store,
+    find_stores,
+    load_pipeline,
+    report_store_errors,
+)
+
+if TYPE_CHECKING:
+    from haystack import Document, Pipeline
+
+    from haystack_integrations.components.embedders.ap_ranker import APDocumentEmbedder
+    from haystack_integrations.components.retrievers.ap_ranker import HybridRetriever
+    from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
+
+MARK = "ap_ranker_key"
+"""The field of the meta that marks documents of `mirror`: a number below `KEYS`, a hash of the document's id."""
+KEYS = 2**32
+LISTED = 5_000
+"""Approximate number of documents to list at once; Elasticsearch lists at most 10,000."""
+BATCH = 500
+"""Number of documents to write at once."""
+
+
+@dataclass(frozen=True)
+class IndexChanges:
+    """The changes of a run, in numbers of entries.
+
+    Attributes:
+        added: entries that were not in the store.
+        changed: entries that replaced an older version, or that another checkpoint had embedded.
+        removed: entries that the file no longer has.
+        unchanged: entries that were already in the store.
+        duplicates: entries of the file left out because they equal another one.
+        place: where the store keeps its documents, in words.
+    """
+
+    added: int
+    changed: int
+    removed: int
+    unchanged: int
+    duplicates: int = 0
+    place: str = ""
+
+    @property
+    def total(self) -> int:
+        """Number of entries in the store after the run."""
+        return self.added + self.changed + self.unchanged
+
+
+def index_faq(
+    faq: str | Path,
+    pipeline: str | Path,
+    match: Match = DEFAULT_MATCH,
+    *,
+    columns: tuple[str, str] | None = None,
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
+    on_embedded: Callable[[int, int], None] = lambda done, total: None,
+) -> IndexChanges:
+    """Synchronize the document store of a pipeline with a FAQ or documents: add, change and remove entries.
+
+    Documents from other sources are not touched. A `BM25SDocumentStore` keeps its last five versions. To continue an
+    interrupted run, run it again. An `APDocumentEmbedder` before the pipeline's writer, or a `HybridRetriever`, embeds
+    what it has not embedded yet.
+
+    Args:
+        faq: a file with columns question and answer, a document or a folder.
+        pipeline: the YAML file of a Haystack pipeline with one document store.
+        match: the text of an entry that is matched with the question.
+        columns: the names of its columns of questions and answers; by default they are recognized.
+        on_progress: called with the number of entries in the store and their total.
+        on_embedded: called with the number of embedded entries and their total, by a `HybridRetriever`.
+
+    Raises:
+        InputError: a file cannot be read, the pipeline has no persistent store, or its store or server fails.
+    """
+    from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
+    from haystack_integrations.document_stores.ap_ranker.entries import to_document
+
+    documents = [to_document(entry, match) for entry in read_entries(Path(faq), columns)]
+    store, embedder, retrievers = _parts(Path(pipeline))
+    place = describe_store(store)
+    with report_store_errors(Path(pipeline), place):
+        if isinstance(store, BM25SDocumentStore):
+            store.keep_version()
+        changes = mirror(store, documents, embedder, on_progress=on_progress)
+        for retriever in retrievers:
+            retriever.embed_documents(on_embedded)
+    return replace(changes, duplicates=len(documents) - changes.total, place=place)
+
+
+def find_versions(pipeline: Path) -> BM25SDocumentStore:
+    """The store of a pipeline that keeps earlier versions of its documents.
+
+    Raises:
+        InputError: the pipeline cannot be loaded, or has no `BM25SDocumentStore` with a path.
+    """
+    from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
+
+    store, _, _ = _parts(pipeline)
+    if not isinstance(store, BM25SDocumentStore):
+        raise InputError(
+            f"{pipeline}: expected a BM25SDocumentStore, which keeps earlier versions, found {describe_store(store)}. "
+            "Index the earlier file again, with `ap-ranker index`."
+        )
+    return store
+
+
+def mirror(
+    store: Any,
+    documents: Iterable[Document],
+    embedder: APDocumentEmbedder | None = None,
+    *,
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
+    listed: int = LISTED,
+    batch: int = BATCH,
+) -> IndexChanges:
+    """Replace the documents that an earlier call wrote into a store by these; leave all others alone.
+
+    A document's id is a hash of its content and meta, so documents with a known id need not be compared, and a changed
+    entry is a new document that replaces an old one. New documents are written before old ones are deleted: wherever a
+    run is interrupted, every entry of the file that was in the store still is, and the next run completes the rest.
+
+    Args:
+        store: a store with Haystack's protocol: `count_documents`, `filter_documents`, `write_documents`,
+            `delete_documents`.
+        documents: documents with ids computed by Haystack; duplicates are written once.
+        embedder: embeds the documents that are written; those that it has not embedded are written again.
+        on_progress: called with the number of these documents in the store and their total.
+        listed: approximate number of documents to list at once.
+        batch: number of documents to write or delete at once.
+
+    Raises:
+        InputError: the store does not find or delete a document that it should; says why.
+    """
+    from ap_ranker.ranking.int8_vectors import EMBEDDED_BY
+
+    origin = None if embedder is None else embedder.embedded_by
+    unique = {document.id: _marked(document) for document in documents}
+    target = sorted(unique.values(), key=_key)
+    missing: list[Document] = []
+    stale: list[Document] = []
+    not_embedded = 0
+    n_ranges = 1 + max(len(target), store.count_documents()) // listed
+    done = 0
+    for low, high in pairwise(KEYS * i // n_ranges for i in range(n_ranges + 1)):
+        in_range = target[bisect_left(target, low, key=_key) : bisect_left(target, high, key=_key)]
+        stored = _stored(store, low, high)
+        known = [stored[document.id] for document in in_range if document.id in stored]
+        current = {document.id for document in known if origin in (None, document.meta.get(EMBEDDED_BY))}
+        new = [document for document in in_range if document.id not in current]
+        not_embedded += len(known) - len(current)
+        missing += new
+        stale += [document for key, document in stored.items() if key not in unique]
+        done += len(in_range) - len(new)
+        on_progress(done, len(target))
+
+    for start in range(0, len(missing), batch):
+        written = missing[start : start + batch]
+        _write(store, written if embedder is None else embedder.run(documents=written)["documents"])
+        if start == 0:
+            _check_found(store, missing[0])
+        on_progress(done + min(start + batch, len(missing)), len(target))
+    for start in range(0, len(stale), batch):
+        _delete(store, [document.id for document in stale[start : start + batch]])
+
+    replaced = (Counter(map(_entry, missing)) & Counter(map(_entry, stale))).total()
+    added = len(missing) - not_embedded - replaced
+    return IndexChanges(added, replaced + not_embedded, len(stale) - replaced, done)
+
+
+def _marked(document: Document) -> Document:
+    """Add the mark but keep the id, so that `ap-ranker ask --documents` recognises a stored entry."""
+    return replace(document, meta={**document.meta, MARK: zlib.crc32(document.id.encode())})
+
+
+def _key(document: Document) -> int:
+    return int(document.meta[MARK])
+
+
+def _entry(document: Document) -> str:
+    """The identity of an entry when its text changes: its `aid`, or else its question, or else its file and title."""
+    meta = document.meta
+    passage = (meta.get("file_path"), meta["title"]) if "title" in meta else None
+    return str(meta.get("aid") or meta.get("question") or passage or meta.get("answer"))
+
+
+def _stored(store: Any, low: int, high: int) -> dict[str, Document]:
+    """The marked documents with keys from `low` to below `high`, by id."""
+    filters = {
+        "operator": "AND",
+        "conditions": [
+            {"field": f"meta.{MARK}", "operator": ">=", "value": low},
+            {"field": f"meta.{MARK}", "operator": "<", "value": high},
+        ],
+    }
+    for _ in range(5):
+        documents = store.filter_documents(filters)
+        by_id = {document.id: document for document in documents}
+        # Elasticsearch lists pages in no fixed order: a repeated document may hide a missing one.
+        if len(by_id) == len(documents):
+            return by_id
+    raise InputError(
+        "Expected each stored document once, found some twice in each of five attempts. Let other writers finish and "
+        "run the same command again."
+    )
+
+
+def _write(store: Any, documents: list[Document]) -> None:
+    from haystack.document_stores.errors import DocumentStoreError, DuplicateDocumentError
+    from haystack.document_stores.types import DuplicatePolicy
+
+    try:
+        store.write_documents(documents, policy=DuplicatePolicy.FAIL)
+    except DuplicateDocumentError:  # written without the mark by `ap-ranker ask --documents`
+        try:
+            store.write_documents(documents, policy=DuplicatePolicy.OVERWRITE)
+        except KeyError as error:  # elasticsearch-haystack looks for the reason in the wrong field
+            raise DocumentStoreError("The server did not say which, nor why.") from error
+
+
+def _check_found(store: Any, document: Document) -> None:
+    if document.id not in _stored(store, _key(document), _key(document) + 1):
+        raise InputError(
+            f"Expected to find a written document by its field {MARK!r}, found nothing: the mapping of the index lacks "
+            f"the field. Add it ({MARK}: {{type: long}}), or choose another index."
+        )
+
+
+def _delete(store: Any, ids: list[str]) -> None:
+    store.delete_documents(ids)
+    remaining = store.filter_documents({"field": "id", "operator": "in", "value": ids})
+    if remaining:  # elasticsearch-haystack does not report it
+        raise InputError(
+            f"Expected {len(ids):,} old entries to be deleted, found {len(remaining):,} still stored. Check that the "
+            "index is not read-only, and run the same command again."
+        )
+
+
+def _parts(path: Path) -> tuple[Any, APDocumentEmbedder | None, list[HybridRetriever]]:
+    """The document store of a pipeline's file, the embedder before its writer, and the retrievers that embed."""
+    from haystack_integrations.components.retrievers.ap_ranker import HybridRetriever
+
+    path = find_pipeline(path)
+    pipeline, _ = load_pipeline(path)
+    stores = find_stores(pipeline)
+    if not stores or any(store.to_dict() != stores[0].to_dict() for store in stores):
+        raise InputError(f"{path}: expected a pipeline with one document store, found {len(stores)}.")
+    embedder = _embedder(pipeline, path)
+    if _in_memory(stores[0]):
+        raise InputError(
+            f"{path}: expected a persistent document store, found {describe_store(stores[0])} in memory, which ends "
+            "with this command. Give it a path in place of documents, or use `ap-ranker ask --documents`."
+        )
+    return stores[0], embedder, [part for part in components_of(pipeline) if isinstance(part, HybridRetriever)]
+
+
+def _embedder(pipeline: Pipeline, path: Path) -> APDocumentEmbedder | None:
+    """The embedder before the pipeline's writer, if there is one; the writer's own part is done by `mirror`."""
+    from haystack.components.writers import DocumentWriter
+
+    from haystack_integrations.components.embedders.ap_ranker import APDocumentEmbedder
+
+    embedders = []
+    for name in pipeline.graph.nodes:
+        senders = sorted(pipeline.graph.predecessors(name))
+        if not isinstance(pipeline.get_component(name), DocumentWriter) or not senders:
+            continue
+        first = pipeline.get_component(senders[0])
+        if (
+            len(senders) > 1
+            or not isinstance(first, APDocumentEmbedder)
+            or any(pipeline.graph.predecessors(senders[0]))
+        ):
+            raise InputError(
+                f"{path}: expected a writer without components before it but an APDocumentEmbedder, found {name!r} "
+                f"behind {', '.join(senders)}. Run such a pipeline with Haystack."
+            )
+        embedders.append(first)
+    return embedders[0] if embedders else None
+
+
+def _in_memory(store: Any) -> bool:
+    from haystack.document_stores.in_memory import InMemoryDocumentStore
+
+    from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
+
+    return isinstance(store, InMemoryDocumentStore) or (isinstance(store, BM25SDocumentStore) and store.path is None)

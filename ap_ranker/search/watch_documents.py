@@ -1,0 +1,138 @@
+"""Follows the documents of a running search: what is edited is found within seconds, without a restart."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ap_ranker.data.faq import Entry, Match
+from ap_ranker.documents.watched_folder import WatchedFolder
+from ap_ranker.errors import InputError
+from ap_ranker.search.declared_pipeline import DeclaredPipeline
+from ap_ranker.search.load_pipeline import components_of, find_stores, report_store_errors
+
+if TYPE_CHECKING:
+    from ap_ranker.search.setup import SearchSetup
+    from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
+
+logger = logging.getLogger(__name__)
+
+PAUSE, TIMES = 0.5, 20
+"""Seconds between two looks at the files, and how many times as long as a look they are apart at least."""
+
+
+def follow(search: DeclaredPipeline, setup: SearchSetup, *, encode: bool = True) -> list[DocumentWatcher]:
+    """Keep a search like its documents from now on.
+
+    These are the documents of its setup, or those that the pipeline's file names; of stores in memory only, as
+    `ap-ranker index` changes the others.
+
+    Args:
+        search: the search, loaded from the setup.
+        setup: of the search.
+        encode: whether new entries are encoded before they are found; otherwise, before the next question is answered,
+            which is for a process that leaves the questions to others.
+    """
+    from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
+
+    stores = [store for store in find_stores(search.pipeline) if isinstance(store, BM25SDocumentStore)]
+    in_memory = [store for store in stores if store.path is None]
+    if setup.documents is not None:
+        followed = [(setup.documents, setup.match, in_memory)] if in_memory else []
+    else:
+        named = [(store, Path(store.documents)) for store in in_memory if store.documents is not None]
+        followed = [(WatchedFolder(path), Match(store.match), [store]) for store, path in named]
+        for documents, _, _ in followed:
+            documents.version = documents.look()  # the store has read them
+    return [DocumentWatcher(search, *each, setup.limits, encode) for each in followed]
+
+
+class DocumentWatcher:
+    """Keeps stores like their documents, in a thread of its own.
+
+    A change counts when two looks have seen the same, so that a file that is still being written is left alone. Only
+    what is new is encoded, in the background; then all is switched in one step, so that a question meets the old
+    documents or the new ones. If the files cannot be read, a warning says why, and the search stays as it is.
+
+    Args:
+        search: the search.
+        documents: the files.
+        match: the text of an entry that is matched with the question.
+        stores: those to keep like the files; in memory.
+        limits: `precision` or `score_threshold` of the ranker.
+        encode: as for `follow`.
+    """
+
+    def __init__(
+        self,
+        search: DeclaredPipeline,
+        documents: WatchedFolder,
+        match: Match,
+        stores: Sequence[BM25SDocumentStore],
+        limits: Mapping[str, float | None],
+        encode: bool,
+    ) -> None:
+        self._search = search
+        self._documents = documents
+        self._match = match
+        self._stores = stores
+        self._limits = limits
+        self._encode = encode
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._follow, name="live documents", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Follow them no longer; a change that is being made is finished."""
+        self._closed.set()
+        self._thread.join()
+
+    def _follow(self) -> None:
+        seen, pause = self._documents.version, PAUSE
+        while not self._closed.wait(pause):
+            started = time.thread_time()
+            now = self._documents.look()
+            pause = max(PAUSE, TIMES * (time.thread_time() - started))
+            if now == seen and now != self._documents.version:
+                self._update()
+            seen = now
+
+    def _update(self) -> None:
+        place = self._documents.path
+        try:
+            with report_store_errors(self._search.path, self._search.place):
+                added, removed = self._write(self._documents.read())
+        except InputError as error:
+            logger.warning("%s The search goes on with what was read before.", error)
+        except Exception:  # a defect of ours must not end the thread
+            logger.exception("%s: the search goes on with what was read before.", place)
+        else:
+            if added or removed:
+                logger.info("%s has changed. New entries: %s; gone: %s.", place, f"{added:,}", f"{removed:,}")
+
+    def _write(self, entries: Sequence[Entry]) -> tuple[int, int]:
+        """Let the stores hold these entries; returns the number of new ones, and of those that are gone."""
+        from haystack_integrations.components.retrievers.ap_ranker import HybridRetriever
+        from haystack_integrations.document_stores.ap_ranker.entries import to_document
+
+        documents = {document.id: document for document in (to_document(entry, self._match) for entry in entries)}
+        retrievers = [part for part in components_of(self._search.pipeline) if isinstance(part, HybridRetriever)]
+        added = removed = 0
+        for store in self._stores:
+            stored = store.document_ids()
+            new = [document for document_id, document in documents.items() if document_id not in stored]
+            gone = stored - documents.keys()
+            if self._encode:
+                self._search.encode(new, self._limits)
+                for retriever in retrievers:
+                    if retriever.document_store is store:
+                        new = retriever.embedded(new)
+            store.exchange_documents(new, gone)
+            added, removed = len(new), len(gone)
+        if self._encode:
+            self._search.pipeline.warm_up()  # encodes new wordings
+        return added, removed

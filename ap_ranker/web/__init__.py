@@ -1,0 +1,1 @@
+"""The website: page, API, owner's desk; nothing below imports it."""

@@ -1,0 +1,413 @@
+"""The HTTP interface of a search: the search page, its API, and Hayhooks' REST route of the pipeline."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from dataclasses import asdict
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar
+
+from fastapi import FastAPI, HTTPException, Request
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, ConfigDict, StringConstraints, TypeAdapter, model_validator
+from starlette.datastructures import MutableHeaders
+from starlette.exceptions import HTTPException as StarletteHTTPException
+from starlette.responses import JSONResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ap_ranker.errors import InputError
+from ap_ranker.ranking.bm25 import BM25_RANK
+from ap_ranker.ranking.explanation import Token, pieces
+from ap_ranker.ranking.wordings import MATCHED
+from ap_ranker.search.declared_pipeline import NO_THRESHOLD, DeclaredPipeline
+from ap_ranker.search.load_pipeline import report_store_errors
+from ap_ranker.search.sources import source_of
+from ap_ranker.web.clicks import FeedbackFile, FeedbackFullError
+from ap_ranker.web.hayhooks_route import add_pipeline
+from ap_ranker.web.limits import MAX_BYTES, AllowedHosts, ApiKey, Limits, Rate
+from ap_ranker.web.monitoring import MEDIA_TYPE, CountingThreads, MeasureTime, Metrics
+from ap_ranker.web.owner.routes import FORMS as OWNER_FORMS
+from ap_ranker.web.owner.routes import LARGER as OWNER_LARGER
+from ap_ranker.web.owner.routes import OwnersPage
+from ap_ranker.web.page.files import PageFile, page_files
+from ap_ranker.web.page.settings import PageSettings
+from ap_ranker.web.presentation import category_of, match_of
+from ap_ranker.web.signed_answers import MAX_CHARACTERS as MAX_RECEIPT
+from ap_ranker.web.signed_answers import AnswerSigner, Shown, shared_secret
+from ap_ranker.web.suggestions import LiveSuggestions
+
+if TYPE_CHECKING:
+    from haystack import Document
+
+    from ap_ranker.web.connections import Connections
+    from ap_ranker.web.question_logger import QuestionLog
+    from ap_ranker.web.workers import SearchWorkers
+
+logger = logging.getLogger(__name__)
+
+MAX_CHARACTERS = 1000
+"""Maximum length of a question: more than anybody types into a search box."""
+
+MAX_COMMENT = 300
+"""Maximum length of a comment: one sentence."""
+
+MAX_RELATED = 4
+"""Number of related questions shown if there is no good answer."""
+
+THREADS = 16
+"""Number of concurrent searches. More would only wait for the CPU; with fewer, fewer questions are encoded together."""
+
+HEADERS = {
+    # The page loads from this server only, and no other site may show it in a frame.
+    "Content-Security-Policy": "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-cache",
+}
+API = ("/health", "/api/search", "/api/suggest", "/api/explain", "/api/feedback")
+"""Routes of the page and of health checks, which need no key."""
+
+FAILED = "The search does not work at the moment; see the server's log."
+NOT_KEPT = "Feedback cannot be stored at the moment; see the server's log."
+FULL = "Feedback cannot be stored any more: its file has reached the size limit."
+
+REASONS = {
+    400: "invalid",
+    401: "owner_key",
+    404: "unknown",
+    405: "unknown",
+    409: "no_reasons",
+    422: "invalid",
+    507: "feedback_full",
+}
+"""Status code -> reason of a refusal, for the metrics; `failed` for all other codes."""
+
+T = TypeVar("T")
+Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_CHARACTERS)]
+
+
+class SearchRequest(BaseModel):
+    """A question."""
+
+    model_config = ConfigDict(extra="forbid")
+    question: Text
+
+
+class ExplainRequest(SearchRequest):
+    """A question and the id of one of its answers."""
+
+    id: Text
+
+
+class SuggestRequest(BaseModel):
+    """The beginning of a question."""
+
+    model_config = ConfigDict(extra="forbid")
+    text: Text
+
+
+class FeedbackRequest(ExplainRequest):
+    """Whether that answer helped, and a sentence about it; `None` takes the judgement of this visit back.
+
+    `receipt` came with the answer, `visit` is an arbitrary id of the visitor.
+    """
+
+    helped: bool | None
+    comment: Annotated[str, StringConstraints(strip_whitespace=True, max_length=MAX_COMMENT)] = ""
+    receipt: Annotated[str, StringConstraints(max_length=MAX_RECEIPT)] | None = None
+    visit: Annotated[str, StringConstraints(max_length=64, pattern=r"^[\w-]*$")] = ""
+
+    @model_validator(mode="after")
+    def _takes_back_its_own(self) -> Self:
+        if self.helped is None and not self.visit:
+            raise ValueError("expected the visit whose judgement is taken back, found none")
+        return self
+
+
+def build_app(
+    search: DeclaredPipeline,
+    feedback: FeedbackFile,
+    *,
+    limits: Mapping[str, float | None] = MappingProxyType({}),
+    rate: float | None = None,
+    hosts: Collection[str] = (),
+    api_key: str | None = None,
+    columns: Collection[str] = (),
+    connections: Connections | None = None,
+    workers: SearchWorkers | None = None,
+    page: PageSettings = PageSettings(),  # noqa: B008  it is frozen
+    question_log: QuestionLog | None = None,
+    owner: OwnersPage | None = None,
+) -> FastAPI:
+    """Build the ASGI application.
+
+    Args:
+        search: a pipeline with a filled store.
+        feedback: the file for users' feedback; the secret that signs receipts is stored beside it.
+        limits: `precision` or `score_threshold` of the ranker; `None` leaves it to the pipeline.
+        rate: maximum number of requests per second and client; `None` for any number.
+        hosts: accepted host names, in addition to `localhost` and any IP address.
+        api_key: the key that all routes but the page's require; `None` for none.
+        columns: columns of the FAQ that the pipeline's own route returns beside question and answer.
+        connections: the server's connections, for the metrics.
+        workers: processes for the page's searches; `None` for threads of this one.
+        page: the page's settings.
+        question_log: where the page's questions are logged; `None` for nowhere.
+        owner: the owner's page; `None` for none.
+
+    Raises:
+        InputError: Hayhooks refuses the pipeline.
+    """
+    threads = CountingThreads(THREADS * (workers.count if workers else 1), "search")
+    metrics = Metrics(workers or search, threads, connections)
+    # FastAPI's documentation pages are off: they load scripts from another host.
+    app = FastAPI(title="ap-ranker", docs_url=None, redoc_url=None, lifespan=_searching_in(threads))
+    _answer_errors_in_json(app, metrics)
+    files = page_files(page)
+    _add_page(app, metrics, files)
+    _add_search(app, search, workers or search, feedback, limits, page.categories, question_log)
+    _add_suggestions(app, LiveSuggestions(search, feedback.path))
+    pipeline_route = add_pipeline(app, search, text=TypeAdapter(Text), columns=columns, failed=FAILED)
+    owner_routes = owner.add_to(app) if owner else ()
+    routes = [*files, *API, *owner_routes, "/metrics", pipeline_route]
+    app.add_middleware(ApiKey, key=api_key, public={*files, *API, *owner_routes}, refused=metrics.refused)
+    app.add_middleware(
+        Limits,
+        rate=None if rate is None else Rate(rate),
+        apart=["/api/suggest"],  # who types much can still search
+        larger={"/api/feedback": MAX_BYTES + MAX_RECEIPT, **OWNER_LARGER},
+        forms=OWNER_FORMS,
+        refused=metrics.refused,
+    )
+    app.add_middleware(AllowedHosts, names=hosts, refused=metrics.refused)
+    app.add_middleware(_WithHeaders)
+    app.add_middleware(MeasureTime, metrics=metrics, routes=routes)
+    return app
+
+
+def _searching_in(threads: CountingThreads) -> Callable[[FastAPI], Any]:
+    """Run all searches, the page's and those of Hayhooks' route, in these threads.
+
+    An abandoned search keeps its thread until it ends; one that has not begun is dropped. So an overloaded server
+    answers some requests in time, instead of working on ever more at once and answering none.
+    """
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        asyncio.get_running_loop().set_default_executor(threads)
+        yield
+
+    return lifespan
+
+
+def _add_page(app: FastAPI, metrics: Metrics, files: Mapping[str, PageFile]) -> None:
+    for path, file in files.items():
+        app.add_route(path, file.route(), methods=["GET"])
+
+    @app.get("/health")
+    async def health() -> dict[str, str]:
+        return {"status": "ok"}
+
+    @app.get("/metrics")
+    async def metrics_text() -> Response:
+        return Response(metrics.text(), media_type=MEDIA_TYPE)
+
+
+def _add_search(
+    app: FastAPI,
+    declared: DeclaredPipeline,
+    search: DeclaredPipeline | SearchWorkers,
+    feedback: FeedbackFile,
+    limits: Mapping[str, float | None],
+    category: str,
+    question_log: QuestionLog | None,
+) -> None:
+    place = declared.place  # describing the stores takes a moment
+    receipts = AnswerSigner(shared_secret(feedback.path.with_name(f"{feedback.path.name}.key")))
+    feedback_thread = ThreadPoolExecutor(1, "feedback")  # a separate one: feedback does not wait for searches
+
+    async def run(work: Callable[[], T]) -> T:
+        """Run `work` in a search thread; its failure is the server's fault, not the client's."""
+        try:
+            return await asyncio.to_thread(work)
+        except InputError as error:
+            logger.error("%s", error)
+            raise HTTPException(503, FAILED) from error
+
+    def ranked(question: str, limits: Mapping[str, float | None] = limits) -> list[Document]:
+        with report_store_errors(declared.path, place):
+            return search.run(question, limits)
+
+    def closest(question: str) -> list[Document] | None:
+        """The answers that were not good enough, best first; `None` if the pipeline cannot tell."""
+        return ranked(question, NO_THRESHOLD) if declared.takes_threshold else None
+
+    async def find_answer(question: str, key: str) -> Document:
+        """Search again: the server keeps no state, and only answers that were shown can be asked about."""
+        for document in await run(lambda: ranked(question)):
+            if document.id == key:
+                return document
+        raise HTTPException(404, "Expected the id of an answer to this question, found another. Ask again.")
+
+    @app.post("/api/search")
+    async def api_search(request: SearchRequest) -> JSONResponse:
+        """The answers that are good enough, best first; `found` is false if there is none, with `related` questions."""
+        question, calibrated = request.question, search.calibrated
+        documents = await run(lambda: ranked(question))
+        others = None if documents else await run(lambda: closest(question))
+        if question_log is not None:
+            question_log.add(question, documents, others)
+        answers = [
+            _answer(document)
+            | {
+                "category": category_of(document, category),
+                "match": match_of(question, document, calibrated=calibrated),
+                "receipt": receipts.sign(question, document.id, _shown(document)),
+            }
+            for document in documents
+        ]
+        content = {
+            "question": question,
+            "found": bool(documents),
+            "answers": answers,
+            "related": _stored_questions(others or []),
+        }
+        # Not a dictionary, which FastAPI would walk through first: its values are basic types already.
+        return JSONResponse(content)
+
+    @app.post("/api/explain")
+    async def api_explain(request: ExplainRequest) -> dict[str, Any]:
+        """The weight of each word; `start` and `end` are positions of characters (code points) in `text`."""
+        document = await find_answer(request.question, request.id)
+
+        def work() -> dict[str, Any] | str:
+            try:
+                question, answer, explanation = search.explain(request.question, document)
+            except InputError as error:
+                return str(error)
+            return {
+                "score": explanation.score,
+                "question": {"text": question, "tokens": _tokens(explanation.question)},
+                "answer": {"text": answer, "tokens": _tokens(explanation.answer)},
+            }
+
+        weights = await run(work)
+        if isinstance(weights, str):
+            raise HTTPException(409, weights)
+        return weights
+
+    @app.post("/api/feedback")
+    async def api_feedback(request: FeedbackRequest) -> dict[str, str]:
+        """Store whether an answer helped, or take it back; without a valid receipt, search for the answer first."""
+        shown = receipts.read(request.question, request.id, request.receipt) if request.receipt else None
+        if shown is None:
+            shown = _shown(await find_answer(request.question, request.id))
+        try:
+            await asyncio.get_running_loop().run_in_executor(feedback_thread, _keep, feedback, request, shown)
+        except FeedbackFullError as error:  # already logged
+            raise HTTPException(507, FULL) from error
+        except (OSError, InputError) as error:
+            logger.error("%s: expected a writable file (%s).", feedback.path, error)
+            raise HTTPException(503, NOT_KEPT) from error
+        return {"status": "taken back" if request.helped is None else "kept"}
+
+
+def _add_suggestions(app: FastAPI, suggestions: LiveSuggestions) -> None:
+    reading = ThreadPoolExecutor(1, "suggestions")  # does not wait for searches
+
+    def refresh() -> None:
+        try:
+            if suggestions.stale:  # may have been done while this one waited
+                suggestions.refresh()
+        except Exception:  # a search without suggestions works as well
+            logger.exception("Suggestions cannot be read.")
+
+    @app.post("/api/suggest")
+    async def api_suggest(request: SuggestRequest) -> dict[str, list[str]]:
+        """Stored questions and known wordings that begin like a text."""
+        if suggestions.stale:
+            read = asyncio.get_running_loop().run_in_executor(reading, refresh)
+            if not suggestions.ready:
+                await read
+        return {"suggestions": suggestions.find(request.text)}
+
+
+def _keep(feedback: FeedbackFile, request: FeedbackRequest, shown: Shown) -> None:
+    given = {"question": request.question, "visit": request.visit}
+    if request.helped is None:
+        feedback.take_back(answer=shown.answer, **given)
+    else:
+        feedback.append(**asdict(shown), **given, helped=request.helped, comment=request.comment)
+
+
+def _shown(document: Document) -> Shown:
+    return Shown(answer=document.content or "", stored_question=document.meta.get("question") or "")
+
+
+def _stored_questions(documents: Iterable[Document]) -> list[str]:
+    """The questions of the first answers that have one."""
+    questions = (document.meta.get("question") for document in documents)
+    return list(dict.fromkeys(text for text in questions if text and isinstance(text, str)))[:MAX_RELATED]
+
+
+def _answer(document: Document) -> dict[str, Any]:
+    source = source_of(document)
+    return {
+        "id": document.id,
+        "score": document.score,
+        "question": document.meta.get("question") or "",
+        "answer": document.meta.get("answer") or document.content or "",
+        "bm25_rank": document.meta.get(BM25_RANK),
+        MATCHED: document.meta.get(MATCHED),
+        "source": None if source is None else asdict(source),
+    }
+
+
+def _tokens(tokens: Sequence[Token]) -> list[dict[str, float]] | None:
+    """The spans of a text with their heat, 0 to 1; `None` if the model has no attention over this side."""
+    if all(token.weight is None for token in tokens):
+        return None
+    return [{"start": start, "end": end, "heat": heat} for start, end, heat in pieces(tokens)]
+
+
+class _WithHeaders:
+    """ASGI middleware that adds to every answer those of `HEADERS` that it lacks."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        await self.app(scope, receive, with_headers)
+
+
+def _answer_errors_in_json(app: FastAPI, metrics: Metrics) -> None:
+    """Answer each error with one sentence; the details are in the log."""
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
+        metrics.refused("invalid")
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"][1:]) or "body"
+        return JSONResponse({"error": f"{field}: {first['msg']}."}, 422)
+
+    @app.exception_handler(StarletteHTTPException)
+    async def refused(_: Request, error: StarletteHTTPException) -> JSONResponse:
+        metrics.refused(REASONS.get(error.status_code, "failed"))
+        internal = error.status_code == 500  # Hayhooks' message may quote the pipeline and its server
+        return JSONResponse({"error": FAILED if internal else error.detail}, error.status_code, error.headers)
+
+    @app.exception_handler(Exception)
+    async def failed(_: Request, error: Exception) -> JSONResponse:  # the server logs the traceback
+        metrics.refused("failed")
+        return JSONResponse({"error": FAILED}, 500, HEADERS)

@@ -1,0 +1,253 @@
+"""Finds what is missing in a FAQ: the questions that nobody could answer, grouped by meaning.
+
+Questions that are nearly equal count as one that was asked several times. The others are joined by agglomerative
+clustering with average linkage of the cosine distances of their vectors, up to a mean distance of `DISTANCE`. All
+questions to a shop for bicycles are about bicycles: what the questions that the FAQ knows have in common, the mean of
+their vectors, is subtracted before.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ap_ranker.data.dataset import normalized, question_key
+from ap_ranker.data.faq import Entry, Match
+from ap_ranker.data.feedback import COLUMNS, helped
+from ap_ranker.data.question_log import LoggedQuestion, Outcome, clean_question
+from ap_ranker.data.tables import read_table
+from ap_ranker.data.wordings import Wordings
+from ap_ranker.files import csv_text, write_text_atomically
+from ap_ranker.search.declared_pipeline import NO_THRESHOLD
+
+if TYPE_CHECKING:
+    from ap_ranker.search.declared_pipeline import DeclaredPipeline
+
+DISTANCE = 0.7
+"""Maximum mean cosine distance of two groups that become one; chosen on the dev planting of examples/gaps."""
+
+SAMPLE = 300
+"""Number of known questions whose vectors' mean is subtracted."""
+
+MOST = 5000
+"""Maximum number of different questions that are grouped, the latest: each pair takes time and memory."""
+
+COLUMNS_WRITTEN = ("question", "answer", "wordings", "asked", "nearest_question", "nearest_score")
+
+Embed = Callable[[Sequence[str]], np.ndarray]
+"""B questions -> (B, C) their vectors, of length 1."""
+
+_FORMULA = re.compile(r"^[=+\-@\s]+")
+"""What begins a formula in a spreadsheet; a visitor's question must not become one."""
+
+
+@dataclass(frozen=True)
+class Unanswered:
+    """A question that was not answered.
+
+    Attributes:
+        text: the question.
+        answer: the text of the answer that did not help; empty if none was shown.
+    """
+
+    text: str
+    answer: str = ""
+
+
+@dataclass(frozen=True)
+class Gap:
+    """A group of questions that mean about the same, and that nobody could answer.
+
+    Attributes:
+        questions: different questions, the most typical one first.
+        asked: how often they were asked, or an answer to them did not help.
+        entry: id of the entry that the first question is most like; empty if there is none.
+        nearest: the stored question of this entry, or the beginning of its text.
+        score: its score for the first question; `None` if it has none.
+    """
+
+    questions: tuple[str, ...]
+    asked: int
+    entry: str = ""
+    nearest: str = ""
+    score: float | None = None
+
+
+def find_unanswered(questions: Iterable[LoggedQuestion], feedback: Path | None = None) -> list[Unanswered]:
+    """The questions that were refused or found nothing, and those that no shown answer helped, oldest first.
+
+    Args:
+        questions: of a log.
+        feedback: a file of users' feedback.
+
+    Raises:
+        InputError: the feedback cannot be read.
+    """
+    refused = [Unanswered(_plain(one.question)) for one in questions if one.outcome != Outcome.answered]
+    return [one for one in [*refused, *(_unhelpful(feedback) if feedback else ())] if one.text]
+
+
+def _unhelpful(feedback: Path) -> Iterator[Unanswered]:
+    if feedback.is_file() and not feedback.stat().st_size:  # a new one
+        return
+    table = read_table(feedback)
+    table.require(*COLUMNS)
+    votes: Counter[str] = Counter()
+    for row in table.rows:
+        votes[question_key(row.need("question"))] += 1 if helped(row) else -1
+    for row in table.rows:
+        if not helped(row) and votes[question_key(row.need("question"))] < 0:
+            yield Unanswered(_plain(clean_question(row.need("question"))), normalized(row.need("answer")))
+
+
+def _plain(question: str) -> str:
+    return _FORMULA.sub("", question)
+
+
+def still_open(
+    unanswered: Iterable[Unanswered], entries: Iterable[Entry], match: Match, wordings: Iterable[Wordings] = ()
+) -> list[Unanswered]:
+    """Without the questions that an entry knows by now, word for word.
+
+    A question whose answer did not help stays until this answer is changed or another entry knows the question.
+
+    Args:
+        unanswered: the questions.
+        entries: what is searched now.
+        match: the text of an entry that is matched.
+        wordings: further wordings of the entries.
+    """
+    knowing: defaultdict[str, set[str]] = defaultdict(set)
+    texts = set()
+    known = list(wordings)
+    for entry in entries:
+        text = normalized(entry.text(match))
+        texts.add(text)
+        further = (one for file in known for one in file.of(entry.other.get("aid", ""), text, entry.answer))
+        for wording in (entry.question, *entry.wordings, *further):
+            knowing[question_key(wording)].add(text)
+    return [
+        one
+        for one in unanswered
+        if not knowing[question_key(one.text)] - {one.answer} and (not one.answer or one.answer in texts)
+    ]
+
+
+def group(
+    unanswered: Sequence[Unanswered], embed: Embed | None, known: Sequence[str] = (), distance: float = DISTANCE
+) -> list[Gap]:
+    """Group questions by meaning, the group that was asked most often first.
+
+    Args:
+        unanswered: the questions, oldest first.
+        embed: the vectors of questions; `None` groups questions only if they are nearly equal.
+        known: questions that the FAQ knows.
+        distance: maximum mean cosine distance of two groups that become one.
+    """
+    from ap_ranker.text.near import near_groups  # takes a second to load
+
+    asked = Counter(one.text for one in reversed(unanswered))
+    texts = list(asked)[:MOST]
+    if not texts:
+        return []
+    copies: defaultdict[int, list[str]] = defaultdict(list)
+    for text, number in zip(texts, near_groups(texts).tolist(), strict=True):
+        copies[number].append(text)
+    distinct = [max(same, key=lambda text: asked[text]) for same in copies.values()]
+    counts = np.array([sum(asked[text] for text in same) for same in copies.values()])
+    if embed is None or len(distinct) == 1:
+        groups: Iterable[tuple[list[int], list[int]]] = [([row], [row]) for row in range(len(distinct))]
+    else:
+        groups = _clusters(_centred(distinct, known, embed), counts, distance)
+    gaps = [Gap(tuple(distinct[row] for row in order), int(counts[rows].sum())) for rows, order in groups]
+    return sorted(gaps, key=lambda gap: (-gap.asked, -len(gap.questions)))
+
+
+def _centred(texts: Sequence[str], known: Sequence[str], embed: Embed) -> np.ndarray:
+    """(N, C) vectors of N texts without what all known questions have in common, of length 1."""
+    vectors = np.asarray(embed(texts), dtype=np.float64)
+    if known:
+        rows = np.random.default_rng(0).permutation(len(known))[:SAMPLE]
+        vectors -= np.asarray(embed([known[row] for row in rows]), dtype=np.float64).mean(axis=0)
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
+
+
+def _clusters(vectors: np.ndarray, counts: np.ndarray, distance: float) -> Iterator[tuple[list[int], list[int]]]:
+    """The rows of each group, and the same with the most typical one first.
+
+    Args:
+        vectors: (N, C) of length 1.
+        counts: (N,) how often each question was asked.
+        distance: as for `group`.
+    """
+    from scipy.cluster.hierarchy import fcluster, linkage
+    from scipy.spatial.distance import squareform
+
+    cosines = np.clip(vectors @ vectors.T, -1, 1)
+    distances = 1 - (cosines + cosines.T) / 2
+    np.fill_diagonal(distances, 0)
+    numbers = fcluster(linkage(squareform(distances, checks=False), "average"), distance, "distance")
+    for number in np.unique(numbers):
+        rows = np.flatnonzero(numbers == number)
+        typical = cosines[np.ix_(rows, rows)] @ counts[rows]
+        yield rows.tolist(), rows[np.argsort(-typical, kind="stable")].tolist()
+
+
+def with_nearest(gap: Gap, search: DeclaredPipeline) -> Gap:
+    """A group with the entry that its first question is most like, however low its score."""
+    try:
+        documents = search.run(gap.questions[0], NO_THRESHOLD, 1)
+    except Exception:  # a pipeline of the user's own may have no threshold; components raise any type
+        documents = search.run(gap.questions[0], top_k=1)
+    if not documents:
+        return gap
+    best = documents[0]
+    nearest = str(best.meta.get("question") or best.content or "")
+    return replace(gap, entry=best.id, nearest=nearest, score=best.score)
+
+
+def embedding_of(search: DeclaredPipeline) -> Embed | None:
+    """The vectors of questions by the model of a search; `None` if it has none."""
+    from ap_ranker.ranking.ranker import Ranker
+
+    component = search.ranker()
+    if component is None:
+        return None
+    ranker = Ranker.from_pretrained(component.model)  # its weights are those of the pipeline
+    return (lambda texts: ranker.embed_questions(texts).numpy()) if ranker.has_vectors else None
+
+
+def known_questions(entries: Iterable[Entry], wordings: Iterable[Wordings] = ()) -> list[str]:
+    """The stored questions and wordings of entries, and those of files."""
+    texts = [text for entry in entries for text in (entry.question, *entry.wordings) if text]
+    for file in wordings:
+        texts += [text for by in (file.by_id, file.by_text) for same in by.values() for text in same]
+    return list(dict.fromkeys(texts))
+
+
+def write_gaps(gaps: Collection[Gap], path: Path) -> None:
+    """Write groups as rows of a FAQ whose answers are still empty.
+
+    Args:
+        gaps: the groups.
+        path: a CSV file.
+
+    Raises:
+        WriteError: it cannot be written.
+    """
+    rows = [
+        (gap.questions[0], "", "\n".join(gap.questions[1:]), gap.asked, gap.nearest, _with_digits(gap.score))
+        for gap in gaps
+    ]
+    write_text_atomically(path, csv_text(COLUMNS_WRITTEN, rows))
+
+
+def _with_digits(score: float | None) -> str:
+    return "" if score is None else f"{score:.3f}"

@@ -1,0 +1,151 @@
+"""Prometheus metrics of a server. Clients cannot choose the value of any label."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, Info, ProcessCollector, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from ap_ranker.search.declared_pipeline import DeclaredPipeline
+
+if TYPE_CHECKING:
+    from ap_ranker.web.connections import Connections
+    from ap_ranker.web.workers import SearchWorkers
+
+MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0)
+
+
+class CountingThreads(ThreadPoolExecutor):
+    """An executor that counts its jobs.
+
+    Attributes:
+        waiting: number of jobs in the queue.
+        running: number of jobs in progress.
+    """
+
+    def __init__(self, threads: int, name: str) -> None:
+        super().__init__(threads, name)
+        self.waiting = self.running = 0
+        self._counts = threading.Lock()
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Submit a job, as the base class does."""
+
+        def job() -> Any:
+            self._count(waiting=-1, running=1)
+            try:
+                return fn(*args, **kwargs)
+            finally:
+                self._count(running=-1)
+
+        self._count(waiting=1)
+        try:
+            future = super().submit(job)
+        except RuntimeError:  # after shutdown
+            self._count(waiting=-1)
+            raise
+        future.add_done_callback(lambda done: self._count(waiting=-1) if done.cancelled() else None)
+        return future
+
+    def _count(self, waiting: int = 0, running: int = 0) -> None:
+        with self._counts:
+            self.waiting += waiting
+            self.running += running
+
+
+class Metrics:
+    """The metrics of one server.
+
+    Args:
+        search: what searches, with a cache.
+        threads: the search threads.
+        connections: the server's connections; `None` if unknown.
+    """
+
+    def __init__(
+        self, search: DeclaredPipeline | SearchWorkers, threads: CountingThreads, connections: Connections | None
+    ) -> None:
+        self._registry = CollectorRegistry()
+        self._seconds = Histogram(
+            "ap_ranker_request_seconds",
+            "Seconds from a request's head to the end of its answer.",
+            ["route"],
+            buckets=SECONDS,
+            registry=self._registry,
+        )
+        self._refusals = Counter(
+            "ap_ranker_refusals", "Requests that were refused or failed.", ["reason"], registry=self._registry
+        )
+        Info("ap_ranker_build", "The version that runs.", registry=self._registry).info(
+            {"version": version("ap-ranker")}
+        )
+        ProcessCollector(registry=self._registry)
+        self._registry.register(_State(search, threads, connections))
+
+    def refused(self, reason: str) -> None:
+        """Count a refused request."""
+        self._refusals.labels(reason).inc()
+
+    def answered(self, route: str, seconds: float) -> None:
+        """Record the duration of a request."""
+        self._seconds.labels(route).observe(seconds)
+
+    def text(self) -> bytes:
+        """All metrics in Prometheus' text format."""
+        return generate_latest(self._registry)
+
+
+class _State(Collector):
+    """Metrics that other objects keep, read at each scrape."""
+
+    def __init__(
+        self, search: DeclaredPipeline | SearchWorkers, threads: CountingThreads, connections: Connections | None
+    ) -> None:
+        self._search, self._threads, self._connections = search, threads, connections
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the metrics."""
+        yield GaugeMetricFamily("ap_ranker_searches_waiting", "Searches in the queue.", self._threads.waiting)
+        yield GaugeMetricFamily("ap_ranker_searches_running", "Searches in progress.", self._threads.running)
+        if self._connections is not None:
+            yield GaugeMetricFamily("ap_ranker_connections", "Open connections.", len(self._connections.open))
+            closed = CounterMetricFamily(
+                "ap_ranker_connections_closed", "Connections closed by the server.", labels=["reason"]
+            )
+            for reason in ("slow", "crowded", "refused"):
+                closed.add_metric([reason], self._connections.closed[reason])
+            yield closed
+        if (cache := self._search.cache_info) is not None:
+            yield CounterMetricFamily("ap_ranker_cache_hits", "Texts found in the cache.", cache.hits)
+            yield CounterMetricFamily("ap_ranker_cache_misses", "Texts that had to be encoded.", cache.misses)
+            yield GaugeMetricFamily("ap_ranker_cache_entries", "Texts in the cache.", cache.entries)
+            yield GaugeMetricFamily("ap_ranker_cache_bytes", "Size of the cache.", cache.bytes)
+
+
+class MeasureTime:
+    """ASGI middleware that measures the duration of requests."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics, routes: Collection[str]) -> None:
+        self.app = app
+        self.metrics = metrics
+        self.routes = frozenset(routes)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        started = time.perf_counter()
+        try:
+            await self.app(scope, receive, send)
+        finally:
+            route = scope["path"] if scope["path"] in self.routes else "other"
+            self.metrics.answered(route, time.perf_counter() - started)

@@ -1,0 +1,234 @@
+"""What the owner of a FAQ sees and changes: gaps, feedback, entries, and the history of changes."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import date, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ap_ranker.data.changes import (
+    Action,
+    Change,
+    ChangedEntries,
+    KeyedEntry,
+    append_change,
+    apply_changes,
+    read_changes,
+)
+from ap_ranker.data.dataset import normalized
+from ap_ranker.data.faq import Match
+from ap_ranker.data.feedback import COLUMNS, helped
+from ap_ranker.data.question_log import LoggedQuestion, read_question_log
+from ap_ranker.data.tables import read_table
+from ap_ranker.data.wordings import read_wordings
+from ap_ranker.files import file_version
+from ap_ranker.web.gaps import Gap, embedding_of, find_unanswered, group, known_questions, still_open, with_nearest
+from haystack_integrations.document_stores.ap_ranker.entries import to_document
+
+if TYPE_CHECKING:
+    from ap_ranker.documents.watched_folder import WatchedFolder
+    from ap_ranker.search.declared_pipeline import DeclaredPipeline
+
+SHOWN = 50
+"""Maximum number of groups, entries, judgements and changes that are shown at once."""
+
+DAYS = 14
+"""Number of days whose questions are counted one by one."""
+
+
+class ConflictError(Exception):
+    """A change does not fit the entries as they are now."""
+
+
+class OwnerService:
+    """The owner's desk. Threads may share it.
+
+    Args:
+        search: the search.
+        documents: what it is filled with, and the owner's changes; `None` if the page cannot change it.
+        match: the text of an entry that is matched with a question.
+        feedback: the file of users' feedback.
+        log: the log of questions; `None` if none is written.
+        wordings: files of further wordings that the search knows.
+    """
+
+    def __init__(
+        self,
+        search: DeclaredPipeline,
+        documents: WatchedFolder | None,
+        match: Match,
+        *,
+        feedback: Path,
+        log: Path | None = None,
+        wordings: Sequence[Path] = (),
+    ) -> None:
+        self._search = search
+        self._documents = documents
+        self._match = match
+        self._feedback = feedback
+        self._log = log
+        self._wordings = wordings
+        self._lock = threading.Lock()
+        self._grouping = threading.Lock()
+        self._grouped: tuple[object, list[Gap]] = (None, [])
+
+    def counts(self) -> dict[str, Any]:
+        """How many questions there were, by outcome and by day, and how many judgements."""
+        questions = self._questions()
+        last = date.fromisoformat(questions[-1].time[:10]) if questions else None
+        days = Counter(question.time[:10] for question in questions)
+        shown = [str(last - timedelta(days=back)) for back in reversed(range(DAYS))] if last else []
+        votes = Counter(row["helped"] for row in self._judgements())
+        return {
+            "logged": self._log is not None,
+            "editable": self._documents is not None,
+            "questions": len(questions),
+            "outcomes": Counter(question.outcome for question in questions),
+            "days": {day: days[day] for day in shown},
+            "helped": votes[True],
+            "did_not_help": votes[False],
+        }
+
+    def gaps(self) -> list[dict[str, Any]]:
+        """The groups of questions that nobody could answer, and the nearest entry of each."""
+        entries = self._changed().entries
+        by_id = {to_document(keyed.entry, self._match).id: keyed for keyed in entries}
+        by_question = {keyed.entry.question: keyed for keyed in entries if keyed.entry.question}
+        shown = []
+        for gap in self._gaps():
+            nearest = by_id.get(gap.entry) or by_question.get(gap.nearest)  # the search may be a second behind
+            shown.append(asdict(gap) | {"nearest_entry": None if nearest is None else _shown(nearest)})
+        return shown
+
+    def feedback_rows(self) -> list[dict[str, Any]]:
+        """Questions and the entries that were judged for them, the latest first, with the number of votes."""
+        votes: defaultdict[tuple[str, str], Counter[bool]] = defaultdict(Counter)
+        for row in self._judgements():
+            place = row["question"], row["stored_question"]
+            votes[place] = votes.pop(place, Counter()) + Counter([row["helped"]])
+        latest = list(votes.items())[: -SHOWN - 1 : -1]
+        return [
+            {"question": question, "entry": entry, "helped": count[True], "did_not_help": count[False]}
+            for (question, entry), count in latest
+        ]
+
+    def entries(self, text: str) -> dict[str, Any]:
+        """The entries that contain all words of a text, and how many there are."""
+        words = normalized(text).split()
+        found = [
+            keyed
+            for keyed in self._changed().entries
+            if all(
+                word in normalized(" ".join((keyed.entry.text(Match.both), *keyed.entry.wordings))) for word in words
+            )
+        ]
+        return {"count": len(found), "entries": [_shown(keyed) for keyed in found[:SHOWN]]}
+
+    def history(self) -> list[dict[str, Any]]:
+        """The changes, the latest first; `undone` and `lapsed` say which of them do not count."""
+        changed = self._changed()
+        changes = [change for change in self._read_changes() if change.action != Action.undo]
+        return [
+            asdict(change) | {"is_undone": change.id in changed.undone, "is_lapsed": change.id in changed.lapsed}
+            for change in changes[: -SHOWN - 1 : -1]
+        ]
+
+    def change(self, action: Action, version: str = "", **fields: Any) -> Change:
+        """Append a change to the file; the search follows within seconds.
+
+        Args:
+            action: any but `undo`.
+            version: of the entry as the owner has seen it, for a change of a whole entry.
+            fields: of the change.
+
+        Raises:
+            ConflictError: the entry is not there any more, or somebody else has changed it since.
+            InputError: the file cannot be written or read.
+        """
+        with self._lock:
+            if action != Action.add_entry:
+                entries = self._changed().entries
+                keyed = next((keyed for keyed in entries if keyed.key == fields["entry"]), None)
+                if keyed is None:
+                    raise ConflictError("This entry is not in the FAQ any more. Load the page again.")
+                if action in (Action.change_entry, Action.delete_entry) and version != keyed.version:
+                    raise ConflictError("This entry has been changed since. Load the page again.")
+                if action == Action.delete_entry and len(entries) == 1:
+                    raise ConflictError("The last entry cannot be deleted.")
+                fields["of"] = keyed.entry.question
+            return self._append(Change.make(action, **fields))
+
+    def undo(self, change: str) -> Change:
+        """Undo a change: one more line of the file.
+
+        Raises:
+            ConflictError: there is no such change, or it is undone already.
+            InputError: the file cannot be written or read.
+        """
+        with self._lock:
+            known = self._read_changes()
+            if change not in {one.id for one in known if one.action != Action.undo}:
+                raise ConflictError("There is no such change.")
+            if change in {one.undone for one in known}:
+                raise ConflictError("This change is undone already.")
+            return self._append(Change.make(Action.undo, undone=change))
+
+    def _append(self, change: Change) -> Change:
+        append_change(self._changes_file(), change)
+        return change
+
+    def _changes_file(self) -> Path:
+        if self._documents is None or self._documents.changes is None:
+            raise ConflictError("This search reads a store that its own program fills; change the entries there.")
+        return self._documents.changes
+
+    def _read_changes(self) -> list[Change]:
+        return [] if self._documents is None else read_changes(self._changes_file())
+
+    def _changed(self) -> ChangedEntries:
+        return apply_changes(self._documents.unchanged if self._documents else (), self._read_changes())
+
+    def _questions(self) -> list[LoggedQuestion]:
+        return read_question_log(self._log) if self._log is not None else []
+
+    def _judgements(self) -> list[dict[str, Any]]:
+        if not self._feedback.is_file() or not self._feedback.stat().st_size:
+            return []
+        table = read_table(self._feedback)
+        table.require(*COLUMNS)
+        return [
+            {"question": row.need("question"), "stored_question": row.get("stored_question"), "helped": helped(row)}
+            for row in table.rows
+        ]
+
+    def _gaps(self) -> list[Gap]:
+        """The first groups with their nearest entries; grouped again only if a file has changed."""
+        files = [self._feedback, *self._wordings, *([self._log] if self._log else ())]
+        documents = self._documents
+        with self._grouping:
+            now = [file_version(file) for file in files], documents.look() if documents else None
+            if now != self._grouped[0]:
+                unanswered = find_unanswered(self._questions(), self._feedback)
+                known = [read_wordings(file) for file in (self._feedback, *self._wordings)]
+                entries = [keyed.entry for keyed in self._changed().entries]
+                if documents is not None:
+                    unanswered = still_open(unanswered, entries, self._match, known)
+                found = group(unanswered, embedding_of(self._search), known_questions(entries, known))[:SHOWN]
+                self._grouped = now, [with_nearest(gap, self._search) for gap in found]
+            return self._grouped[1]
+
+
+def _shown(keyed: KeyedEntry) -> dict[str, Any]:
+    entry = keyed.entry
+    return {
+        "key": keyed.key,
+        "version": keyed.version,
+        "title": entry.title,
+        "question": entry.question,
+        "answer": entry.answer,
+        "wordings": entry.wordings,
+    }

@@ -1,0 +1,87 @@
+"""The files of the search page, as the browser loads them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from html import escape
+from importlib.resources import files
+from string import Template
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ap_ranker.web.page.colours import accent_sheet
+from ap_ranker.web.page.logo import SVG
+from ap_ranker.web.page.settings import PageSettings
+
+TITLE = "Questions and answers"
+
+MEDIA_TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": SVG}
+
+LOGO_POLICY = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
+"""Drawings have styles; nothing else of an SVG file has an effect, also for those who open it alone."""
+
+
+@dataclass(frozen=True)
+class PageFile:
+    """What one address of the page answers.
+
+    Attributes:
+        content: its bytes.
+        media_type: such as `text/html`.
+        headers: further headers.
+    """
+
+    content: bytes
+    media_type: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    def route(self) -> Callable[[Request], Awaitable[Response]]:
+        """A route that sends the file, or status 304 to a browser that has it already."""
+        tag = f'"{hashlib.blake2b(self.content, digest_size=12).hexdigest()}"'
+        headers = {**self.headers, "ETag": tag}
+
+        async def send(request: Request) -> Response:
+            if tag in request.headers.get("if-none-match", ""):
+                return Response(status_code=304, headers=headers)
+            return Response(self.content, media_type=self.media_type, headers=headers)
+
+        return send
+
+
+def page_files(settings: PageSettings) -> dict[str, PageFile]:
+    """The files of a page with these settings, by their path on the server."""
+    folder = files("ap_ranker.web.page") / "static"
+    texts = {entry.name: entry.read_text(encoding="utf-8") for entry in folder.iterdir() if entry.is_file()}
+    modules = "\n".join(
+        f'<link rel="modulepreload" href="page/{name}">'
+        for name in sorted([*texts, "settings.js"])
+        if name.endswith(".js")
+    )
+    icon = "page/icon.svg" if settings.logo is None else "page/logo"
+    title = escape(settings.name or TITLE)
+    index = Template(texts.pop("index.html")).substitute(title=title, icon=icon, modules=modules)
+    texts["colours.css"] += accent_sheet(settings.accent, settings.accent_dark)
+    texts["settings.js"] = _module(settings)
+    served = {"/": PageFile(index.encode(), "text/html")}
+    for name, text in texts.items():
+        served[f"/page/{name}"] = PageFile(text.encode(), MEDIA_TYPES[f".{name.rpartition('.')[2]}"])
+    if settings.logo is not None:
+        headers = {"Content-Security-Policy": LOGO_POLICY}
+        served["/page/logo"] = PageFile(settings.logo.content, settings.logo.media_type, headers)
+    return served
+
+
+def _module(settings: PageSettings) -> str:
+    """What the page's programs read of the settings."""
+    said = {
+        "name": settings.name,
+        "link": settings.link,
+        "logo": settings.logo is not None,
+        "introduction": settings.introduction,
+        "nothingFound": settings.nothing_found,
+    }
+    return f"// The settings that the server was started with.\nexport const settings = {json.dumps(said, indent=2)};\n"

@@ -1,0 +1,62 @@
+"""How an answer is presented to customers: how well it matches, and the category that it belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from ap_ranker.ranking.exact_match import is_exact_match
+from ap_ranker.ranking.wordings import MATCHED, WORDINGS
+from ap_ranker.search.sources import source_of
+
+if TYPE_CHECKING:
+    from haystack import Document
+
+WELL, PARTLY = 0.75, 0.4
+"""Minimum probabilities of a right answer: three of four such answers are right, and two of five."""
+
+CATEGORY_COLUMNS = ("category", "class")
+
+
+def match_of(question: str, document: Document, *, calibrated: bool) -> str | None:
+    """How well an answer matches a question: `well`, `partly`, `weakly`, or `None` if nobody knows.
+
+    Args:
+        question: the user's question.
+        document: the answer, with its score.
+        calibrated: whether scores are probabilities.
+    """
+    further = document.meta.get(WORDINGS)
+    known = [document.meta.get("question"), document.meta.get(MATCHED), *(further if isinstance(further, list) else ())]
+    if any(is_exact_match(question, [_texts(known)])):
+        return "well"
+    if not calibrated or document.score is None:
+        return None
+    return "well" if document.score >= WELL else "partly" if document.score >= PARTLY else "weakly"
+
+
+def category_of(document: Document, column: str = "") -> str:
+    """The category of an answer; empty if it has none.
+
+    Args:
+        document: the answer.
+        column: the column of the FAQ that names it; by default `category` or `class`, or else the first title of the
+            document that the answer is from, or the name of its file.
+    """
+    if column:
+        return _line(document.meta.get(column))
+    named = (value for name, value in document.meta.items() if name.strip().casefold() in CATEGORY_COLUMNS)
+    if category := next(filter(None, map(_line, named)), ""):
+        return category
+    source = source_of(document)
+    if source is None:
+        return ""
+    return (source.title or source.file or "").split(" > ", 1)[0]
+
+
+def _texts(values: Iterable[object]) -> list[str]:
+    return [value for value in values if isinstance(value, str)]
+
+
+def _line(value: object) -> str:
+    return " ".join(str(value).split()) if isinstance(value, (str, int)) else ""

@@ -1,0 +1,96 @@
+"""Signed receipts for the answers shown, so that feedback needs neither a new search nor state on the server."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import logging
+import os
+import secrets
+import tempfile
+import zlib
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+logger = logging.getLogger(__name__)
+
+MAX_CHARACTERS = 128 * 1024
+"""Maximum length of a receipt. A longer answer has no receipt: feedback on it takes a new search."""
+
+SECRET_BYTES = 32
+
+
+@dataclass(frozen=True)
+class Shown:
+    """An answer as shown: the matched text, and its stored question."""
+
+    answer: str
+    stored_question: str
+
+
+class AnswerSigner:
+    """Signs and reads receipts.
+
+    Args:
+        secret: servers with the same secret accept each other's receipts.
+    """
+
+    def __init__(self, secret: bytes) -> None:
+        self._secret = secret
+
+    def sign(self, question: str, key: str, shown: Shown) -> str | None:
+        """Sign the answer with the id `key` to a question; `None` if the receipt would be too long."""
+        content = zlib.compress(json.dumps(vars(shown)).encode())
+        receipt = urlsafe_b64encode(self._signature(question, key, content) + content).decode()
+        return receipt if len(receipt) <= MAX_CHARACTERS else None
+
+    def read(self, question: str, key: str, receipt: str) -> Shown | None:
+        """Read what was shown; `None` if the receipt is not valid for this question and answer."""
+        try:
+            signed = urlsafe_b64decode(receipt)
+        except ValueError:
+            return None
+        signature, content = signed[: hashlib.sha256().digest_size], signed[hashlib.sha256().digest_size :]
+        if not hmac.compare_digest(signature, self._signature(question, key, content)):
+            return None
+        return Shown(**json.loads(zlib.decompress(content)))
+
+    def _signature(self, question: str, key: str, content: bytes) -> bytes:
+        about = json.dumps([question, key]).encode()  # has no line break
+        return hmac.digest(self._secret, about + b"\n" + content, "sha256")
+
+
+def shared_secret(path: Path) -> bytes:
+    """Read or create a secret in a file that only its owner can read.
+
+    So a restarted server, or another one with the same file, accepts the receipts of open pages. If there can be no
+    such file, the secret is the process's own: older receipts are not valid, and feedback on them takes a new search.
+    """
+    try:
+        if not path.exists():
+            _make(path)
+        secret = path.read_bytes()
+        if len(secret) != SECRET_BYTES:
+            raise OSError(f"expected {SECRET_BYTES} bytes, found {len(secret)}")
+        return secret
+    except OSError as error:
+        logger.warning(
+            "%s: feedback from pages that are open when the server ends will take a search (%s).", path, error
+        )
+        return secrets.token_bytes(SECRET_BYTES)
+
+
+def _make(path: Path) -> None:
+    descriptor, draft = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # readable by its owner only
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(secrets.token_bytes(SECRET_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
+        with suppress(FileExistsError):  # another server was faster
+            os.link(draft, path)
+    finally:
+        Path(draft).unlink()

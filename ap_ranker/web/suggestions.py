@@ -1,0 +1,167 @@
+"""Suggestions while a question is being typed: stored questions and known wordings that begin like it."""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+import unicodedata
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from ap_ranker.data.columns import read_named_table
+from ap_ranker.data.reader import Layout, find_layout
+from ap_ranker.data.wordings import read_wordings
+from ap_ranker.errors import InputError
+from ap_ranker.files import file_version
+from ap_ranker.search.declared_pipeline import DeclaredPipeline
+from ap_ranker.search.load_pipeline import find_stores
+
+logger = logging.getLogger(__name__)
+
+COUNT = 6
+"""Number of suggestions: more would hide the page on a phone."""
+
+MAX_TEXTS = 50_000
+"""Maximum number of texts to suggest: they are kept in memory, and a large one would slow the start."""
+
+MAX_LENGTH = 150
+"""Maximum length of a suggestion in characters."""
+
+MAX_ROWS = 2000
+"""Maximum number of texts that are compared with what was typed, so that no reply takes longer than a few
+milliseconds."""
+
+LOOK_SECONDS = 2.0
+"""Seconds between two looks whether the texts have changed."""
+
+_WORD = re.compile(r"\w+")
+
+
+class Suggestions:
+    """Finds texts by the beginnings of their words, whatever their case and accents. It does not change.
+
+    Args:
+        texts: the texts; of two that are equally good, the earlier one is suggested first.
+    """
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        by_key: dict[str, str] = {}
+        for text in texts:
+            line = " ".join(text.split())
+            if line and len(line) <= MAX_LENGTH:
+                by_key.setdefault(_folded(line), line)
+            if len(by_key) >= MAX_TEXTS:
+                break
+        self._keys, self._texts = list(by_key), list(by_key.values())
+        self._whole = sorted((key, row) for row, key in enumerate(self._keys))
+        self._words = sorted({(word, row) for row, key in enumerate(self._keys) for word in _WORD.findall(key)})
+
+    def find(self, typed: str, count: int = COUNT) -> list[str]:
+        """The texts that begin with what was typed, then those with words that begin with its words.
+
+        Args:
+            typed: the beginning of a question.
+            count: maximum number of texts.
+        """
+        begun = _folded(" ".join(typed.split()))
+        if not begun:
+            return []
+        start, end = _range(self._whole, begun)
+        rows = sorted(row for _, row in self._whole[start : min(end, start + MAX_ROWS)])[:count]
+        if len(rows) < count:
+            rows += sorted(row for row in self._with_words(begun) if row not in rows)[: count - len(rows)]
+        return [self._texts[row] for row in rows]
+
+    def _with_words(self, begun: str) -> Iterator[int]:
+        words = _WORD.findall(begun)
+        if not words:
+            return
+        start, end = min((_range(self._words, word) for word in words), key=lambda found: found[1] - found[0])
+        candidates = {row for _, row in self._words[start : min(end, start + MAX_ROWS)]}
+        for row in candidates:
+            key_words = _WORD.findall(self._keys[row])
+            if all(any(each.startswith(word) for each in key_words) for word in words):
+                yield row
+
+
+class LiveSuggestions:
+    """The suggestions of a search, which follow its documents and its files of wordings.
+
+    What users ask and click is not suggested to others: it may be personal, or a prank.
+
+    Args:
+        search: the search; documents are read from stores of `BM25SDocumentStore`.
+        private: the file of users' feedback, among the search's files of wordings.
+    """
+
+    def __init__(self, search: DeclaredPipeline, private: Path) -> None:
+        self._search = search
+        self._private = private
+        self._version: object = None
+        self._current = Suggestions(())
+        self._next_look = 0.0
+
+    @property
+    def stale(self) -> bool:
+        """Whether it is time for `refresh`."""
+        return time.monotonic() >= self._next_look
+
+    @property
+    def ready(self) -> bool:
+        """Whether the texts have been read once."""
+        return self._version is not None
+
+    def find(self, typed: str) -> list[str]:
+        """As `Suggestions.find`, in the texts that were last read."""
+        return self._current.find(typed)
+
+    def refresh(self) -> None:
+        """Read the texts again if they have changed; one thread at a time."""
+        stores = [store for store in find_stores(self._search.pipeline) if hasattr(store, "revision")]
+        ranker = self._search.ranker()
+        files = [Path(path) for path in ranker.wordings if Path(path) != self._private] if ranker else []
+        version = ([store.revision() for store in stores], {path: file_version(path) for path in files})
+        if version != self._version:
+            self._current = Suggestions(self._read(stores, files))
+            self._version = version
+        self._next_look = time.monotonic() + LOOK_SECONDS
+
+    def _read(self, stores: Iterable[object], files: Iterable[Path]) -> Iterator[str]:
+        """Stored questions first, then further wordings."""
+        from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
+        from haystack_integrations.document_stores.ap_ranker.wordings import own_wordings
+
+        further: list[str] = []
+        for store in stores:
+            assert isinstance(store, BM25SDocumentStore)
+            if (documents := store.count_documents()) > MAX_TEXTS:
+                logger.info("No suggestions from %s documents: expected at most %s.", documents, MAX_TEXTS)
+                continue
+            for document in store.filter_documents():
+                first, *others = [*own_wordings(document)] or [""]
+                yield first
+                further += others
+        yield from further
+        for path in files:
+            try:
+                if find_layout(read_named_table(path, guess=False)) == Layout.judged:  # users' clicks
+                    continue
+                known = read_wordings(path)
+            except InputError as error:
+                logger.warning("%s: no suggestions from it: %s", path, error)
+                continue
+            for texts in (*known.by_id.values(), *known.by_text.values()):
+                yield from texts
+
+
+def _folded(text: str) -> str:
+    """The text without case and accents."""
+    parts = unicodedata.normalize("NFKD", text.casefold())
+    return "".join(character for character in parts if not unicodedata.combining(character))
+
+
+def _range(pairs: list[tuple[str, int]], start: str) -> tuple[int, int]:
+    """Where those that begin with `start` are in sorted pairs."""
+    return bisect_left(pairs, (start,)), bisect_left(pairs, (start + chr(0x10FFFF),))

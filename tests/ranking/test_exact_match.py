@@ -1,0 +1,135 @@
+"""A known wording typed word for word gets its answer, whatever model and threshold say; repetition gains nothing."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from conftest import TEXTS, write_checkpoint
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ap_ranker.ranking.bm25 import BM25, LONGEST, MOST_TIMES
+from ap_ranker.ranking.calibration import Calibration
+from ap_ranker.ranking.exact_match import is_exact_match
+from ap_ranker.ranking.policy import AnswerPolicy
+from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.ranking.trained_questions import SEEN, find_trained, seen_lines
+
+STORED = [[text] for text in TEXTS[::2]]
+STRICT = {"model": Calibration(1.0, 1.0, -1.0, {"0.9": 0.99, "0.99": 0.9999})}
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "Where is my parcel?",
+        "WHERE   is my\tparcel",
+        "where is my parcel ?!",
+        "where is my parcel.",
+        "Where is my parcel？",
+        "Ｗｈｅｒｅ　ｉｓ　ｍｙ　ｐａｒｃｅｌ？",
+    ],
+)
+def test_case_white_space_and_final_punctuation_do_not_count(asked: str) -> None:
+    assert is_exact_match(asked, STORED) == [True, False, False]
+
+
+def test_other_differences_count() -> None:
+    for asked in ("Where is my parcel now?", "Where's my parcel?", "", "?", "C++"):
+        assert is_exact_match(asked, [*STORED, ["C"], [""], []]) == [False] * 6
+
+
+scores = st.lists(st.tuples(st.floats(-3, 3, width=32), st.booleans()), min_size=1, max_size=8)
+
+
+@given(scores, st.sampled_from([None, "precision", "score_threshold"]), st.sampled_from([{}, STRICT]), st.booleans())
+def test_the_policy(
+    given_: list[tuple[float, bool]], limit: str | None, fits: dict[str, Calibration], scale: bool
+) -> None:
+    """First the known ones by their scores, never left out; the others as without them."""
+    policy = AnswerPolicy("c", 0.0, fits, lambda values: (1 + values.tanh()) / 2)
+    values, known = torch.tensor([value for value, _ in given_]), [each for _, each in given_]
+    limits = {limit: 0.9} if limit and (fits or limit != "precision") else {}
+    plain = policy.answers(values, scale_score=scale, **limits)  # type: ignore[arg-type]
+    everything = dict(policy.answers(values, scale_score=scale))
+    answers = policy.answers(values, verbatim=known, scale_score=scale, **limits)  # type: ignore[arg-type]
+    first = sorted((row for row, each in enumerate(known) if each), key=lambda row: -values[row])
+    assert [row for row, _ in answers] == [*first, *(row for row, _ in plain if not known[row])]
+    for row, score in answers:
+        assert score >= everything[row] if known[row] else score == everything[row]
+        assert 0 <= score <= 1 or not scale
+    assert all(one[1] >= other[1] for one, other in itertools.pairwise(answers))
+    if limits == {"score_threshold": 0.9}:
+        assert all(score >= 0.9 for _, score in answers)
+
+
+@pytest.mark.parametrize("name", ["ap-cnn", "ap-transformer"])
+@pytest.mark.parametrize("precision", [0.9, 0.99])
+def test_every_stored_question_gets_its_answer(name: str, precision: float, tmp_path: Path) -> None:
+    ranker = Ranker.from_pretrained(write_checkpoint(name, tmp_path / "c"), "cpu")
+    assert ranker.config is not None
+    ranker.config = replace(ranker.config, calibration=STRICT)
+    for row, question in enumerate(TEXTS[::2]):
+        assert not ranker.rank(question, TEXTS[1::2], precision=precision, scale_score=True)
+        for asked in (question, f"  {question.upper().replace(' ', '   ')} "):
+            [best] = ranker.rank(asked, TEXTS[1::2], wordings=STORED, precision=precision, scale_score=True)
+            assert best.index == row
+            assert 0 <= best.score <= 1
+
+
+def test_two_entries_that_share_it_come_first_in_the_order_of_their_scores(checkpoint: Path) -> None:
+    ranker = Ranker.from_pretrained(checkpoint, "cpu")
+    alone = ranker.score("help", TEXTS).tolist()
+    worst, second, *_ = sorted(range(len(TEXTS)), key=alone.__getitem__)
+    wordings = [["Help!"] if row in (worst, second) else [] for row in range(len(TEXTS))]
+    ranked = ranker.rank("help", TEXTS, wordings=wordings)
+    assert [answer.index for answer in ranked[:2]] == [second, worst]
+    assert len(ranked) == len(TEXTS)
+
+
+@pytest.mark.parametrize("name", ["ap-cnn", "ap-transformer", "qa-bilstm"])
+def test_a_repeated_question_scores_as_the_question(name: str, tmp_path: Path) -> None:
+    ranker = Ranker.from_pretrained(write_checkpoint(name, tmp_path / "c"), "cpu")
+    index = BM25(TEXTS)
+    for question in (*TEXTS[::2], "refund", "parcel"):
+        for repeated in (f"{question} {question}", f"{question.upper()} " * 7, (f"{question} " * 200)[:1000]):
+            assert ranker.score(repeated, TEXTS).tolist() == pytest.approx(
+                ranker.score(question, TEXTS).tolist(), abs=1e-5
+            )
+            assert index.scores(repeated).tolist() == pytest.approx(index.scores(question).tolist(), abs=1e-5)
+
+
+def test_a_word_among_others_counts_a_few_times_at_most() -> None:
+    index = BM25(TEXTS)
+    once = index.scores("parcel")
+    mixed = " ".join(f"parcel x{n}" for n in range(LONGEST - MOST_TIMES))
+    assert index.scores(mixed).tolist() == pytest.approx((MOST_TIMES * once).tolist())
+    assert index.scores("parcel or no parcel").tolist() == pytest.approx((2 * once).tolist())  # as in Lucene
+
+
+def test_a_long_question_scores_as_the_mean_of_its_words() -> None:
+    index = BM25(TEXTS)
+    words = [word for text in TEXTS for word in dict.fromkeys(re.findall("[a-z]+", text.lower()))][: 2 * LONGEST]
+    words = list(dict.fromkeys(words))
+    assert len(words) > LONGEST
+    naive = sum(index.scores(word) for word in words) / len(words) * LONGEST
+    assert index.scores(" ".join(words)).tolist() == pytest.approx(naive.tolist(), abs=1e-5)
+    short = words[:LONGEST]
+    assert index.scores(" ".join(short)).tolist() == pytest.approx(sum(map(index.scores, short)).tolist(), abs=1e-5)
+
+
+def test_a_checkpoint_knows_what_it_has_seen(tmp_path: Path) -> None:
+    assert find_trained(tmp_path, ["a"]) is None
+    lines = seen_lines(["Where is my parcel?", "How much?", "where is my parcel"])
+    assert sorted(map(len, lines.splitlines())) == [8, 8]
+    assert "parcel" not in lines
+    (tmp_path / SEEN).write_text(lines)
+    assert find_trained(tmp_path, ["WHERE is my  parcel", "how much!", "how much more?"]) == [True, True, False]
+    (tmp_path / SEEN).write_text("where is my parcel\n")
+    with pytest.raises(ValueError, match="hexadecimal digits a line, found others"):
+        find_trained(tmp_path, ["a"])

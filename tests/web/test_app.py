@@ -1,0 +1,661 @@
+"""The HTTP interface, in process."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import string
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import httpx
+import pytest
+
+pytest.importorskip("hayhooks", reason="the extra serve is not installed")
+
+from haystack import Document
+from haystack.dataclasses import ByteStream, GeneratedAnswer
+from searches import ENTRIES, NASTY, filled, write_pipeline
+from starlette.testclient import TestClient
+from starlette.types import Message
+from typer.testing import CliRunner
+
+from ap_ranker.cli import main
+from ap_ranker.data.faq import Match
+from ap_ranker.data.reader import read_dataset
+from ap_ranker.errors import InputError
+from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.search import declared_pipeline as search_module
+from ap_ranker.search.declared_pipeline import DeclaredPipeline
+from ap_ranker.search.direct_run import DirectRun
+from ap_ranker.web import hayhooks_route, limits
+from ap_ranker.web.app import HEADERS, THREADS, build_app
+from ap_ranker.web.clicks import FeedbackFile
+from ap_ranker.web.limits import MAX_BYTES, MAX_CLIENTS, Rate
+from haystack_integrations.document_stores.ap_ranker.entries import to_document
+
+QUESTION = "where is the parcel with my battery and my money"
+
+
+def client_of(search: DeclaredPipeline, **options: Any) -> TestClient:
+    app = build_app(search, FeedbackFile(search.path.with_name("feedback.jsonl")), **options)
+    return TestClient(app, "http://localhost", raise_server_exceptions=False)
+
+
+@pytest.fixture
+def client(search: DeclaredPipeline) -> TestClient:
+    return client_of(search)
+
+
+def answers(client: TestClient, question: str = QUESTION) -> list[dict[str, Any]]:
+    response = client.post("/api/search", json={"question": question})
+    assert response.status_code == 200, response.text
+    return response.json()["answers"]
+
+
+def test_the_ranking_is_the_pipelines_own(client: TestClient, search: DeclaredPipeline) -> None:
+    inputs = {"retriever": {"query": QUESTION}, "ranker": {"query": QUESTION}}
+    results = search.pipeline.run(inputs, include_outputs_from={"retriever"})
+    fetched = [document.id for document in results["retriever"]["documents"]]
+    found = [{name: value for name, value in one.items() if name != "receipt"} for one in answers(client)]
+    assert len(found) > 2
+    assert found == [
+        {
+            "id": document.id,
+            "score": document.score,
+            "question": document.meta["question"],
+            "answer": document.meta["answer"],
+            "bm25_rank": fetched.index(document.id) + 1,
+            "matched_wording": None,
+            "source": None,
+            "category": "",
+            "match": None,  # nobody has calibrated the checkpoint
+        }
+        for document in results["ranker"]["documents"]
+    ]
+    assert [one["bm25_rank"] for one in found] != sorted(one["bm25_rank"] for one in found)  # else it shows nothing
+
+
+def test_hayhooks_route_asks_the_same_pipeline(client: TestClient) -> None:
+    response = client.post("/search/run", json={"query": f" {QUESTION} "})
+    assert response.status_code == 200, response.text
+    documents = response.json()["result"]["ranker"]["documents"]
+    assert [one["id"] for one in documents] == [one["id"] for one in answers(client)]
+
+
+def with_more(path: Path) -> DeclaredPipeline:
+    """A search whose documents have what no page shows."""
+    search = DeclaredPipeline.load(path)
+    blob = ByteStream(b"secret", meta={"secret": 1})
+    more = {"secret": "secret", "topic": "mail", "question": "where is my parcel?", "answer": "here"}
+    search.index([Document(content="where is my parcel?", embedding=[0.25] * 9, blob=blob, meta=more)])
+    return search
+
+
+def test_hayhooks_route_tells_what_the_page_shows(tmp_path: Path, checkpoint: Path) -> None:
+    search = with_more(write_pipeline(tmp_path, checkpoint))
+    for columns in ((), ("topic", "none")):
+        response = client_of(search, columns=columns).post("/search/run", json={"query": "parcel"})
+        (document,) = response.json()["result"]["ranker"]["documents"]
+        meta = {"question": "where is my parcel?", "answer": "here"} | ({"topic": "mail"} if columns else {})
+        score = document.pop("score")
+        assert 0 < score < 1
+        assert document == {"id": document["id"], "content": "where is my parcel?", "meta": meta}
+        assert "secret" not in response.text
+
+
+def test_documents_inside_of_other_results_are_trimmed() -> None:
+    document = Document(content="a", embedding=[0.5], meta={"secret": 1, "answer": "b"})
+    answer = GeneratedAnswer("text", "query", [document], {})
+    shown = hayhooks_route._public({"x": [(answer, "text", 3, None)]}, {"answer"})
+    ((found, *rest),) = shown["x"]
+    assert rest == ["text", 3, None]
+    (inside,) = found["documents"]
+    assert inside == {"id": document.id, "content": "a", "score": None, "meta": {"answer": "b"}}
+
+
+@pytest.mark.parametrize("query", ["", " \n", "x" * 1001, "\N{BICYCLE}" * 1001])
+def test_hayhooks_route_has_the_same_limits(client: TestClient, query: str) -> None:
+    response = client.post("/search/run", json={"query": query})
+    assert response.status_code == 422, response.text
+    assert response.json()["error"].startswith("query: String should have at ")
+    page = client.post("/api/search", json={"question": query})
+    assert page.json()["error"].split(": ")[1] == response.json()["error"].split(": ")[1]
+
+
+@pytest.mark.parametrize(
+    ("status", "request_"),
+    [
+        (415, {"data": {"query": "x"}}),
+        (413, {"json": {"query": "x" * MAX_BYTES}}),
+        (422, {"json": {"query": 3}}),
+        (422, {"json": {}}),
+        (422, {"content": '{"query": "\\ud800"}', "headers": {"Content-Type": "application/json"}}),
+    ],
+)
+def test_a_bad_request_to_hayhooks_route(client: TestClient, status: int, request_: dict[str, Any]) -> None:
+    response = client.post("/search/run", **request_)
+    assert response.status_code == status
+    assert list(response.json()) == ["error"]
+
+
+def test_rate_on_hayhooks_route(search: DeclaredPipeline) -> None:
+    client = client_of(search, rate=1)
+    assert [client.post("/search/run", json={"query": "x"}).status_code for _ in range(3)] == [200, 200, 429]
+
+
+@pytest.mark.parametrize("path", ["/deploy_files", "/deploy-yaml", "/undeploy/search", "/status", "/docs"])
+def test_nothing_can_be_deployed(client: TestClient, path: str) -> None:
+    for response in (client.get(path), client.post(path, json={})):
+        assert response.status_code == 404
+        assert response.json() == {"error": "Not Found"}
+
+
+def test_no_good_answer(client: TestClient, search: DeclaredPipeline) -> None:
+    nothing = client.post("/api/search", json={"question": "zebra"}).json()  # no entry has the word
+    assert nothing == {"question": "zebra", "found": False, "answers": [], "related": []}
+    scores = [one["score"] for one in answers(client)]
+    strict = client_of(search, limits={"score_threshold": scores[1]})
+    assert [one["score"] for one in answers(strict)] == [score for score in scores if score >= scores[1]]
+    stricter = client_of(search, limits={"score_threshold": scores[0] + 0.001})
+    nothing = stricter.post("/api/search", json={"question": QUESTION}).json()
+    assert (nothing["found"], nothing["answers"]) == (False, [])
+    assert nothing["related"] == [one["question"] for one in answers(client)]  # best first
+
+
+def test_the_pipelines_own_threshold(tmp_path: Path, checkpoint: Path) -> None:
+    assert answers(client_of(filled(write_pipeline(tmp_path, checkpoint, score_threshold=1.0)))) == []
+
+
+def test_explain(client: TestClient, checkpoint: Path) -> None:
+    best = answers(client)[0]
+    reasons = client.post("/api/explain", json={"question": QUESTION, "id": best["id"]}).json()
+    matched = f"{best['question']}\n{best['answer']}"
+    expected = Ranker.from_pretrained(checkpoint, "cpu").explain(QUESTION, matched)
+    assert reasons["score"] == pytest.approx(expected.score)
+    for side, text, tokens in (("question", QUESTION, expected.question), ("answer", matched, expected.answer)):
+        assert reasons[side]["text"] == text
+        largest = max(token.weight or 0 for token in tokens)
+        shown = [(text[one["start"] : one["end"]], one["heat"]) for one in reasons[side]["tokens"]]
+        assert [word for word, _ in shown] == [token.text for token in tokens]
+        assert [heat for _, heat in shown] == pytest.approx([(token.weight or 0) / largest for token in tokens])
+
+
+def test_a_model_without_attention_says_so(tmp_path: Path, blind_checkpoint: Path) -> None:
+    client = client_of(filled(write_pipeline(tmp_path, blind_checkpoint)))
+    response = client.post("/api/explain", json={"question": QUESTION, "id": answers(client)[0]["id"]})
+    assert response.status_code == 409
+    assert "found qa-cnn, which has none" in response.json()["error"]
+
+
+def test_feedback_is_training_data(client: TestClient, search: DeclaredPipeline) -> None:
+    found = answers(client)
+    for one, helped in ((found[0], True), (found[1], False)):
+        response = client.post("/api/feedback", json={"question": QUESTION, "id": one["id"], "helped": helped})
+        assert (response.status_code, response.json()) == (200, {"status": "kept"})
+    data = read_dataset(search.path.with_name("feedback.jsonl"), "train")
+    assert data.judged
+    assert [answer.text for answer in data.answers] == [f"{one['question']}\n{one['answer']}" for one in found[:2]]
+    (question,) = data.questions
+    assert (question.text, question.positives, question.negatives) == (QUESTION, (0,), (1,))
+
+
+def test_train_learns_from_feedback(client: TestClient, tmp_path: Path) -> None:
+    """By the command, beside the data that the search was filled with."""
+    (tmp_path / "faq.csv").write_text(
+        "question,answer\n" + "".join(f'"{entry.question}","{entry.answer}"\n' for entry in ENTRIES)
+    )
+    (tmp_path / "settings.yaml").write_text("model: ap-cnn\noptions: {filters: 4}\nembedding_size: 4\nepochs: 1\n")
+    shown = next(one for one in answers(client) if one["question"] == ENTRIES[2].question)
+    judged = {"question": QUESTION, "id": shown["id"], "helped": True}
+    assert client.post("/api/feedback", json=judged).status_code == 200
+    files = {"--config": "settings.yaml", "--feedback": "feedback.jsonl", "--output": "ranker"}
+    options = [str(part) for name, file in files.items() for part in (name, tmp_path / file)]
+    result = CliRunner().invoke(main.app, ["train", str(tmp_path / "faq.csv"), *options, "--device", "cpu"])
+    assert result.exit_code == 0, result.output
+    assert "1 questions that users' feedback answers" in result.output
+    assert "3 questions, 3 right answers among 3" in result.output  # three, less one for dev, and the one above
+
+
+def test_many_at_once_get_the_same_answers(client: TestClient) -> None:
+    """In threads on one model, one store and one cache."""
+    questions = [QUESTION, "which battery", "refund", "zebra", NASTY.question] * 20
+    alone = {question: answers(client, question) for question in set(questions)}
+    with client, ThreadPoolExecutor(16) as pool:  # entered, the client has one event loop, as a server has
+        found = list(pool.map(lambda question: answers(client, question), questions))
+    for question, one in zip(questions, found, strict=True):
+        assert [answer["id"] for answer in one] == [answer["id"] for answer in alone[question]]
+
+
+def kept(search: DeclaredPipeline) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in search.path.with_name("feedback.jsonl").read_text().splitlines()]
+
+
+def click(client: TestClient, one: dict[str, Any], **changes: Any) -> int:
+    given = {"question": QUESTION, "id": one["id"], "helped": True, "receipt": one["receipt"], "visit": "v"} | changes
+    return client.post("/api/feedback", json=given).status_code
+
+
+def test_a_click_needs_no_search(client: TestClient, search: DeclaredPipeline, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = answers(client)[:2]
+    monkeypatch.setattr(DeclaredPipeline, "run", lambda *_: pytest.fail("searched"))
+    search.pipeline.get_component("retriever").document_store.delete_all_documents()
+    assert click(client, first) == 200
+    assert click(client_of(search), second) == 200  # another server with the same file, or the same one started again
+    texts = [f"{one['question']}\n{one['answer']}" for one in (first, second)]
+    assert [(line["answer"], line["stored_question"], line["visit"]) for line in kept(search)] == [
+        (text, one["question"], "v") for text, one in zip(texts, (first, second), strict=True)
+    ]
+
+
+def test_a_click_while_all_threads_search(search: DeclaredPipeline, monkeypatch: pytest.MonkeyPatch) -> None:
+    with client_of(search) as client, ThreadPoolExecutor(4 * THREADS) as users:
+        first = answers(client)[0]
+        enough = threading.Event()
+        ranked = DeclaredPipeline.run
+        monkeypatch.setattr(DeclaredPipeline, "run", lambda *given: (enough.wait(120), ranked(*given))[1])
+        waiting = [users.submit(answers, client) for _ in range(4 * THREADS)]
+        try:
+            assert click(client, first) == 200
+            assert len(kept(search)) == 1
+        finally:
+            enough.set()
+        assert all(one.result() for one in waiting)
+
+
+@pytest.mark.parametrize("receipt", [None, "", "x", "AAAA", "\N{BICYCLE}", "=" * 40, "A" * 4000])
+def test_a_click_without_a_receipt_is_searched_for(client: TestClient, search: DeclaredPipeline, receipt: Any) -> None:
+    first, second = answers(client)[:2]
+    assert click(client, first, receipt=receipt) == 200
+    assert click(client, first, receipt=second["receipt"], helped=False) == 200  # of another answer
+    assert {line["answer"] for line in kept(search)} == {f"{first['question']}\n{first['answer']}"}
+
+
+def test_nobody_judges_what_was_never_shown(client: TestClient, search: DeclaredPipeline, tmp_path: Path) -> None:
+    """Neither with a receipt for another question, nor with one that another server signed."""
+    first = answers(client)[0]
+    other = client_of(search)
+    (tmp_path / "feedback.jsonl.key").write_bytes(b"x" * 32)
+    forged = answers(client_of(search))[0]["receipt"]
+    for client_ in (client, other):
+        assert click(client_, first, question="zebra") == 404
+        assert click(client_, first, question="zebra", receipt=forged) == 404
+    assert kept(search) == []
+
+
+def test_a_repeated_click_is_one(client: TestClient, search: DeclaredPipeline) -> None:
+    first = answers(client)[0]
+    for visit in ("a", "a", "b", "a"):
+        assert click(client, first, visit=visit) == 200
+    assert [line["visit"] for line in kept(search)] == ["a", "b"]
+
+
+def test_a_click_is_taken_back(client: TestClient, search: DeclaredPipeline) -> None:
+    first, second = answers(client)[:2]
+    for one, visit in ((first, "v"), (second, "v"), (first, "w")):
+        assert click(client, one, visit=visit) == 200
+    assert click(client, first, helped=None) == 200
+    assert [(line["stored_question"], line["visit"]) for line in kept(search)] == [
+        (second["question"], "v"),
+        (first["question"], "w"),
+    ]
+    assert click(client, first, helped=None) == 200  # there is nothing left to take back
+    assert click(client, first, helped=None, visit="") == 422  # whose?
+
+
+def test_a_comment(client: TestClient, search: DeclaredPipeline) -> None:
+    first = answers(client)[0]
+    for comment in ({}, {"comment": " too  long ago\n"}):
+        assert click(client, first, helped=False, **comment) == 200
+    assert [(line["label"], line["comment"]) for line in kept(search)] == [(0, "too  long ago")]
+    assert click(client, first, comment="x" * 301) == 422
+
+
+@pytest.mark.parametrize("visit", ["x" * 65, "a b", "\n", "<script>"])
+def test_a_visit_is_a_word(client: TestClient, visit: str) -> None:
+    assert click(client, answers(client)[0], visit=visit) == 422
+
+
+def test_a_long_answer_can_be_judged(tmp_path: Path, checkpoint: Path) -> None:
+    """Longer than a request may be, and longer than a receipt may be."""
+    search = DeclaredPipeline.load(write_pipeline(tmp_path, checkpoint))
+    random = Random(0)
+    texts = ["parcel " + "".join(random.choices(string.printable, k=length)) for length in (60_000, 300_000)]
+    search.index([Document(content=text, meta={"answer": "short"}) for text in texts])
+    client = client_of(search)
+    found = answers(client, "parcel")
+    assert [one["receipt"] is None for one in found].count(True) == 1
+    for one in found:
+        assert click(client, one, question="parcel") == 200
+    assert sorted(line["answer"] for line in kept(search)) == sorted(texts)
+
+
+def test_a_full_feedback_file(search: DeclaredPipeline) -> None:
+    file = FeedbackFile(search.path.with_name("feedback.jsonl"), max_bytes=10)
+    client = TestClient(build_app(search, file), "http://localhost", raise_server_exceptions=False)
+    given = {"question": QUESTION, "id": answers(client)[0]["id"], "helped": True}
+    response = client.post("/api/feedback", json=given)
+    assert (response.status_code, list(response.json())) == (507, ["error"])
+    assert "has reached the size limit" in response.json()["error"]
+
+
+def test_feedback_that_cannot_be_written(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    first = answers(client)[0]
+    monkeypatch.setattr(FeedbackFile, "append", fail)
+    assert click(client, first) == 503
+    assert "No space left on device" in caplog.text
+
+
+def test_a_feedback_file_that_cannot_be_written(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="expected a writable file for feedback"):
+        FeedbackFile(tmp_path / "none" / "feedback.jsonl")
+
+
+@pytest.mark.parametrize(("path", "more"), [("/api/explain", {}), ("/api/feedback", {"helped": True})])
+def test_an_answer_that_was_not_given(
+    client: TestClient, path: str, more: dict[str, bool], search: DeclaredPipeline
+) -> None:
+    response = client.post(path, json={"question": QUESTION, "id": "0" * 64, **more})
+    assert response.status_code == 404
+    assert response.json() == {"error": "Expected the id of an answer to this question, found another. Ask again."}
+    assert search.path.with_name("feedback.jsonl").read_text() == ""
+
+
+@pytest.mark.parametrize(
+    ("status", "found", "request_"),
+    [
+        (415, "application/json", {"data": {"question": "x"}}),
+        (415, "application/json", {"content": '{"question": "x"}', "headers": {"Content-Type": "text/plain"}}),
+        (413, "16,384 bytes", {"json": {"question": "x" * MAX_BYTES}}),
+        (422, "question:", {"json": {"question": "x" * 1001}}),
+        (422, "question:", {"json": {"question": "  \n"}}),
+        (422, "question:", {"json": {"question": 3}}),
+        (422, "question:", {"json": {}}),
+        (422, "top_k:", {"json": {"question": "x", "top_k": 10**9}}),
+        (422, "question:", {"content": '{"question": "\\ud800"}', "headers": {"Content-Type": "application/json"}}),
+        (400, "parsing", {"content": "[" * 16_000, "headers": {"Content-Type": "application/json"}}),
+        (422, "JSON", {"content": "{", "headers": {"Content-Type": "application/json"}}),
+    ],
+)
+def test_a_bad_request_is_one_sentence(client: TestClient, status: int, found: str, request_: dict[str, Any]) -> None:
+    response = client.post("/api/search", **request_)
+    assert response.status_code == status
+    assert found in response.json()["error"]
+    assert list(response.json()) == ["error"]
+    assert "Traceback" not in response.text
+
+
+def test_a_body_that_does_not_tell_its_size(client: TestClient) -> None:
+    pieces = (b'{"question": "' + b"x" * 1000 for _ in range(20))
+    response = client.post("/api/search", content=pieces, headers={"Content-Type": "application/json"})
+    assert response.status_code == 413
+
+
+def test_rate(search: DeclaredPipeline) -> None:
+    client = client_of(search, rate=1)
+    states = [client.post("/api/search", json={"question": "parcel"}).status_code for _ in range(3)]
+    assert states == [200, 200, 429]
+    assert client.get("/health").status_code == 200
+
+
+def test_rate_counts_each_client_and_forgets() -> None:
+    now = 0.0
+    rate = Rate(2, lambda: now)
+    assert [rate.allows("a") for _ in range(5)] == [True] * 4 + [False]
+    assert rate.allows("b")
+    now = 0.5  # time for one more
+    assert [rate.allows("a") for _ in range(2)] == [True, False]
+    for number in range(MAX_CLIENTS + 10):
+        rate.allows(str(number))
+    assert len(rate._clients) == MAX_CLIENTS
+
+
+def test_a_search_that_fails(client: TestClient, search: DeclaredPipeline, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("a secret of the server")
+
+    with monkeypatch.context() as patch:  # this pipeline goes the short way
+        patch.setattr(DirectRun, "run", fail)
+        response = client.post("/api/search", json={"question": "x"})
+    assert (response.status_code, list(response.json())) == (500, ["error"])
+    assert "secret" not in response.text
+    with monkeypatch.context() as patch:
+        patch.setattr(search.pipeline, "run_async", fail)
+        response = client.post("/search/run", json={"query": "x"})
+    assert (response.status_code, list(response.json())) == (500, ["error"])
+    assert "secret" not in response.text
+
+
+@pytest.mark.parametrize(
+    ("path", "body"), [("/api/search", {"question": QUESTION}), ("/search/run", {"query": QUESTION})]
+)
+def test_a_search_that_takes_too_long(
+    client: TestClient, search: DeclaredPipeline, monkeypatch: pytest.MonkeyPatch, path: str, body: dict[str, str]
+) -> None:
+    enough = threading.Event()
+    ranker = search.pipeline.get_component("ranker")
+    run = ranker.run
+    monkeypatch.setattr(ranker, "run", lambda **inputs: (enough.wait(120), run(**inputs))[1])
+    monkeypatch.setattr(limits, "ANSWER_SECONDS", 0.3)
+    with client:
+        response = client.post(path, json=body)
+        assert not enough.is_set()
+        enough.set()
+    assert response.status_code == 503
+    assert response.json() == {"error": "The search took longer than 0.3 seconds. Try again."}
+    assert response.headers["x-content-type-options"] == "nosniff"
+
+
+async def test_a_request_that_trickles_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[Message] = []
+    waits = iter([{"type": "http.request", "body": b"{", "more_body": True}])
+
+    async def receive() -> Message:
+        for message in waits:
+            return message
+        await asyncio.sleep(60)
+        raise AssertionError
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    async def app(*_: object) -> None:
+        raise AssertionError("nothing should have been passed on")
+
+    monkeypatch.setattr(limits, "ARRIVAL_SECONDS", 0.05)
+    headers = [(b"content-type", b"application/json")]
+    await limits.Limits(app, None)({"type": "http", "method": "POST", "headers": headers}, receive, send)
+    assert sent[0]["status"] == 408
+    assert b"within 0.05 seconds" in sent[1]["body"]
+
+
+@pytest.mark.parametrize(
+    ("host", "ours"),
+    [
+        ("localhost:8000", True),
+        ("LOCALHOST", True),
+        ("127.0.0.1:8000", True),
+        ("[::1]:8000", True),
+        ("192.168.0.7", True),
+        ("faq.example:443", True),
+        ("sub.faq.example", False),
+        ("evil.example:8000", False),
+        ("127.0.0.1.evil.example", False),
+        ("localhost@evil.example", False),
+        ("[::1", False),
+        ("", False),
+    ],
+)
+@pytest.mark.parametrize(("method", "path"), [("GET", "/"), ("POST", "/api/search"), ("POST", "/search/run")])
+def test_a_request_for_another_name(search: DeclaredPipeline, host: str, ours: bool, method: str, path: str) -> None:
+    client = client_of(search, hosts=["FAQ.example"])
+    body = {"query" if path == "/search/run" else "question": QUESTION}
+    response = client.request(method, path, headers={"Host": host}, json=body if method == "POST" else None)
+    assert response.status_code == (200 if ours else 400), response.text
+    if not ours:
+        assert f"faq.example, localhost or an IP address, found one for {host!r}" in response.json()["error"]
+        assert response.headers["x-content-type-options"] == "nosniff"
+
+
+async def test_searches_that_nobody_waits_for_do_not_pile_up(
+    search: DeclaredPipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many are given up, no more than a few run at once, and those that wait for a thread never run."""
+    enough, lock, running, begun = threading.Event(), threading.Lock(), 0, []
+    run = search.run
+
+    def slow(question: str) -> list[Document]:
+        nonlocal running
+        with lock:
+            running += 1
+            begun.append(running)
+        enough.wait(120)
+        with lock:
+            running -= 1
+        return run(question)
+
+    monkeypatch.setattr(DeclaredPipeline, "run", lambda _, question, limits: slow(question))
+    monkeypatch.setattr(limits, "ANSWER_SECONDS", 0.3)
+    app = build_app(search, FeedbackFile(search.path.with_name("feedback.jsonl")))
+    transport = httpx.ASGITransport(app)
+    async with (
+        app.router.lifespan_context(app),
+        httpx.AsyncClient(transport=transport, base_url="http://localhost") as c,
+    ):
+        for _ in range(2):
+            asked = (c.post("/api/search", json={"question": QUESTION}) for _ in range(2 * THREADS))
+            assert {response.status_code for response in await asyncio.gather(*asked)} == {503}
+        enough.set()
+        monkeypatch.setattr(limits, "ANSWER_SECONDS", 20.0)
+        assert (await c.post("/api/search", json={"question": QUESTION})).status_code == 200
+    assert len(begun) == THREADS + 1
+    assert max(begun) <= THREADS
+
+
+def test_answers_are_encoded_before_the_first_question(search: DeclaredPipeline, tmp_path: Path) -> None:
+    documents = [to_document(entry, Match.both) for entry in [*ENTRIES, NASTY]]
+    search.warm_up(documents)
+    ranker = search.ranker()
+    assert ranker is not None
+    assert ranker.cache_info is not None
+    assert ranker.cache_info.entries == len(documents)
+    missed = ranker.cache_info.misses
+    search.run(QUESTION)
+    assert ranker.cache_info.misses == missed
+
+
+def test_a_start_encodes_for_a_limited_time(search: DeclaredPipeline, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search_module, "ENCODING_SECONDS", -1.0)
+    search.warm_up([to_document(entry, Match.both) for entry in [*ENTRIES, NASTY]])
+    ranker = search.ranker()
+    assert ranker is not None
+    assert ranker.cache_info is not None
+    assert ranker.cache_info.entries <= 2  # what the first question found
+
+
+def test_the_page_needs_no_other_host(client: TestClient) -> None:
+    page = client.get("/")
+    assert page.headers["content-type"] == "text/html; charset=utf-8"
+    named = set(re.findall(r'(?:href|src)="([^"]+)"', page.text))
+    files = [page, *(client.get(f"/{name}") for name in named)]
+    scripts = [file for file in files if "javascript" in file.headers["content-type"]]
+    imported = {name for file in scripts for name in re.findall(r'from "\./([^"]+)"', file.text)}
+    assert {f"page/{name}" for name in imported} < named  # so that the browser loads them at the same time
+    for file in files:
+        assert file.status_code == 200
+        text = file.text.replace("http://www.w3.org/2000/svg", "")  # a name, not a place
+        assert not re.search(r"https?://\w|//\w+\.|url\(|@import|innerHTML|insertAdjacentHTML|document\.write", text)
+        assert {name: file.headers[name] for name in HEADERS} == HEADERS
+    assert "unsafe" not in HEADERS["Content-Security-Policy"]
+    assert sum(len(file.content) for file in files) < 60_000  # bytes
+    for inline in (r"<script>", r"<style", r" style=", r" on\w+="):
+        assert not re.search(inline, page.text)  # the policy would block it
+
+
+def test_a_browser_loads_a_file_once(client: TestClient) -> None:
+    first = client.get("/page/main.js")
+    again = client.get("/page/main.js", headers={"If-None-Match": first.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+    assert client.get("/page/main.js", headers={"If-None-Match": '"another"'}).content == first.content
+
+
+def test_text_travels_as_it_is(client: TestClient) -> None:
+    response = client.post("/api/search", json={"question": NASTY.question})
+    assert response.headers["content-type"] == "application/json"
+    assert response.headers["x-content-type-options"] == "nosniff"
+    assert response.json()["question"] == NASTY.question
+    assert (NASTY.question, NASTY.answer) in [(one["question"], one["answer"]) for one in response.json()["answers"]]
+
+
+def test_health(client: TestClient) -> None:
+    assert client.get("/health").json() == {"status": "ok"}
+
+
+PATHS = [("GET", "/metrics"), ("POST", "/search/run"), ("GET", "/openapi.json"), ("GET", "/none")]
+OPEN = [("GET", path) for path in ("/", "/page/main.js", "/page/texts.js", "/page/colours.css", "/health")]
+KEY = "k" * 15 + "/"
+
+
+@pytest.mark.parametrize(
+    ("header", "let_in"),
+    [
+        (f"Bearer {KEY}", True),
+        (f"bearer  {KEY} ", True),
+        (None, False),
+        ("", False),
+        ("Bearer", False),
+        ("Bearer ", False),
+        (KEY, False),
+        (f"Basic {KEY}", False),
+        (f"Bearer {KEY[:-1]}", False),
+        (f"Bearer {KEY}x", False),
+        ("Bearer \xe4\xff", False),
+    ],
+)
+def test_the_key(search: DeclaredPipeline, header: str | None, let_in: bool) -> None:
+    client = client_of(search, api_key=KEY)
+    headers = {} if header is None else {"Authorization": header.encode("latin-1")}
+    for method, path in PATHS:
+        response = client.request(method, path, headers=headers, json={"query": "x"} if method == "POST" else None)
+        assert (response.status_code != 401) == let_in, path
+        if not let_in:
+            assert response.headers["www-authenticate"] == "Bearer"
+            assert list(response.json()) == ["error"]
+
+
+def test_the_page_needs_no_key(search: DeclaredPipeline) -> None:
+    client = client_of(search, api_key=KEY)
+    assert {client.request(*asked).status_code for asked in OPEN} == {200}
+    first = answers(client)[0]
+    assert client.post("/api/explain", json={"question": QUESTION, "id": first["id"]}).status_code == 200
+    assert click(client, first) == 200
+    assert client.post("/api/suggest", json={"text": "whe"}).status_code == 200
+
+
+def test_without_a_key_nothing_asks_for_one(client: TestClient) -> None:
+    assert client.get("/metrics").status_code == 200
+    assert client.post("/search/run", json={"query": "x"}).status_code == 200
+
+
+def test_keys_that_are_none() -> None:
+    assert limits.read_key({}) is None
+    assert limits.read_key({"AP_RANKER_API_KEY": KEY}) == KEY
+    for key in ("", " ", "short", "x" * 15, "x" * 20 + " ", "x" * 20 + "\n", "\xe4" * 20):
+        with pytest.raises(InputError, match="AP_RANKER_API_KEY") as error:
+            limits.read_key({"AP_RANKER_API_KEY": key})
+        assert "x" * 15 not in str(error.value)
+
+
+def test_precision_is_the_rankers(search: DeclaredPipeline) -> None:
+    """The checkpoint is not calibrated, so it cannot promise any: the server's fault, and no answers."""
+    refused = client_of(search, limits={"precision": 0.9}).post("/api/search", json={"question": QUESTION})
+    assert (refused.status_code, list(refused.json())) == (503, ["error"])

@@ -1,0 +1,232 @@
+"""The page as a user has it: `ap-ranker serve` in a process of its own, and a browser without a window."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+pytest.importorskip("hayhooks", reason="the extra serve is not installed")
+pytest.importorskip("playwright", reason="playwright is not installed")
+
+from playwright.sync_api import Page, Route, expect
+from search_server import served
+from searches import NASTY, write_pipeline
+
+from ap_ranker.cli.main import app
+
+from .browsing import ask, opened
+
+ADDRESS, SCRIPT = "https://manual.example/power?a=1&b=%3Cb%3E", "javascript:alert(4)"
+TOPICS = ("parcel", "refund", "battery", "helmet")
+PATTERNS = ("where is my {}", "the {} is gone", "help with a {}", "tell me of the {}", "a {} please")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Toy data, and a checkpoint that has learnt it."""
+    place = tmp_path_factory.mktemp("browser")
+    rows = [f"{pattern.format(topic)},All about your {topic}.\n" for topic in TOPICS for pattern in PATTERNS]
+    (place / "pairs.csv").write_text("question,answer\n" + "".join(rows))
+    (place / "settings.yaml").write_text("model: ap-cnn\noptions: {filters: 16}\nembedding_size: 16\nepochs: 40\n")
+    entries = [{"question": f"What of the {topic}?", "answer": f"All about your {topic}."} for topic in TOPICS]
+    entries.append({"question": NASTY.question, "answer": NASTY.answer})
+    entries[1] |= {"title": "Manual > <b>Money</b>", "file_path": "manual.pdf", "page_number": "3", "url": SCRIPT}
+    entries[2] |= {"title": "Manual > <b>Power</b>", "URL": ADDRESS}
+    (place / "faq.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in entries))
+    command = ["train", place / "pairs.csv", "--config", place / "settings.yaml", "--output", place / "ranker"]
+    result = CliRunner().invoke(app, [*map(str, command), "--device", "cpu"])
+    assert result.exit_code == 0, result.output
+    write_pipeline(place, place / "ranker")
+    return place
+
+
+@pytest.fixture(scope="module")
+def address(folder: Path) -> Iterator[str]:
+    with served("--documents", "faq.jsonl", "--pipeline", "search.yaml", folder=folder) as server:
+        yield server.address
+    assert server.process.returncode in (0, 130, -signal.SIGINT)
+
+
+@pytest.fixture
+def page(browser_path: str, address: str) -> Iterator[Page]:
+    with opened(browser_path, address, "en-GB") as page:
+        yield page
+
+
+def test_a_question_its_reasons_and_feedback(page: Page, folder: Path) -> None:
+    ask(page, "help my battery is gone")
+    first = page.locator("#answers article").first
+    expect(first.locator(".stored")).to_have_text("What of the battery?")
+    expect(first.locator(".text")).to_have_text("All about your battery.")
+    expect(first.locator(".numbers")).to_be_hidden()  # of no use to customers
+    first.get_by_role("button", name="Which words counted?").click()
+    expect(first.locator(".reasons .map").first).to_have_text("help my battery is gone")
+    expect(first.locator(".reasons .words").first).to_have_text(re.compile("Counted most: |All words counted about"))
+    first.get_by_role("button", name="This answered it").click()
+    expect(first.locator(".thanks")).to_have_text("Thank you.")
+    (line,) = map(json.loads, (folder / "feedback.jsonl").read_text().splitlines())
+    kept = {name: line[name] for name in ("question", "answer", "label", "comment")}
+    matched = "What of the battery?\nAll about your battery."
+    assert kept == {"question": "help my battery is gone", "answer": matched, "label": 1, "comment": ""}
+
+
+def test_no_good_answer(page: Page) -> None:
+    ask(page, "zebra crossing")
+    expect(page.get_by_role("status").first).to_have_text("No good answer found. Try other words.")
+    expect(page.locator("#answers article")).to_have_count(0)
+
+
+def test_text_is_never_html(page: Page) -> None:
+    ask(page, "bike <img src=x onerror=alert(3)>")
+    first = page.locator("#answers article").first
+    expect(first.locator(".stored")).to_have_text(NASTY.question)
+    expect(first.locator(".text")).to_have_text(NASTY.answer)
+    first.get_by_role("button", name="Which words counted?").click()
+    expect(first.locator(".reasons .map").last).to_have_text(f"{NASTY.question} {NASTY.answer}")
+    assert page.locator("main img, main script").count() == 0
+
+
+def test_sources(page: Page) -> None:
+    """An address is a link if it is one of the web; everything else is text."""
+    ask(page, "help my battery is gone")
+    link = page.locator("#answers article").first.locator(".source a")
+    expect(link).to_have_text("Manual > <b>Power</b>")
+    assert (link.get_attribute("href"), link.get_attribute("rel")) == (ADDRESS, "noopener noreferrer")
+    ask(page, "where is my refund")
+    first = page.locator("#answers article").first
+    expect(first.locator(".source")).to_have_text("Manual > <b>Money</b> · manual.pdf, page 3")
+    assert first.locator("a, .source b").count() == 0
+    ask(page, "where is my parcel")
+    first = page.locator("#answers article").first
+    expect(first.locator(".stored")).to_have_text("What of the parcel?")
+    expect(first.locator(".source")).to_be_hidden()
+
+
+def test_keyboard(page: Page) -> None:
+    expect(page.get_by_label("Your question")).to_be_focused()
+    ask(page, "where is my parcel")
+    cards = page.locator("#answers article")
+    expect(cards.nth(1)).to_be_visible()
+    page.keyboard.press("ArrowDown")
+    expect(cards.nth(0)).to_be_focused()
+    page.keyboard.press("ArrowDown")
+    expect(cards.nth(1)).to_be_focused()
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("Enter")
+    expect(cards.nth(0).locator(".reasons")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_label("Your question")).to_be_focused()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_phone(page: Page, scheme: str) -> None:
+    page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+    page.set_viewport_size({"width": 320, "height": 640})
+    ask(page, "where is my " + "parcel" * 60 + " battery")
+    expect(page.locator("#answers article").first).to_be_visible()
+    page.locator(".why").first.click()
+    expect(page.locator(".reasons .map").first).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 320
+    ink, paper = (page.evaluate(f"getComputedStyle(document.body).{name}") for name in ("color", "backgroundColor"))
+    brightness = [sum(map(int, re.findall(r"\d+", colour))) for colour in (ink, paper)]
+    assert (brightness[0] > brightness[1]) == (scheme == "dark")
+
+
+ENGLISH, GERMAN, CHINESE = (
+    ("en", "Your question", "Search", "Which words counted?"),
+    ("de", "Ihre Frage", "Suchen", "Welche Wörter"),
+    ("zh", "您的问题", "搜索", "哪些词起了作用？"),
+)
+
+
+@pytest.mark.parametrize(
+    ("locale", "expected"),
+    [("en-US", ENGLISH), ("de-AT", GERMAN), ("de", GERMAN), ("zh-CN", CHINESE), ("fr-FR", ENGLISH)],
+)
+def test_the_readers_language(browser_path: str, address: str, locale: str, expected: tuple[str, ...]) -> None:
+    language, question, search, why = expected
+    with opened(browser_path, address, locale) as page:
+        expect(page.locator("html")).to_have_attribute("lang", language)
+        page.get_by_label(question).fill("where is my battery")
+        page.get_by_role("button", name=search).click()
+        expect(page.locator("#answers article").first.get_by_role("button", name=why)).to_be_visible()
+
+
+def test_keys_that_compose_a_chinese_word_do_not_leave_the_search_box(browser_path: str, address: str) -> None:
+    with opened(browser_path, address, "zh-CN") as page:
+        ask(page, "where is my battery")
+        expect(page.locator("#answers article").first).to_be_visible()
+        box = page.get_by_role("combobox")
+        box.focus()
+        page.evaluate(
+            "document.activeElement.dispatchEvent("
+            "new KeyboardEvent('keydown', {key: 'ArrowDown', bubbles: true, isComposing: true}))"
+        )
+        expect(box).to_be_focused()
+        page.keyboard.press("ArrowDown")
+        expect(page.locator("#answers article").first).to_be_focused()
+
+
+def test_in_german(browser_path: str, address: str) -> None:
+    """From the first word to the last; what the FAQ and the user wrote stays as it is."""
+    with opened(browser_path, address, "de-DE") as page:
+        expect(page).to_have_title("Fragen und Antworten")
+        ask(page, "zebra crossing")
+        expect(page.get_by_role("status").first).to_contain_text("Keine gute Antwort gefunden.")
+        ask(page, "where is my refund")
+        first = page.locator("#answers article").first
+        expect(first.locator(".source")).to_contain_text("manual.pdf, Seite 3")
+        expect(first.locator(".numbers")).to_have_text(re.compile(r"Bewertung 0,\d{3} · BM25-Rang 1"))
+        expect(page.get_by_role("status").first).to_have_text(re.compile(r"\d Antworten"))
+        first.get_by_role("button", name="Welche Wörter zählten?").click()
+        expect(first.locator(".reasons h3").first).to_have_text("Frage")
+        first.get_by_role("button", name="Das hilft nicht").click()
+        expect(first.locator(".thanks")).to_have_text("Vielen Dank.")
+        english = ("Search", "Your", "answer", "words", "score", "rank", "Question")
+        shown = page.locator("body").inner_text()
+        assert [word for word in english if word in shown.replace("All about your refund.", "")] == []
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        (429, "Zu viele Anfragen. Warten Sie einen Moment."),
+        (503, "Der Server kann gerade nicht antworten. Versuchen Sie es gleich noch einmal."),
+        (418, "Der Server hat die Anfrage abgelehnt (418)."),
+        (0, "Der Server ist nicht erreichbar. Läuft er?"),
+    ],
+)
+def test_refusals_in_german(browser_path: str, address: str, status: int, message: str) -> None:
+    """As `Limits` refuses; 0 for a server that is gone."""
+
+    def refuse(route: Route) -> None:
+        if status:
+            route.fulfill(status=status, json={"error": "Too many requests."})
+        else:
+            route.abort()
+
+    with opened(browser_path, address, "de-DE", refused="/api/search") as page:
+        page.route("**/api/search", refuse)
+        ask(page, "where is my refund")
+        expect(page.get_by_role("status").first).to_have_text(message)
+
+
+def test_every_language_says_everything(page: Page) -> None:
+    """And each text of the page is one of the table."""
+    tables = page.evaluate(
+        """async () => {
+            const { TEXTS } = await import("/page/texts.js");
+            const keys = (table) => Object.entries(table).flatMap(([name, text]) =>
+                typeof text === "object" ? keys(text).map((inner) => `${name}.${inner}`) : [`${name} ${typeof text}`]);
+            return Object.fromEntries(Object.entries(TEXTS).map(([language, table]) => [language, keys(table)]));
+        }"""
+    )
+    assert set(tables) == {"en", "de", "zh"}
+    assert tables["en"] == tables["de"] == tables["zh"]
+    assert page.evaluate("[...document.querySelectorAll('[data-text]')].every(e => e.textContent)")

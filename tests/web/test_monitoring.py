@@ -1,0 +1,145 @@
+"""What Prometheus is told, read with its own parser."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+pytest.importorskip("hayhooks", reason="the extra serve is not installed")
+
+from prometheus_client.parser import text_string_to_metric_families
+from starlette.testclient import TestClient
+
+from ap_ranker.search.declared_pipeline import DeclaredPipeline
+from ap_ranker.web import limits
+from ap_ranker.web.app import build_app
+from ap_ranker.web.clicks import FeedbackFile
+from ap_ranker.web.monitoring import CountingThreads
+
+
+def client_of(search: DeclaredPipeline, **options: Any) -> TestClient:
+    app = build_app(search, FeedbackFile(search.path.with_name("feedback.jsonl")), **options)
+    return TestClient(app, "http://localhost", raise_server_exceptions=False)
+
+
+Sample = dict[tuple[str, tuple[tuple[str, str], ...]], float]
+
+
+def numbers(client: TestClient) -> Sample:
+    response = client.get("/metrics")
+    assert response.status_code == 200
+    assert response.headers["content-type"].startswith("text/plain")
+    families = list(text_string_to_metric_families(response.text))
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in families
+        for sample in family.samples
+    }
+
+
+def test_what_was_asked_and_answered(search: DeclaredPipeline) -> None:
+    client = client_of(search)
+    for _ in range(3):
+        client.post("/api/search", json={"question": "parcel"})
+    client.post("/search/run", json={"query": "parcel"})
+    found = numbers(client)
+    count = "ap_ranker_request_seconds_count"
+    assert found[count, (("route", "/api/search"),)] == 3
+    assert found[count, (("route", "/search/run"),)] == 1
+    assert 0 < found["ap_ranker_request_seconds_sum", (("route", "/api/search"),)] < 60
+    assert found["ap_ranker_request_seconds_bucket", (("le", "+Inf"), ("route", "/api/search"))] == 3
+    cache = search.ranker().cache_info  # type: ignore[union-attr]
+    assert cache is not None
+    assert found["ap_ranker_cache_hits_total", ()] == cache.hits > 0
+    assert found["ap_ranker_cache_misses_total", ()] == cache.misses > 0
+    assert found["ap_ranker_cache_entries", ()] == cache.entries > 0
+    assert found["ap_ranker_cache_bytes", ()] == cache.bytes > 0
+    assert found["process_resident_memory_bytes", ()] > 1e7
+    (version,) = [labels for (name, labels) in found if name == "ap_ranker_build_info"]
+    assert version[0][0] == "version"
+
+
+def test_refusals(search: DeclaredPipeline, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = client_of(search, rate=5, api_key="k" * 20)
+    client.get("/", headers={"Host": "evil.example"})
+    client.post("/search/run", json={"query": "x"})
+    client.post("/api/search", data={"question": "x"})
+    client.post("/api/search", json={"question": "x" * 20_000})
+    client.post("/api/search", json={})
+    client.post("/api/feedback", json={"question": "x", "id": "0", "helped": True})
+    for _ in range(12):
+        client.post("/api/search", json={})
+    response = client.get("/metrics", headers={"Authorization": "Bearer " + "k" * 20})
+    reasons = {
+        sample.labels["reason"]: sample.value
+        for family in text_string_to_metric_families(response.text)
+        for sample in family.samples
+        if sample.name == "ap_ranker_refusals_total"
+    }
+    assert reasons.pop("rate") > 0
+    assert reasons.pop("invalid") > 1
+    assert reasons == {"host": 1, "api_key": 1, "content_type": 1, "too_large": 1, "unknown": 1}
+
+
+def test_a_client_cannot_make_labels(search: DeclaredPipeline) -> None:
+    client = client_of(search)
+    for number in range(30):
+        client.get(f"/{number}")
+        client.request(f"M{number}", "/api/search")
+    found = numbers(client)
+    labels = {labels for name, labels in found if name == "ap_ranker_request_seconds_count"}
+    assert labels == {(("route", "other"),), (("route", "/api/search"),)}
+
+
+def test_too_many_at_once(search: DeclaredPipeline, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "MAX_IN_PROGRESS", 0)
+    client = client_of(search)
+    response = client.post("/api/search", json={"question": "x"})
+    assert (response.status_code, response.headers["retry-after"]) == (503, "1")
+    assert numbers(client)["ap_ranker_refusals_total", (("reason", "busy"),)] == 1
+
+
+def test_connections(search: DeclaredPipeline) -> None:
+    from collections import Counter
+
+    connections = SimpleNamespace(open={1, 2, 3}, closed=Counter(slow=4))
+    found = numbers(client_of(search, connections=connections))
+    assert found["ap_ranker_connections", ()] == 3
+    closed = "ap_ranker_connections_closed_total"
+    reasons = {"slow": 4, "crowded": 0, "refused": 0}
+    assert {reason: found[closed, (("reason", reason),)] for reason in reasons} == reasons
+
+
+async def test_jobs_are_counted() -> None:
+    threads, enough = CountingThreads(2, "test"), threading.Event()
+    loop = asyncio.get_running_loop()
+    jobs = [loop.run_in_executor(threads, enough.wait, 120) for _ in range(5)]
+    while threads.running < 2:
+        await asyncio.sleep(0.01)
+    assert (threads.waiting, threads.running) == (3, 2)
+    jobs[4].cancel()
+    await asyncio.sleep(0)
+    assert (threads.waiting, threads.running) == (2, 2)
+    enough.set()
+    await asyncio.gather(*jobs[:4])
+    until = time.monotonic() + 60
+    while threads.running and time.monotonic() < until:
+        await asyncio.sleep(0.01)
+    assert (threads.waiting, threads.running) == (0, 0)
+    threads.shutdown()
+    with pytest.raises(RuntimeError):
+        threads.submit(int)
+    assert threads.waiting == 0
+
+
+async def test_a_job_that_fails_is_counted() -> None:
+    threads = CountingThreads(1, "test")
+    with pytest.raises(ZeroDivisionError):
+        await asyncio.get_running_loop().run_in_executor(threads, lambda: 1 / 0)
+    threads.shutdown()
+    assert (threads.waiting, threads.running) == (0, 0)

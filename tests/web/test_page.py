@@ -1,0 +1,460 @@
+"""What customers do on the search page: find, filter, share, take back; on any window, by any means."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("hayhooks", reason="the extra serve is not installed")
+pytest.importorskip("playwright", reason="playwright is not installed")
+
+from playwright.sync_api import Locator, Page, Route, expect
+from search_server import served
+from searches import write_pipeline
+
+from .browsing import ask, axe_faults, opened
+
+LONG = """**Send it back** within *30 days*, see [the terms](https://fjord.example/terms?a=1&b=2):
+
+1. Open the bike in your account.
+2. Press `Return`.
+
+Write to help@fjord.example or read https://fjord.example/returns. Not [this](javascript:alert(5)),
+nor <b>that</b>, and 2 * 3 * 4 bikes stay snake_case_words.
+
+""" + "\n\n".join(f"Rule {number} of a bike that goes back is as long as the others of them." for number in range(12))
+ONLINE = "A bike that you bought from us goes back to any of our shops, with its papers, keys and all parts of it."
+SHOP = ONLINE.replace("any", "one")
+ENTRIES = [
+    ("How do I return a bike?", LONG, "Returns"),
+    ("May a bike bought online go back?", ONLINE, "Returns"),
+    ("May a bike bought in a shop go back?", SHOP, "Returns"),
+    ("What does a bike cost?", "A bike costs 900 euros.", "Prices"),
+    ("What does a used bike cost?", "A bike costs 400 euros.", "Prices"),
+    ("كم سعر bike هنا؟", "السعر 900 يورو للدراجة bike", "Prices"),
+]
+PAGE = """
+name: Fjord Help
+link: https://fjord.example
+logo: logo.svg
+accent: "#0f6b5c"
+introduction: Ask about **bikes**.
+nothing_found: "Call us, or [write](https://fjord.example/contact)."
+categories: topic
+"""
+LOGO = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1 1"><path style="fill:red" d="M0 0h1v1H0z"/></svg>'
+PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
+DARK = {"color_scheme": "dark"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, checkpoint: Path) -> Path:
+    place = tmp_path_factory.mktemp("page")
+    rows = [{"question": question, "answer": answer, "topic": topic} for question, answer, topic in ENTRIES]
+    (place / "faq.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (place / "page.yaml").write_text(PAGE)
+    (place / "logo.svg").write_text(LOGO)
+    write_pipeline(place, checkpoint, top_k=20)
+    return place
+
+
+@pytest.fixture(scope="module")
+def address(folder: Path) -> Iterator[str]:
+    options = ("--documents", "faq.jsonl", "--pipeline", "search.yaml", "--page", "page.yaml", "--rate", "0")
+    with served(*options, folder=folder) as server:
+        yield server.address
+
+
+@pytest.fixture
+def page(browser_path: str, address: str) -> Iterator[Page]:
+    with opened(browser_path, address, "en-GB") as page:
+        yield page
+
+
+def card(page: Page, question: str) -> Locator:
+    return page.locator("#answers article").filter(has=page.locator(".stored", has_text=question))
+
+
+def answered_with(page: Page, path: str, answer: dict[str, Any]) -> None:
+    def answer_it(route: Route) -> None:
+        route.fulfill(json=answer)
+
+    page.route(f"**{path}", answer_it)
+
+
+def test_the_companys_page(page: Page) -> None:
+    expect(page).to_have_title("Fjord Help")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Fjord Help")
+    home = page.get_by_role("heading", level=1).get_by_role("link")
+    assert (home.get_attribute("href"), home.get_attribute("target")) == ("https://fjord.example", None)
+    page.wait_for_function("document.querySelector('h1 img')?.naturalWidth > 0")
+    expect(page.locator("#introduction strong")).to_have_text("bikes")
+    button = page.get_by_role("button", name="Search")
+    expect(button).to_have_css("background-color", "rgb(15, 107, 92)")
+    page.emulate_media(color_scheme="dark")
+    expect(button).not_to_have_css("background-color", "rgb(15, 107, 92)")
+
+
+def test_the_address_is_the_question(page: Page, address: str) -> None:
+    ask(page, "return & bike?")
+    expect(page).to_have_url(f"{address}?q=return+%26+bike%3F")
+    expect(page).to_have_title("return & bike? – Fjord Help")
+    expect(card(page, "return a bike")).to_be_visible()
+    ask(page, "used bike cost")
+    expect(page).to_have_title("used bike cost – Fjord Help")
+    page.go_back()
+    expect(page.get_by_role("combobox")).to_have_value("return & bike?")
+    expect(page).to_have_title("return & bike? – Fjord Help")
+    expect(card(page, "return a bike")).to_be_visible()
+    page.go_back()
+    expect(page.locator("#answers article")).to_have_count(0)
+    expect(page).to_have_title("Fjord Help")
+    page.go_forward()
+    page.reload()
+    expect(page.get_by_role("combobox")).to_have_value("return & bike?")
+    expect(card(page, "return a bike")).to_be_visible()
+
+
+def test_an_address_is_text(browser_path: str, address: str) -> None:
+    with opened(browser_path, f"{address}?q=<img src=x onerror=alert(1)>bike&category=<b>", "en") as page:
+        expect(page.get_by_role("combobox")).to_have_value("<img src=x onerror=alert(1)>bike")
+        expect(page.locator("#answers article").first).to_be_visible()
+        assert page.locator("main img").count() == 0
+
+
+def test_a_long_answer_folds(page: Page) -> None:
+    ask(page, "How do I return a bike?")
+    long = card(page, "How do I return a bike?")
+    short = card(page, "What does a used bike cost?")
+    more = long.get_by_role("button", name="Show more")
+    expect(more).to_have_attribute("aria-expanded", "false")
+    height = long.locator(".text").bounding_box()["height"]  # type: ignore[index]
+    more.click()
+    expect(long.get_by_role("button", name="Show less")).to_have_attribute("aria-expanded", "true")
+    assert long.locator(".text").bounding_box()["height"] > 2 * height  # type: ignore[index]
+    long.get_by_role("button", name="Show less").click()
+    assert long.locator(".text").bounding_box()["height"] == height  # type: ignore[index]
+    expect(short.locator(".more")).to_be_hidden()
+    long.get_by_role("link", name="help@fjord.example").focus()  # by the keyboard; it may have been out of sight
+    expect(long.get_by_role("button", name="Show less")).to_be_visible()
+
+
+def test_markdown(page: Page) -> None:
+    ask(page, "How do I return a bike?")
+    text = card(page, "How do I return a bike?").locator(".text")
+    expect(text.locator("strong")).to_have_text("Send it back")
+    expect(text.locator("em")).to_have_text("30 days")
+    expect(text.locator("ol li")).to_have_text(["Open the bike in your account.", "Press Return."])
+    expect(text.locator("code")).to_have_text("Return")
+    links = {link.inner_text(): link.get_attribute("href") for link in text.locator("a").all()}
+    assert links == {
+        "the terms": "https://fjord.example/terms?a=1&b=2",
+        "help@fjord.example": "mailto:help@fjord.example",
+        "https://fjord.example/returns": "https://fjord.example/returns",
+    }
+    assert {link.get_attribute("rel") for link in text.locator("a").all()} == {"noopener noreferrer"}
+    expect(text).to_contain_text("nor <b>that</b>, and 2 * 3 * 4 bikes stay snake_case_words.")
+
+
+RENDERED = [
+    ("a\nb\n\nc", "<p>a\nb</p><p>c</p>"),
+    ("# A\n- b\n- c\n  d", "<p>A</p><ul><li>b</li><li>c\nd</li></ul>"),
+    ("3. a\n4) b\nc", '<ol start="3"><li>a</li><li>b</li></ol><p>c</p>'),
+    ("```\n**a** <b>\n```", "<pre><code>**a** &lt;b&gt;</code></pre>"),
+    (
+        "a\n| b | **c** |\n|---|:-:|\n| d \\| e | <f> |\ng",
+        '<p>a</p><div tabindex="0"><table><tr><th>b</th><th><strong>c</strong></th></tr>'
+        "<tr><td>d | e</td><td>&lt;f&gt;</td></tr></table></div><p>g</p>",
+    ),
+    ("| a | b |", "<p>| a | b |</p>"),
+    (r"\*a\* **b *c* d**", "<p>*a* <strong>b <em>c</em> d</strong></p>"),
+    ("a_b_c __init__ ** x ** 2*3*4", "<p>a_b_c __init__ ** x ** 2*3*4</p>"),
+    ("[a](data:text/html,b) [c](/d)", "<p><span>a</span> <span>c</span></p>"),
+    ("[a](JaVaScRiPt:alert(1))", "<p><span>a</span></p>"),
+    ("[https://a.example](https://b.example)", '<p><a href="https://b.example">https://a.example</a></p>'),
+    ("(https://a.example/b_(c)).", '<p>(<a href="https://a.example/b_(c)">https://a.example/b_(c)</a>).</p>'),
+    ('<img src=x onerror="alert(1)">', '<p>&lt;img src=x onerror="alert(1)"&gt;</p>'),
+    ("", ""),
+]
+
+
+def test_markdown_as_elements(page: Page) -> None:
+    rendered = page.evaluate(
+        """async (texts) => {
+            const { render } = await import("/page/markdown.js");
+            return texts.map((text) => {
+                const whole = document.createElement("div");
+                whole.append(render(text));
+                for (const element of whole.querySelectorAll("*")) {
+                    for (const name of ["class", "rel", "target"]) element.removeAttribute(name);
+                }
+                return whole.innerHTML;
+            });
+        }""",
+        [text for text, _ in RENDERED],
+    )
+    assert rendered == [html for _, html in RENDERED]
+
+
+def test_no_text_takes_long(page: Page) -> None:
+    texts = [part * 20_000 for part in ("*", "**a", "_a ", "[", "[a](", "https://(", "a@", "`", "\\", "- ", "a.b@c.")]
+    took = page.evaluate(
+        """async (texts) => {
+            const { render } = await import("/page/markdown.js");
+            return texts.map((text) => {
+                const started = performance.now();
+                render(text);
+                return performance.now() - started;
+            });
+        }""",
+        texts,
+    )
+    assert max(took) < 5000, took  # milliseconds; such answers do not exist, and the page lives on
+
+
+def test_equal_answers_are_shown_once(page: Page) -> None:
+    ask(page, "bike bought go back")
+    both = page.locator("#answers article").filter(has_text="A bike that you bought from us")
+    expect(both).to_have_count(1)
+    also = both.locator(".also")
+    expect(also.locator("summary")).to_have_text("Also here: 1 more")
+    also.locator("summary").click()
+    shown, hidden = both.locator(".stored").inner_text(), also.locator("li > span").inner_text()
+    assert {shown, hidden} == {ENTRIES[1][0], ENTRIES[2][0]}
+    expect(also.locator("li .text")).to_be_visible()  # one word differs: nothing is lost
+    for price in ("900", "400"):  # these differ by one number only
+        expect(page.locator("#answers article .text").filter(has_text=f"costs {price} euros")).to_have_count(1)
+
+
+def test_categories(page: Page, address: str) -> None:
+    ask(page, "bike")
+    bar = page.get_by_role("group", name="Categories")
+    expect(bar.get_by_role("button")).to_have_count(3)
+    bar.get_by_role("button", name="Prices (3)").click()
+    expect(page.locator("#status")).to_have_text("3 of 5 answers")
+    expect(card(page, "return a bike")).to_be_hidden()
+    expect(card(page, "used bike")).to_be_visible()
+    expect(page).to_have_url(f"{address}?q=bike&category=Prices")
+    page.reload()
+    expect(bar.get_by_role("button", name="Prices (3)")).to_have_attribute("aria-pressed", "true")
+    expect(card(page, "return a bike")).to_be_hidden()
+    bar.get_by_role("button", name="All (5)").click()
+    expect(card(page, "return a bike")).to_be_visible()
+    ask(page, "كم سعر")
+    expect(page.locator("#answers article")).to_have_count(1)
+    expect(bar).to_be_hidden()  # nothing to choose
+
+
+def test_words_for_customers_and_numbers_for_the_owner(browser_path: str, address: str) -> None:
+    with opened(browser_path, f"{address}?q=what does a bike cost", "en") as page:
+        first = card(page, "What does a bike cost?")
+        expect(first.locator(".match")).to_have_text("Matches your question well")  # word for word
+        expect(first.locator(".numbers")).to_be_hidden()
+        assert "BM25" not in page.locator("body").inner_text()
+    with opened(browser_path, f"{address}?view=owner", "en") as page:
+        ask(page, "what does a bike cost")
+        expect(page).to_have_url(re.compile("view=owner"))
+        numbers = card(page, "What does a bike cost?").locator(".numbers")
+        expect(numbers).to_be_visible()
+        expect(numbers).to_have_text(re.compile(r"score \d\.\d{3} · BM25 rank \d"))
+
+
+def test_the_heat_map_shows_what_made_the_difference(page: Page) -> None:
+    """Half of the weight is of words that say nothing: they stay without a colour."""
+    text = "\N{BICYCLE} my bike was stolen, and now?"
+    heats = {"my": 0.2, "bike": 0.5, "was": 0.21, "sto": 0.3, "len": 1.0, ",": 0.6, "and": 0.19, "now": 0.2, "?": 0.2}
+    tokens, at = [], 0
+    for piece, heat in heats.items():
+        at = text.index(piece, at)
+        tokens.append({"start": at, "end": at + len(piece), "heat": heat})
+    even = [{**token, "heat": 0.95 + number % 2 / 20} for number, token in enumerate(tokens)]
+    sides = {"question": {"text": text, "tokens": tokens}, "answer": {"text": text, "tokens": even}}
+    answered_with(page, "/api/explain", {"score": 1.0, **sides})
+    ask(page, "bike")
+    first = page.locator("#answers article").first
+    first.get_by_role("button", name="Which words counted?").click()
+    maps = first.locator(".reasons .map")
+    expect(maps).to_have_count(2)
+    question, answer = maps.all()
+    expect(question).to_have_text(text)
+    marks = {mark.inner_text(): mark for mark in question.locator("mark").all()}
+    assert list(marks) == ["bike", "stolen"]  # whole words, and no comma
+    colours = {word: float(mark.evaluate("mark => mark.style.getPropertyValue('--w')")) for word, mark in marks.items()}
+    assert colours["stolen"] == 1
+    assert 0.1 < colours["bike"] < 0.5
+    seen = {word: mark.evaluate("mark => getComputedStyle(mark).backgroundColor") for word, mark in marks.items()}
+    assert len(set(seen.values())) == 2  # the policy let the colours through
+    expect(question.locator("mark.top")).to_have_text("stolen")
+    expect(first.locator(".reasons .words").first).to_have_text("Counted most: stolen")
+    expect(answer.locator("mark")).to_have_count(0)
+    expect(first.locator(".reasons .words").last).to_have_text("All words counted about equally.")
+
+
+def test_suggestions(page: Page) -> None:
+    field, list_ = page.get_by_role("combobox"), page.get_by_role("listbox")
+    field.press_sequentially("what does")
+    expect(page.get_by_role("option")).to_have_text(["What does a bike cost?", "What does a used bike cost?"])
+    expect(field).to_have_attribute("aria-expanded", "true")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    chosen = page.get_by_role("option", selected=True)
+    expect(chosen).to_have_text("What does a used bike cost?")
+    assert field.get_attribute("aria-activedescendant") == chosen.get_attribute("id")
+    page.keyboard.press("ArrowDown")  # back to what was typed
+    expect(page.get_by_role("option", selected=True)).to_have_count(0)
+    page.keyboard.press("Escape")
+    expect(list_).to_be_hidden()
+    expect(field).to_have_value("what does")
+    field.press_sequentially(" a u")
+    expect(page.get_by_role("option")).to_have_count(1)
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("Enter")
+    expect(field).to_have_value("What does a used bike cost?")
+    expect(page).to_have_url(re.compile(r"q=What\+does\+a\+used\+bike"))
+    expect(list_).to_be_hidden()
+    expect(card(page, "What does a used bike cost?")).to_be_visible()
+    field.fill("how do")
+    page.get_by_role("option", name="How do I return a bike?").click()
+    expect(page).to_have_url(re.compile(r"q=How\+do"))
+
+
+def judgements(folder: Path) -> list[tuple[str, str, str]]:
+    lines = map(json.loads, (folder / "feedback.jsonl").read_text().splitlines())
+    return [(line["question"], str(line["label"]), line["comment"]) for line in lines]
+
+
+def test_feedback_is_taken_back_and_explained(page: Page, folder: Path) -> None:
+    (folder / "feedback.jsonl").write_text("")
+    ask(page, "two wheels bike")
+    first = page.locator("#answers article").first
+    yes, no = (first.get_by_role("button", name=name) for name in ("This answered it", "It did not"))
+    yes.click()
+    expect(yes).to_have_attribute("aria-pressed", "true")
+    expect(first.locator(".thanks")).to_have_text("Thank you.")
+    assert judgements(folder) == [("two wheels bike", "1", "")]
+    no.click()  # another opinion replaces the first
+    expect(no).to_have_attribute("aria-pressed", "true")
+    expect(yes).to_have_attribute("aria-pressed", "false")
+    first.get_by_label("What was missing or helpful?").fill('No word of "tandems".')
+    page.keyboard.press("Enter")
+    expect(first.locator(".thanks")).to_have_text("Thank you for telling us.")
+    assert judgements(folder) == [("two wheels bike", "0", 'No word of "tandems".')]
+    first.get_by_role("button", name="Take back").click()
+    expect(first.locator(".thanks")).to_have_text("Taken back.")
+    expect(first.locator(".comment")).to_be_hidden()
+    expect(yes).to_be_focused()
+    assert judgements(folder) == []
+
+
+def test_a_click_that_is_taken_back_takes_its_wording_back(page: Page) -> None:
+    question = "bike as wide as a door"
+    ask(page, question)
+    last = page.locator("#answers article").last
+    stored = last.locator(".stored").inner_text()
+    last.get_by_role("button", name="This answered it").click()
+    expect(last.locator(".thanks")).to_have_text("Thank you.")
+    ask(page, f"{question} ")
+    first = page.locator("#answers article").first
+    expect(first.locator(".stored")).to_have_text(stored)  # a known wording comes first
+    first.get_by_role("button", name="This answered it").click()
+    expect(first.locator(".thanks")).to_have_text("Thank you.")
+    first.get_by_role("button", name="Take back").click()
+    expect(first.locator(".thanks")).to_have_text("Taken back.")
+    ask(page, question)
+    expect(page.locator("#answers article").last.locator(".stored")).to_have_text(stored)
+
+
+def test_nothing_found(page: Page) -> None:
+    ask(page, "zebra")
+    expect(page.locator("#status")).to_have_text("No good answer found. Try other words.")
+    expect(page.locator("#nothing .advice")).to_have_text("Call us, or write.")
+    expect(page.locator("#nothing .advice a")).to_have_attribute("href", "https://fjord.example/contact")
+    expect(page.locator("#nothing .related")).to_be_hidden()
+    nothing = {"question": "x", "found": False, "answers": [], "related": [ENTRIES[4][0]]}
+    answered_with(page, "/api/search", nothing)
+    ask(page, "a bicycle that somebody had before")
+    related = page.get_by_role("link", name=ENTRIES[4][0])
+    expect(related).to_be_visible()
+    page.unroute("**/api/search")
+    related.click()
+    expect(card(page, ENTRIES[4][0])).to_be_visible()
+    expect(page.get_by_role("combobox")).to_have_value(ENTRIES[4][0])
+    expect(page.locator("#nothing")).to_be_hidden()
+
+
+def test_keyboard_only(page: Page) -> None:
+    page.keyboard.type("return a bike")
+    expect(page.get_by_role("option").first).to_be_visible()
+    page.keyboard.press("Escape")
+    page.keyboard.press("Enter")
+    expect(page.locator("#answers article").first).to_be_visible()
+    reached = []
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        at = page.evaluate(
+            """() => {
+                const at = document.activeElement;
+                const style = getComputedStyle(at);
+                const text = at === document.body ? "" : at.textContent.trim();
+                return [text, style.outlineStyle, parseFloat(style.outlineWidth)];
+            }"""
+        )
+        if at[0] in [name for name, *_ in reached[:1]] or not at[0]:
+            break
+        reached.append(at)
+    names = [name for name, *_ in reached]
+    for name in ("Search", "All (5)", "Show less", "This answered it", "It did not", "Which words counted?"):
+        assert name in names, names
+    assert all(style != "none" and width >= 2 for _, style, width in reached), reached  # the focus is seen
+
+
+def test_right_to_left(page: Page) -> None:
+    ask(page, "كم سعر bike")
+    arabic = card(page, "كم سعر")
+    for part in (".stored", ".text p"):
+        assert arabic.locator(part).evaluate("element => getComputedStyle(element).direction") == "rtl"
+    english = card(page, "What does a used bike cost?")
+    assert english.locator(".text p").evaluate("element => getComputedStyle(element).direction") == "ltr"
+    assert page.get_by_role("combobox").evaluate("element => getComputedStyle(element).direction") == "rtl"
+
+
+@pytest.mark.parametrize(
+    "options", [{}, PHONE, DARK, {**PHONE, **DARK}], ids=["desktop", "phone", "dark", "dark phone"]
+)
+def test_everybody_can_use_it(browser_path: str, address: str, options: dict[str, Any]) -> None:
+    """No fault that axe finds, nothing wider than the window, and nothing too small for a finger."""
+
+    def check(page: Page) -> None:
+        assert axe_faults(page) == []
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        small = page.evaluate(
+            """() => [...document.querySelectorAll("button, input, summary, a, [role=option]")]
+                .filter((each) => each.checkVisibility() && !each.closest(".prose"))
+                .map((each) => [each.outerHTML, each.getBoundingClientRect().height])
+                .filter(([, height]) => height < 44)"""
+        )
+        assert small == []
+
+    with opened(browser_path, address, "en", **options) as page:
+        check(page)
+        page.get_by_role("combobox").press_sequentially("what")
+        expect(page.get_by_role("option")).to_have_count(2)
+        page.keyboard.press("ArrowDown")
+        expect(page.get_by_role("option", selected=True)).to_be_visible()
+        check(page)
+        ask(page, "bike bought go back")
+        page.locator(".also summary:visible").click()
+        first = page.locator("#answers article").first
+        first.get_by_role("button", name="Which words counted?").click()
+        expect(first.locator(".reasons .map").first).to_be_visible()
+        first.get_by_role("button", name="It did not").click()
+        expect(first.locator(".comment")).to_be_visible()
+        check(page)
+        ask(page, "zebra")
+        expect(page.locator("#nothing")).to_be_visible()
+        check(page)

@@ -1,0 +1,172 @@
+"""Searches in other processes give what a search in this one gives, and outlive the end of a process."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+import pytest
+from conftest import TEXTS
+from haystack.core.errors import PipelineRuntimeError
+from search_server import served
+from searches import write_pipeline
+from starlette.testclient import TestClient
+
+from ap_ranker.data.faq import Match
+from ap_ranker.documents.watched_folder import WatchedFolder
+from ap_ranker.errors import InputError
+from ap_ranker.search.declared_pipeline import DeclaredPipeline
+from ap_ranker.search.setup import SearchSetup
+from ap_ranker.web.app import build_app
+from ap_ranker.web.clicks import FeedbackFile
+from ap_ranker.web.workers import SearchWorkers
+
+QUESTIONS = [*TEXTS[::2], "my parcel", "a bike?", "\N{BICYCLE}"]
+
+
+def write_faq(folder: Path) -> Path:
+    rows = [f'"{question}","{answer}"' for question, answer in zip(TEXTS[::2], TEXTS[1::2], strict=True)]
+    (folder / "faq.csv").write_text("question,answer\n" + "\n".join(rows) + "\n")
+    return folder / "faq.csv"
+
+
+@pytest.fixture(scope="module")
+def setup(tmp_path_factory: pytest.TempPathFactory, checkpoint: Path) -> SearchSetup:
+    folder = tmp_path_factory.mktemp("workers")
+    (folder / "wordings.csv").write_text(f'question,answer\nwhat about two wheels,"{TEXTS[1]}"\n')
+    pipeline = write_pipeline(folder, checkpoint)
+    documents = WatchedFolder(write_faq(folder))
+    documents.read()
+    return SearchSetup(pipeline, documents, Match.both, [folder / "wordings.csv"], {"score_threshold": -1.0})
+
+
+@pytest.fixture(scope="module")
+def alone(setup: SearchSetup) -> DeclaredPipeline:
+    search, documents = setup.load()
+    search.warm_up(documents, setup.limits)
+    return search
+
+
+@pytest.fixture(scope="module")
+def workers(setup: SearchSetup) -> Iterator[SearchWorkers]:
+    workers = SearchWorkers(setup, 2)
+    yield workers
+    workers.close()
+
+
+def search_processes() -> list[psutil.Process]:
+    return [child for child in psutil.Process().children() if "spawn_main" in " ".join(child.cmdline())]
+
+
+def test_the_same_answers_at_the_same_time(workers: SearchWorkers, alone: DeclaredPipeline) -> None:
+    questions = [f"{question} {number}" for number in range(20) for question in QUESTIONS]
+    with ThreadPoolExecutor(40) as users:
+        found = list(users.map(lambda question: workers.run(question, {"score_threshold": -1.0}), questions))
+    for question, documents in zip(questions, found, strict=True):
+        expected = alone.run(question, {"score_threshold": -1.0})
+        assert [document.id for document in documents] == [document.id for document in expected]
+        assert [document.meta for document in documents] == [document.meta for document in expected]
+        # Questions that are encoded together differ from one alone by what sums of floats differ.
+        scores = [document.score for document in expected]
+        assert [document.score for document in documents] == pytest.approx(scores, abs=1e-5)
+
+
+def test_both_processes_search(workers: SearchWorkers) -> None:
+    with ThreadPoolExecutor(8) as users:
+        list(users.map(workers.run, [f"question {number}" for number in range(64)]))
+    assert len(search_processes()) == 2
+    assert all(sum(worker.cache[:2]) > 0 for worker in workers._workers)
+
+
+def test_explanations(workers: SearchWorkers, alone: DeclaredPipeline) -> None:
+    document = alone.run("my parcel")[0]
+    *texts, explanation = workers.explain("my parcel", document)
+    *expected_texts, expected = alone.explain("my parcel", document)
+    assert texts == expected_texts
+    assert rounded(explanation.to_dict()) == rounded(expected.to_dict())
+
+
+def test_counts_of_the_caches(workers: SearchWorkers) -> None:
+    workers.run("my parcel")
+    info = workers.cache_info
+    assert info is not None
+    assert info.entries == 2 * len(TEXTS[::2])  # each process holds all answers
+    assert info.hits > 0
+
+
+def test_an_error_is_the_users_sentence(workers: SearchWorkers, alone: DeclaredPipeline) -> None:
+    with pytest.raises(PipelineRuntimeError) as expected:
+        alone.run("my parcel", {"precision": 0.9})
+    with pytest.raises(InputError, match=r"calibrated for precision 0\.9") as found:
+        workers.run("my parcel", {"precision": 0.9})
+    assert str(found.value) == str(expected.value.__cause__)
+    assert workers.run("my parcel")  # the process goes on
+
+
+def test_what_is_wrong_is_said_at_the_start(setup: SearchSetup, tmp_path: Path) -> None:
+    before = search_processes()
+    with pytest.raises(InputError, match="nowhere"):
+        SearchWorkers(replace(setup, wordings=[tmp_path / "nowhere.csv"]), 2)
+    assert search_processes() == before
+
+
+def test_a_process_that_is_killed_is_replaced(setup: SearchSetup) -> None:
+    workers = SearchWorkers(setup, 1)
+    try:
+        before = workers.run("my parcel")
+        os.kill(workers._workers[0]._process.pid or 0, signal.SIGKILL)
+        with pytest.raises(InputError, match="a search process ended while it searched"):
+            workers.run("my parcel")
+        assert workers.run("my parcel") == before
+    finally:
+        workers.close()
+    with pytest.raises(InputError, match="about to end"):
+        workers.run("my parcel")
+
+
+def test_the_page_searches_in_processes(workers: SearchWorkers, alone: DeclaredPipeline, tmp_path: Path) -> None:
+    feedback = FeedbackFile(tmp_path / "feedback.jsonl")
+    here = TestClient(build_app(alone, feedback), "http://localhost")
+    there = TestClient(build_app(alone, feedback, workers=workers), "http://localhost")
+    for path, more in (("/api/search", {}), ("/api/explain", {"id": alone.run("my parcel")[0].id})):
+        found, expected = (client.post(path, json={"question": "my parcel", **more}) for client in (there, here))
+        assert found.status_code == expected.status_code == 200
+        assert rounded(found.json()) == rounded(expected.json())
+    info = workers.cache_info
+    assert info is not None
+    assert f"ap_ranker_cache_hits_total {float(info.hits)}" in there.get("/metrics").text
+
+
+def rounded(value: Any) -> Any:
+    """Without receipts, which are signed at another time, and what sums of floats differ by."""
+    if isinstance(value, dict):
+        return {name: rounded(part) for name, part in value.items() if name != "receipt"}
+    if isinstance(value, list):
+        return [rounded(part) for part in value]
+    return round(value, 5) if isinstance(value, float) else value
+
+
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+def test_processes_end_with_the_server(tmp_path: Path, checkpoint: Path, sent: signal.Signals) -> None:
+    pipeline, faq = write_pipeline(tmp_path, checkpoint), write_faq(tmp_path)
+    options = ["--pipeline", str(pipeline), "--documents", str(faq), "--workers", "2"]
+    with served(*options, folder=tmp_path) as server:
+        children = psutil.Process(server.process.pid).children(recursive=True)
+        answer = httpx.post(f"{server.address}api/search", json={"question": "my parcel"}, timeout=60)
+        assert answer.json()["answers"]
+        for child in children:
+            child.send_signal(signal.SIGTERM)  # as a service manager may do; they first answer what was asked
+        answer = httpx.post(f"{server.address}api/search", json={"question": "my parcel"}, timeout=60)
+        assert answer.json()["answers"]
+        server.process.send_signal(sent)
+        server.process.wait(60)
+        gone, alive = psutil.wait_procs(children, timeout=30)
+        assert len(gone) >= 2
+        assert not alive
