@@ -22,8 +22,9 @@ FAMILIES = ("bert", "roberta", "xlm-roberta", "camembert")
 """Architectures, by transformers' `model_type`, that are this one; they differ in where positions begin."""
 
 FEW_TOKENS = 32
-"""Up to here, products have as many rows as tokens: a question alone pays for no padding. Above, their number is rounded up: each new number leaves 2.6 MB behind for all-MiniLM-L6-v2, among it the programs that oneDNN compiles. On
-a server, whose batches differ, the memory of each process grew by 250 MB in five thousand questions."""
+"""Up to here, products have as many rows as tokens: a question alone pays for no padding. Above, their number is rounded
+up: each new number leaves 2.6 MB behind for all-MiniLM-L6-v2, among it the programs that oneDNN compiles. On a server,
+whose batches differ, the memory of each process grew by 250 MB in five thousand questions."""
 
 LEAST_COSINE = 0.999
 """Of a token's state and what transformers computes; with bfloat16, those of all-MiniLM-L6-v2 have 0.9999."""
