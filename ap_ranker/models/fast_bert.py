@@ -22,7 +22,7 @@ FAMILIES = ("bert", "roberta", "xlm-roberta", "camembert")
 """Architectures, by transformers' `model_type`, that are this one; they differ in where positions begin."""
 
 FEW_TOKENS = 32
-"""Up to here, products have as many rows as tokens: a question alone pays for no padding. Above, their number is rounded
+"""Up to here, products have as many rows as tokens: a question alone pays for no padding. Above, their number goes
 up: each new number leaves 2.6 MB behind for all-MiniLM-L6-v2, among it the programs that oneDNN compiles. On a server,
 whose batches differ, the memory of each process grew by 250 MB in five thousand questions."""
 
