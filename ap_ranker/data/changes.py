@@ -18,10 +18,10 @@ from typing import Any
 from uuid import uuid4
 
 from ap_ranker.data.appended import line_of, locked_file, parsed_line, whole_lines, write_whole
-from ap_ranker.data.dataset import normalized, question_key
 from ap_ranker.data.faq import Entry
 from ap_ranker.errors import InputError
 from ap_ranker.files import writing
+from ap_ranker.text.reading import normalized, question_key
 
 
 class Action(StrEnum):

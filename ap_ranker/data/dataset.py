@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -136,19 +135,5 @@ def sample_questions(dataset: Dataset, size: int, seed: int) -> Dataset:
     return replace(dataset, questions=random.Random(seed).sample(questions, size))
 
 
-def normalized(text: str) -> str:
-    """A form that is equal for texts that differ only in case and white space."""
-    return " ".join(text.casefold().split())
-
-
 QUESTION_MARKS = ("?", "\uff1f", "\u061f")
 """What ends a question: also in full width and in Arabic."""
-
-FINAL = " .!?\u2026,;:\u3002\uff01\uff1f\uff0c\uff1b\uff1a\u060c\u061f"
-"""Punctuation that ends a question, also in full width and in Arabic."""
-
-
-def question_key(text: str) -> str:
-    """A form that is equal for questions that differ only in case, white space, width and final punctuation."""
-    plain = normalized(text if text.isascii() else unicodedata.normalize("NFKC", text))
-    return plain.rstrip(FINAL) or plain

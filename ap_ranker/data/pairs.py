@@ -6,11 +6,12 @@ from collections import Counter, defaultdict
 from dataclasses import replace
 from pathlib import Path
 
-from ap_ranker.data.dataset import Answer, Dataset, Question, normalized, question_key
+from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.data.faq import Entry, Match, read_faq
 from ap_ranker.data.rows import Row
 from ap_ranker.data.tables import Table
 from ap_ranker.errors import InputError
+from ap_ranker.text.reading import normalized, question_key
 
 NAMED = 3
 """Maximum number of rows that are named beside their count."""

@@ -12,12 +12,13 @@ from pathlib import Path
 from weakref import WeakValueDictionary
 
 from ap_ranker.data.columns import read_named_table
-from ap_ranker.data.dataset import Answer, Dataset, normalized
+from ap_ranker.data.dataset import Answer, Dataset
 from ap_ranker.data.faq import DEFAULT_MATCH, Match
 from ap_ranker.data.feedback import count_votes
 from ap_ranker.data.reader import UNANSWERABLE, Layout, find_layout, find_split, read_dataset
 from ap_ranker.errors import InputError
 from ap_ranker.files import file_version
+from ap_ranker.text.reading import normalized
 
 logger = logging.getLogger(__name__)
 

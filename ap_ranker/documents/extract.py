@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ap_ranker.data.dataset import question_key
 from ap_ranker.documents import is_faq, read_documents
 from ap_ranker.documents.folder import LeftOut
 from ap_ranker.documents.markup_questions import DEFINITION, DETAILS, JSON_LD, MICRODATA, StatedEntry
@@ -15,6 +14,7 @@ from ap_ranker.documents.questions import HEADING
 from ap_ranker.errors import InputError
 from ap_ranker.files import csv_text, write_text_atomically
 from ap_ranker.safe_open import require_file
+from ap_ranker.text.reading import question_key
 
 KINDS = {
     HEADING: "headings that ask",

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from ap_ranker.data.dataset import question_key
 from ap_ranker.documents.convert import Converted
 from ap_ranker.documents.html import without_marks
 from ap_ranker.documents.markup_questions import JSON_LD, StatedEntry
 from ap_ranker.documents.sections import Section
+from ap_ranker.text.reading import question_key
 
 HEADING = "heading"
 """The kind of a question that is a heading."""

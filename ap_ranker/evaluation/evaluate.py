@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ap_ranker.data.dataset import Answer, Dataset, Question, question_key
+from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.data.faq import Match
 from ap_ranker.data.wordings import read_with_wordings, with_wordings_of
 from ap_ranker.errors import InputError
@@ -26,6 +26,7 @@ from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.quantization import parse_dtype
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.wordings import DEFAULT_WEIGHT
+from ap_ranker.text.reading import question_key
 
 CANDIDATES = 100
 """Number of answers that BM25 retrieves if the data names no candidates and has more answers than `RANK_ALL`."""

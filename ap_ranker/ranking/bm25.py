@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import unicodedata
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -13,17 +12,14 @@ import bm25s
 import numpy as np
 
 from ap_ranker.errors import InputError, one_line
+from ap_ranker.text.reading import Word, read_words, terms
 from ap_ranker.text.repetition import without_repetition
-from ap_ranker.text.stem import check_language, stem
-from ap_ranker.text.tokenizer import is_cjk, split_words
+from ap_ranker.text.stem import check_language
 
 logging.getLogger("bm25s").setLevel(logging.WARNING)  # the library sets it to DEBUG
 
 # The defaults of Lucene and Elasticsearch, which the published benchmark numbers also use.
 K1, B = 1.2, 0.75
-
-WORDS_VERSION = 2
-"""Version of how a text becomes words: a saved index must not outlive a change."""
 
 MOST_TIMES = 3
 """Maximum number of times that a word of a question counts. Lucene has no limit, but a word repeated a hundred times
@@ -50,8 +46,8 @@ def bm25_name(language: str | None) -> str:
 class BM25:
     """A BM25 index of N texts.
 
-    It uses the same words as the tokenizer of the neural models, without punctuation marks. Beside single Chinese and
-    Japanese characters, each of which is a word, pairs of neighbours count, as most words there have two.
+    `ap_ranker.text.reading` says how a text becomes words. A word of a question counts by the form of it that gives a
+    text the highest score.
 
     Args:
         texts: the texts, read once and not kept; indexing takes about 30 bytes of memory per word.
@@ -69,7 +65,8 @@ class BM25:
         self.language = language
         vocabulary: dict[str, int] = {}
         rows = [
-            array("i", [vocabulary.setdefault(word, len(vocabulary)) for word in self._words(text)]) for text in texts
+            array("i", [vocabulary.setdefault(term, len(vocabulary)) for term in terms(read_words(text, language))])
+            for text in texts
         ]
         self._size = len(rows)
         self._folder: Path | None = None  # the folder of a saved index, whose numbers are checked on use
@@ -96,22 +93,29 @@ class BM25:
         Raises:
             InputError: the index was loaded from a folder, and a part that this question needs is damaged.
         """
-        asked = list(_counted(self._words(without_repetition(question))))
-        words = [word for word in asked if self._index is not None and word in self._index.vocab_dict]
-        if self._index is None or not words:
+        asked = list(_counted(read_words(without_repetition(question), self.language)))
+        known = [forms for word in asked if (forms := self._known(word))]
+        if self._index is None or not known:
             return np.zeros(self._size, dtype=np.float32)
         if self._folder is not None:
-            self._check_postings(self._index, words, self._folder)
-        scores: np.ndarray = self._index.get_scores(words)
+            self._check_postings(
+                self._index, {term for forms in known for form in forms for term in form}, self._folder
+            )
+        certain = [term for forms in known if len(forms) == 1 for term in forms[0]]
+        scores: np.ndarray = self._index.get_scores(certain) if certain else np.zeros(self._size, dtype=np.float32)
+        for forms in known:
+            if len(forms) > 1:
+                scores = scores + np.maximum.reduce([self._index.get_scores(list(form)) for form in forms])
         if self._folder is not None and not np.isfinite(scores).all():
             raise _damaged(self._folder, "scores that are not finite")
-        return scores if len(asked) <= LONGEST else scores * np.float32(LONGEST / len(asked))
+        length = sum(len(word[0]) for word in asked)
+        return scores if length <= LONGEST else scores * np.float32(LONGEST / length)
 
-    def _words(self, text: str) -> list[str]:
-        # NFKC makes one word of what looks alike, such as full-width letters and others.
-        plain = text if text.isascii() else unicodedata.normalize("NFKC", text)
-        words = list(_with_pairs(split_words(plain)))
-        return words if self.language is None else [stem(word, self.language) for word in words]
+    def _known(self, word: Word) -> Word:
+        """The forms of a word with the terms that texts have; a form without any is left out."""
+        vocabulary = self._index.vocab_dict if self._index is not None else {}
+        forms = (tuple(term for term in form if term in vocabulary) for form in word)
+        return tuple(dict.fromkeys(filter(None, forms)))
 
     def _check_postings(self, index: bm25s.BM25, words: Iterable[str], folder: Path) -> None:
         """Check the text numbers of these words: a wrong one may silently add to another text's score."""
@@ -151,21 +155,9 @@ class BM25:
         return loaded
 
 
-def _with_pairs(words: Iterable[str]) -> Iterator[str]:
-    """The words without punctuation marks; behind each CJK character that follows another one, both together."""
-    previous = ""
-    for word in words:
-        if any(map(str.isalnum, word)):
-            yield word
-        character = word if is_cjk(word) else ""
-        if previous and character:
-            yield previous + character
-        previous = character
-
-
-def _counted(words: Iterable[str]) -> Iterator[str]:
+def _counted(words: Iterable[Word]) -> Iterator[Word]:
     """The words, each as often as it counts."""
-    times: Counter[str] = Counter()
+    times: Counter[Word] = Counter()
     for word in words:
         times[word] += 1
         if times[word] <= MOST_TIMES:

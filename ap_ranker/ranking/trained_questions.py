@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from pathlib import Path
 
-from ap_ranker.data.dataset import question_key
 from ap_ranker.errors import InputError
+from ap_ranker.text.reading import question_key
 
 SEEN = "seen_questions.txt"
 """The name of the file in the checkpoint's folder; it is not pushed to the hub."""

@@ -1,7 +1,7 @@
 """Nearly equal texts: an exact similarity join on character 5-grams, without comparing every text with every other.
 
-Two texts are near if the Jaccard index of their sets of 5-grams is at least `NEAR`. Texts are lower-cased first, and
-runs of characters other than letters and digits become one space. Texts shorter than five characters have no 5-grams.
+Two texts are near if the Jaccard index of their sets of 5-grams is at least `NEAR`. Of a text only its words count, in
+lower case, with one space between them (`bare`). Texts shorter than five characters have no 5-grams.
 
 Two sets that are so similar share at least one of their rarest members: the prefix filter of Bayardo, Ma & Srikant
 (2007), with the bound on the remaining members of Xiao et al. (2008, PPJoin). The join is exact, not sampled.
@@ -9,22 +9,17 @@ Two sets that are so similar share at least one of their rarest members: the pre
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Sequence
 
 import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
+from ap_ranker.text.reading import bare
+
 NEAR = 0.8
 SIZE = 5
 _BATCH = 512
-_SEPARATOR = re.compile(r"[\W_]+")
-
-
-def plain(text: str) -> str:
-    """The text to compare: lower-cased, with one space for each run of characters other than letters and digits."""
-    return _SEPARATOR.sub(" ", text.casefold()).strip()
 
 
 def near_pairs(texts: Sequence[str], threshold: float = NEAR) -> np.ndarray:
@@ -37,7 +32,7 @@ def near_pairs(texts: Sequence[str], threshold: float = NEAR) -> np.ndarray:
     Returns:
         (pairs, 2) positions in `texts`, the smaller one first, sorted.
     """
-    grams = _grams([plain(text) for text in texts])
+    grams = _grams([bare(text) for text in texts])
     sizes = np.diff(grams.indptr)
     order = np.argsort(sizes, kind="stable")[np.count_nonzero(sizes == 0) :]  # shortest first, without empty sets
     grams, sizes = grams[order], sizes[order]
@@ -66,7 +61,7 @@ def near_pairs(texts: Sequence[str], threshold: float = NEAR) -> np.ndarray:
 
 def near_groups(texts: Sequence[str]) -> np.ndarray:
     """(N,) the group of each of N texts: the connected components of equal and near texts."""
-    keys = [plain(text) or text.casefold() for text in texts]
+    keys = [bare(text) or text.casefold() for text in texts]
     distinct = list(dict.fromkeys(keys))
     row_of = {key: row for row, key in enumerate(distinct)}
     pairs = near_pairs(distinct)
@@ -77,7 +72,7 @@ def near_groups(texts: Sequence[str]) -> np.ndarray:
 
 def near_any(texts: Collection[str], others: Collection[str]) -> set[str]:
     """The texts that equal one of the others or are near one."""
-    keys = {text: plain(text) or text.casefold() for text in (*texts, *others)}
+    keys = {text: bare(text) or text.casefold() for text in (*texts, *others)}
     other_keys = {keys[other] for other in others}
     distinct = list(dict.fromkeys(keys.values()))
     near = set(other_keys)

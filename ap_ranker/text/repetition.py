@@ -6,10 +6,11 @@ fusion and calibration were fitted to.
 
 from __future__ import annotations
 
-import re
+import regex
 
-_CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
-_WORD = re.compile(f"[{_CJK}]|[^\\W_{_CJK}]+")
+from ap_ranker.text.reading import UNSPACED
+
+_WORD = regex.compile(rf"[{UNSPACED}]\p{{M}}*|[\p{{L}}\p{{N}}\p{{M}}--[{UNSPACED}]]+", regex.V1)
 _SEPARATORS = " \t\r\n,;/|-"
 
 

@@ -9,7 +9,9 @@ from tokenizers import Tokenizer
 
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.text.batch import UNKNOWN, Span
-from ap_ranker.text.tokenizer import Vocabulary, WordTokenizer, read_tokenizer, well_formed
+from ap_ranker.text.characters import plain, plain_spans, symbols_apart
+from ap_ranker.text.segment import origins
+from ap_ranker.text.tokenizer import Vocabulary, WordTokenizer, read_tokenizer
 
 TRIAL = ["", "qzx 9 ŵ 龘 \U0001fabf"]
 """Texts of unknown characters, for which a damaged tokenizer may have no `[UNK]`."""
@@ -38,7 +40,7 @@ class SubwordTokenizer(Vocabulary):
 
     def encode(self, texts: Sequence[str]) -> tuple[list[list[int]], int]:
         """Token ids of each text, and the number of texts that were cut after `max_tokens` tokens."""
-        encoded = self._tokenizer.encode_batch_fast([well_formed(text) for text in texts])
+        encoded = self._tokenizer.encode_batch_fast([symbols_apart(plain(text)) for text in texts])
         cut = sum(bool(encoding.overflowing) for encoding in encoded)
         return [encoding.ids or [UNKNOWN] for encoding in encoded], cut
 
@@ -57,10 +59,14 @@ class SubwordTokenizer(Vocabulary):
         The spans of the encoder's special tokens are empty. Subwords of one character, such as the bytes of an emoji,
         share its span.
         """
-        encoding = self._tokenizer.encode(well_formed(text))
+        characters = plain(text)
+        read = symbols_apart(characters)
+        encoding = self._tokenizer.encode(read)
+        origin, place = origins(characters, read), plain_spans(text)
         spans, last = [], 0
         for (start, end), special in zip(encoding.offsets, encoding.special_tokens_mask, strict=True):
-            spans.append((last, last) if special else (start, end))
+            empty = special or start == end
+            spans.append((last, last) if empty else (place[origin[start]][0], place[origin[end - 1]][1]))
             last = spans[-1][1]
         return spans or [(0, 0)]
 

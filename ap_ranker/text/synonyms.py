@@ -18,8 +18,9 @@ from pathlib import Path
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.files import file_version
 from ap_ranker.safe_open import decode, open_file
+from ap_ranker.text.folding import look_alike
+from ap_ranker.text.reading import surface_words
 from ap_ranker.text.stem import stem
-from ap_ranker.text.tokenizer import split_words
 
 logger = logging.getLogger(__name__)
 
@@ -75,11 +76,12 @@ def _replaced(words: Words, places: Sequence[tuple[int, int, tuple[Words, ...]]]
 
 
 def _words(text: str) -> Words:
-    return tuple(word for word in split_words(text) if any(map(str.isalnum, word)))
+    return tuple(surface_words(text))
 
 
 def _keys(words: Words, language: str | None) -> Words:
-    return words if language is None else tuple(stem(word, language) for word in words)
+    alike = tuple(map(look_alike, words))
+    return alike if language is None else tuple(stem(word, language) for word in alike)
 
 
 def read_synonyms(path: str | Path, language: str | None = None) -> Synonyms:

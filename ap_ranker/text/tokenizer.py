@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from functools import cache
 from itertools import chain, islice
 from pathlib import Path
 
+import regex
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.text.batch import PAD, UNKNOWN, Span
-from ap_ranker.text.compose import compose, composed_spans
+from ap_ranker.text.characters import plain, plain_spans, symbols_apart
 from ap_ranker.text.nearest import NearestWords
 from ap_ranker.text.phrases import Phrases, learn_phrases, phrase_words
-from ap_ranker.text.segment import find_segmenter, origins
+from ap_ranker.text.reading import UNSPACED
+from ap_ranker.text.segment import Segmenter, find_segmenter, origins
 
 PAD_TOKEN = "[PAD]"
 UNKNOWN_TOKEN = "[UNK]"
@@ -32,33 +33,31 @@ def _normalizer(characters: bool) -> normalizers.Normalizer:
     )
 
 
-_CJK = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002ceaf\U0002f800-\U0002fa1f]")
-"""The characters that the normalizer splits; kana and Hangul are not among them."""
+_UNSPACED_CHARACTER = regex.compile(rf"(?=[{UNSPACED}])\X")
 
 _pre_tokenizer = pre_tokenizers.BertPreTokenizer()
 
 
-def well_formed(text: str) -> str:
-    """Replace lone surrogates, which JSON may contain and tokenizers reject, by "?"."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
+def split_words(text: str) -> list[str]:
+    """Split a text into lower-cased words, punctuation marks, symbols and, in scripts without spaces, characters.
 
-
-def split_words(text: str, *, characters: bool = True) -> list[str]:
-    """Split a text into lower-cased words, punctuation marks and single CJK characters.
-
-    Without `characters`, CJK characters are split only at spaces, for texts that a segmenter has split.
+    These are the tokens of the word models, as of their papers; BM25 reads the forms of `ap_ranker.text.reading`.
     """
-    normalized = _normalizer(characters).normalize_str(_prepared(text))
+    return _split(_apart(_plain(text)), characters=True)
+
+
+def _split(text: str, *, characters: bool) -> list[str]:
+    normalized = _normalizer(characters).normalize_str(text)
     return [word for word, _ in _pre_tokenizer.pre_tokenize_str(normalized)]
 
 
-def _prepared(text: str) -> str:
-    return compose(well_formed(text))
+def _plain(text: str) -> str:
+    return plain(text).replace("İ", "i")  # lower case would leave its dot behind, as a mark
 
 
-def is_cjk(word: str) -> bool:
-    """Whether a word of `split_words` is a single CJK character, as it has no spaces around it."""
-    return len(word) == 1 and _CJK.match(word) is not None
+def _apart(text: str) -> str:
+    """A plain text with spaces around symbols, and between the characters of scripts without spaces."""
+    return text if text.isascii() else _UNSPACED_CHARACTER.sub(r" \g<0> ", symbols_apart(text))
 
 
 class Vocabulary:
@@ -128,7 +127,7 @@ class WordTokenizer(Vocabulary):
         """
         segment = find_segmenter(segmenter)
         characters = segment is None
-        texts = [segment(text) if segment else text for text in map(_prepared, texts)]
+        texts = [_segmented(_plain(text), segment) for text in texts]
         special = [PAD_TOKEN, UNKNOWN_TOKEN]
         counter = _word_level({PAD_TOKEN: PAD, UNKNOWN_TOKEN: UNKNOWN}, characters)
         counter.train_from_iterator(
@@ -136,7 +135,7 @@ class WordTokenizer(Vocabulary):
         )
         counted = counter.get_vocab()
         words = [*sorted(counted, key=counted.__getitem__), *(word for word in extra_words if not phrase_words(word))]
-        split = (split_words(text, characters=characters) for text in texts)
+        split = (_split(text, characters=characters) for text in texts)
         first, second = learn_phrases(split) if phrases else ([], [])
         parts = [word for phrase in (*first, *second) for word in phrase_words(phrase)]
         vocabulary = dict.fromkeys([*special, *first, *words, *parts, *second])
@@ -148,7 +147,7 @@ class WordTokenizer(Vocabulary):
 
         A text without any token (empty, or only white space) becomes one `[UNK]`, so that every text has a state.
         """
-        texts = [self._segment(text) if self._segment else text for text in map(_prepared, texts)]
+        texts = [_segmented(_plain(text), self._segment) for text in texts]
         encodings = self._tokenizer.encode_batch_fast(texts)
         encoded = [
             self._phrases.join(self._with_nearest(text, encoding.ids))
@@ -163,11 +162,10 @@ class WordTokenizer(Vocabulary):
         Spans do not overlap. A phrase's span reaches from its first word to its last. A text without any token has the
         empty span (0, 0).
         """
-        text = well_formed(text)
-        composed = compose(text)
-        segmented = self._segment(composed) if self._segment else composed
+        characters = _plain(text)
+        segmented = _segmented(characters, self._segment)
         [encoding] = self._tokenizer.encode_batch([segmented])
-        origin, place = origins(composed, segmented), composed_spans(text)
+        origin, place = origins(characters, segmented), plain_spans(text)
         by_word = self._by_word(segmented, encoding.ids)
         spans_of = (
             self._spans_in((place[origin[start]][0], place[origin[end - 1]][1]), word)
@@ -185,7 +183,7 @@ class WordTokenizer(Vocabulary):
 
     def _by_word(self, text: str, ids: Sequence[int]) -> list[tuple[int, ...]]:
         """The token ids of each word: its own, or those of the known words that it is read as."""
-        words = split_words(text, characters=self._segment is None)
+        words = _split(text, characters=self._segment is None)
         return [self._read(word) if row == UNKNOWN else (row,) for word, row in zip(words, ids, strict=True)]
 
     def _read(self, word: str) -> tuple[int, ...]:
@@ -223,6 +221,11 @@ class WordTokenizer(Vocabulary):
                 "another kind of tokenizer. Take the file that was written with the weights."
             )
         return cls(tokenizer, max_tokens, segmenter)
+
+
+def _segmented(text: str, segment: Segmenter | None) -> str:
+    """A plain text with spaces between its words."""
+    return segment(symbols_apart(text)) if segment else _apart(text)
 
 
 def read_tokenizer(path: Path) -> Tokenizer:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import logging
-import re
 import time
-import unicodedata
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -17,6 +15,8 @@ from ap_ranker.errors import InputError
 from ap_ranker.files import file_version
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.search.load_pipeline import find_stores
+from ap_ranker.text.folding import fold
+from ap_ranker.text.reading import bare
 
 logger = logging.getLogger(__name__)
 
@@ -36,8 +36,6 @@ milliseconds."""
 LOOK_SECONDS = 2.0
 """Seconds between two looks whether the texts have changed."""
 
-_WORD = re.compile(r"\w+")
-
 
 class Suggestions:
     """Finds texts by the beginnings of their words, whatever their case and accents. It does not change.
@@ -56,7 +54,7 @@ class Suggestions:
                 break
         self._keys, self._texts = list(by_key), list(by_key.values())
         self._whole = sorted((key, row) for row, key in enumerate(self._keys))
-        self._words = sorted({(word, row) for row, key in enumerate(self._keys) for word in _WORD.findall(key)})
+        self._words = sorted({(word, row) for row, key in enumerate(self._keys) for word in key.split()})
 
     def find(self, typed: str, count: int = COUNT) -> list[str]:
         """The texts that begin with what was typed, then those with words that begin with its words.
@@ -65,7 +63,7 @@ class Suggestions:
             typed: the beginning of a question.
             count: maximum number of texts.
         """
-        begun = _folded(" ".join(typed.split()))
+        begun = _folded(typed)
         if not begun:
             return []
         start, end = _range(self._whole, begun)
@@ -75,13 +73,13 @@ class Suggestions:
         return [self._texts[row] for row in rows]
 
     def _with_words(self, begun: str) -> Iterator[int]:
-        words = _WORD.findall(begun)
+        words = begun.split()
         if not words:
             return
         start, end = min((_range(self._words, word) for word in words), key=lambda found: found[1] - found[0])
         candidates = {row for _, row in self._words[start : min(end, start + MAX_ROWS)]}
         for row in candidates:
-            key_words = _WORD.findall(self._keys[row])
+            key_words = self._keys[row].split()
             if all(any(each.startswith(word) for each in key_words) for word in words):
                 yield row
 
@@ -157,9 +155,8 @@ class LiveSuggestions:
 
 
 def _folded(text: str) -> str:
-    """The text without case and accents."""
-    parts = unicodedata.normalize("NFKD", text.casefold())
-    return "".join(character for character in parts if not unicodedata.combining(character))
+    """The text's words without case and accents."""
+    return fold(bare(text))
 
 
 def _range(pairs: list[tuple[str, int]], start: str) -> tuple[int, int]:

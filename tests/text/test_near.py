@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ap_ranker.text.near import NEAR, near_pairs, plain
+from ap_ranker.text.near import NEAR, near_pairs
+from ap_ranker.text.reading import bare
 
 
 def grams(text: str) -> set[str]:
-    text = plain(text)
+    text = bare(text)
     return {text[place : place + 5] for place in range(len(text) - 4)}
 
 

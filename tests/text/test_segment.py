@@ -32,7 +32,7 @@ def test_words_are_jiebas(capfd: pytest.CaptureFixture[str]) -> None:
     jieba = pytest.importorskip("jieba", reason="the extra chinese is not installed")
     tokenizer = WordTokenizer.build(TEXTS, max_tokens=50, segmenter="jieba")
     ids = tokenizer.encode([TEXTS[0]])[0][0]
-    assert [tokenizer.words[i] for i in ids] == [*jieba.lcut("我想买医疗保险"), "，", "größe", "3g", "？"]
+    assert [tokenizer.words[i] for i in ids] == [*jieba.lcut("我想买医疗保险"), ",", "größe", "3g", "?"]
     assert "医疗保险" in tokenizer.words or {"医疗", "保险"} <= set(tokenizer.words)
     assert tokenizer.encode(["牙科保险xyzzy"])[0][0] == [*map(tokenizer.words.index, ["牙科", "保险"]), 1]
     assert "".join(capfd.readouterr()) == ""

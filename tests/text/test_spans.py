@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from collections.abc import Sequence
+from itertools import chain, groupby, pairwise
+from operator import itemgetter
 
 import pytest
 from hypothesis import given
@@ -10,6 +12,8 @@ from hypothesis import strategies as st
 from naive.nearest import plainly
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
+from ap_ranker.text.batch import Span
+from ap_ranker.text.characters import plain, symbols_apart
 from ap_ranker.text.subwords import SubwordTokenizer
 from ap_ranker.text.tokenizer import WordTokenizer, split_words
 
@@ -62,6 +66,15 @@ def parts(word: str, tokenizer: WordTokenizer) -> list[str]:
     return read if len(read) == 2 else [word]
 
 
+def distinct(spans: list[Span]) -> list[Span]:
+    """The words of one character, such as ½, share its span."""
+    return [span for span, _ in groupby(spans)]
+
+
+def by_span(spans: list[Span], tokens: Sequence[object]) -> list[list[object]]:
+    return [[token for _, token in group] for _, group in groupby(zip(spans, tokens, strict=True), key=itemgetter(0))]
+
+
 @given(TEXTS)
 def test_a_words_span_is_the_word_and_between_spans_is_none(text: str) -> None:
     tokenizer = words_only()
@@ -72,9 +85,9 @@ def test_a_words_span_is_the_word_and_between_spans_is_none(text: str) -> None:
         assert spans == [(0, 0)]
         return
     words = [part for word in split_words(text) for part in parts(word, tokenizer)]
-    assert [split_words(text[start:end]) for start, end in spans] == [[word] for word in words]
-    assert [tokenizer.encode([text[start:end]])[0][0] for start, end in spans] == [[token] for token in ids]
-    edges = [0, *(place for span in spans for place in span), len(text)]
+    assert [split_words(text[start:end]) for start, end in distinct(spans)] == by_span(spans, words)
+    assert [tokenizer.encode([text[start:end]])[0][0] for start, end in distinct(spans)] == by_span(spans, ids)
+    edges = [0, *(place for span in distinct(spans) for place in span), len(text)]
     assert edges == sorted(edges)
     assert not any(split_words(text[end:start]) for end, start in zip(edges[0::2], edges[1::2], strict=True))
 
@@ -96,8 +109,8 @@ def test_a_phrases_span_holds_its_words(phrases: WordTokenizer, text: str) -> No
     [ids], _ = phrases.encode([text])
     spans = phrases.spans(text)
     assert len(spans) == len(ids)
-    assert all(end <= start for (_, end), (start, _) in pairwise(spans))
-    assert [phrases.encode([text[start:end]])[0][0] for start, end in spans] == [[token] for token in ids]
+    assert all(end <= start for (_, end), (start, _) in pairwise(distinct(spans)))
+    assert [phrases.encode([text[start:end]])[0][0] for start, end in distinct(spans)] == by_span(spans, ids)
 
 
 def test_a_phrase_over_lines(phrases: WordTokenizer) -> None:
@@ -115,23 +128,27 @@ def test_a_phrase_over_lines(phrases: WordTokenizer) -> None:
 def test_spans_in_a_segmented_text_are_of_the_text_before(text: str) -> None:
     pytest.importorskip("jieba", reason="the extra chinese is not installed")
     tokenizer = WordTokenizer.build(["我想买医疗保险 new york"], max_tokens=999, segmenter="jieba")
+    text = plain(text)  # spans of other characters: above
     [ids], _ = tokenizer.encode([text])
     spans = tokenizer.spans(text)
     assert len(spans) == len(ids)
-    edges = [0, *(place for span in spans for place in span), len(text)]
+    edges = [0, *(place for span in distinct(spans) for place in span), len(text)]
     assert edges == sorted(edges)
-    pieces = [text[start:end] for start, end in spans]
+    pieces = [text[start:end] for start, end in distinct(spans)]
     if split_words(text):
-        assert [split_words(piece, characters=False) for piece in pieces] == [[lower(piece)] for piece in pieces]
-        assert "".join(map(lower, pieces)) == "".join(split_words(text))
+        words = [bert_words(piece) for piece in pieces]
+        assert list(map(len, words)) == list(map(len, by_span(spans, ids)))
+        assert "".join(chain(*words)) == "".join(split_words(text))
         vocabulary = tokenizer.words
-        expected = [[p] if p in vocabulary else plainly(p, vocabulary[2:]) or ["[UNK]"] for p in map(lower, pieces)]
-        assert [[vocabulary[i]] for i in ids] == expected
+        expected = [p if p in vocabulary else (*plainly(p, vocabulary[2:]), "[UNK]")[0] for p in chain(*words)]
+        assert [vocabulary[i] for i in ids] == expected
 
 
-def lower(piece: str) -> str:
-    """A piece without the marks that are never seen, as one word of the vocabulary."""
-    return "".join(split_words(piece))
+def bert_words(piece: str) -> list[str]:
+    """A piece as BERT splits it, but for single Chinese characters."""
+    apart = symbols_apart(plain(piece)).replace("İ", "i")
+    normalizer = normalizers.BertNormalizer(handle_chinese_chars=False, strip_accents=False)
+    return [w for w, _ in pre_tokenizers.BertPreTokenizer().pre_tokenize_str(normalizer.normalize_str(apart))]
 
 
 def test_jiebas_words_in_the_text() -> None:
@@ -182,11 +199,12 @@ def test_a_subwords_span_is_its_letters(text: str, limit: int) -> None:
     assert spans[0] == (0, 0)
     assert spans[-1][0] == spans[-1][1] == spans[-2][1]
     assert all(0 <= start < end <= len(text) for start, end in spans[1:-1])
-    assert all(end <= start for (_, end), (start, _) in pairwise(spans))
-    plain = normalizers.BertNormalizer(handle_chinese_chars=False)
-    for token, (start, end) in zip(ids[1:-1], spans[1:-1], strict=True):
-        if PIECES[token] != "[UNK]":
-            assert plain.normalize_str(text[start:end]) == PIECES[token].removeprefix("##")
+    assert all(end <= start for (_, end), (start, _) in pairwise(distinct(spans)))
+    bert = normalizers.BertNormalizer(handle_chinese_chars=False)
+    for (start, end), tokens in zip(distinct(spans[1:-1]), by_span(spans[1:-1], ids[1:-1]), strict=True):
+        pieces = [PIECES[token] for token in tokens]
+        if "[UNK]" not in pieces and len(pieces) == 1:
+            assert bert.normalize_str(plain(text[start:end])) == pieces[0].removeprefix("##")
 
 
 def test_subwords() -> None:
@@ -204,5 +222,12 @@ def test_the_bytes_of_a_character_share_its_span(text: str) -> None:
     tokenizer = Tokenizer(models.BPE(vocabulary, []))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     spans = SubwordTokenizer(tokenizer, 999).spans(text)
-    expected = [(place, place + 1) for place, character in enumerate(text) for _ in character.encode()]
-    assert spans == (expected or [(0, 0)])
+    read = symbols_apart(plain(text))
+    assert len(spans) == len(read.encode()[:999]) or (not read and spans == [(0, 0)])
+    if plain(text) == text == read:
+        expected = [(place, place + 1) for place, character in enumerate(text) for _ in character.encode()]
+        assert spans == (expected[:999] or [(0, 0)])
+    first = 0
+    for character in read:
+        assert len(set(spans[first : first + len(character.encode())])) <= 1
+        first += len(character.encode())

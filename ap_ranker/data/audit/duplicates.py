@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 from ap_ranker.data.audit.original_files import Asked, Data, Source, judgements
 from ap_ranker.data.audit.report import Fault, quote, where
-from ap_ranker.data.dataset import normalized
 from ap_ranker.data.reader import Layout
 from ap_ranker.data.rows import Row
 from ap_ranker.text.near import near_pairs
+from ap_ranker.text.reading import normalized
 
 
 def check(data: Data, *, near_answers: bool) -> Iterator[Fault]:

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from ap_ranker.data.audit.original_files import Data, Source, right_ids
 from ap_ranker.data.audit.report import Fault, quote, where
-from ap_ranker.data.dataset import normalized
 from ap_ranker.data.reader import UNANSWERABLE, Layout
 from ap_ranker.data.tables import Table
+from ap_ranker.text.reading import normalized
 
 
 def check(data: Data) -> Iterator[Fault]:

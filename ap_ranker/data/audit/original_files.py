@@ -8,7 +8,6 @@ from functools import cached_property
 from pathlib import Path
 
 from ap_ranker.data.columns import read_named_table
-from ap_ranker.data.dataset import normalized
 from ap_ranker.data.faq import DEFAULT_MATCH, Entry
 from ap_ranker.data.reader import (
     SPLITS,
@@ -24,6 +23,7 @@ from ap_ranker.data.reader import (
 from ap_ranker.data.rows import Row
 from ap_ranker.data.tables import Table
 from ap_ranker.errors import InputError
+from ap_ranker.text.reading import normalized
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from ap_ranker.data.audit.language import language
 from ap_ranker.data.audit.original_files import Data
 from ap_ranker.data.audit.repairs import repaired
 from ap_ranker.data.audit.report import Fault, quote
-from ap_ranker.data.dataset import normalized
 from ap_ranker.data.reader import Layout
+from ap_ranker.text.reading import normalized
 from ap_ranker.text.tokenizer import split_words
 
 _NOTHING = re.compile(

@@ -27,8 +27,9 @@ from haystack.document_stores.errors import DocumentStoreError
 
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.files import WriteError, atomic_directory, make_folder
-from ap_ranker.ranking.bm25 import BM25, WORDS_VERSION
+from ap_ranker.ranking.bm25 import BM25
 from ap_ranker.ranking.int8_vectors import EMBEDDED_BY, Vectors
+from ap_ranker.text.reading import READING_VERSION
 from haystack_integrations.document_stores.ap_ranker.embeddings import from_bytes, to_array, to_bytes
 from haystack_integrations.document_stores.ap_ranker.versions import Version, reading
 
@@ -270,7 +271,7 @@ class FolderDocuments:
 
             return Index(BM25(texts(), k1=k1, b=b, language=language), np.array(rows))
 
-        name = "-".join([f"words{WORDS_VERSION}", str(float(k1)), str(float(b)), *filter(None, [language])])
+        name = "-".join([f"words{READING_VERSION}", str(float(k1)), str(float(b)), *filter(None, [language])])
         return self._load_or_build(name, lambda folder: BM25.load(folder, language), build)
 
     def vectors(self) -> Index[Vectors]:

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from haystack import Document
 
-from ap_ranker.data.dataset import normalized
 from ap_ranker.data.wordings import Wordings
 from ap_ranker.ranking.wordings import WORDINGS
+from ap_ranker.text.reading import normalized
 
 _ID, _TEXT = "id", "text"
 """By what files name a document."""

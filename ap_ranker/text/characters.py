@@ -1,0 +1,123 @@
+"""Characters made plain, the first step of every reading: of those that look alike or do not show, one is left.
+
+In this order:
+
+1. what Unicode's compatibility form would glue to a word becomes a word of its own (№5, 1½, ①, 40℃), trademark signs
+   a space;
+2. control characters, private ones and those that stand for an object become a space, as all kinds of spaces do;
+   invisible ones go: soft hyphens, direction marks, byte order marks, variation selectors;
+3. one apostrophe, one quotation mark, one hyphen are left; a dash as long as an em is a pause between words;
+4. digits of all scripts become 0 to 9;
+5. the compatibility form (NFKC): full width, half width, ligatures, and letters with their marks as one character.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+
+import regex
+
+from ap_ranker.text.batch import Span
+
+SOFT = "\u200b"
+"""Where a word may be broken, as `softly_plain` leaves it: a zero-width space, or a Persian non-joiner."""
+
+_SAME = {
+    "'": "`\u00b4\u02b9\u02bb\u02bc\u02c8\u05f3\u07f4\u07f5\u2018\u2019\u201a\u201b\u2032\u2035\uff07\uff40",
+    '"': "\u00ab\u00bb\u02ba\u05f4\u201c\u201d\u201e\u201f\u2033\u2036\u2039\u203a\u301d\u301e\u301f\uff02",
+    "-": "\u2043\u2212",  # the hyphen bullet and the minus are no dashes to Unicode
+    " - ": "\u2014\u2015\u2e3a\u2e3b\ufe31\ufe58",
+    " ": "\u00a9\u00ae\u2117\u2120\u2122\u20e3\u2800\ufffc\ufffd",
+    "/": "\u2044",
+    SOFT: "\u200b\u200c",
+    "": "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u3164\uffa0"
+    "\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff",  # colours of skin
+}
+"""What is left -> the characters that it stands for."""
+
+_CATEGORIES = {"Cc": " ", "Cf": "", "Co": " ", "Cs": "?", "Pd": "-", "Zl": " ", "Zp": " ", "Zs": " "}
+"""The same for whole categories. A surrogate is one half of a pair, as JSON may contain, and tokenizers reject it."""
+
+_WHITE = "\t\n\r"
+_VARIATION = regex.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]")
+_APART_KINDS = ("<circle>", "<fraction>")
+_UNITS = ("No", "\N{DEGREE SIGN}C", "\N{DEGREE SIGN}F")
+
+_ASCII_TO_CHANGE = regex.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f`]")
+
+_JAMO = r"\u1100-\u11ff\u3130-\u318f\ua960-\ua97f\ud7b0-\ud7fb\uffa1-\uffdc"
+_MARKS = r"\p{M}\p{Cf}\uff9e\uff9f"
+_CLUSTER = regex.compile(rf"[\uac00-\ud7a3]?\p{{Cf}}*[{_JAMO}][{_JAMO}{_MARKS}]*|.[{_MARKS}]*", regex.DOTALL)
+"""Characters that may become one: a letter and its marks, the parts of a Korean syllable, half-width kana."""
+
+
+def _plain_character(character: str) -> str:
+    """What is left of a character before the compatibility form."""
+    category = unicodedata.category(character)
+    named = next((plain for plain, characters in _SAME.items() if character in characters), None)
+    if named is not None:
+        return named
+    if category in _CATEGORIES and character not in _WHITE:
+        return _CATEGORIES[category]
+    if category == "Nd":
+        return str(unicodedata.decimal(character))
+    return "" if _VARIATION.match(character) else _set_apart(character, category)
+
+
+def _set_apart(character: str, category: str) -> str:
+    """The character, with spaces around it where its compatibility form would join the word beside it."""
+    compatible = unicodedata.normalize("NFKC", character)
+    if unicodedata.decomposition(character).startswith(_APART_KINDS) or compatible in _UNITS:
+        return f" {compatible.replace(chr(0x2044), '/')} "
+    if category == "Sk" and compatible != character:  # a space and a mark, which would join the next letter
+        return " "
+    return character
+
+
+class _Table(dict[int, str]):
+    """Code point -> what is left of it, for `str.translate`; each is made when it first occurs."""
+
+    def __missing__(self, code: int) -> str:
+        plain = self[code] = _plain_character(chr(code))
+        return plain
+
+
+_table = _Table()
+
+
+def plain(text: str) -> str:
+    """The text with plain characters; most texts are returned as they are."""
+    return softly_plain(text).replace(SOFT, "")
+
+
+def softly_plain(text: str) -> str:
+    """As `plain`, but `SOFT` stays where a word may be broken."""
+    if text.isascii() and not _ASCII_TO_CHANGE.search(text):
+        return text
+    return unicodedata.normalize("NFKC", text.translate(_table))
+
+
+def plain_spans(text: str) -> Sequence[Span]:
+    """The span in the text of each character of `plain(text)`."""
+    spans: list[Span] = []
+    for match in _CLUSTER.finditer(text):
+        alone = [plain(character) for character in match[0]]
+        if "".join(alone) == (together := plain(match[0])):
+            spans += [(place, place + 1) for place, left in enumerate(alone, start=match.start()) for _ in left]
+        else:
+            spans += [match.span()] * len(together)
+    return spans
+
+
+_APART = regex.compile(
+    r"(?<=[\p{L}\p{M}\p{N}])(?=[\p{S}--\p{ASCII}])|(?<=[\p{S}--\p{ASCII}])(?=[\p{L}\p{N}])", regex.V1
+)
+
+
+def symbols_apart(text: str) -> str:
+    """A plain text with a space between a symbol and the word that it is glued to: ✔Charger, 20€, Menu→Settings.
+
+    Tokenizers split at punctuation, of which Unicode's symbols are none, but for those of ASCII.
+    """
+    return text if text.isascii() else _APART.sub(" ", text)

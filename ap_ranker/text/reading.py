@@ -1,0 +1,200 @@
+"""How a text becomes words: the one reading that BM25, known wordings, synonyms, near duplicates and models share.
+
+    text --plain--> characters --lower--> case --split--> words --stem, fold--> forms of each word
+
+1. Characters are made plain (`ap_ranker.text.characters`).
+2. Case: lower case; Turkish has its own pair of I and ı where the language is Turkish, and İ is i everywhere.
+3. Words are runs of letters, their marks and digits. Symbols and punctuation end a word, but for "c++", "c#" and "a+".
+4. Scripts without spaces between words (Chinese, Japanese, Thai, Lao, Khmer, Burmese) are read as pairs of neighbouring
+   characters, as Lucene's CJK analyser does, and Chinese characters one by one, too; a Korean word whole or as pairs.
+5. Each word has forms, which are alternatives: its parts or the parts joined ("e-mail", "email"; "401(k)", "401k";
+   "iPhone15"), the stem, and the stem without accents. A question's word counts by the form that fits a text best.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+
+import regex
+
+from ap_ranker.text.characters import SOFT, plain, softly_plain
+from ap_ranker.text.folding import fold, look_alike
+from ap_ranker.text.stem import stem
+
+READING_VERSION = 3
+"""Version of how a text becomes words: a saved index or vocabulary must not outlive a change."""
+
+Form = tuple[str, ...]
+"""Terms that together stand for a word."""
+
+Word = tuple[Form, ...]
+"""The alternative forms of a word."""
+
+MOST_PIECES = 4
+"""Parts of letters and of digits up to which a word is also read in such parts: more are a code, not words."""
+
+MOST_JOINED = 30
+"""Characters up to which parts are joined: longer ones are addresses and paths."""
+
+DIGITS_JOINED = 6
+"""Digits from which parts of digits alone are joined: a telephone number is, a range such as 10-20 is not."""
+
+UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}\u30fc\u3005\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
+"""Scripts without spaces between words, and the signs that prolong or repeat their characters, for a set of `regex`."""
+_JOINTS = rf"\-'._&{SOFT}"
+_TOKEN = regex.compile(
+    rf"[\p{{L}}\p{{N}}](?:[\p{{L}}\p{{N}}\p{{M}}]|[{_JOINTS}(](?=[\p{{L}}\p{{N}}])|(?<=\d),(?=\d))*(?:[+#]+(?![\p{{L}}]))?"
+)
+_JOINT = regex.compile(rf"[{_JOINTS}(,]")
+_PIECE = regex.compile(r"\p{N}+|[\p{L}\p{M}]+")
+_RUN = regex.compile(
+    rf"(?P<unspaced>[{UNSPACED}][{UNSPACED}\p{{M}}]*)|(?P<korean>\p{{Hangul}}+)|[^{UNSPACED}\p{{Hangul}}]+"
+)
+_OTHER_SCRIPTS = regex.compile(rf"[{UNSPACED}\p{{Hangul}}]")
+_CHARACTER = regex.compile(r"\X")
+_CHINESE = regex.compile(r"\p{Han}")
+_THOUSANDS = regex.compile(r"\d{1,3}(?:[.,']\d{3})+")
+_DECIMAL = regex.compile(r"(\d+)[.,](\d+)")
+_ARABIC_PREFIX = regex.compile("^(?:وال|بال|كال|فال|لل|ال|و)(?=.{3})")
+_WORD = regex.compile(r"[\p{L}\p{N}\p{M}]+")
+_KEPT = regex.compile(r"[\p{L}\p{N}\p{M}]+(?:(?<=\p{L})[+#]+(?!\p{L}))?|[\p{Sc}%‰°×÷=<>≤≥±≠]|(?<![^\s(])-(?=\d)")
+
+
+def lower(text: str, language: str | None = None) -> str:
+    """A plain text in lower case, as its language has it."""
+    if language == "turkish":
+        text = text.replace("I", "ı")
+    return text.replace("İ", "i").lower()
+
+
+def read_words(text: str, language: str | None = None) -> list[Word]:
+    """The words of a text with their forms, in order.
+
+    Args:
+        text: any text.
+        language: of Snowball's stemmer, which is one that `check_language` accepts; `None` for no stemmer.
+    """
+    tokens = _TOKEN.findall(lower(softly_plain(text), language))
+    return [word for token in tokens for word in _words_of(token, language)]
+
+
+def terms(words: list[Word]) -> Iterator[str]:
+    """What an index of texts with these words holds: the terms of all forms, those of one word once."""
+    for word in words:
+        if len(word) == 1:
+            yield from word[0]
+        else:
+            yield from dict.fromkeys(term for form in word for term in form)
+
+
+def question_key(text: str) -> str:
+    """A form that is equal for questions that are the same word for word, whatever keyboard they were typed on.
+
+    Case, white space, punctuation, accents that only some keyboards write, invisible characters and emoji do not count;
+    letters, digits, signs of currency and of arithmetic do, and what separates two numbers.
+    """
+    lowered = look_alike(lower(plain(text)).casefold())
+    key = ""
+    for kept in _KEPT.findall(lowered):
+        key += f" {kept}" if key[-1:].isdigit() and kept[0].isdigit() else kept
+    return key or " ".join(lowered.split())
+
+
+def normalized(text: str) -> str:
+    """A form that is equal for texts that differ only in case, white space and characters that look alike."""
+    return " ".join(plain(text).casefold().split())
+
+
+def bare(text: str) -> str:
+    """The words of a text in lower case, with one space between them and without anything else."""
+    return " ".join(_WORD.findall(lower(plain(text)).casefold()))
+
+
+def surface_words(text: str) -> list[str]:
+    """The words of a text in lower case, as they are written; in scripts without spaces, its characters."""
+    return [
+        part
+        for token in _TOKEN.findall(lower(softly_plain(text)))
+        for run in _RUN.finditer(token)
+        for part in (_CHARACTER.findall(run[0]) if run["unspaced"] else _JOINT.split(run[0]))
+        if part
+    ]
+
+
+@lru_cache(maxsize=2**17)  # InsuranceQA's 2.8 million words are some 30,000 different ones
+def _words_of(token: str, language: str | None) -> tuple[Word, ...]:
+    letters = token.rstrip("+#")
+    if letters != token and len(letters) <= 2 and letters.isalpha():
+        return (((token,),),)
+    if not _OTHER_SCRIPTS.search(letters):
+        return (_spaced(letters, language),)
+    words: list[Word] = []
+    for run in _RUN.finditer(letters):
+        if run["unspaced"]:
+            words += [((term,),) for term in _singles_and_pairs(run[0])]
+        elif run["korean"]:
+            words.append(tuple(dict.fromkeys([(run[0],), tuple(_pairs(run[0]))])))
+        elif any(map(str.isalnum, run[0])):
+            words.append(_spaced(_JOINT.sub("", run[0][0]) + run[0][1:], language))
+    return tuple(words)
+
+
+def _singles_and_pairs(run: str) -> Iterator[str]:
+    characters = _CHARACTER.findall(run)
+    for i, character in enumerate(characters):
+        if _CHINESE.match(character) or len(characters) == 1:
+            yield character
+        if i:
+            yield characters[i - 1] + character
+
+
+def _pairs(run: str) -> list[str]:
+    return [run[i : i + 2] for i in range(max(1, len(run) - 1))]
+
+
+def _spaced(token: str, language: str | None) -> Word:
+    """The forms of a word of a script with spaces."""
+    parts = [part for part in _JOINT.split(token) if part]
+    pieces = [piece for part in parts for piece in _PIECE.findall(part)]
+    ways = [parts]
+    if len(parts) < len(pieces) <= MOST_PIECES:
+        ways.append(pieces)
+    if (joined := _joined(token, parts)) and [joined] not in ways:
+        ways.append([joined])
+    return tuple(dict.fromkeys(form for way in ways for form in _spelled(way, language)))
+
+
+def _joined(token: str, parts: list[str]) -> str | None:
+    """The parts as one word, or a number as its value; `None` where they would not be one."""
+    if _THOUSANDS.fullmatch(token):
+        return "".join(parts)
+    if decimal := _DECIMAL.fullmatch(token):
+        return f"{decimal[1]}.{decimal[2]}"
+    joined = "".join(parts)
+    if len(joined) > MOST_JOINED or (joined.isdigit() and ("." in token or len(joined) < DIGITS_JOINED)):
+        return None
+    return joined
+
+
+def _spelled(parts: list[str], language: str | None) -> Iterator[Form]:
+    return zip(*(_spellings(part, language) for part in parts), strict=True)
+
+
+def _spellings(word: str, language: str | None) -> tuple[str, str, str, str]:
+    """A word's stem; without accents; as it is where the accents were not typed, of which a stemmer may not know the
+    ending ("informacion"); without "and" and "the", which Arabic writes as a part of the word."""
+    turkish = language == "turkish"
+    exact = _stem(word if turkish else look_alike(word), language)
+    folded = _fold(word, turkish)
+    bare_word = _ARABIC_PREFIX.sub("", folded)
+    return exact, _fold(exact, turkish), _stem(folded, language), _fold(_stem(bare_word, language), turkish)
+
+
+def _fold(word: str, turkish: bool) -> str:
+    """Without accents; the Turkish ı is no i without its dot."""
+    return "ı".join(map(fold, word.split("ı"))) if turkish else fold(word)
+
+
+def _stem(word: str, language: str | None) -> str:
+    return word if language is None or not word else stem(word, language)
