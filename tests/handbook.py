@@ -28,8 +28,8 @@ def pdf(pages: Iterable[list[str]]) -> bytes:
     for lines in pages:
         page = writer.add_blank_page(595, 842)
         content = DecodedStreamObject()
-        shown = "".join(f"({line}) Tj 0 -20 Td\n" for line in lines)
-        content.set_data(f"BT /F1 12 Tf 70 770 Td\n{shown}ET".encode("cp1252") if lines else b"")
+        shown = " 0 -20 Td\n".join(f"({line}) Tj" for line in lines)
+        content.set_data(f"BT /F1 12 Tf 70 770 Td\n{shown} ET".encode("cp1252") if lines else b"")
         page[NameObject("/Contents")] = writer._add_object(content)
         page[NameObject("/Resources")] = DictionaryObject(
             {NameObject("/Font"): DictionaryObject({NameObject("/F1"): writer._add_object(fonts)})}
