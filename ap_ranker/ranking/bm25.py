@@ -32,6 +32,10 @@ Other components overwrite `score`, and a ranker must not add scores of another 
 """
 
 
+TIE_BREAKER = np.float32(0.3)
+"""Share of the other forms' scores that is added to the best one's, as in Lucene's disjunction maximum: a text that has
+all forms of a word ("e-mail") comes before one that happens to have its parts."""
+
 LONGEST = 30
 """Number of words up to which BM25 is the sum over the words of a question, as in Lucene; above, so many times their
 mean. A sum grows with any text: on the example FAQ, with a weight of 0.02, it gave pages about other matters a median
@@ -47,7 +51,7 @@ class BM25:
     """A BM25 index of N texts.
 
     `ap_ranker.text.reading` says how a text becomes words. A word of a question counts by the form of it that gives a
-    text the highest score.
+    text the highest score (and `TIE_BREAKER`).
 
     Args:
         texts: the texts, read once and not kept; indexing takes about 30 bytes of memory per word.
@@ -105,7 +109,8 @@ class BM25:
         scores: np.ndarray = self._index.get_scores(certain) if certain else np.zeros(self._size, dtype=np.float32)
         for forms in known:
             if len(forms) > 1:
-                scores = scores + np.maximum.reduce([self._index.get_scores(list(form)) for form in forms])
+                each = np.stack([self._index.get_scores(list(form)) for form in forms])
+                scores = scores + (1 - TIE_BREAKER) * each.max(axis=0) + TIE_BREAKER * each.sum(axis=0)
         if self._folder is not None and not np.isfinite(scores).all():
             raise _damaged(self._folder, "scores that are not finite")
         length = sum(len(word[0]) for word in asked)

@@ -6,7 +6,7 @@ In this order:
    a space;
 2. control characters, private ones and those that stand for an object become a space, as all kinds of spaces do;
    invisible ones go: soft hyphens, direction marks, byte order marks, variation selectors;
-3. one apostrophe, one quotation mark, one hyphen are left; a dash as long as an em is a pause between words;
+3. one apostrophe, one quotation mark and one hyphen are left;
 4. digits of all scripts become 0 to 9;
 5. the compatibility form (NFKC): full width, half width, ligatures, and letters with their marks as one character.
 """
@@ -26,12 +26,11 @@ SOFT = "\u200b"
 _SAME = {
     "'": "`\u00b4\u02b9\u02bb\u02bc\u02c8\u05f3\u07f4\u07f5\u2018\u2019\u201a\u201b\u2032\u2035\uff07\uff40",
     '"': "\u00ab\u00bb\u02ba\u05f4\u201c\u201d\u201e\u201f\u2033\u2036\u2039\u203a\u301d\u301e\u301f\uff02",
-    "-": "\u2043\u2212",  # the hyphen bullet and the minus are no dashes to Unicode
-    " - ": "\u2014\u2015\u2e3a\u2e3b\ufe31\ufe58",
-    " ": "\u00a9\u00ae\u2117\u2120\u2122\u20e3\u2800\ufffc\ufffd",
+    "-": "\u2043\u2212",  # the hyphen bullet and the minus, which are no dashes to Unicode
+    " ": "\u00a9\u00ae\u2117\u2120\u2122\u20e3\u2800\u3164\uffa0\ufffc\ufffd",
     "/": "\u2044",
     SOFT: "\u200b\u200c",
-    "": "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u3164\uffa0"
+    "": "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u055b\u055c\u055e"  # the last: Armenian
     "\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff",  # colours of skin
 }
 """What is left -> the characters that it stands for."""
@@ -42,7 +41,6 @@ _CATEGORIES = {"Cc": " ", "Cf": "", "Co": " ", "Cs": "?", "Pd": "-", "Zl": " ", 
 _WHITE = "\t\n\r"
 _VARIATION = regex.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]")
 _APART_KINDS = ("<circle>", "<fraction>")
-_UNITS = ("No", "\N{DEGREE SIGN}C", "\N{DEGREE SIGN}F")
 
 _ASCII_TO_CHANGE = regex.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f`]")
 
@@ -68,7 +66,8 @@ def _plain_character(character: str) -> str:
 def _set_apart(character: str, category: str) -> str:
     """The character, with spaces around it where its compatibility form would join the word beside it."""
     compatible = unicodedata.normalize("NFKC", character)
-    if unicodedata.decomposition(character).startswith(_APART_KINDS) or compatible in _UNITS:
+    is_sign = compatible != character and (category == "So" or character == "\N{INFORMATION SOURCE}")
+    if is_sign or unicodedata.decomposition(character).startswith(_APART_KINDS):
         return f" {compatible.replace(chr(0x2044), '/')} "
     if category == "Sk" and compatible != character:  # a space and a mark, which would join the next letter
         return " "

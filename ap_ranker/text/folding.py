@@ -16,26 +16,27 @@ _LOOK_ALIKE = str.maketrans(
     {
         **dict.fromkeys("أإآٱ", "ا"),
         **dict.fromkeys("یے", "ي"),
-        **dict.fromkeys("ہھە", "ه"),
+        **dict.fromkeys("ہھەۀۂ", "ه"),
         "ک": "ك",
         "ـ": None,  # only stretches a word
         "ё": "е",
         "ς": "σ",
         "ँ": "ं",
-        "ı": "i",
+        **{chillu: f"{letter}\u0d4d" for chillu, letter in zip("ൺൻർൽൾൿ", "ണനരലളക", strict=True)},
         "ş": "ș",  # Romanian keyboards had only the cedilla
         "ţ": "ț",
     }
 )
 _VOWEL_SIGNS = regex.compile(
     "[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7"  # Hebrew
-    "\u0610-\u061a\u064b-\u0652\u0656-\u065f\u0670\u06d6-\u06dc\u06df-\u06e4\u06e7\u06e8\u06ea-\u06ed"  # Arabic
+    "\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06dc\u06df-\u06e4\u06e7\u06e8\u06ea-\u06ed"  # Arabic
     "\u093c\u09bc\u0a3c\u0abc\u0b3c]"  # nuktas of Hindi, Bengali, Punjabi, Gujarati, Oriya
 )
-_GREEK_ACCENTS = regex.compile(r"(?<=\p{Greek})[\u0300\u0301\u0342-\u0345\u0313\u0314]+")
+_STRESS = regex.compile(r"(?<=\p{Greek})[\u0300\u0301\u0342-\u0345\u0313\u0314]+|(?<=[аеиоуыэюяіє])[\u0300\u0301]+")
+_NASALS = regex.compile("[ङञणनम]\u094d(?=[क-ह])")  # हिन्दी is हिंदी
 _ACCENTS = regex.compile(r"(?<=[\p{Latin}\p{Greek}])[\u0300-\u036f]+")
 _LETTERS = str.maketrans(
-    {"ß": "ss", "ł": "l", "ø": "o", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ħ": "h", "ŋ": "n"}
+    {"ı": "i", "ß": "ss", "ł": "l", "ø": "o", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ħ": "h", "ŋ": "n"}
     | {"ة": "ه", "ى": "ي", "ؤ": "و", "ئ": "ي"}
 )
 
@@ -46,7 +47,7 @@ def look_alike(text: str) -> str:
     if text.isascii():
         return text
     text = unicodedata.normalize("NFD", text)
-    text = _GREEK_ACCENTS.sub("", _VOWEL_SIGNS.sub("", text))
+    text = _NASALS.sub("ं", _STRESS.sub("", _VOWEL_SIGNS.sub("", text)))
     return unicodedata.normalize("NFC", text).translate(_LOOK_ALIKE)
 
 

@@ -2,15 +2,16 @@
 
 The first of these that there is:
 
-1. another ending: the longest known word that it begins with, of four letters or more, up to three letters shorter
+1. the same without accents and by any keyboard (`fold`): the most frequent one ("sifre": "şifre", "grosse": "größe");
+2. another ending: the longest known word that it begins with, of four letters or more, up to three letters shorter
    ("rusting": "rust");
-2. a typing error in a word of five letters or more: the known word with the same first letter at a distance of one
-   change, of two from eight letters on ("langauges": "languages"). Of several it is the closest, then the most
-   frequent. A change is a letter too many, too few or another one, or two neighbours exchanged: the distance of
-   Damerau (1964), as optimal string alignment;
-3. a compound: two known words of three letters or more, the first as long as possible ("headlamp": "head", "lamp").
+3. a typing error in a word of five letters or more: the known word with the same first letter at a distance of one
+   change, of two from eight letters on ("langauges": "languages"); accents are no changes. Of several it is the
+   closest, then the most frequent. A change is a letter too many, too few or another one, or two neighbours
+   exchanged: the distance of Damerau (1964), as optimal string alignment;
+4. a compound: two known words of three letters or more, the first as long as possible ("headlamp": "head", "lamp").
 
-Only words of letters are read so; "12v" and "a4-1200" stay unknown.
+Only words of letters and their marks are read so; "12v" and "a4-1200" stay unknown.
 """
 
 from __future__ import annotations
@@ -19,8 +20,11 @@ from collections import defaultdict
 from collections.abc import Iterable
 from functools import cached_property
 
+import regex
 from rapidfuzz import process
 from rapidfuzz.distance import OSA
+
+from ap_ranker.text.folding import fold
 
 LETTERS, PART = 4, 3
 """Minimum number of letters of a known word, and of each part of a compound: shorter ones are like too many others."""
@@ -33,6 +37,9 @@ LONG = 8
 
 LONGEST = 50
 """Maximum number of letters of a word that is read so: longer ones are no words, and would take long."""
+
+_VIRAMA = regex.compile(r"\p{Indic_Syllabic_Category=Virama}")
+_LETTERS = regex.compile(r"\p{L}[\p{L}\p{M}]*")
 
 KEPT = 10_000
 """Number of words whose neighbours are kept, as users repeat them."""
@@ -51,7 +58,7 @@ class NearestWords:
 
     def read(self, word: str) -> tuple[str, ...]:
         """One or two known words; none if no known word is near."""
-        if not (LETTERS < len(word) <= LONGEST and word.isalpha()):
+        if not (LETTERS < len(word) <= LONGEST and _is_word(word)):
             return ()
         found = self._found.get(word)
         if found is None:
@@ -62,23 +69,43 @@ class NearestWords:
         return found
 
     def _read(self, word: str) -> tuple[str, ...]:
+        folded = _folded(word)
+        if known := self._by_folded.get(folded):
+            return (known,)
         beginnings = (word[:end] for end in range(len(word) - 1, max(LETTERS, len(word) - ENDING) - 1, -1))
         if known := next(filter(self._words.__contains__, beginnings), None):
             return (known,)
         changes = 1 if len(word) < LONG else 2
-        near = process.extract(
-            word, self._by_letter.get(word[0], ()), scorer=OSA.distance, score_cutoff=changes, limit=None
-        )
+        alike = self._by_letter.get(folded[:1], [])
+        near = process.extract(folded, alike, scorer=OSA.distance, score_cutoff=changes, limit=None)
         if near:
-            return (min(near, key=lambda found: (found[1], found[2]))[0],)  # the distance, then the place in the list
+            closest = min(near, key=lambda found: (found[1], found[2]))[0]  # the distance, then the place in the list
+            return (self._by_folded[closest],)
         parts = ((word[:end], word[end:]) for end in range(len(word) - PART, PART - 1, -1))
         return next((pair for pair in parts if self._words.keys() >= set(pair)), ())
 
     @cached_property
-    def _by_letter(self) -> dict[str, list[str]]:
-        """The words that a misspelt one may be, by their first letter, most frequent first."""
-        by_letter = defaultdict(list)
+    def _by_folded(self) -> dict[str, str]:
+        """The words that an unknown one may be, by what is left of them without accents; the most frequent of each."""
+        by_folded: dict[str, str] = {}
         for word in self._words:
-            if word.isalpha() and len(word) >= LETTERS:
-                by_letter[word[0]].append(word)
+            if len(word) >= LETTERS and _is_word(word):
+                by_folded.setdefault(_folded(word), word)
+        return by_folded
+
+    @cached_property
+    def _by_letter(self) -> dict[str, list[str]]:
+        """The same without accents by their first letter, most frequent first."""
+        by_letter = defaultdict(list)
+        for folded in self._by_folded:
+            by_letter[folded[:1]].append(folded)
         return dict(by_letter)
+
+
+def _folded(word: str) -> str:
+    """Without accents, and without the sign that joins two Indic consonants, which is typed and lost with one."""
+    return _VIRAMA.sub("", fold(word))
+
+
+def _is_word(word: str) -> bool:
+    return word.isalpha() or _LETTERS.fullmatch(word) is not None

@@ -40,14 +40,15 @@ MOST_JOINED = 30
 DIGITS_JOINED = 6
 """Digits from which parts of digits alone are joined: a telephone number is, a range such as 10-20 is not."""
 
-UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}\u30fc\u3005\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
+UNSPACED = r"\p{Han}\p{Bopomofo}\p{Hiragana}\p{Katakana}\u30fc\u3005\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
 """Scripts without spaces between words, and the signs that prolong or repeat their characters, for a set of `regex`."""
 _JOINTS = rf"\-'._&{SOFT}"
 _TOKEN = regex.compile(
     rf"[\p{{L}}\p{{N}}](?:[\p{{L}}\p{{N}}\p{{M}}]|[{_JOINTS}(](?=[\p{{L}}\p{{N}}])|(?<=\d),(?=\d))*(?:[+#]+(?![\p{{L}}]))?"
 )
 _JOINT = regex.compile(rf"[{_JOINTS}(,]")
-_PIECE = regex.compile(r"\p{N}+|[\p{L}\p{M}]+")
+_LETTERS_AND_DIGITS = regex.compile(r"(?<=[\p{L}\p{M}])(?=\p{N})|(?<=\p{N})(?=[\p{L}\p{M}])")
+_CAPITALS_INSIDE = regex.compile(r"(?<=\p{Ll})(?=\p{Lu})")
 _RUN = regex.compile(
     rf"(?P<unspaced>[{UNSPACED}][{UNSPACED}\p{{M}}]*)|(?P<korean>\p{{Hangul}}+)|[^{UNSPACED}\p{{Hangul}}]+"
 )
@@ -58,7 +59,18 @@ _THOUSANDS = regex.compile(r"\d{1,3}(?:[.,']\d{3})+")
 _DECIMAL = regex.compile(r"(\d+)[.,](\d+)")
 _ARABIC_PREFIX = regex.compile("^(?:وال|بال|كال|فال|لل|ال|و)(?=.{3})")
 _WORD = regex.compile(r"[\p{L}\p{N}\p{M}]+")
-_KEPT = regex.compile(r"[\p{L}\p{N}\p{M}]+(?:(?<=\p{L})[+#]+(?!\p{L}))?|[\p{Sc}%‰°×÷=<>≤≥±≠]|(?<![^\s(])-(?=\d)")
+_JOINED_IN_KEYS = regex.compile(rf"(?<=[\p{{L}}\p{{M}}])['.\-{SOFT}]+(?=\p{{L}})")
+_FACES = "\u2639\u263a\u2763\u2764\u270a-\u270d\U0001f440-\U0001f450\U0001f48b-\U0001f49f\U0001f600-\U0001f64f"
+_FACES += "\U0001f90c-\U0001f93a\U0001f970-\U0001f97a\U0001fae0-\U0001faf8"
+_KEPT = regex.compile(
+    rf"[\p{{L}}\p{{N}}\p{{M}}]+(?:(?<=\p{{L}})[+#]+(?!\p{{L}}))?"  # a word
+    rf"|(?<![^\s(])(?:-(?=\d)|\.(?=\p{{L}}))"  # -5, .NET
+    rf"|[[\p{{S}}@#%&‰]--[{_FACES}]]",
+    regex.V1,
+)
+_RAISED = regex.compile(r"(?<=\d)(?=[²³¹⁰-⁹])")
+_DOTLESS = regex.compile(r"\w*ı\w*")
+_TURKISH = frozenset("çğşșöü")
 
 
 def lower(text: str, language: str | None = None) -> str:
@@ -75,7 +87,7 @@ def read_words(text: str, language: str | None = None) -> list[Word]:
         text: any text.
         language: of Snowball's stemmer, which is one that `check_language` accepts; `None` for no stemmer.
     """
-    tokens = _TOKEN.findall(lower(softly_plain(text), language))
+    tokens = _TOKEN.findall(softly_plain(text))
     return [word for token in tokens for word in _words_of(token, language)]
 
 
@@ -91,14 +103,17 @@ def terms(words: list[Word]) -> Iterator[str]:
 def question_key(text: str) -> str:
     """A form that is equal for questions that are the same word for word, whatever keyboard they were typed on.
 
-    Case, white space, punctuation, accents that only some keyboards write, invisible characters and emoji do not count;
-    letters, digits, signs of currency and of arithmetic do, and what separates two numbers.
+    Case, white space, punctuation, invisible characters, emoji of faces and hands, and vowel signs that only some
+    keyboards write do not count; letters with their accents, digits and signs do.
     """
-    lowered = look_alike(lower(plain(text)).casefold())
-    key = ""
-    for kept in _KEPT.findall(lowered):
-        key += f" {kept}" if key[-1:].isdigit() and kept[0].isdigit() else kept
-    return key or " ".join(lowered.split())
+    apart = _RAISED.sub(" ", text)
+    lowered = _DOTLESS.sub(lambda word: _with_dots(word[0]), look_alike(lower(softly_plain(apart)).casefold()))
+    return " ".join(_KEPT.findall(_JOINED_IN_KEYS.sub("", lowered).replace(SOFT, ""))) or " ".join(lowered.split())
+
+
+def _with_dots(word: str) -> str:
+    """A capital I may have been either letter; in a word with other letters of Turkish ("IŞIK") it is ı."""
+    return word.replace("ı", "i") if _TURKISH & set(word) else word
 
 
 def normalized(text: str) -> str:
@@ -126,7 +141,7 @@ def surface_words(text: str) -> list[str]:
 def _words_of(token: str, language: str | None) -> tuple[Word, ...]:
     letters = token.rstrip("+#")
     if letters != token and len(letters) <= 2 and letters.isalpha():
-        return (((token,),),)
+        return (((lower(token, language),),),)
     if not _OTHER_SCRIPTS.search(letters):
         return (_spaced(letters, language),)
     words: list[Word] = []
@@ -156,13 +171,17 @@ def _pairs(run: str) -> list[str]:
 def _spaced(token: str, language: str | None) -> Word:
     """The forms of a word of a script with spaces."""
     parts = [part for part in _JOINT.split(token) if part]
-    pieces = [piece for part in parts for piece in _PIECE.findall(part)]
     ways = [parts]
-    if len(parts) < len(pieces) <= MOST_PIECES:
-        ways.append(pieces)
-    if (joined := _joined(token, parts)) and [joined] not in ways:
+    for boundary in (_LETTERS_AND_DIGITS, _CAPITALS_INSIDE):
+        pieces = [piece for part in ways[-1] for piece in boundary.split(part)]
+        if len(ways[-1]) < len(pieces) <= MOST_PIECES:
+            ways.append(pieces)
+    if len(parts) == 3:
+        ways += [[parts[0] + parts[1], parts[2]], [parts[0], parts[1] + parts[2]]]
+    if joined := _joined(token, parts):
         ways.append([joined])
-    return tuple(dict.fromkeys(form for way in ways for form in _spelled(way, language)))
+    lowered = [[lower(part, language) for part in way] for way in ways]
+    return tuple(dict.fromkeys(form for way in lowered for form in _spelled(way, language)))
 
 
 def _joined(token: str, parts: list[str]) -> str | None:
@@ -185,15 +204,15 @@ def _spellings(word: str, language: str | None) -> tuple[str, str, str, str]:
     """A word's stem; without accents; as it is where the accents were not typed, of which a stemmer may not know the
     ending ("informacion"); without "and" and "the", which Arabic writes as a part of the word."""
     turkish = language == "turkish"
-    exact = _stem(word if turkish else look_alike(word), language)
+    exact = _stem(look_alike(word), language)
     folded = _fold(word, turkish)
     bare_word = _ARABIC_PREFIX.sub("", folded)
     return exact, _fold(exact, turkish), _stem(folded, language), _fold(_stem(bare_word, language), turkish)
 
 
 def _fold(word: str, turkish: bool) -> str:
-    """Without accents; the Turkish ı is no i without its dot."""
-    return "ı".join(map(fold, word.split("ı"))) if turkish else fold(word)
+    """Without accents; the Turkish ı is another letter than i, unless the other letters lack their marks, too."""
+    return "ı".join(map(fold, word.split("ı"))) if turkish and not _TURKISH & set(word) else fold(word)
 
 
 def _stem(word: str, language: str | None) -> str:

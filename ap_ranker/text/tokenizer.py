@@ -35,6 +35,8 @@ def _normalizer(characters: bool) -> normalizers.Normalizer:
 
 _UNSPACED_CHARACTER = regex.compile(rf"(?=[{UNSPACED}])\X")
 
+_SYMBOL = regex.compile(r"[\p{S}--\p{ASCII}]+", regex.V1)
+
 _pre_tokenizer = pre_tokenizers.BertPreTokenizer()
 
 
@@ -187,6 +189,8 @@ class WordTokenizer(Vocabulary):
         return [self._read(word) if row == UNKNOWN else (row,) for word, row in zip(words, ids, strict=True)]
 
     def _read(self, word: str) -> tuple[int, ...]:
+        if _SYMBOL.fullmatch(word):  # that no text of the training had says nothing
+            return ()
         return tuple(self._row(known) for known in self._nearest.read(word)) or (UNKNOWN,)
 
     def _row(self, word: str) -> int:
@@ -196,8 +200,8 @@ class WordTokenizer(Vocabulary):
     def _spans_in(self, span: Span, word: tuple[int, ...]) -> list[Span]:
         """The spans of a word's tokens: of the two parts of a compound, or of the whole word."""
         start, end = span
-        if len(word) == 1:
-            return [span]
+        if len(word) < 2:
+            return [span] * len(word)
         middle = min(start + len(self._tokenizer.id_to_token(word[0]) or ""), end)
         return [(start, middle), (middle, end)]
 

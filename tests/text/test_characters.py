@@ -23,7 +23,7 @@ MARKED = st.lists(
     ("text", "left"),
     [
         ("Where’s ‘my’ “order”?", "Where's 'my' \"order\"?"),
-        ("wait—what", "wait - what"),
+        ("wait—what", "wait-what"),
         ("Mon–Fri \u2212 5\u2011\u20117", "Mon-Fri - 5--7"),
         ("re\u00adturn\ufeff \u200emy\u202e bike\ufe0f", "return my bike"),
         ("a\fb\vc\x85d\x00e\u2028f\ufffcg\ufffdh\ue000i", "a b c d e f g h i"),
