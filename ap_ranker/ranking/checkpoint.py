@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields
@@ -22,12 +23,18 @@ from ap_ranker.models.registry import LARGEST, MODELS, build_model, is_number
 from ap_ranker.models.spec import Inputs
 from ap_ranker.models.weights import Shapes, check_finite, difference, planned, read_shapes
 from ap_ranker.ranking.calibration import FUSED, MODEL, Calibration
+from ap_ranker.text.reading import READING_VERSION
 from ap_ranker.text.segment import SEGMENTERS
 from ap_ranker.text.stem import is_language
 from ap_ranker.text.subwords import AnyTokenizer, SubwordTokenizer
 from ap_ranker.text.tokenizer import WordTokenizer
 
+logger = logging.getLogger(__name__)
+
 FORMAT_VERSION = "format_version"
+UNNAMED_READING = 2
+"""The reading version of a checkpoint that does not name one."""
+
 CONFIG, WEIGHTS, TOKENIZER, CARD = "config.json", "model.safetensors", "tokenizer.json", "README.md"
 
 
@@ -48,6 +55,7 @@ class CheckpointConfig:
         encoder: the configuration of the pretrained encoder, in the format of transformers.
         calibration: the calibrations of the model's scores (`model`) and, with a weight of BM25, of the fused scores
             (`fused`); empty before `ap-ranker calibrate`.
+        reading_version: version of how texts became words when it was trained.
     """
 
     model: str
@@ -61,6 +69,7 @@ class CheckpointConfig:
     wording_weight: float = 0.0
     encoder: Mapping[str, Any] | None = None
     calibration: Mapping[str, Calibration] = field(default_factory=dict)
+    reading_version: int = READING_VERSION
 
 
 def save_checkpoint(
@@ -149,6 +158,7 @@ def read_checkpoint_config(folder: Path) -> CheckpointConfig:
         config = json.loads(path.read_text(encoding="utf-8"))
         _check_version(config, path)
         _check_fields(config, path)
+        config.setdefault("reading_version", UNNAMED_READING)
         config["calibration"] = {kind: Calibration(**fit) for kind, fit in config.get("calibration", {}).items()}
         return CheckpointConfig(**config)
     except InputError:
@@ -182,6 +192,10 @@ _FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "wording_weight": (_is_weight, "a finite number from 0 on"),
     "encoder": (lambda value: value is None or _is_object(value), "an object or null"),
     "calibration": (lambda value: _is_object(value) and value.keys() <= {MODEL, FUSED}, f"fits of {MODEL} and {FUSED}"),
+    "reading_version": (
+        lambda value: _is_whole(1)(value) and value <= READING_VERSION,
+        f"a whole number up to {READING_VERSION}, or else a later ap-ranker",
+    ),
 }
 """A check of each field, and a description of the values that pass it."""
 
@@ -240,6 +254,12 @@ def load_checkpoint(folder: Path) -> tuple[CheckpointConfig, AnswerModel, AnyTok
         InputError: a file is damaged or has another format, or the files do not belong together.
     """
     config = read_checkpoint_config(folder)
+    if config.reading_version < READING_VERSION:
+        logger.warning(
+            "%s: trained when texts were read in another way (version %d, now %d): words beside symbols, curly quotes "
+            "or foreign digits are new to it. To renew it: ap-ranker train DATA --model %s --output %s --overwrite",
+            *(folder, config.reading_version, READING_VERSION, config.model, folder),
+        )
     tokenizer: AnyTokenizer
     if config.encoder is None:
         tokenizer = WordTokenizer.load(folder / TOKENIZER, config.max_tokens, config.segmenter)

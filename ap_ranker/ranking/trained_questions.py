@@ -14,7 +14,7 @@ from pathlib import Path
 from ap_ranker.errors import InputError
 from ap_ranker.text.reading import question_key
 
-SEEN = "seen_questions.txt"
+SEEN = "trained_questions.txt"
 """The name of the file in the checkpoint's folder; it is not pushed to the hub."""
 
 _DIGITS = 8
@@ -27,7 +27,7 @@ def seen_lines(questions: Iterable[str]) -> str:
 
 
 def find_trained(folder: Path, questions: Sequence[str]) -> list[bool] | None:
-    """Whether a checkpoint has learnt from each of Q questions, whatever their case, white space, final punctuation.
+    """Whether a checkpoint has learnt from each of Q questions, whatever keyboard they are typed on.
 
     Returns:
         One value a question; `None` if the checkpoint has no such file, as one of the hub or of an earlier version.

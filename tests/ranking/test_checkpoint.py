@@ -15,6 +15,7 @@ from ap_ranker.models.registry import complete_options
 from ap_ranker.ranking import checkpoint as module
 from ap_ranker.ranking.checkpoint import CheckpointConfig, find_checkpoint, load_checkpoint
 from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.text.reading import READING_VERSION
 from ap_ranker.text.tokenizer import WordTokenizer
 
 
@@ -131,3 +132,23 @@ def test_a_checkpoint_from_before_there_were_segmenters(tmp_path: Path) -> None:
     assert config.pop("segmenter") is None
     (folder / "config.json").write_text(json.dumps(config))
     assert load_checkpoint(folder)[0].segmenter is None
+
+
+def test_a_checkpoint_of_another_reading_says_how_to_renew_it(
+    checkpoint: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = tmp_path / "older"
+    shutil.copytree(checkpoint, folder)
+    load_checkpoint(folder)
+    assert not caplog.messages
+    config = json.loads((folder / "config.json").read_text())
+    assert config["reading_version"] == READING_VERSION
+    del config["reading_version"]
+    (folder / "config.json").write_text(json.dumps(config))
+    load_checkpoint(folder)
+    [message] = caplog.messages
+    assert f"ap-ranker train DATA --model ap-cnn --output {folder} --overwrite" in message
+    config["reading_version"] = READING_VERSION + 1
+    (folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises(InputError, match="reading_version"):
+        load_checkpoint(folder)
