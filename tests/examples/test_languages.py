@@ -15,8 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from ap_ranker.data.dataset import Answer, Dataset, Question, question_key
+from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.data.reader import read_dataset
+from ap_ranker.text.reading import question_key
 
 FAQS = sorted((ROOT / "examples" / "languages" / "faqs").iterdir())
 
