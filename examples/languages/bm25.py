@@ -1,0 +1,111 @@
+"""BM25 on small FAQs of eleven languages, with a stemmer where there is one and without.
+
+python examples/languages/bm25.py                 # the FAQs of this folder
+python examples/languages/bm25.py --shared DATA   # also DATA/faq_public/covid-faq-multilingual.csv.gz, by language
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from math import comb
+from pathlib import Path
+from statistics import fmean
+from typing import Annotated
+
+import numpy as np
+import typer
+
+from ap_ranker.cli.errors import report_user_errors
+from ap_ranker.data.dataset import Dataset
+from ap_ranker.data.faq import Match
+from ap_ranker.data.pairs import read_pairs
+from ap_ranker.data.reader import read_dataset
+from ap_ranker.data.tables import read_table
+from ap_ranker.evaluation.evaluate import EvaluationSet
+from ap_ranker.evaluation.markdown import markdown_table
+from ap_ranker.text.stem import is_language
+
+FAQS = Path(__file__).resolve().parent / "faqs"
+COVID = Path("faq_public") / "covid-faq-multilingual.csv.gz"
+CODES = {"de": "german", "en": "english", "it": "italian", "pl": "polish", "sv": "swedish"}
+"""Value of its column `lang` -> language."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What BM25 finds, over Q questions.
+
+    Attributes:
+        strangers: number of questions that share no term with a right answer.
+        first: P@1, and
+        mrr: MRR; answers with the same score are ranked in random order, and these are the expected values.
+    """
+
+    strangers: int
+    first: float
+    mrr: float
+
+    @property
+    def cells(self) -> list[str]:
+        """As a table shows it."""
+        return [f"{self.strangers}", f"{self.first:.3f}", f"{self.mrr:.3f}"]
+
+
+def measure(data: Dataset, language: str | None) -> Found:
+    """Rank all answers of a data set by BM25 with a language's stemmer, `None` for none."""
+    asked = EvaluationSet(data, language=language)
+    pairs = list(zip(asked.questions, asked.bm25_scores, strict=True))
+    expected = [expect(scores, question.positives) for question, scores in pairs]
+    strangers = sum(not scores[list(question.positives)].any() for question, scores in pairs)
+    return Found(strangers, fmean(first for first, _ in expected), fmean(mrr for _, mrr in expected))
+
+
+def expect(scores: np.ndarray, right: tuple[int, ...]) -> tuple[float, float]:
+    """Expected P@1 and reciprocal rank of (N,) scores, over all orders of equal ones."""
+    best = scores[list(right)].max()
+    above, tied = int((scores > best).sum()), int((scores == best).sum())
+    among = int((scores[list(right)] == best).sum())
+    mrr = sum(comb(tied - k, among - 1) / comb(tied, among) / (above + k) for k in range(1, tied - among + 2))
+    return (0.0 if above else among / tied), mrr
+
+
+def rows(name: str, language: str, by_match: list[Dataset]) -> Iterator[list[str]]:
+    """A row of the table without a stemmer, and one with that of the language, if there is one."""
+    for stemmer in [None, language] if is_language(language) else [None]:
+        cells = [cell for data in by_match for cell in measure(data, stemmer).cells]
+        yield [f"{name}, {stemmer or 'no'} stemmer", f"{len(by_match[0].answerable)}", *cells]
+
+
+def read_covid(path: Path) -> Iterator[tuple[str, Dataset]]:
+    """The pairs of each language: its name, and its questions among all its answers."""
+    table = read_table(path)
+    for code, language in CODES.items():
+        yield language, read_pairs(replace(table, rows=[row for row in table.rows if row.get("lang") == code]))
+
+
+def command(
+    shared: Annotated[Path | None, typer.Option(help=f"A folder with {COVID}.")] = None,
+) -> None:
+    """Print what BM25 finds in each FAQ."""
+    numbers = ["share no term", "P@1", "MRR"]
+    lines = [
+        line
+        for folder in sorted(FAQS.iterdir())
+        for line in rows(
+            *(folder.name, folder.name),
+            [read_dataset(folder, "test", match=match) for match in (Match.both, Match.answer)],
+        )
+    ]
+    titles = ["FAQ", "questions", *numbers, *(f"{name}, answers alone" for name in numbers)]
+    sys.stdout.write(markdown_table(titles, lines) + "\n")
+    if shared:
+        lines = [line for language, data in read_covid(shared / COVID) for line in rows(language, language, [data])]
+        titles = ["covid-faq-multilingual, answers alone", "questions", *numbers]
+        sys.stdout.write("\n" + markdown_table(titles, lines) + "\n")
+
+
+if __name__ == "__main__":
+    with report_user_errors():
+        typer.run(command)

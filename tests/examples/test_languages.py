@@ -1,0 +1,93 @@
+"""FAQs of eleven languages: whole, and measured without luck."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import permutations
+from pathlib import Path
+from statistics import fmean
+from types import ModuleType
+
+import numpy as np
+import pytest
+from conftest import ROOT, imported
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from ap_ranker.data.dataset import Answer, Dataset, Question
+from ap_ranker.data.reader import read_dataset
+from ap_ranker.text.reading import question_key
+
+FAQS = sorted((ROOT / "examples" / "languages" / "faqs").iterdir())
+
+
+@pytest.fixture(scope="module")
+def bm25() -> Iterator[ModuleType]:
+    with imported(ROOT / "examples" / "languages" / "bm25.py") as module:
+        yield module
+
+
+@pytest.mark.parametrize("folder", FAQS, ids=lambda folder: folder.name)
+def test_a_faq_is_whole(folder: Path) -> None:
+    data = read_dataset(folder, "test")
+    assert len(data.answers) == len({answer.text for answer in data.answers}) == 30
+    assert [question.positives for question in data.questions] == [(i // 2,) for i in range(60)]
+    stored = {question_key(text) for answer in data.answers for text in answer.wordings}
+    assert len(stored) == 30
+    assert len({question_key(question.text) for question in data.questions} - stored) == 60, "new to the FAQ"
+
+
+def test_the_languages() -> None:
+    names = "arabic chinese french german hindi japanese korean russian spanish thai turkish"
+    assert [folder.name for folder in FAQS] == names.split()
+
+
+@given(
+    st.lists(st.integers(0, 2), min_size=1, max_size=6).flatmap(
+        lambda scores: st.tuples(
+            st.just(scores), st.sets(st.integers(0, len(scores) - 1), min_size=1).map(lambda rows: tuple(sorted(rows)))
+        )
+    )
+)
+def test_ties_count_at_their_expected_value(bm25: ModuleType, drawn: tuple[list[int], tuple[int, ...]]) -> None:
+    scores, right = drawn
+    orders = [order for order in permutations(range(len(scores))) if _is_sorted([scores[row] for row in order])]
+    ranks = [min(order.index(row) for row in right) + 1 for order in orders]
+    expected = fmean(float(rank == 1) for rank in ranks), fmean(1 / rank for rank in ranks)
+    assert bm25.expect(np.array(scores), right) == pytest.approx(expected)
+
+
+def _is_sorted(scores: list[int]) -> bool:
+    return scores == sorted(scores, reverse=True)
+
+
+def test_what_is_counted(bm25: ModuleType) -> None:
+    answers = [Answer("a", "a parcel"), Answer("b", "the refund"), Answer("c", "a voucher")]
+    questions = [Question("1", "parcels", (0,)), Question("2", "refund", (1,)), Question("3", "a voucher", (2,))]
+    data = Dataset("shop", answers, questions)
+    found = bm25.measure(data, None)
+    assert found.strangers == 1
+    assert found.first == pytest.approx((1 / 3 + 1 + 1) / 3)
+    assert found.mrr == pytest.approx(((1 + 1 / 2 + 1 / 3) / 3 + 1 + 1) / 3)
+    assert bm25.measure(data, "english") == bm25.Found(0, 1.0, 1.0)
+
+
+def test_the_command(bm25: ModuleType, tmp_path: Path) -> None:
+    import gzip
+
+    import typer
+
+    file = tmp_path / bm25.COVID
+    file.parent.mkdir()
+    lines = [f"Question {code}?,Answer {code}.,{code}" for code in bm25.CODES]
+    file.write_bytes(gzip.compress("\n".join(["question,answer,lang", *lines]).encode()))
+    app = typer.Typer()
+    app.command()(bm25.command)
+    result = CliRunner().invoke(app, ["--shared", str(tmp_path)])
+    assert result.exit_code == 0, result.output
+    rows = [line.split(" | ") for line in result.output.splitlines()]
+    names = [cells[0].removeprefix("| ") for cells in rows]
+    assert {"german, german stemmer", "turkish, turkish stemmer", "japanese, no stemmer"} <= set(names)
+    assert "thai, thai stemmer" not in names
+    assert ["| italian, italian stemmer", "1"] in [cells[:2] for cells in rows]
