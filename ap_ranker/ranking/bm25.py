@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import logging
 from array import array
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 
 import bm25s
 import numpy as np
 
 from ap_ranker.errors import InputError, one_line
-from ap_ranker.text.reading import Word, read_words, terms
+from ap_ranker.text.reading import Form, Word, read_words, terms
 from ap_ranker.text.repetition import without_repetition
 from ap_ranker.text.stem import check_language
 
@@ -33,8 +34,8 @@ Other components overwrite `score`, and a ranker must not add scores of another 
 
 
 TIE_BREAKER = np.float32(0.3)
-"""Share of the other forms' scores that is added to the best one's, as in Lucene's disjunction maximum: a text that has
-all forms of a word ("e-mail") comes before one that happens to have its parts."""
+"""Share of the scores of a word broken in other ways that is added to the best one's, as Lucene's disjunction maximum
+has it: a text that has a word whole and in parts ("e-mail") comes before one that happens to have its parts."""
 
 LONGEST = 30
 """Number of words up to which BM25 is the sum over the words of a question, as in Lucene; above, so many times their
@@ -98,29 +99,37 @@ class BM25:
             InputError: the index was loaded from a folder, and a part that this question needs is damaged.
         """
         asked = list(_counted(read_words(without_repetition(question), self.language)))
-        known = [forms for word in asked if (forms := self._known(word))]
+        known = [ways for word in asked if (ways := self._known(word))]
         if self._index is None or not known:
             return np.zeros(self._size, dtype=np.float32)
         if self._folder is not None:
-            self._check_postings(
-                self._index, {term for forms in known for form in forms for term in form}, self._folder
-            )
-        certain = [term for forms in known if len(forms) == 1 for term in forms[0]]
-        scores: np.ndarray = self._index.get_scores(certain) if certain else np.zeros(self._size, dtype=np.float32)
-        for forms in known:
-            if len(forms) > 1:
-                each = np.stack([self._index.get_scores(list(form)) for form in forms])
-                scores = scores + (1 - TIE_BREAKER) * each.max(axis=0) + TIE_BREAKER * each.sum(axis=0)
+            self._check_postings(self._index, chain.from_iterable(chain(*chain(*known))), self._folder)
+        scores = self._sum(term for ways in known if _is_plain(ways) for term in ways[0][0])
+        for ways in known:
+            if not _is_plain(ways):
+                best = np.stack([np.maximum.reduce([self._sum(form) for form in way]) for way in ways])
+                scores = scores + (1 - TIE_BREAKER) * best.max(axis=0) + TIE_BREAKER * best.sum(axis=0)
         if self._folder is not None and not np.isfinite(scores).all():
             raise _damaged(self._folder, "scores that are not finite")
         length = sum(len(word[0]) for word in asked)
         return scores if length <= LONGEST else scores * np.float32(LONGEST / length)
 
-    def _known(self, word: Word) -> Word:
-        """The forms of a word with the terms that texts have; a form without any is left out."""
+    def _sum(self, terms: Iterable[str]) -> np.ndarray:
+        """(N,) the sum of the scores of known terms."""
+        known = list(terms)
+        return self._index.get_scores(known) if self._index and known else np.zeros(self._size, dtype=np.float32)
+
+    def _known(self, word: Word) -> list[list[Form]]:
+        """The forms of a word with the terms that texts have, in groups of those that are spellings of each other.
+
+        These have as many terms; the others break the word in another way. A form without any term is left out.
+        """
         vocabulary = self._index.vocab_dict if self._index is not None else {}
-        forms = (tuple(term for term in form if term in vocabulary) for form in word)
-        return tuple(dict.fromkeys(filter(None, forms)))
+        ways: defaultdict[int, dict[Form, None]] = defaultdict(dict)
+        for form in word:
+            if known := tuple(term for term in form if term in vocabulary):
+                ways[len(form)][known] = None
+        return [list(forms) for forms in ways.values()]
 
     def _check_postings(self, index: bm25s.BM25, words: Iterable[str], folder: Path) -> None:
         """Check the text numbers of these words: a wrong one may silently add to another text's score."""
@@ -158,6 +167,11 @@ class BM25:
         loaded = cls((), language=language)
         loaded._index, loaded._size, loaded._folder = index, size, folder
         return loaded
+
+
+def _is_plain(ways: Sequence[Sequence[Form]]) -> bool:
+    """Whether a word has but one form."""
+    return len(ways) == 1 and len(ways[0]) == 1
 
 
 def _counted(words: Iterable[Word]) -> Iterator[Word]:

@@ -56,6 +56,9 @@ _OTHER_SCRIPTS = regex.compile(rf"[{UNSPACED}\p{{Hangul}}]")
 _CHARACTER = regex.compile(r"\X")
 _CHINESE = regex.compile(r"\p{Han}")
 _THOUSANDS = regex.compile(r"\d{1,3}(?:[.,']\d{3})+")
+_ELISION = regex.compile(
+    r"(?!o')\p{L}+'\p{L}{3}", regex.IGNORECASE
+)  # l'eau, dell'ordine: an article before a word, not a word
 _DECIMAL = regex.compile(r"(\d+)[.,](\d+)")
 _ARABIC_PREFIX = regex.compile("^(?:وال|بال|كال|فال|لل|ال|و)(?=.{3})")
 _WORD = regex.compile(r"[\p{L}\p{N}\p{M}]+")
@@ -191,7 +194,11 @@ def _joined(token: str, parts: list[str]) -> str | None:
     if decimal := _DECIMAL.fullmatch(token):
         return f"{decimal[1]}.{decimal[2]}"
     joined = "".join(parts)
-    if len(joined) > MOST_JOINED or (joined.isdigit() and ("." in token or len(joined) < DIGITS_JOINED)):
+    if (
+        _ELISION.match(token)
+        or len(joined) > MOST_JOINED
+        or (joined.isdigit() and ("." in token or len(joined) < DIGITS_JOINED))
+    ):
         return None
     return joined
 

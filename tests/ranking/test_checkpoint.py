@@ -137,8 +137,6 @@ def test_a_checkpoint_from_before_there_were_segmenters(tmp_path: Path) -> None:
 def test_a_checkpoint_of_another_reading_says_how_to_renew_it(
     checkpoint: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    checkpoint: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
     folder = tmp_path / "older"
     shutil.copytree(checkpoint, folder)
     load_checkpoint(folder)
