@@ -21,7 +21,7 @@ from ap_ranker.data.appended import line_of, locked_file, parsed_line, whole_lin
 from ap_ranker.data.faq import Entry
 from ap_ranker.errors import InputError
 from ap_ranker.files import writing
-from ap_ranker.text.reading import normalized, question_key
+from ap_ranker.text.keys import normalized, question_key
 
 
 class Action(StrEnum):

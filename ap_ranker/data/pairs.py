@@ -11,7 +11,7 @@ from ap_ranker.data.faq import Entry, Match, read_faq
 from ap_ranker.data.rows import Row
 from ap_ranker.data.tables import Table
 from ap_ranker.errors import InputError
-from ap_ranker.text.reading import normalized, question_key
+from ap_ranker.text.keys import normalized, question_key
 
 NAMED = 3
 """Maximum number of rows that are named beside their count."""

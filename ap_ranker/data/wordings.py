@@ -18,7 +18,7 @@ from ap_ranker.data.feedback import count_votes
 from ap_ranker.data.reader import UNANSWERABLE, Layout, find_layout, find_split, read_dataset
 from ap_ranker.errors import InputError
 from ap_ranker.files import file_version
-from ap_ranker.text.reading import normalized
+from ap_ranker.text.keys import normalized
 
 logger = logging.getLogger(__name__)
 

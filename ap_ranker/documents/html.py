@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ap_ranker.documents.markup_questions import HEADINGS, StatedEntry, read_json_ld, set_anchors, take_entries
-from ap_ranker.text.reading import question_key
+from ap_ranker.text.keys import question_key
 
 if TYPE_CHECKING:
     from bs4 import BeautifulSoup, Tag

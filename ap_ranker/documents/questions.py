@@ -9,7 +9,7 @@ from ap_ranker.documents.convert import Converted
 from ap_ranker.documents.html import without_marks
 from ap_ranker.documents.markup_questions import JSON_LD, StatedEntry
 from ap_ranker.documents.sections import Section
-from ap_ranker.text.reading import question_key
+from ap_ranker.text.keys import question_key
 
 HEADING = "heading"
 """The kind of a question that is a heading."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from ap_ranker.data.faq import Entry
 from ap_ranker.documents import read_entries
 from ap_ranker.errors import InputError
-from ap_ranker.text.reading import normalized
+from ap_ranker.text.keys import normalized
 
 MOST = 10
 """Maximum number of different texts of a title: one over more of them says little about each."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
-from ap_ranker.text.reading import question_key
+from ap_ranker.text.keys import question_key
 
 _key = lru_cache(maxsize=50_000)(question_key)  # every question is compared with the same wordings
 

@@ -12,7 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from ap_ranker.errors import InputError
-from ap_ranker.text.reading import question_key
+from ap_ranker.text.keys import question_key
 
 SEEN = "trained_questions.txt"
 """The name of the file in the checkpoint's folder; it is not pushed to the hub."""

@@ -41,6 +41,17 @@ _LETTERS = str.maketrans(
 )
 
 
+TURKISH = frozenset("çğşșöü")
+"""Letters by which a word with ı tells its language; Romanian shares one of them."""
+
+
+def lower(text: str, language: str | None = None) -> str:
+    """A plain text in lower case, as its language has it."""
+    if language == "turkish":
+        text = text.replace("I", "ı")
+    return text.replace("İ", "i").lower()
+
+
 @lru_cache(maxsize=2**16)
 def look_alike(text: str) -> str:
     """A lower-cased plain text with one spelling of each letter."""

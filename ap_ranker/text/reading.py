@@ -1,4 +1,4 @@
-"""How a text becomes words: the one reading that BM25, known wordings, synonyms, near duplicates and models share.
+"""How a text becomes words: the one reading of BM25, known wordings, synonyms and suggestions.
 
     text --plain--> characters --lower--> case --split--> words --stem, fold--> forms of each word
 
@@ -18,8 +18,8 @@ from functools import lru_cache
 
 import regex
 
-from ap_ranker.text.characters import SOFT, plain, softly_plain
-from ap_ranker.text.folding import fold, look_alike
+from ap_ranker.text.characters import SOFT, softly_plain
+from ap_ranker.text.folding import TURKISH, fold, look_alike, lower
 from ap_ranker.text.stem import stem
 
 READING_VERSION = 3
@@ -56,31 +56,10 @@ _OTHER_SCRIPTS = regex.compile(rf"[{UNSPACED}\p{{Hangul}}]")
 _CHARACTER = regex.compile(r"\X")
 _CHINESE = regex.compile(r"\p{Han}")
 _THOUSANDS = regex.compile(r"\d{1,3}(?:[.,']\d{3})+")
-_ELISION = regex.compile(
-    r"(?!o')\p{L}+'\p{L}{3}", regex.IGNORECASE
-)  # l'eau, dell'ordine: an article before a word, not a word
+# An article before a word, which is not one word: l'eau, dell'ordine; but o'clock is.
+_ELISION = regex.compile(r"(?!o')\p{L}+'\p{L}{3}", regex.IGNORECASE)
 _DECIMAL = regex.compile(r"(\d+)[.,](\d+)")
 _ARABIC_PREFIX = regex.compile("^(?:وال|بال|كال|فال|لل|ال|و)(?=.{3})")
-_WORD = regex.compile(r"[\p{L}\p{N}\p{M}]+")
-_JOINED_IN_KEYS = regex.compile(rf"(?<=[\p{{L}}\p{{M}}])['.\-{SOFT}]+(?=\p{{L}})")
-_FACES = "\u2639\u263a\u2763\u2764\u270a-\u270d\U0001f440-\U0001f450\U0001f48b-\U0001f49f\U0001f600-\U0001f64f"
-_FACES += "\U0001f90c-\U0001f93a\U0001f970-\U0001f97a\U0001fae0-\U0001faf8"
-_KEPT = regex.compile(
-    rf"[\p{{L}}\p{{N}}\p{{M}}]+(?:(?<=\p{{L}})[+#]+(?!\p{{L}}))?"  # a word
-    rf"|(?<![^\s(])(?:-(?=\d)|\.(?=\p{{L}}))"  # -5, .NET
-    rf"|[[\p{{S}}@#%&‰]--[{_FACES}]]",
-    regex.V1,
-)
-_RAISED = regex.compile(r"(?<=\d)(?=[²³¹⁰-⁹])")
-_DOTLESS = regex.compile(r"\w*ı\w*")
-_TURKISH = frozenset("çğşșöü")
-
-
-def lower(text: str, language: str | None = None) -> str:
-    """A plain text in lower case, as its language has it."""
-    if language == "turkish":
-        text = text.replace("I", "ı")
-    return text.replace("İ", "i").lower()
 
 
 def read_words(text: str, language: str | None = None) -> list[Word]:
@@ -101,32 +80,6 @@ def terms(words: list[Word]) -> Iterator[str]:
             yield from word[0]
         else:
             yield from dict.fromkeys(term for form in word for term in form)
-
-
-def question_key(text: str) -> str:
-    """A form that is equal for questions that are the same word for word, whatever keyboard they were typed on.
-
-    Case, white space, punctuation, invisible characters, emoji of faces and hands, and vowel signs that only some
-    keyboards write do not count; letters with their accents, digits and signs do.
-    """
-    apart = _RAISED.sub(" ", text)
-    lowered = _DOTLESS.sub(lambda word: _with_dots(word[0]), look_alike(lower(softly_plain(apart)).casefold()))
-    return " ".join(_KEPT.findall(_JOINED_IN_KEYS.sub("", lowered).replace(SOFT, ""))) or " ".join(lowered.split())
-
-
-def _with_dots(word: str) -> str:
-    """A capital I may have been either letter; in a word with other letters of Turkish ("IŞIK") it is ı."""
-    return word.replace("ı", "i") if _TURKISH & set(word) else word
-
-
-def normalized(text: str) -> str:
-    """A form that is equal for texts that differ only in case, white space and characters that look alike."""
-    return " ".join(plain(text).casefold().split())
-
-
-def bare(text: str) -> str:
-    """The words of a text in lower case, with one space between them and without anything else."""
-    return " ".join(_WORD.findall(lower(plain(text)).casefold()))
 
 
 def surface_words(text: str) -> list[str]:
@@ -194,13 +147,8 @@ def _joined(token: str, parts: list[str]) -> str | None:
     if decimal := _DECIMAL.fullmatch(token):
         return f"{decimal[1]}.{decimal[2]}"
     joined = "".join(parts)
-    if (
-        _ELISION.match(token)
-        or len(joined) > MOST_JOINED
-        or (joined.isdigit() and ("." in token or len(joined) < DIGITS_JOINED))
-    ):
-        return None
-    return joined
+    is_range = joined.isdigit() and ("." in token or len(joined) < DIGITS_JOINED)
+    return None if is_range or len(joined) > MOST_JOINED or _ELISION.match(token) else joined
 
 
 def _spelled(parts: list[str], language: str | None) -> Iterator[Form]:
@@ -219,7 +167,7 @@ def _spellings(word: str, language: str | None) -> tuple[str, str, str, str]:
 
 def _fold(word: str, turkish: bool) -> str:
     """Without accents; the Turkish ı is another letter than i, unless the other letters lack their marks, too."""
-    return "ı".join(map(fold, word.split("ı"))) if turkish and not _TURKISH & set(word) else fold(word)
+    return "ı".join(map(fold, word.split("ı"))) if turkish and not TURKISH & set(word) else fold(word)
 
 
 def _stem(word: str, language: str | None) -> str:

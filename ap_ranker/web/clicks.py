@@ -16,7 +16,7 @@ from typing import Any
 from ap_ranker.data.appended import line_of, locked_file, parsed_line, whole_lines, write_whole
 from ap_ranker.errors import InputError
 from ap_ranker.files import atomic_file
-from ap_ranker.text.reading import normalized
+from ap_ranker.text.keys import normalized
 
 logger = logging.getLogger(__name__)
 

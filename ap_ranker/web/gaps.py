@@ -24,7 +24,7 @@ from ap_ranker.data.tables import read_table
 from ap_ranker.data.wordings import Wordings
 from ap_ranker.files import csv_text, write_text_atomically
 from ap_ranker.search.declared_pipeline import NO_THRESHOLD
-from ap_ranker.text.reading import normalized, question_key
+from ap_ranker.text.keys import normalized, question_key
 
 if TYPE_CHECKING:
     from ap_ranker.search.declared_pipeline import DeclaredPipeline

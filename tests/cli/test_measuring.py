@@ -16,7 +16,7 @@ from ap_ranker.data.writer import DEV
 from ap_ranker.ranking.checkpoint import read_checkpoint_config
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.trained_questions import SEEN
-from ap_ranker.text.reading import question_key
+from ap_ranker.text.keys import question_key
 
 SETTINGS = "model: qa-cnn\noptions: {filters: 8}\nembedding_size: 8\nepochs: 1\n"
 TOPICS = 60

@@ -9,8 +9,8 @@ from ap_ranker.data.audit.original_files import Asked, Data, Source, judgements
 from ap_ranker.data.audit.report import Fault, quote, where
 from ap_ranker.data.reader import Layout
 from ap_ranker.data.rows import Row
+from ap_ranker.text.keys import normalized
 from ap_ranker.text.near import near_pairs
-from ap_ranker.text.reading import normalized
 
 
 def check(data: Data, *, near_answers: bool) -> Iterator[Fault]:

@@ -8,7 +8,7 @@ from ap_ranker.data.audit.original_files import Data, Source, right_ids
 from ap_ranker.data.audit.report import Fault, quote, where
 from ap_ranker.data.reader import UNANSWERABLE, Layout
 from ap_ranker.data.tables import Table
-from ap_ranker.text.reading import normalized
+from ap_ranker.text.keys import normalized
 
 
 def check(data: Data) -> Iterator[Fault]:

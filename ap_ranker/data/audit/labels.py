@@ -9,7 +9,7 @@ from ap_ranker.data.audit.original_files import Asked, Data, judgements
 from ap_ranker.data.audit.report import Fault, quote, where
 from ap_ranker.data.reader import Layout
 from ap_ranker.data.tables import Table
-from ap_ranker.text.reading import normalized
+from ap_ranker.text.keys import normalized
 
 RARE, FREQUENT = 0.02, 0.8
 """The classes are unbalanced if the share of right candidates lies outside; public benchmarks lie inside."""

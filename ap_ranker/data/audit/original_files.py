@@ -23,7 +23,7 @@ from ap_ranker.data.reader import (
 from ap_ranker.data.rows import Row
 from ap_ranker.data.tables import Table
 from ap_ranker.errors import InputError
-from ap_ranker.text.reading import normalized
+from ap_ranker.text.keys import normalized
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from ap_ranker.data.audit.original_files import Asked, Data
 from ap_ranker.data.audit.report import Fault, quote
 from ap_ranker.data.reader import SPLITS
+from ap_ranker.text.keys import normalized
 from ap_ranker.text.near import near_pairs
-from ap_ranker.text.reading import normalized
 
 
 def check(data: Data) -> Iterator[Fault]:

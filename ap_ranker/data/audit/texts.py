@@ -11,7 +11,7 @@ from ap_ranker.data.audit.original_files import Data
 from ap_ranker.data.audit.repairs import repaired
 from ap_ranker.data.audit.report import Fault, quote
 from ap_ranker.data.reader import Layout
-from ap_ranker.text.reading import normalized
+from ap_ranker.text.keys import normalized
 from ap_ranker.text.tokenizer import split_words
 
 _NOTHING = re.compile(

@@ -25,7 +25,7 @@ from ap_ranker.data.question_log import LoggedQuestion, read_question_log
 from ap_ranker.data.tables import read_table
 from ap_ranker.data.wordings import read_wordings
 from ap_ranker.files import file_version
-from ap_ranker.text.reading import normalized
+from ap_ranker.text.keys import normalized
 from ap_ranker.web.gaps import Gap, embedding_of, find_unanswered, group, known_questions, still_open, with_nearest
 from haystack_integrations.document_stores.ap_ranker.entries import to_document
 

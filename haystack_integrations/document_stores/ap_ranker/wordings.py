@@ -10,7 +10,7 @@ from haystack import Document
 
 from ap_ranker.data.wordings import Wordings
 from ap_ranker.ranking.wordings import WORDINGS
-from ap_ranker.text.reading import normalized
+from ap_ranker.text.keys import normalized
 
 _ID, _TEXT = "id", "text"
 """By what files name a document."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ap_ranker.data.wordings import WordingFiles, Wordings
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.wordings import WordingIndex
-from ap_ranker.text.reading import question_key
+from ap_ranker.text.keys import question_key
 from haystack_integrations.document_stores.ap_ranker.bm25s import BM25SDocumentStore
 from haystack_integrations.document_stores.ap_ranker.legs import Leg
 
