@@ -23,6 +23,7 @@ from ap_ranker.text.tokenizer import split_words
 def test_bm25_is_lucenes() -> None:
     """The formula, written out: idf = log(1 + (N - df + .5) / (df + .5)); tf / (tf + k1 (1 - b + b len / avglen))."""
     docs = [[w for w in split_words(text) if w.isalnum()] for text in TEXTS]
+    docs[1].append("email")  # e-mail is indexed in both spellings
     average = sum(map(len, docs)) / len(docs)
     for question in ("where is the parcel parcel?", "Refund, please!", "unknownword"):
         expected = []
