@@ -63,7 +63,6 @@ def gaps(
     )
 
     unanswered = find_unanswered(questions, feedback)
-    files = [*(wordings or ()), *([feedback] if feedback else ())]
     with (
         set_up(
             documents,
@@ -71,13 +70,13 @@ def gaps(
             language=language,
             columns=column_names(columns),
             match=match,
-            wordings=files,
+            wordings=wordings or (),
         ) as setup,
         errors.status("Grouping the questions ..."),
     ):
         search, _ = setup.load()
         entries = setup.documents.entries if setup.documents else []
-        known = [read_wordings(file) for file in files]
+        known = [read_wordings(file) for file in setup.wordings]
         remaining = still_open(unanswered, entries, match, known)
         found = group(remaining, embedding_of(search), known_questions(entries, known))
         found = [with_nearest(gap, search) for gap in found]

@@ -67,15 +67,14 @@ Answers = Annotated[
 KnownWordings = Annotated[
     Path | None,
     typer.Option(
-        help="Questions known to ask for an answer (question, answer_ids; or question, answer; or a feedback file); by "
-        "default, train.* of the folder."
+        help="Questions known to ask for an answer (question, answer_ids; or question, answer); by default, train.* of "
+        "the folder."
     ),
 ]
 Wordings = Annotated[
     list[Path] | None,
     typer.Option(
-        help="File of questions known to ask for an entry (question, answer_ids; or question, answer; or a feedback "
-        "file); may be repeated."
+        help="File of questions known to ask for an entry (question, answer_ids; or question, answer); may be repeated."
     ),
 ]
 SearchSynonyms = Annotated[

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import os
 import socket
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -146,15 +145,11 @@ def serve(
         changes=changes,
     ) as setup:
         search, filled = setup.load()
-        judgements = FeedbackFile(feedback)
-        shared = setup
-        if search.ranker() is not None:
-            search.add_wordings([feedback])  # so that a click counts in the next search
-            shared = replace(setup, wordings=(*setup.wordings, feedback))
+        judgements = FeedbackFile(feedback)  # stored, not searched: whoever clicks is a stranger
         processes = None
         with console.status("Reading the answers ..."):
             if workers > 1:
-                processes = SearchWorkers(shared, workers)
+                processes = SearchWorkers(setup, workers)
             else:
                 setup.warm_up(search, filled)
         live = follow(search, setup, encode=processes is None)

@@ -1,4 +1,4 @@
-"""`ap-ranker wordings`: lists and takes back the wordings that users' feedback has added."""
+"""`ap-ranker wordings`: lists what users say an answer helped with, for the owner to accept, and takes it back."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from ap_ranker.cli.console import Console
-from ap_ranker.data.wordings import read_wordings
+from ap_ranker.data.feedback import helpful_answers
 from ap_ranker.errors import InputError
 from ap_ranker.files import writing
 
@@ -21,20 +21,21 @@ WIDTH = 60
 
 
 def wordings(
-    file: Annotated[Path, typer.Argument(help="A file of wordings, such as the feedback of `ap-ranker serve`.")],
+    file: Annotated[Path, typer.Argument(help="The feedback file of `ap-ranker serve`.")],
     remove: Annotated[
         str | None, typer.Option(help="Take back this question: all its judgements leave the feedback file.")
     ] = None,
 ) -> None:
-    """List the wordings that a search knows from a file, or take one back; a running search follows the file."""
+    """List each question that an answer helped, as most users say, or take one back.
+
+    No search knows these wordings. Add those that you accept to the FAQ, or to a file that --wordings names.
+    """
     if remove is not None:
         _remove(file, remove)
         return
-    known = read_wordings(file)
     table = Table("wording", "answer", title=escape(str(file)))
-    for answer, texts in (*known.by_id.items(), *known.by_text.items()):
-        for text in texts:
-            table.add_row(escape(text), escape(answer if len(answer) <= WIDTH else f"{answer[:WIDTH]} ..."))
+    for question, answer in helpful_answers(file):
+        table.add_row(escape(question), escape(answer if len(answer) <= WIDTH else f"{answer[:WIDTH]} ..."))
     console.print(table)
 
 

@@ -68,6 +68,25 @@ def add_feedback(training: Dataset, dev: Dataset, path: Path) -> Dataset:
     return replace(training, questions=[*extended, *new], notes=training.notes + notes)
 
 
+def read_feedback(path: Path) -> list[Row]:
+    """The judgements of a feedback file, oldest first; none of a new one, which is empty.
+
+    Raises:
+        InputError: the file cannot be read, or has other columns.
+    """
+    if path.is_file() and not path.stat().st_size:
+        return []
+    table = read_table(path)
+    table.require(*COLUMNS)
+    return list(table.rows)
+
+
+def helpful_answers(path: Path) -> list[tuple[str, str]]:
+    """Each question with each answer that users said helps it more often than not; arguments as `read_feedback`."""
+    votes = count_votes((row, row.need("answer")) for row in read_feedback(path))
+    return [judged for judged, balance in votes.items() if balance > 0]
+
+
 def count_votes(judgements: Iterable[tuple[Row, A]]) -> dict[tuple[str, A], int]:
     """(question, answer) -> how many more users said that it helped than that it did not.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,7 +13,6 @@ from weakref import WeakValueDictionary
 from ap_ranker.data.columns import read_named_table
 from ap_ranker.data.dataset import Answer, Dataset
 from ap_ranker.data.faq import DEFAULT_MATCH, Match
-from ap_ranker.data.feedback import count_votes
 from ap_ranker.data.reader import UNANSWERABLE, Layout, find_layout, find_split, read_dataset
 from ap_ranker.errors import InputError
 from ap_ranker.files import file_version
@@ -24,11 +22,6 @@ logger = logging.getLogger(__name__)
 
 MOST_ANSWERS = 100_000
 """Maximum number of answers whose wordings `WordingFiles` keeps at hand."""
-
-
-LONG, PAUSE, LONGEST_PAUSE = 0.001, 50, 1.0
-"""After a file took over 1 ms to read, as some hundred clicks do, it is not read again for fifty times as long, but for
-a second at most: on a busy page there are thirty clicks more each second, and each makes the next search slower."""
 
 
 @dataclass(frozen=True)
@@ -55,12 +48,11 @@ class Wordings:
 
 
 def read_wordings(path: str | Path) -> Wordings:
-    """Read the wordings of a file: training questions, a feedback file, or further wordings of FAQ entries.
+    """Read the wordings of a file: training questions, or further wordings of FAQ entries.
 
     Args:
-        path: a file with the columns question and answer_ids, or question and answer; with a column label (the
-            feedback of `ap-ranker serve`), the judgements are counted: a question is a wording of an answer that helped
-            more often than not.
+        path: a file with the columns question and answer_ids, or question and answer. One with a column label, such as
+            the feedback of `ap-ranker serve`, is refused: strangers may write it, and whatever they write would rank.
 
     Raises:
         InputError: the file cannot be read, or its columns are others.
@@ -68,16 +60,17 @@ def read_wordings(path: str | Path) -> Wordings:
     path = Path(path)
     by_id: defaultdict[str, dict[str, None]] = defaultdict(dict)
     by_text: defaultdict[str, dict[str, None]] = defaultdict(dict)
-    if path.is_file() and not path.stat().st_size:  # a new feedback file
+    if path.is_file() and not path.stat().st_size:  # none yet
         return Wordings()
     table = read_named_table(path, guess=False)
     layout = find_layout(table)
-    if layout == Layout.judged:
-        votes = count_votes((row, normalized(row.need("answer"))) for row in table.rows)
-        for (question, answer), balance in votes.items():
-            if balance > 0:
-                by_text[answer][question] = None
-    for row in table.rows if layout != Layout.judged else ():
+    if layout != Layout.by_id and any("label" in row.fields for row in table.rows):  # perhaps in later lines only
+        raise InputError(
+            f"{path}: expected wordings that you know to be right (question, answer; or question, answer_ids), found "
+            f"judgements (a column label), as visitors' clicks are. See what they say helped, `ap-ranker wordings "
+            f"{path}`, and add what you accept to the FAQ's column wordings, or to a file of your own."
+        )
+    for row in table.rows:
         question = row.need("question")
         if layout == Layout.pairs:
             by_text[normalized(row.need("answer"))][question] = None
@@ -99,7 +92,6 @@ class _WordingFile:
         self.wordings = Wordings()
         self._version: tuple[int, ...] | None = None  # that was read
         self._tried: tuple[int, ...] | None = None
-        self._next_look = 0.0
         self._lock = threading.Lock()
 
     def read(self) -> None:
@@ -109,9 +101,9 @@ class _WordingFile:
                 self._read(version)
 
     def refresh(self) -> None:
-        """Read it if it has changed, unless reading it would take too much of the time of a busy server."""
+        """Read it if it has changed."""
         with self._lock:
-            if time.monotonic() < self._next_look or (version := file_version(self._path)) == self._tried:
+            if (version := file_version(self._path)) == self._tried:
                 return
             try:
                 self._read(version)
@@ -120,12 +112,9 @@ class _WordingFile:
 
     def _read(self, version: tuple[int, ...]) -> None:
         """Read it; its version was taken before, so that a change meanwhile is seen by the next look."""
-        started = time.thread_time()
         self._tried = version
         self.wordings = read_wordings(self._path)
         self._version = version
-        if (took := time.thread_time() - started) > LONG:
-            self._next_look = time.monotonic() + min(LONGEST_PAUSE, PAUSE * took)
 
 
 _shared: WeakValueDictionary[Path, _WordingFile] = WeakValueDictionary()
@@ -177,7 +166,7 @@ class WordingFiles:
         return wordings
 
     def refresh(self) -> None:
-        """Read the files that have changed, but for those that were read a moment ago."""
+        """Read the files that have changed."""
         for file in self._files:
             file.refresh()
         with self._lock:

@@ -16,7 +16,8 @@ from ap_ranker.safe_open import what_is_at
 SERVED = (("question", "label", "visit", "time"), ("question", "outcome", "time"), ("id", "time", "action"))
 """Fields of the files that `ap-ranker serve` writes: feedback, the log of questions, the owner's changes."""
 
-_LONGEST_LINE = 100_000
+_LONGEST_LINE = 64 * 2**20
+"""Bytes of a first line that are looked at: all that a file of feedback can hold, as an answer may be of any length."""
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ LARGEST_TABLE = 1_000_000
 
 MOST_ENTRIES, MOST_ROWS = 100_000, 1_000_000
 """Maximum number of entries whose rows are kept, and of these rows: an entry that learns a wording leaves its old rows
-behind, so that without a limit a popular one would take memory with the square of its wordings."""
+behind, so that without a limit one that learns many would take memory with their square."""
 
 Encode = Callable[[Sequence[str]], Tensor]
 """B texts -> (B, C) their vectors as questions, of length 1."""

@@ -170,7 +170,7 @@ def build_app(
     files = page_files(page)
     _add_page(app, metrics, files)
     _add_search(app, search, workers or search, feedback, limits, page.categories, question_log)
-    _add_suggestions(app, LiveSuggestions(search, feedback.path))
+    _add_suggestions(app, LiveSuggestions(search))
     pipeline_route = add_pipeline(app, search, text=TypeAdapter(Text), columns=columns, failed=FAILED)
     owner_routes = owner.add_to(app) if owner else ()
     routes = [*files, *API, *owner_routes, "/metrics", pipeline_route]

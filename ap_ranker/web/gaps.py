@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ap_ranker.data.faq import Entry, Match
-from ap_ranker.data.feedback import COLUMNS, helped
+from ap_ranker.data.feedback import helped, read_feedback
 from ap_ranker.data.question_log import LoggedQuestion, Outcome, clean_question
-from ap_ranker.data.tables import read_table
 from ap_ranker.data.wordings import Wordings
 from ap_ranker.files import csv_text, write_text_atomically
 from ap_ranker.search.declared_pipeline import NO_THRESHOLD
@@ -94,14 +93,11 @@ def find_unanswered(questions: Iterable[LoggedQuestion], feedback: Path | None =
 
 
 def _unhelpful(feedback: Path) -> Iterator[Unanswered]:
-    if feedback.is_file() and not feedback.stat().st_size:  # a new one
-        return
-    table = read_table(feedback)
-    table.require(*COLUMNS)
+    judgements = read_feedback(feedback)
     votes: Counter[str] = Counter()
-    for row in table.rows:
+    for row in judgements:
         votes[question_key(row.need("question"))] += 1 if helped(row) else -1
-    for row in table.rows:
+    for row in judgements:
         if not helped(row) and votes[question_key(row.need("question"))] < 0:
             yield Unanswered(_plain(clean_question(row.need("question"))), normalized(row.need("answer")))
 

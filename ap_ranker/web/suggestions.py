@@ -8,8 +8,6 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from ap_ranker.data.columns import read_named_table
-from ap_ranker.data.reader import Layout, find_layout
 from ap_ranker.data.wordings import read_wordings
 from ap_ranker.errors import InputError
 from ap_ranker.files import file_version
@@ -87,16 +85,12 @@ class Suggestions:
 class LiveSuggestions:
     """The suggestions of a search, which follow its documents and its files of wordings.
 
-    What users ask and click is not suggested to others: it may be personal, or a prank.
-
     Args:
         search: the search; documents are read from stores of `BM25SDocumentStore`.
-        private: the file of users' feedback, among the search's files of wordings.
     """
 
-    def __init__(self, search: DeclaredPipeline, private: Path) -> None:
+    def __init__(self, search: DeclaredPipeline) -> None:
         self._search = search
-        self._private = private
         self._version: object = None
         self._current = Suggestions(())
         self._next_look = 0.0
@@ -119,7 +113,7 @@ class LiveSuggestions:
         """Read the texts again if they have changed; one thread at a time."""
         stores = [store for store in find_stores(self._search.pipeline) if hasattr(store, "revision")]
         ranker = self._search.ranker()
-        files = [Path(path) for path in ranker.wordings if Path(path) != self._private] if ranker else []
+        files = [Path(path) for path in ranker.wordings] if ranker else []
         version = ([store.revision() for store in stores], {path: file_version(path) for path in files})
         if version != self._version:
             self._current = Suggestions(self._read(stores, files))
@@ -144,8 +138,6 @@ class LiveSuggestions:
         yield from further
         for path in files:
             try:
-                if find_layout(read_named_table(path, guess=False)) == Layout.judged:  # users' clicks
-                    continue
                 known = read_wordings(path)
             except InputError as error:
                 logger.warning("%s: no suggestions from it: %s", path, error)

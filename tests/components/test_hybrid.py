@@ -322,7 +322,7 @@ def test_to_and_from_dict(tmp_path: Path) -> None:
         "meta_fields_to_embed": ["question"],
         "embedding_separator": " ",
         "batch_size": 5,
-        "wordings": ["train.csv", "feedback.jsonl"],
+        "wordings": ["train.csv", "more.csv"],
     }
     kind = "haystack_integrations.components.retrievers.ap_ranker.hybrid.HybridRetriever"
     data = {"type": kind, "init_parameters": parameters}

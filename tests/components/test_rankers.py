@@ -155,7 +155,7 @@ CUSTOM = {
     "encodings": "corpus",
     "fuse_scores": False,
     "precision": None,
-    "wordings": ["train.csv", "feedback.jsonl"],
+    "wordings": ["train.csv", "more.csv"],
     "explain": True,
 }
 
@@ -178,7 +178,7 @@ def test_to_dict_with_custom_init_parameters(component: Component) -> None:
         cache_megabytes=5,
         cache_dtype="int8",
         encodings=Path("corpus"),
-        wordings=["train.csv", "feedback.jsonl"],
+        wordings=["train.csv", "more.csv"],
         explain=True,
     )
     assert ranker.to_dict() == {"type": type_of(component), "init_parameters": CUSTOM}

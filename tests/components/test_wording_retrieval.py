@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import json
 import pickle
 import random
 import time
@@ -108,14 +107,14 @@ def hybrid(store: BM25SDocumentStore, checkpoint: Path, **options: Any) -> Hybri
     return HybridRetriever(store, model=checkpoint, device=CPU, **{"top_k": TOP_K, **options})
 
 
-def by_id(path: Path, *rows: tuple[str, str]) -> Path:
-    path.write_text("question,answer_ids\n" + "".join(f"{question},{ids}\n" for question, ids in rows))
+def by_id(path: Path, *rows: tuple[str, str], column: str = "answer_ids") -> Path:
+    lines = [f"{first},{second}\n" for first, second in (("question", column), *rows)]
+    path.write_text("".join(lines) if rows else "")  # nothing yet
     return path
 
 
-def click(path: Path, question: str, answer: str, *labels: int) -> None:
-    lines = [json.dumps({"question": question, "answer": answer, "label": label}) for label in labels]
-    path.write_text(path.read_text() + "".join(line + "\n" for line in lines))
+def by_text(path: Path, *rows: tuple[str, str]) -> Path:
+    return by_id(path, *rows, column="answer")
 
 
 def ids_of(retriever: HybridRetriever, query: str = QUERY, **options: Any) -> set[str]:
@@ -141,10 +140,8 @@ def test_the_third_leg_is_a_loop_over_all_wordings(
     """In meta, by id and by text; a wording that two entries share, one whose entry is gone."""
     shared, query = "my bike in your e-mail", "Which battery fits my parcel?"
     files = [by_id(tmp_path / "a.csv", (shared, "a7 a8"), ("Which parcel fits", f"a{TARGET} a{SIZE}"), (query, "gone"))]
-    files.append(tmp_path / "b.jsonl")
-    files[-1].touch()
-    click(files[-1], "battery parcel", "ANSWER 9 ", 1)
-    click(files[-1], "the money", "an answer that was deleted", 1)
+    deleted = ("the money", "an answer that was deleted")
+    files.append(by_text(tmp_path / "b.csv", ("battery parcel", "ANSWER 9 "), deleted))
     known = {
         d.id: [*filter(None, [d.meta.get("question")]), *d.meta.get("wordings", [])]
         for d in DOCUMENTS
@@ -187,8 +184,8 @@ def test_the_third_leg_is_a_loop_over_all_wordings(
 def test_a_file_makes_an_entry_searchable_at_once_and_takes_it_back(
     store: BM25SDocumentStore, checkpoint: Path, tmp_path: Path, by: str, encoded: list[str]
 ) -> None:
-    path = tmp_path / ("train.csv" if by == "id" else "feedback.jsonl")
-    path.touch()
+    write = by_id if by == "id" else by_text
+    path = write(tmp_path / "wordings.csv")
     retriever = hybrid(store, checkpoint)
     retriever.add_wordings(path)
     assert retriever.wordings == [str(path)]
@@ -196,10 +193,7 @@ def test_a_file_makes_an_entry_searchable_at_once_and_takes_it_back(
     question = f"{QUERY} {by} {store.path}"  # not one of the last questions of another test
     assert str(TARGET) not in ids_of(retriever, question)
     encoded.clear()
-    if by == "id":
-        by_id(path, (question.upper(), f"a{TARGET}"))
-    else:
-        click(path, question.upper(), f"answer {TARGET}", 1)
+    write(path, (question.upper(), f"a{TARGET}" if by == "id" else f"answer {TARGET}"))
     started = time.monotonic()
     found = {d.id: d for d in retriever.run(query=question)["documents"]}
     assert time.monotonic() - started < 1
@@ -214,10 +208,7 @@ def test_a_file_makes_an_entry_searchable_at_once_and_takes_it_back(
     assert [d.meta["matched_wording"] for d in ranked if d.id == str(TARGET)] == [question.upper()]
     assert encoded == [question.upper()], "the ranker has what the retriever encoded"
 
-    if by == "id":
-        by_id(path, ("another", "a5"))
-    else:
-        click(path, question.upper(), f"answer {TARGET}", 0)
+    write(path, ("another", "a5"))
     assert str(TARGET) not in ids_of(retriever, question)
 
 
@@ -260,8 +251,7 @@ def test_bm25_and_wordings_without_vectors_of_documents(store: BM25SDocumentStor
 def test_without_wordings_nothing_changes(checkpoint: Path, tmp_path: Path) -> None:
     store = BM25SDocumentStore()
     store.write_documents([Document(id=str(i), content=text) for i, text in enumerate(TEXTS)])
-    (tmp_path / "feedback.jsonl").touch()
-    for wordings in (None, [], str(tmp_path / "feedback.jsonl")):
+    for wordings in (None, [], by_text(tmp_path / "wordings.csv")):
         found = hybrid(store, checkpoint, top_k=1, rank_all=0, wordings=wordings).run(query=QUERY)["documents"]
         assert 1 <= len(found) <= 2
         assert all(d.meta["wording_rank"] is d.meta["wording_score"] is None for d in found)
@@ -307,14 +297,13 @@ def test_16_cold_threads_encode_each_wording_once(
 
 
 def test_threads_ask_while_a_file_grows(embedded: BM25SDocumentStore, checkpoint: Path, tmp_path: Path) -> None:
-    path = tmp_path / "feedback.jsonl"
-    path.touch()
+    path = by_text(tmp_path / "wordings.csv")
     retriever = hybrid(copy.deepcopy(embedded), checkpoint, wordings=path)
     retriever.warm_up()
     with ThreadPoolExecutor(4) as pool:
         for i in range(20):
             asked = [pool.submit(ids_of, retriever) for _ in range(4)]
-            click(path, f"{QUERY} {'parcel ' * i}", f"answer {4 * i}", 1)
+            by_text(path, *((f"{QUERY} {'parcel ' * row}", f"answer {4 * row}") for row in range(i + 1)))
             for each in asked:
                 each.result()
     last = {d.id for d in retriever.run(query=QUERY, top_k=SIZE)["documents"] if d.meta["wording_rank"] is not None}
@@ -364,24 +353,23 @@ def test_faq_search_fetches_by_wordings(
     checkpoint: Path, tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without a vector of any entry."""
-    faq, feedback = tmp_path / "FAQ.csv", tmp_path / "feedback.jsonl"
+    faq, wordings = tmp_path / "FAQ.csv", by_text(tmp_path / "wordings.csv")
     rows = [f"{d.meta.get('question', '')},{d.content}\n" for d in DOCUMENTS[:1000]]
     faq.write_text("question,answer\n" + "".join(rows))
-    feedback.touch()
     source: dict[str, Any] = {"documents": faq}
     if kind == "store":
         store = BM25SDocumentStore()
         store.write_documents(DOCUMENTS[:1000])
         source = {"document_store": store}
     monkeypatch.setattr(Ranker, "embed_answers", lambda self, texts: pytest.fail("no vector is needed"))
-    search = FAQSearch(model=checkpoint, candidates=TOP_K, wordings=feedback, device=CPU, top_k=SIZE, **source)
+    search = FAQSearch(model=checkpoint, candidates=TOP_K, wordings=wordings, device=CPU, top_k=SIZE, **source)
     before = contents(search)
     assert "xyzzy800" not in before
-    click(feedback, "where IS my parcel", "xyzzy800", 1)
+    by_text(wordings, ("where IS my parcel", "xyzzy800"))
     after = contents(search)
     assert after[0] == "xyzzy800"
     assert contents(copy.deepcopy(search)) == after
-    click(feedback, "where IS my parcel", "xyzzy800", 0)
+    by_text(wordings)
     assert contents(search) == before
     search.close()
     assert contents(search) == before

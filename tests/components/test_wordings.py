@@ -50,9 +50,8 @@ def ranked(ranker: AnswerRanker, documents: list[Document] = DOCUMENTS) -> dict[
     return {document.content or "": (document.score or 0.0, document.meta.get("matched_wording")) for document in found}
 
 
-def write_judgements(path: Path, *judgements: tuple[str, str, int]) -> Path:
-    names = ("question", "answer", "label")
-    path.write_text("".join(json.dumps(dict(zip(names, line, strict=True))) + "\n" for line in judgements))
+def write_pairs(path: Path, *pairs: tuple[str, str]) -> Path:
+    path.write_text("".join(json.dumps({"question": pair[0], "answer": pair[1]}) + "\n" for pair in pairs))
     return path
 
 
@@ -75,25 +74,25 @@ def test_other_things_in_these_fields_are_no_wordings(weighted: Path, odd: objec
 
 
 def test_files_are_followed(weighted: Path, tmp_path: Path) -> None:
-    train, feedback = tmp_path / "train.csv", tmp_path / "feedback.jsonl"
+    train = tmp_path / "train.csv"
     train.write_text("qid,question,answer_ids\n1,bike,a0 a1\n")
-    feedback.touch()
-    ranker = AnswerRanker(model=weighted, wordings=[str(train), str(feedback)])
+    more = write_pairs(tmp_path / "more.jsonl", ("bike", TEXTS[1]))
+    ranker = AnswerRanker(model=weighted, wordings=[str(train), str(more)])
     before = expected(weighted, [STORED[0], "bike"], ["bike"], [STORED[2]])
     assert ranked(ranker) == before
-    write_judgements(feedback, (QUERY, TEXTS[3], 1))
+    write_pairs(more, (QUERY, TEXTS[3]))
     started = time.monotonic()
     after = ranked(ranker)
     assert time.monotonic() - started < 1
     assert after == expected(weighted, [STORED[0], "bike"], ["bike", QUERY], [STORED[2]])
     assert (next(iter(after)), after[TEXTS[3]][1]) == (TEXTS[3], QUERY)
-    write_judgements(feedback, (QUERY, TEXTS[3], 1), (QUERY, TEXTS[3], 0))
+    write_pairs(more, ("bike", TEXTS[3]))
     assert ranked(ranker) == before
 
 
 def test_a_file_may_be_added_before_and_after_loading(weighted: Path, tmp_path: Path) -> None:
-    first = write_judgements(tmp_path / "a.jsonl", ("bike", TEXTS[1], 1))
-    second = write_judgements(tmp_path / "b.jsonl", (QUERY, TEXTS[3], 1))
+    first = write_pairs(tmp_path / "a.jsonl", ("bike", TEXTS[1]))
+    second = write_pairs(tmp_path / "b.jsonl", (QUERY, TEXTS[3]))
     ranker = AnswerRanker(model=weighted)
     ranker.add_wordings(first)
     assert ranked(ranker) == expected(weighted, [STORED[0], "bike"], [], [STORED[2]])
@@ -120,7 +119,7 @@ def test_faq_search_reads_the_columns_of_a_faq_and_files(weighted: Path, tmp_pat
     faq.write_text(f'question,answer,wordings\n{TEXTS[0]},{TEXTS[1]},"my bike\nbike"\n{TEXTS[4]},"{TEXTS[5]}",\n')
     entry = read_faq(faq)[0]
     assert to_document(entry, Match.both).meta["wordings"] == ["my bike", "bike"]
-    more = write_judgements(tmp_path / "more.jsonl", (QUERY, TEXTS[5], 1))
+    more = write_pairs(tmp_path / "more.jsonl", (QUERY, TEXTS[5]))
     search = FAQSearch(model=weighted, documents=faq, wordings=more)
     found = search.run(query=QUERY)["documents"]
     assert {document.meta["answer"]: document.meta.get("matched_wording") for document in found}[TEXTS[5]] == QUERY

@@ -197,10 +197,11 @@ def test_names_that_are_not_unicode(tmp_path: Path) -> None:
     assert entry.other["file_path"] == "caf\N{REPLACEMENT CHARACTER}.txt"
 
 
-def test_what_the_server_writes_is_no_document(tmp_path: Path) -> None:
+@pytest.mark.parametrize("answer", ["a", "a very long answer " * 10_000])
+def test_what_the_server_writes_is_no_document(tmp_path: Path, answer: str) -> None:
     """`ap-ranker serve .` writes feedback, log and changes into the folder that it reads."""
     (tmp_path / "FAQ.csv").write_text("question,answer\nWhy?,Because.\n")
-    given = {"question": "q", "answer": "a", "stored_question": "", "helped": True, "visit": "v"}
+    given = {"question": "q", "answer": answer, "stored_question": "", "helped": True, "visit": "v"}
     FeedbackFile(tmp_path / "feedback.jsonl").append(**given)
     log = QuestionLog(tmp_path / "questions.jsonl")
     log.add("q", [])

@@ -7,7 +7,6 @@ import logging
 import os
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from unittest.mock import patch
 
 import pytest
@@ -18,7 +17,6 @@ from ap_ranker.data.faq import read_faq
 from ap_ranker.data.reader import read_dataset
 from ap_ranker.data.wordings import (
     WordingFiles,
-    Wordings,
     read_with_wordings,
     read_wordings,
     with_wordings,
@@ -33,10 +31,12 @@ def of(path: Path, answer: Answer) -> list[str]:
     return list(read_wordings(path).of(answer.id, answer.text))
 
 
-def write_judgements(path: Path, *judgements: tuple[str, str, int]) -> Path:
-    names = ("question", "answer", "label")
-    path.write_text("".join(json.dumps(dict(zip(names, line, strict=True))) + "\n" for line in judgements))
+def write_pairs(path: Path, *pairs: tuple[str, str]) -> Path:
+    path.write_text("".join(json.dumps({"question": pair[0], "answer": pair[1]}) + "\n" for pair in pairs))
     return path
+
+
+JUDGED = {"question": "where", "answer": "Open the link.", "label": 1}
 
 
 def test_training_questions_are_wordings_of_the_ids_they_name(tmp_path: Path) -> None:
@@ -52,22 +52,42 @@ def test_pairs_are_wordings_of_equal_answers(tmp_path: Path) -> None:
     assert [of(path, answer) for answer in ANSWERS] == [["where", "where?"], []]
 
 
-def test_the_majority_of_judgements_decides(tmp_path: Path) -> None:
-    path = write_judgements(
-        tmp_path / "feedback.jsonl",
-        ("where", "Open the link.", 1),
-        ("where", "It is free.", 0),
-        ("gratis", "It is free.", 1),
-        ("gratis", "It is free.", 0),
-        ("cost", "It is free.", 1),
-        ("cost", "It is free.", 0),
-        ("cost", "It is free.", 1),
-    )
-    assert [of(path, answer) for answer in ANSWERS] == [["where"], ["cost"]]
-
-
-def test_a_new_feedback_file_is_empty(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [JUDGED],
+        [JUDGED | {"label": 0}],
+        [{"question": "price", "answer": "It is free."}, JUDGED],  # a click that follows the owner's lines
+        [{name.title(): value for name, value in JUDGED.items()}],
+    ],
+)
+def test_clicks_are_no_wordings(tmp_path: Path, lines: list[dict[str, object]]) -> None:
     path = tmp_path / "feedback.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    for read in (read_wordings, lambda path: WordingFiles([path])):
+        with pytest.raises(
+            InputError, match=r"feedback\.jsonl: expected wordings .* found judgements \(a column label"
+        ):
+            read(path)
+    data = Dataset("d", ANSWERS, [Question("1", "where", (0,))])
+    with pytest.raises(InputError, match="found judgements"):
+        with_wordings_of(data, path)
+
+
+def test_a_file_that_clicks_are_written_to_keeps_what_the_owner_wrote(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = write_pairs(tmp_path / "accepted.jsonl", ("where", "Open the link."))
+    files = WordingFiles([path])
+    with path.open("a") as file:
+        file.write(json.dumps(JUDGED | {"question": "Erika, order 4711"}) + "\n")
+    files.refresh()
+    assert files.of("", "Open the link.") == ("where",)
+    assert "found judgements" in caplog.text
+
+
+def test_a_file_may_hold_no_wording_yet(tmp_path: Path) -> None:
+    path = tmp_path / "wordings.csv"
     path.touch()
     assert len(read_wordings(path)) == 0
 
@@ -83,12 +103,12 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
 def test_a_changed_file_counts_at_once_and_a_damaged_one_does_not(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    path = write_judgements(tmp_path / "feedback.jsonl", ("where", "Open the link.", 1))
+    path = write_pairs(tmp_path / "accepted.jsonl", ("where", "Open the link."))
     more = tmp_path / "more.csv"
     more.write_text("question,answer\nwhere,Open the link.\nparcel,Open the link.\n")
     files = WordingFiles([path, more])
     assert files.of("", "Open the link.") == ("where", "parcel")
-    write_judgements(path, ("where", "Open the link.", 1), ("track", "Open the link.", 1))
+    write_pairs(path, ("where", "Open the link."), ("track", "Open the link."))
     assert files.of("", "Open the link.") == ("where", "parcel")
     files.refresh()
     assert files.of("", "Open the link.") == ("where", "track", "parcel")
@@ -102,41 +122,16 @@ def test_a_changed_file_counts_at_once_and_a_damaged_one_does_not(
     files.refresh()
     assert files.of("", "Open the link.") == ("where", "track", "parcel")
     os.truncate(more, len("question,answer\nwhere,Open the link.\n"))
-    write_judgements(path, ("new", "Open the link.", 1))
+    write_pairs(path, ("new", "Open the link."))
     files.refresh()
     assert files.of("", "Open the link.") == ("new", "where")
 
 
-def test_a_long_file_that_always_changes_is_not_always_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, read, real = [0.0], [0], read_wordings
-
-    def slow(path: Path) -> Wordings:
-        clock[0] += 0.05
-        read[0] += 1
-        return real(path)
-
-    monkeypatch.setattr(wordings_module, "read_wordings", slow)
-    monkeypatch.setattr(
-        wordings_module, "time", SimpleNamespace(thread_time=lambda: clock[0], monotonic=lambda: clock[0])
-    )
-    path = tmp_path / "pairs.csv"
-    path.write_text("question,answer\none,a\n")
-    files = WordingFiles([path])
-    for number in range(200):
-        path.write_text(f"question,answer\none,a\n{number:03},a\n")
-        clock[0] += 0.01
-        files.refresh()
-    assert read[0] < 10
-    clock[0] += 1.0
-    files.refresh()
-    assert "199" in files.of("", "a")
-
-
 def test_those_who_follow_a_file_read_it_once(tmp_path: Path) -> None:
-    path = write_judgements(tmp_path / "feedback.jsonl", ("where", "Open the link.", 1))
+    path = write_pairs(tmp_path / "accepted.jsonl", ("where", "Open the link."))
     with patch.object(wordings_module, "read_wordings", wraps=read_wordings) as read:
         retriever, ranker = WordingFiles([path]), WordingFiles([str(path)])
-        write_judgements(path, ("track", "Open the link.", 1))
+        write_pairs(path, ("track", "Open the link."))
         for files in (ranker, retriever, ranker):
             files.refresh()
             assert files.of("", "Open the link.") == ("track",)

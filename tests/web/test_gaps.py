@@ -168,7 +168,8 @@ def run(*options: str) -> Any:
 
 def test_the_command(place: Path, checkpoint: Path) -> None:
     """With a model that has no vectors."""
-    write_feedback(place / "feedback.jsonl", ("my bike's battery", FAQ[2].text(Match.both), 0))
+    tour_helped = ("the tour", FAQ[2].text(Match.both), 1)  # one visitor's click answers nobody else
+    write_feedback(place / "feedback.jsonl", ("my bike's battery", FAQ[2].text(Match.both), 0), tour_helped)
     result = run(
         "--documents", "faq.csv", "--model", str(checkpoint), "--feedback", "feedback.jsonl", "--output", "gaps.csv"
     )

@@ -231,6 +231,20 @@ def test_the_numbers_and_the_gaps(owner: TestClient, place: Path) -> None:
     assert nearest["question"] in TEXTS[::2]
 
 
+def test_a_click_answers_no_gap(owner: TestClient, place: Path) -> None:
+    """One visitor's "This answered it" neither hides what others were refused, nor joins what the FAQ knows."""
+    log = QuestionLog(place / "questions.jsonl")
+    log.add("the battery of my parcel", [], [])
+    log.close()
+    before = post(owner, "gaps")
+    assert [gap["questions"] for gap in before] == [["the battery of my parcel"]]
+    for question in ("the battery of my parcel", "which okapi"):
+        answer = {"question": question, "answer": f"{TEXTS[0]}\n{TEXTS[1]}", "stored_question": TEXTS[0]}
+        FeedbackFile(place / "feedback.jsonl").append(**answer, helped=True, visit="v")
+    assert post(owner, "counts")["helped"] == 2
+    assert post(owner, "gaps") == before
+
+
 def test_changes_are_found_and_undone(owner: TestClient, place: Path) -> None:
     faq = (place / "faq.jsonl").read_bytes()
     added = post(

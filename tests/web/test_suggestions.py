@@ -70,13 +70,12 @@ def test_stored_questions_wordings_and_files_but_no_clicks(
     entry = Entry("Do you sell bells?", "Yes.", {}, "", wordings=("ding for my handlebar",))
     search.index([to_document(entry, Match.both)])
     (tmp_path / "wordings.csv").write_text(f'question,answer\ntell me of two wheels,"{TEXTS[1]}"\n')
-    feedback = FeedbackFile(tmp_path / "feedback.jsonl")
-    feedback.append(question="tell everybody my secret", answer=TEXTS[1], stored_question="", helped=True)
-    other = tmp_path / "other.jsonl"  # clicks of another server
-    other.write_text(json.dumps({"question": "tell of another secret", "answer": TEXTS[1], "label": 1}) + "\n")
+    clicked = tmp_path / "clicked.jsonl"
+    clicked.write_text(json.dumps({"question": "tell of nothing yet", "answer": TEXTS[1]}) + "\n")
     search.warm_up()
-    search.add_wordings([tmp_path / "wordings.csv", feedback.path, other])
-    live = LiveSuggestions(search, feedback.path)
+    search.add_wordings([tmp_path / "wordings.csv", clicked])
+    FeedbackFile(clicked).append(question="tell my secret", answer=TEXTS[1], stored_question="", helped=True)
+    live = LiveSuggestions(search)
     assert (live.find("tell"), live.ready) == ([], False)
     live.refresh()
     assert live.find("tell") == ["tell me of two wheels"]

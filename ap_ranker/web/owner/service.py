@@ -20,9 +20,8 @@ from ap_ranker.data.changes import (
     read_changes,
 )
 from ap_ranker.data.faq import Match
-from ap_ranker.data.feedback import COLUMNS, helped
+from ap_ranker.data.feedback import helped, read_feedback
 from ap_ranker.data.question_log import LoggedQuestion, read_question_log
-from ap_ranker.data.tables import read_table
 from ap_ranker.data.wordings import read_wordings
 from ap_ranker.files import file_version
 from ap_ranker.text.keys import normalized
@@ -196,13 +195,9 @@ class OwnerService:
         return read_question_log(self._log) if self._log is not None else []
 
     def _judgements(self) -> list[dict[str, Any]]:
-        if not self._feedback.is_file() or not self._feedback.stat().st_size:
-            return []
-        table = read_table(self._feedback)
-        table.require(*COLUMNS)
         return [
             {"question": row.need("question"), "stored_question": row.get("stored_question"), "helped": helped(row)}
-            for row in table.rows
+            for row in (read_feedback(self._feedback) if self._feedback.is_file() else ())
         ]
 
     def _gaps(self) -> list[Gap]:
@@ -213,7 +208,7 @@ class OwnerService:
             now = [file_version(file) for file in files], documents.look() if documents else None
             if now != self._grouped[0]:
                 unanswered = find_unanswered(self._questions(), self._feedback)
-                known = [read_wordings(file) for file in (self._feedback, *self._wordings)]
+                known = [read_wordings(file) for file in self._wordings]
                 entries = [keyed.entry for keyed in self._changed().entries]
                 if documents is not None:
                     unanswered = still_open(unanswered, entries, self._match, known)

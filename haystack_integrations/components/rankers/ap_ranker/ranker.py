@@ -133,12 +133,13 @@ class AnswerRanker(CheckpointComponent):
             are left out. It must be one of the precisions given to `ap-ranker calibrate`, and replaces
             `score_threshold`.
         :param wordings: A file, or several, with questions that are known to ask for an entry of the FAQ: training
-            questions (question, answer_ids; the ids are compared with `meta["aid"]`), pairs (question, answer) or the
-            feedback of `ap-ranker serve`. A changed file is read again before the next query. Other known wordings are
-            `meta["question"]` and `meta["wordings"]` of the documents. The wording that is most like the query raises
-            a document's score by the weight that training found best (0 if they do not help); if it is more like the
-            query than the document itself, `meta["matched_wording"]` names it. A document of which one is the query
-            itself, whatever its case, white space and final punctuation, comes first and is never left out.
+            questions (question, answer_ids; the ids are compared with `meta["aid"]`) or pairs (question, answer), not
+            the feedback of `ap-ranker serve`, which strangers write. A changed file is read again before the next
+            query. Other known wordings are `meta["question"]` and `meta["wordings"]` of the documents. The wording that
+            is most like the query raises a document's score by the weight that training found best (0 if they do not
+            help); if it is more like the query than the document itself, `meta["matched_wording"]` names it. A document
+            of which one is the query itself, whatever its case, white space and final punctuation, comes first and is
+            never left out.
         :param explain: Whether to add `meta["explanation"]`, the attention weight of each word, to each returned
             document: `{"question": [{"text", "start", "end", "weight"}, ...], "answer": [...]}`. The weights of a side
             sum to 1, or are `None` if the model has none for it. `start` and `end` are character offsets in the texts
