@@ -24,7 +24,7 @@ SOFT = "\u200b"
 """Where a word may be broken, as `softly_plain` leaves it: a zero-width space, or a Persian non-joiner."""
 
 _SAME = {
-    "'": "`\u00b4\u02b9\u02bb\u02bc\u02c8\u05f3\u07f4\u07f5\u2018\u2019\u201a\u201b\u2032\u2035\uff07\uff40",
+    "'": "\u00b4\u02b9\u02bb\u02bc\u02c8\u05f3\u07f4\u07f5\u2018\u2019\u201a\u201b\u2032\u2035\uff07\uff40",
     '"': "\u00ab\u00bb\u02ba\u05f4\u201c\u201d\u201e\u201f\u2033\u2036\u2039\u203a\u301d\u301e\u301f\uff02",
     "-": "\u2043\u2212",  # the hyphen bullet and the minus, which are no dashes to Unicode
     " ": "\u00a9\u00ae\u2117\u2120\u2122\u20e3\u2800\u3164\uffa0\ufffc\ufffd",
@@ -42,7 +42,7 @@ _WHITE = "\t\n\r"
 _VARIATION = regex.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]")
 _APART_KINDS = ("<circle>", "<fraction>")
 
-_ASCII_TO_CHANGE = regex.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f`]")
+_ASCII_TO_CHANGE = regex.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 _JAMO = r"\u1100-\u11ff\u3130-\u318f\ua960-\ua97f\ud7b0-\ud7fb\uffa1-\uffdc"
 _MARKS = r"\p{M}\p{Cf}\uff9e\uff9f"

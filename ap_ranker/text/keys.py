@@ -8,7 +8,7 @@ from ap_ranker.text.characters import SOFT, plain, softly_plain
 from ap_ranker.text.folding import TURKISH, look_alike, lower
 
 _WORD = regex.compile(r"[\p{L}\p{N}\p{M}]+")
-_JOINED_IN_KEYS = regex.compile(rf"(?<=[\p{{L}}\p{{M}}])['.\-{SOFT}]+(?=\p{{L}})")
+_JOINED_IN_KEYS = regex.compile(rf"(?<=[\p{{L}}\p{{M}}])['`.\-{SOFT}]+(?=\p{{L}})")
 _FACES = "\u2639\u263a\u2763\u2764\u270a-\u270d\U0001f440-\U0001f450\U0001f48b-\U0001f49f\U0001f600-\U0001f64f"
 _FACES += "\U0001f90c-\U0001f93a\U0001f970-\U0001f97a\U0001fae0-\U0001faf8"
 _KEPT = regex.compile(

@@ -42,7 +42,7 @@ DIGITS_JOINED = 6
 
 UNSPACED = r"\p{Han}\p{Bopomofo}\p{Hiragana}\p{Katakana}\u30fc\u3005\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
 """Scripts without spaces between words, and the signs that prolong or repeat their characters, for a set of `regex`."""
-_JOINTS = rf"\-'._&{SOFT}"
+_JOINTS = rf"\-'`._&{SOFT}"
 _TOKEN = regex.compile(
     rf"[\p{{L}}\p{{N}}](?:[\p{{L}}\p{{N}}\p{{M}}]|[{_JOINTS}(](?=[\p{{L}}\p{{N}}])|(?<=\d),(?=\d))*(?:[+#]+(?![\p{{L}}]))?"
 )
