@@ -13,3 +13,9 @@ def process_number() -> int:
 def process_count() -> int:
     """How many share the work."""
     return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def number_on_machine() -> int | None:
+    """The number of this process among those of its machine; `None` without `torchrun`."""
+    number = os.environ.get("LOCAL_RANK")
+    return None if number is None else int(number)

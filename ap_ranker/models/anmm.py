@@ -64,9 +64,10 @@ class ANMM(AnswerModel):
     def match(self, questions: States, answers: States) -> Tensor:
         Q, A = questions.per_token["words"], answers.per_token["words"]  # noqa: N806
         (B, M, D), (N, L, _) = Q.shape, A.shape  # noqa: N806
-        # In the precision of the vectors, even if matrix products are computed in a lower one. The signals of padding
-        # are zero and add nothing to their bin.
-        P = (Q.reshape(B * M, D) @ A.reshape(N * L, D).T).to(Q.dtype).view(B, M, N, L)  # noqa: N806
+        # Not in bfloat16, as a GPU trains: a word's cosine with itself may be below 1 there, which is no exact match.
+        with torch.autocast(Q.device.type, enabled=False):
+            P = (Q.reshape(B * M, D) @ A.reshape(N * L, D).T).view(B, M, N, L)  # noqa: N806
+        # The signals of padding are zero and add nothing to their bin.
         bins = ((P.detach() + (1 + ROUNDING)) * PER_UNIT).long().clamp(0, BINS - 1)
         x = P.new_zeros(B, M, N, BINS).scatter_add(3, bins, P)
         attention = questions.per_token["attention"].unsqueeze(2)

@@ -22,7 +22,7 @@ from ap_ranker.models.base import States
 from ap_ranker.models.classifier import CLASSES, Classifier, hidden_layer
 from ap_ranker.models.encoders import LSTM, WordEmbedding
 from ap_ranker.models.pooling import last_pool
-from ap_ranker.models.similarity import first_occurrence
+from ap_ranker.models.similarity import first_occurrence, in_float32
 from ap_ranker.models.spec import DROPOUT, Bounds, Inputs, ModelSpec, Option, Recipe
 from ap_ranker.models.statistics import CorpusStatistics
 from ap_ranker.text.batch import TokenBatch
@@ -67,6 +67,7 @@ class HDLSTM(Classifier):
 
 def correlate(q: Tensor, a: Tensor) -> Tensor:
     """(P, C), (P, C) -> (P, C): circular correlation q ⋆ a."""
+    q, a = in_float32(q), in_float32(a)  # in half precision a GPU transforms powers of two only, a CPU nothing
     return torch.fft.irfft(torch.fft.rfft(q).conj() * torch.fft.rfft(a), n=q.shape[1])
 
 

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from ap_ranker.models.base import AnswerModel, States
 from ap_ranker.models.encoders import WordEmbedding
+from ap_ranker.models.similarity import in_float32
 from ap_ranker.models.spec import DROPOUT, Inputs, ModelSpec, Option, Recipe
 from ap_ranker.text.batch import TokenBatch
 
@@ -55,7 +56,7 @@ class HyperQA(AnswerModel):
 
     def encode(self, batch: TokenBatch) -> States:
         x = torch.relu(self.projection(self.embedding(batch))) * batch.mask.unsqueeze(2)
-        return States(batch.mask, per_text={"point": into_ball(x.sum(dim=1))})
+        return States(batch.mask, per_text={"point": into_ball(in_float32(x).sum(dim=1))})
 
     def match(self, questions: States, answers: States) -> Tensor:
         return self.w_f * hyperbolic_distance(questions.per_text["point"], answers.per_text["point"]) + self.b_f

@@ -44,7 +44,9 @@ class Highway(nn.Module):
         self.T = nn.Linear(size, size)
 
     def forward(self, x: Tensor) -> Tensor:
-        return torch.lerp(x, torch.relu(self.H(x)), torch.sigmoid(self.T(x)))
+        # On a GPU, layers answer in bfloat16 and an LSTM in float16, which `lerp` does not mix.
+        H, T = self.H(x).to(x.dtype), self.T(x).to(x.dtype)  # noqa: N806 - the paper's names
+        return torch.lerp(x, torch.relu(H), torch.sigmoid(T))
 
 
 class Sum(nn.Module):

@@ -90,7 +90,7 @@ class MetzlerBendersky(AnswerModel):
         features, relevant = [], []
         for question, candidates, answers_it in questions:
             features.append(self.features(question, candidates)[0].cpu().numpy())
-            relevant.append(answers_it.numpy())
+            relevant.append(answers_it.cpu().numpy())
         weights = coordinate_ascent(features, relevant, self.weights.detach().cpu().numpy())
         self.weights.copy_(torch.from_numpy(weights))
 

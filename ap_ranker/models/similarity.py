@@ -13,6 +13,14 @@ def unit(vectors: Tensor) -> Tensor:
     return nn.functional.normalize(vectors, dim=-1)
 
 
+def in_float32(values: Tensor) -> Tensor:
+    """Numbers in float32, if they are in half precision: a GPU trains products and recurrent states in it.
+
+    For what loses its meaning there: 1 - 5e-4 is 1 in bfloat16. Float64 stays float64.
+    """
+    return values.to(torch.promote_types(values.dtype, torch.float32))
+
+
 def gesd(questions: Tensor, answers: Tensor) -> Tensor:
     """1 / (1 + |x - y|) · 1 / (1 + exp(-γ (x·y + c))) with γ = c = 1, between 0 and 1 (Feng et al. 2015, section 3).
 

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.models.base import AnswerModel, States
+from ap_ranker.processes import number_on_machine
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.checkpoint import CheckpointConfig, find_checkpoint
 from ap_ranker.ranking.encodings import Encodings
@@ -525,13 +526,20 @@ def _by_length(lengths: Mapping[int, int], batch_size: int) -> Iterator[list[int
 def resolve_device(device: torch.device | str | None) -> torch.device:
     """The given device; for `None` and `auto` the GPU if there is one, else the CPU.
 
+    A GPU has its number, so that it stays the same if another one becomes the current one. Under `torchrun`, `auto` and
+    `cuda` are the process's own.
+
     Raises:
         InputError: the device does not exist.
     """
     if device is None or str(device) == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        device = "cuda" if torch.cuda.is_available() else "cpu"
     try:
         resolved = torch.device(device)
+        if resolved.type == "cuda" and resolved.index is None:
+            number = number_on_machine()
+            current = torch.cuda.current_device() if number is None else number % torch.cuda.device_count()
+            resolved = torch.device("cuda", current)
         torch.empty(0, device=resolved)
     except (RuntimeError, AssertionError) as error:
         reason = str(error).split("\n")[0]

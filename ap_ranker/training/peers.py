@@ -11,10 +11,11 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import torch
+from transformers import TrainingArguments
 
 from ap_ranker.data.dataset import Dataset
 from ap_ranker.errors import InputError
@@ -22,6 +23,9 @@ from ap_ranker.evaluation.evaluate import EvaluationSet
 from ap_ranker.evaluation.scoring import CandidateScores
 from ap_ranker.files import atomic_directory
 from ap_ranker.models.transformer_encoder import multiplies_bfloat16
+from ap_ranker.training.one_device import OnOneDevice
+
+Arguments = TypeVar("Arguments", bound=TrainingArguments)
 
 EPOCHS, LEARNING_RATE, BATCH_SIZE = 4, 5e-5, 64
 """The settings with which the bi-encoder was best on the example FAQ's dev questions; the cross-encoder's, too."""
@@ -87,7 +91,9 @@ class FineTunedBiEncoder(Peer):
         pairs = [(question.text, data.answers[row].text) for question in data.answerable for row in question.positives]
         SentenceTransformerTrainer(
             model=self.model,
-            args=SentenceTransformerTrainingArguments(**arguments, batch_sampler=BatchSamplers.NO_DUPLICATES),
+            args=_on_one_device(SentenceTransformerTrainingArguments)(
+                **arguments, batch_sampler=BatchSamplers.NO_DUPLICATES
+            ),
             train_dataset=datasets.Dataset.from_dict(_columns(("question", "answer"), pairs)),
             loss=MultipleNegativesRankingLoss(self.model),
         ).train()
@@ -129,7 +135,7 @@ class FineTunedCrossEncoder(Peer):
         columns = _columns(("question", "answer", "label"), self._labelled(data))
         CrossEncoderTrainer(
             model=self.model,
-            args=CrossEncoderTrainingArguments(**arguments),
+            args=_on_one_device(CrossEncoderTrainingArguments)(**arguments),
             train_dataset=datasets.Dataset.from_dict(columns),
             loss=BinaryCrossEntropyLoss(self.model),
         ).train()
@@ -231,7 +237,7 @@ def _arguments(folder: Path, seed: int, device: torch.device) -> dict[str, Any]:
         "per_device_train_batch_size": BATCH_SIZE,
         "learning_rate": LEARNING_RATE,
         "warmup_steps": 0.1,
-        "use_cpu": device.type == "cpu",
+        "on": device,
         "bf16": torch.cuda.is_bf16_supported() if device.type == "cuda" else multiplies_bfloat16(),
         "seed": seed,
         "save_strategy": "no",
@@ -239,6 +245,10 @@ def _arguments(folder: Path, seed: int, device: torch.device) -> dict[str, Any]:
         "disable_tqdm": True,
         "logging_strategy": "no",
     }
+
+
+def _on_one_device(kind: type[Arguments]) -> type[Arguments]:
+    return type(kind.__name__, (OnOneDevice, kind), {})
 
 
 def _columns(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> dict[str, list[Any]]:

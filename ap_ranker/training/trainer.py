@@ -30,6 +30,7 @@ from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.distributed import gather, gather_states, processes, share
 from ap_ranker.training.objectives.registry import objective_spec
 from ap_ranker.training.objectives.spec import IGNORE, Lesson, ScoredBatch
+from ap_ranker.training.one_device import OnOneDevice, mention_other_gpus
 from ap_ranker.training.resume_folder import SECONDS, ResumeFolder
 
 
@@ -87,6 +88,7 @@ class AnswerTrainer(Trainer):
         started: float,
         callbacks: Sequence[TrainerCallback],
     ) -> None:
+        mention_other_gpus(ranker.device)
         super().__init__(
             model=Scorer(ranker.model),
             args=_arguments(states, config, recipe, ranker.device),
@@ -198,7 +200,8 @@ class _BestState(TrainerCallback):
 
 
 def _arguments(states: ResumeFolder, config: TrainingConfig, recipe: Recipe, device: torch.device) -> TrainingArguments:
-    return TrainingArguments(
+    return OnOneDevice(
+        on=device,
         output_dir=str(states.folder),
         num_train_epochs=recipe.epochs,
         per_device_train_batch_size=recipe.batch_size,
@@ -212,7 +215,6 @@ def _arguments(states: ResumeFolder, config: TrainingConfig, recipe: Recipe, dev
         metric_for_best_model="MRR",
         greater_is_better=True,
         seed=config.seed,
-        use_cpu=device.type == "cpu",
         bf16=device.type == "cuda" and torch.cuda.is_bf16_supported(),
         dataloader_pin_memory=device.type == "cuda",
         remove_unused_columns=False,  # our batches have their own column names
