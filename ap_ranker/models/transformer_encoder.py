@@ -49,6 +49,10 @@ class TransformerEncoder(nn.Module):
         self._weights = tuple(self.backbone.parameters())  # to walk through the modules takes a millisecond
         self._fast: tuple[object, FastBert | None] = (None, None)  # of which weights, and a copy of them
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what only saves time: packed weights cannot be copied, and are packed again when they are needed."""
+        return self.__dict__ | {"_fast": (None, None), "_memory": {}, "_room": 0}
+
     def train(self, mode: bool = True) -> Self:
         super().train(mode)
         if mode:

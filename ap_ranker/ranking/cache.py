@@ -7,6 +7,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -77,6 +78,10 @@ class EncodingCache:
         self._bytes = self._hits = self._misses = 0
         self._claims: dict[str, threading.Event] = {}  # texts that a thread is encoding -> set when it is done
         self._lock = threading.Lock()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy begins empty, with the same limit and dtype."""
+        return EncodingCache, (self.max_bytes, self.dtype)
 
     @property
     def _dtype(self) -> StateDtype:

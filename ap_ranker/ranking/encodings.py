@@ -16,6 +16,7 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -94,6 +95,10 @@ class Encodings:
         self._keys = all_keys[order]
         self._shard = np.repeat(np.arange(len(keys)), sizes)[order]
         self._row = np.concatenate([np.arange(size) for size in sizes] or [np.zeros(0, int)])[order]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy maps the same files, rather than their content."""
+        return Encodings.open, (self.folder.resolve(), self.manifest.fingerprint), {"_words": self._words}
 
     @classmethod
     def open(cls, folder: str | Path, checkpoint_fingerprint: str) -> Encodings:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
+from typing import Any
 from weakref import WeakValueDictionary
 
 import torch
@@ -39,6 +40,10 @@ class QuestionStates:
         self._known: OrderedDict[str, States] = OrderedDict()
         self._waiting: dict[str, Future[States]] = {}
         self._lock, self._encoding = threading.Lock(), threading.Lock()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy begins without any: it encodes them itself."""
+        return QuestionStates, ()
 
     def get(self, question: str, encode: Callable[[list[str]], States]) -> States:
         """The states of a question, which `encode` computes unless it is one of the last."""

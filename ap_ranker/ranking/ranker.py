@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -110,6 +111,13 @@ class Ranker:
         self._loaded: LoadedCheckpoint | None = None
         self._has_warned_of_cuts = False
         self._lock = threading.Lock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy ranks the same with a model of its own; what is cached of texts is not copied."""
+        return {name: value for name, value in vars(self).items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _lock=threading.Lock())
 
     @classmethod
     def from_pretrained(

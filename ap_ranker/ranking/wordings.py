@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,6 +66,10 @@ class WordingVectors:
         self._rows_of: dict[tuple[str, ...], NDArray[np.int64]] = {}  # of all wordings of an entry
         self._rows_kept = 0  # in `_rows_of`
         self._lock = threading.Lock()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy begins without any: it encodes them itself."""
+        return WordingVectors, ()
 
     def best(self, question: NDArray[np.float32], wordings: Sequence[Sequence[str]], encode: Encode) -> BestWordings:
         """Find each entry's wording that is most like the question.
