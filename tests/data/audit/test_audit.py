@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 import shutil
 from pathlib import Path
 
@@ -120,6 +123,70 @@ def test_planted(folder: Path, kind: str, file: str, old: str, new: str) -> None
         assert finding.examples[0].place.endswith(tuple(f"line {line}" for line in range(lines, lines + 3)))
 
 
+Q, R, S = "Where is my parcel?", "How do I get my money back?", "Which battery fits?"
+
+IDS = {
+    "pairs": (
+        f"id,question,answer\n7,{Q},On its way.\n8,{R},Send it.\n7,{S},The original one.\n",
+        "id '7', first at line 2",
+    ),
+    "pairs, other case": (f"question;answer; ID \n{Q};On its way.;a\n{R};Send it.;a\n", "ID 'a', first at line 2"),
+    "pairs, aid": (f"aid,question,answer\n7,{Q},On its way.\n7,{R},Send it.\n", "aid '7', first at line 2"),
+    "pairs, other language": (f"id,Frage,Antwort\n7,{Q},On its way.\n7,{R},Send it.\n", "id '7', first at line 2"),
+    "candidates": (
+        f"id,question,answer,label\n1,{Q},On its way.,1\n2,{Q},No.,0\n2,{R},Send it.,1\n3,{R},No.,0\n",
+        "id '2', first at line 3",
+    ),
+    "ids of the candidates' questions": (
+        f"id,question,answer,label\n1,{Q},On its way.,1\n1,{Q},No.,0\n2,{R},Send it.,1\n2,{R},No.,0\n1,{S},It.,1\n",
+        "id '1', first at line 2",
+    ),
+}
+"""Two rows with one id: the content of a table, and what is found."""
+
+
+@pytest.mark.parametrize("ending", [".csv", ".jsonl"])
+@pytest.mark.parametrize("ids", IDS)
+def test_ids_of_other_names_and_layouts(ids: str, ending: str, tmp_path: Path) -> None:
+    content, found = IDS[ids]
+    (tmp_path / "FAQ.csv").write_text(content)
+    if ending == ".jsonl":
+        delimiter = ";" if ";" in content else ","
+        rows = csv.DictReader(io.StringIO(content), delimiter=delimiter)
+        (tmp_path / "FAQ.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    report = audit(tmp_path / f"FAQ{ending}", max_tokens=200)
+    assert {kind: finding.count for kind, finding in report.of(Severity.error).items()} == {"repeated-id": 1}
+    first = found if ending == ".csv" else found.replace("line 2", "line 1").replace("line 3", "line 2")
+    assert report.findings["repeated-id"].examples[0].found.strip() == first
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        f"id,question,answer\n7,{Q},On its way.\n8,{R},Send it.\n,{S},It.\n,Why?,So.\n",
+        f"id,question,answer,label\n1,{Q},On its way.,1\n1,{Q},No.,0\n2,{R},Send it.,1\n2,{R},No.,0\n",
+        f"id,question,answer,label\n1,{Q},On its way.,1\n2,{Q},No.,0\n3,{R},Send it.,1\n4,{R},No.,0\n",
+        f"video,question,answer\n7,{Q},On its way.\n7,{R},Send it.\n",
+    ],
+    ids=["each row's own", "the questions'", "the candidates'", "no id"],
+)
+def test_ids_that_are_none_or_each_rows_own(content: str, tmp_path: Path) -> None:
+    (tmp_path / "FAQ.csv").write_text(content)
+    assert not audit(tmp_path / "FAQ.csv", max_tokens=200).of(Severity.error)
+
+
+def test_ids_of_the_files_of_data_by_id(folder: Path) -> None:
+    """A pool that stands twice: the reader would take the last one without a word."""
+    (folder / "by_id" / "test-pools.csv").open("a").write("21,track refund battery\n")
+    answers = folder / "by_id" / "answers.csv"
+    lines = answers.read_text().splitlines()
+    answers.write_text("\n".join(["aid,answer,id", *(f"{line},1" for line in lines[1:])]) + "\n")
+    report = look(folder, "by_id")
+    assert {kind: finding.count for kind, finding in report.findings.items()} == {"repeated-id": len(lines) - 1}
+    found = [fault.found for fault in report.findings["repeated-id"].examples]
+    assert found == ["id '1', first at line 2"] * (len(lines) - 2) + ["qid '21', first at line 2"]
+
+
 def test_every_kind_is_planted() -> None:
     assert {kind for kind, *_ in PLANTED} | {"repeated-answer"} == set(KINDS)  # that one has a test of its own below
 
@@ -183,7 +250,6 @@ def typed(text: str) -> str:
 
 def test_the_covid_faq(benchmarks: Path) -> None:
     """Counted by hand with naive loops over its rows; the file has 11 copies in three forms."""
-    import csv
     import gzip
 
     path = benchmarks / "faq_public" / "covid-faq-en.csv.gz"
