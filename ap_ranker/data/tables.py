@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 
 from ap_ranker.data.excel import read_excel
 from ap_ranker.data.parquet import read_parquet
+from ap_ranker.data.quotation import has_quoted_fields
 from ap_ranker.data.rows import Row, as_text, check_columns
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.safe_open import decode, open_file, require_file, save_as
@@ -101,11 +102,13 @@ def _read_delimited(content: bytes, path: Path) -> Iterator[Row]:
     text = decode(content, path)
     told = _SEPARATOR_LINE.match(text)
     above = 1 if told else 0
-    lines = io.StringIO(text[told.end() :] if told else text, newline="")
-    if file_format(path) == ".tsv":  # in tab-separated benchmark files a quotation mark is an ordinary character
+    text = text[told.end() :] if told else text
+    lines = io.StringIO(text, newline="")
+    if file_format(path) == ".tsv" and not has_quoted_fields(text):
         reader = csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
     else:
-        reader = csv.reader(lines, delimiter=_delimiter(lines.getvalue(), path), strict=True)
+        delimiter = "\t" if file_format(path) == ".tsv" else _delimiter(text, path)
+        reader = csv.reader(lines, delimiter=delimiter, strict=True)
     try:
         header = [name.strip() for name in next(reader, [])]
         width = len(header)
@@ -242,6 +245,11 @@ def write_table(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, 
                     "found some: name a .csv or .jsonl file."
                 )
             content.write("\t".join(values) + "\n")
+        if has_quoted_fields(content.getvalue()):
+            raise InputError(
+                f"{ending}: expected texts that are not in quotation marks, which would be taken for a tab-separated "
+                "file's own, found some: name a .csv or .jsonl file."
+            )
     else:
         raise InputError(
             f"{ending}: expected a name ending in .csv, .tsv or .jsonl (or any of them with .gz) to write."

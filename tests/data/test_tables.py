@@ -155,3 +155,101 @@ def test_vertical_bars_separate_fields(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("question|answer\nWhere, when?|Here; now.\n")
     assert [row.fields for row in read_table(path).rows] == [{"question": "Where, when?", "answer": "Here; now."}]
+
+
+PIPE = '5" pipe'
+QUOTED = {
+    "a line break": ('q1\t"one\ntwo"\nq2\tthree\n', [("q1", "one\ntwo"), ("q2", "three")]),
+    "a windows line break": ('q1\t"one\r\ntwo"\r\nq2\tthree\r\n', [("q1", "one\r\ntwo"), ("q2", "three")]),
+    "an empty line": ('q1\t"one\n\ntwo"\n', [("q1", "one\n\ntwo")]),
+    "in the first column": ('"one\ntwo"\ta\nq2\tb\n', [("one\ntwo", "a"), ("q2", "b")]),
+    "in the last row, without an end": ('q1\ta\nq2\t"one\ntwo"', [("q1", "a"), ("q2", "one\ntwo")]),
+    "a tab": ('q1\t"one\ttwo"\n', [("q1", "one\ttwo")]),
+    "a doubled mark": ('q1\t"say ""hi"" now"\nq2\t"plain"\n', [("q1", 'say "hi" now'), ("q2", "plain")]),
+    "only a doubled mark": ('q1\t""""\n', [("q1", '"')]),
+    "all of it": ('q1\t"one\t""two""\n\nthree"\n', [("q1", 'one\t"two"\n\nthree')]),
+    "beside an inch": (f'q1\t{PIPE}\nq2\t"one\ntwo"\n', [("q1", PIPE), ("q2", "one\ntwo")]),
+    "beside an inch that is quoted": ('q1\t"5"" pipe"\nq2\tb\n', [("q1", PIPE), ("q2", "b")]),
+}
+PLAIN = {
+    "an inch": (f"q1\t{PIPE}\nq2\tb\n", [("q1", PIPE), ("q2", "b")]),
+    "a word at the beginning": ('q1\t"Gap" refers to\nq2\tb\n', [("q1", '"Gap" refers to'), ("q2", "b")]),
+    "an opening mark": ('q1\t"open\nq2\tb\n', [("q1", '"open'), ("q2", "b")]),
+    "an opening mark in the last row": ('q1\ta\nq2\t"open', [("q1", "a"), ("q2", '"open')]),
+    "closed in another row": ('q1\t"open\nq2\tb\nq3\tclose"\n', [("q1", '"open'), ("q2", "b"), ("q3", 'close"')]),
+    "closed in another column": ('"q1\ta"\nq2\tb\n', [('"q1', 'a"'), ("q2", "b")]),
+    "inches in two rows": (f"q1\t{PIPE}\nq2\t{PIPE}\n", [("q1", PIPE), ("q2", PIPE)]),
+    "a whole answer": ('q1\t"Yes."\nq2\t"No."\n', [("q1", '"Yes."'), ("q2", '"No."')]),
+    "a doubled mark and an inch": (f'q1\t"a ""b"""\nq2\t{PIPE}\n', [("q1", '"a ""b"""'), ("q2", PIPE)]),
+    "empty quotes": ('q1\t""\nq2\tb\n', [("q1", '""'), ("q2", "b")]),
+}
+
+
+@pytest.mark.parametrize("zipped", [False, True])
+@pytest.mark.parametrize(("body", "pairs"), (QUOTED | PLAIN).values(), ids=(QUOTED | PLAIN).keys())
+def test_quotation_marks_of_a_tsv(body: str, pairs: list[tuple[str, str]], zipped: bool, tmp_path: Path) -> None:
+    """A field that is quoted as in a CSV file is read so; any other mark is a character of a text."""
+    content = f"question\tanswer\n{body}".encode()
+    path = tmp_path / ("a.tsv.gz" if zipped else "a.tsv")
+    path.write_bytes(gzip.compress(content) if zipped else content)
+    assert [tuple(row.fields.values()) for row in read_table(path).rows] == pairs
+
+
+@pytest.mark.parametrize("kind", [kind for kind in QUOTED if "inch" not in kind or "quoted" in kind])
+def test_quoted_as_in_a_csv(kind: str, tmp_path: Path) -> None:
+    content = f"question\tanswer\n{QUOTED[kind][0]}".encode()
+    for name in ("a.tsv", "a.csv"):
+        (tmp_path / name).write_bytes(content)
+    tsv, comma = (read_table(tmp_path / name).rows for name in ("a.tsv", "a.csv"))
+    assert [row.fields for row in tsv] == [row.fields for row in comma]
+    assert [row.place.partition(", ")[2] for row in tsv] == [row.place.partition(", ")[2] for row in comma]
+
+
+MARKED = st.lists(st.sampled_from(['"', '"', "a", "\t", "\n"]), min_size=1, max_size=6).map("".join)
+
+
+@pytest.mark.parametrize("quoting", [csv.QUOTE_MINIMAL, csv.QUOTE_ALL])
+@given(st.lists(st.tuples(TEXT | MARKED, TEXT | MARKED), min_size=1, max_size=5))
+def test_what_another_program_writes_as_tsv(quoting: int, pairs: list[tuple[str, str]]) -> None:
+    """Unless a text has a tab and a line break so that each line looks like a row."""
+    pairs = [tuple(text.replace("\r", "\n").replace("\t", " ") for text in pair) for pair in pairs]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "a.tsv"
+        with path.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file, delimiter="\t", quoting=quoting, lineterminator="\n")
+            writer.writerows([("question", "answer"), *pairs])
+        assert [tuple(row.fields.values()) for row in read_table(path).rows] == pairs
+
+
+def test_a_quoted_header_tells_that_fields_are_quoted(tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_text('"question"\t"answer"\n"q1"\t"Yes."\n')
+    assert [row.fields for row in read_table(tmp_path / "a.tsv").rows] == [{"question": "q1", "answer": "Yes."}]
+
+
+@pytest.mark.parametrize(
+    ("body", "line"),
+    [
+        (f"q1\t{PIPE}\nq2\tb\tc\nq3\t{PIPE}\n", 3),
+        ('q1\t"open\nq2\tb\tc\nq3\td\n', 3),
+        ('q1\t"one\ntwo"\nq2\tb\tc\n', 4),
+        ('q1\t"one\ntwo"\nq2\t"open\n', 4),
+    ],
+)
+def test_a_faulty_row_is_named_beside_quotation_marks(body: str, line: int, tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_text(f"question\tanswer\n{body}")
+    with pytest.raises(InputError, match=rf"a.tsv, line {line}: (expected 2 fields .* found 3|not a valid record)"):
+        read_table(tmp_path / "a.tsv")
+
+
+@given(st.lists(st.tuples(TEXT | MARKED, TEXT | MARKED), min_size=1, max_size=5))
+def test_a_tsv_that_is_written_is_read(pairs: list[tuple[str, str]]) -> None:
+    """Or refused, where the format cannot hold a text."""
+    rows = [{"question": question, "answer": answer} for question, answer in pairs]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "a.tsv"
+        try:
+            write_table(path, ["question", "answer"], rows, path.name)
+        except InputError:
+            assert any(character in text for pair in pairs for text in pair for character in '\t\r\n"')
+            return
+        assert [row.fields for row in read_table(path).rows] == rows

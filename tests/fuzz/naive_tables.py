@@ -34,7 +34,7 @@ def naive_rows(path: Path) -> list[dict[str, str]]:
     if suffix == ".jsonl":
         lines = [line for line in text.split("\n") if line.strip()]
         return [_record(json.loads(line, object_pairs_hook=list, parse_int=str, parse_float=str)) for line in lines]
-    records = _csv_records(text, _delimiter(text)) if suffix == ".csv" else [line.split("\t") for line in _lines(text)]
+    records = _csv_records(text, _delimiter(text)) if suffix == ".csv" else _tsv_records(text)
     header, *rows = [record for record in records if any(record)]
     names = [name.strip() for name in header]
     named = max(place for place, name in enumerate([" ", *names]) if name)
@@ -126,6 +126,24 @@ def _delimiter(text: str) -> str:
     found = {character for character in ",;\t" if character in outside}
     expect(len(found) < 2, f"a header with several delimiters was read: {outside}")
     return found.pop() if found else ","
+
+
+def _tsv_records(text: str) -> list[list[str]]:
+    """Rows of plain texts, unless only marks explain the rows, or each mark is one that CSV would write."""
+    plain, quoted = [line.split("\t") for line in _lines(text)], _csv_records(text, "\t")
+    if not _is_even(plain):
+        return quoted
+    marked = [field for row in plain for field in row if '"' in field]
+    inner = [field[1:-1].replace('""', "") for field in marked]
+    whole = all(len(field) > 1 and field[0] == field[-1] == '"' for field in marked)
+    told = any('""' in field[1:-1] for field in marked) or any('"' in name for name in plain[0])
+    return quoted if whole and told and not any('"' in text for text in inner) else plain
+
+
+def _is_even(rows: list[list[str]]) -> bool:
+    """Whether all rows are as long as the header, with or without empty names at its end."""
+    named = max((place for place, name in enumerate(rows[0], start=1) if name.strip()), default=0)
+    return all(len(row) in (len(rows[0]), named) for row in rows if any(row))
 
 
 def _csv_records(text: str, delimiter: str) -> list[list[str]]:
