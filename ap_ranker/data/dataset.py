@@ -127,6 +127,27 @@ class Dataset:
         return replace(self, questions=[replace(question, candidates=None) for question in self.questions])
 
 
+def answerable(dataset: Dataset) -> list[Question]:
+    """The questions that have a right answer.
+
+    Raises:
+        InputError: there are none.
+    """
+    questions = dataset.answerable
+    if not questions:
+        best = dataset.classes[-1] if len(dataset.classes) > 2 else "1"
+        advice = (
+            f"as no label is {best}. Label the right answers {best}, or check which column holds the labels."
+            if dataset.judged
+            else "as none names an answer. Name right ones in answer_ids, without answerable: no."
+        )
+        raise InputError(
+            f"{dataset.name}: expected questions with a right answer, found none among {len(dataset.questions):,}, "
+            f"{advice}"
+        )
+    return questions
+
+
 def sample_questions(dataset: Dataset, size: int, seed: int) -> Dataset:
     """Draw at most `size` of the answerable questions at random."""
     questions = dataset.answerable

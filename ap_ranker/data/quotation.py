@@ -6,6 +6,7 @@ import csv
 import io
 import math
 import re
+from typing import Literal
 
 _FIELD = re.compile(r'"(?:[^"]|"")*"')
 
@@ -27,7 +28,7 @@ def has_quoted_fields(text: str) -> bool:
     return all(map(_FIELD.fullmatch, marked)) and ('"' in header or any('""' in field[1:-1] for field in marked))
 
 
-def _fitting_lines(text: str, quoting: int) -> float:
+def _fitting_lines(text: str, quoting: Literal[0, 3]) -> float:
     """Number of the last line before the first record that does not fit the header; infinite if all fit."""
     reader = csv.reader(io.StringIO(text, newline=""), delimiter="\t", quoting=quoting, strict=True)
     last, widths = 0, set[int]()

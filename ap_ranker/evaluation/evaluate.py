@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ap_ranker.data.dataset import Answer, Dataset, Question
+from ap_ranker.data.dataset import Answer, Dataset, answerable
 from ap_ranker.data.faq import Match
 from ap_ranker.data.wordings import read_with_wordings, with_wordings_of
 from ap_ranker.errors import InputError
@@ -468,17 +468,3 @@ def _best(scores: np.ndarray) -> tuple[int, ...]:
 def _check_finite(scores: Sequence[Sequence[float] | np.ndarray]) -> None:
     if not all(np.isfinite(values).all() for values in scores):  # they have no order
         raise InputError(DIVERGED)
-
-
-def answerable(dataset: Dataset) -> list[Question]:
-    """The questions that have a right answer.
-
-    Raises:
-        InputError: there are none.
-    """
-    questions = dataset.answerable
-    if not questions:
-        raise InputError(
-            f"{dataset.name}: expected questions with a right answer, found none among {len(dataset.questions)}."
-        )
-    return questions

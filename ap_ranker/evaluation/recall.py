@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ap_ranker.data.dataset import Dataset
-from ap_ranker.evaluation.evaluate import answerable
+from ap_ranker.data.dataset import Dataset, answerable
 from ap_ranker.ranking.bm25 import BM25, best_rows
 
 DEPTHS = (10, 100)

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ap_ranker.data.dataset import Dataset
+from ap_ranker.data.dataset import Dataset, answerable
 from ap_ranker.data.faq import Match
 from ap_ranker.data.reader import find_answers
 from ap_ranker.documents import read_entries
 from ap_ranker.errors import InputError
-from ap_ranker.evaluation.evaluate import answerable
 from ap_ranker.evaluation.metrics import means, measure_each
 from ap_ranker.ranking.exact_match import is_exact_match
 from ap_ranker.search.declared_pipeline import DeclaredPipeline

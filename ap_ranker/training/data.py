@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ap_ranker.data.columns import read_named_table
-from ap_ranker.data.dataset import Dataset
+from ap_ranker.data.dataset import Dataset, answerable
 from ap_ranker.data.feedback import add_feedback
 from ap_ranker.data.reader import find_split, read_dataset
 
@@ -33,7 +33,7 @@ def read_training_data(
         columns: the names of the columns of questions and answers, as for `read_dataset`.
 
     Raises:
-        InputError: the data cannot be read, or has too few questions to set some aside.
+        InputError: the data cannot be read, has no right answer, or too few questions to set some aside.
     """
     from ap_ranker.data.split import split_questions  # its libraries take a second to load
 
@@ -41,8 +41,13 @@ def read_training_data(
     if dev is not None or (data.is_dir() and find_split(data, "dev")):
         development = read_dataset(dev or data, "dev", answers=answers, match=config.match, columns=columns)
     else:
+        answerable(training)
         training, development = split_questions(training, config.dev_share, config.seed)
-    return training if feedback is None else add_feedback(training, development, feedback), development
+    if feedback is not None:
+        training = add_feedback(training, development, feedback)
+    for questions in (training, development):
+        answerable(questions)
+    return training, development
 
 
 def read_questions(path: Path, dev: Dataset) -> list[str]:

@@ -16,10 +16,10 @@ import torch
 from transformers import TrainerCallback
 from transformers.trainer_utils import set_seed
 
-from ap_ranker.data.dataset import Dataset, sample_questions
+from ap_ranker.data.dataset import Dataset, answerable, sample_questions
 from ap_ranker.data.wordings import with_wordings
 from ap_ranker.data.writer import DEV, question_lines
-from ap_ranker.evaluation.evaluate import EvaluationReport, EvaluationSet, answerable
+from ap_ranker.evaluation.evaluate import EvaluationReport, EvaluationSet
 from ap_ranker.evaluation.scoring import CandidateScores
 from ap_ranker.models.base import JudgedCandidates
 from ap_ranker.models.base import States as TextStates
@@ -100,7 +100,8 @@ def train(
         on_progress: called during slow steps other than epochs.
 
     Raises:
-        InputError: nothing to learn from or to resume, or another process is training for the same output.
+        InputError: nothing to learn from, to choose the epoch by or to resume, or another process is training for the
+            same output.
         WriteError: the disk is full, or the output folder is not writable.
     """
     output = Path(output)
@@ -110,12 +111,12 @@ def train(
         started = time.perf_counter() - (seconds_so_far(last) if last else 0.0)
         unanswered = [question for question in data.questions if data.judged and not question.positives]
         data = asked = replace(data, questions=answerable(data))
-        n_pairs = data.pairs
+        answerable(dev)  # before minutes of reading
         recipe = config.training_recipe(
             judged=data.judged, questions_per_answer=data.questions_per_answer, with_teacher=teacher is not None
         )
         objective = objective_spec(recipe.objective)
-        if config.learns_from_sentences(n_pairs) and objective.needs_gradient:
+        if config.learns_from_sentences(asked.pairs) and objective.needs_gradient:
             data = with_answer_sentences(data)
         data, lessons = (
             teacher.teach(data, asked, unanswered, config.language, on_progress) if teacher else (data, None)
@@ -174,7 +175,7 @@ def train(
             "data": data.name,
             "answers": data.answers_file,
             "dev": dev.name,
-            "pairs": n_pairs,
+            "pairs": asked.pairs,
             "start": start.source if start else None,
             "teacher": teacher.source if teacher else None,
             "unlabelled": len(lessons.rows) - lessons.labelled if lessons else 0,

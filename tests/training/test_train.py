@@ -557,3 +557,14 @@ def test_a_checkpoint_from_before_there_were_stemmers(tmp_path: Path) -> None:
 def test_nothing_to_learn_from(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="expected questions with a right answer"):
         train(Dataset("d", DATA.answers, [Question("1", "q", ())]), DATA, tmp_path / "c", settings("ap-cnn"))
+
+
+def test_nothing_to_choose_the_epoch_by(tmp_path: Path) -> None:
+    """Said before anything is read, which may take minutes."""
+    dev = Dataset("d", DATA.answers, [Question("1", "q", (), (0, 1), (0, 0))], judged=True)
+    with (
+        patch("ap_ranker.training.train.initialize_model", side_effect=AssertionError),
+        pytest.raises(InputError, match=r"d: expected questions with a right answer, .* as no label is 1\. Label the"),
+    ):
+        train(DATA, dev, tmp_path / "c", settings("ap-cnn"))
+    assert not (tmp_path / "c").exists()
