@@ -22,6 +22,7 @@ from ap_ranker.models.pretrained import DEFAULT_ENCODER, find_encoder
 from ap_ranker.models.registry import MODELS, complete_options, count_parameters, model_spec
 from ap_ranker.models.spec import ModelSpec
 from ap_ranker.ranking.bm25 import bm25_name
+from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.ranker import Ranker, resolve_device
 from ap_ranker.safe_open import parse_yaml
 from ap_ranker.text.word_vectors import PretrainedVectors
@@ -268,7 +269,8 @@ def _rows_of(contender: Contender, ranker: Ranker) -> dict[str, Ranker]:
     """The rows of a contender: itself, without known wordings, and the cosine that its attention must beat."""
     rows = {contender.label: ranker}
     if ranker.config and ranker.config.wording_weight:
-        rows[contender.label + ALONE] = Ranker(ranker.model, ranker.tokenizer, ranker.device)
+        as_stored = EncodingCache(0)  # as `ap-ranker evaluate` measures it
+        rows[contender.label + ALONE] = Ranker(ranker.model, ranker.tokenizer, ranker.device, cache=as_stored)
     pooled = ranker.model.pooled_only()
     if pooled is not None:
         rows[contender.label + POOLED] = Ranker(pooled, ranker.tokenizer, ranker.device)

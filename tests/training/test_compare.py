@@ -7,13 +7,14 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from conftest import TEXTS, write_encoder
+from conftest import TEXTS, write_checkpoint, write_encoder
 
 from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluate import EvaluationSet
 from ap_ranker.evaluation.significance import randomisation_test
 from ap_ranker.models.registry import MODELS
+from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.word_vectors import read_vectors
 from ap_ranker.training import compare as module
@@ -79,6 +80,20 @@ def test_the_table_holds_what_the_checkpoints_measure(finished: tuple[Path, Comp
     assert smaller[1] == pytest.approx(min(1, 2 * smaller[0]))
     assert larger[1] == pytest.approx(max(larger[0], smaller[1]))
     assert json.loads(comparison.to_json())["results"] == [asdict(result) for result in comparison.results]
+
+
+def test_answers_alone_rank_as_evaluate_says(tmp_path: Path) -> None:
+    """By the states as they are stored, in 4 bits; the row once had those of float32, and another P@1."""
+    ranker = Ranker.from_pretrained(write_checkpoint("ap-transformer", tmp_path / "c"), "cpu", cache=EncodingCache(0))
+    assert ranker.config is not None
+    ranker.config = replace(ranker.config, wording_weight=0.5)
+    row = module._rows_of(Contender.parse("ap-transformer"), ranker)["ap-transformer, answers alone"]
+    data = replace(DATA, answers=[replace(answer, wordings=(answer.text.upper(),)) for answer in DATA.answers])
+    evaluation_set = EvaluationSet(data)
+    expected, found = evaluation_set.report(ranker), evaluation_set.report(row)
+    assert found.model == expected.without_wordings
+    for question in TEXTS:
+        assert row.score(question, TEXTS).tolist() == ranker.score(question, TEXTS).tolist()
 
 
 def test_parameters_are_counted_without_word_vectors(finished: tuple[Path, Comparison]) -> None:
