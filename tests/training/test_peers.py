@@ -159,5 +159,5 @@ def test_what_is_asked_for_is_checked_before_anything_is_trained() -> None:
         check_fine_tuning(["bi-encoder", "colbert"])
     with patch.dict(sys.modules, {"datasets": None}):
         check_fine_tuning([])
-        with pytest.raises(InputError, match=r'found no datasets: pip install "ap-ranker\[benchmark\]"'):
+        with pytest.raises(InputError, match=r'found no datasets: pip install "ap-ranker\[peers\]"'):
             check_fine_tuning(["bi-encoder"])
