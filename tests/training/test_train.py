@@ -240,7 +240,7 @@ def test_chinese(segmenter: str | None, tmp_path: Path) -> None:
     loaded = Ranker.from_pretrained(tmp_path / "c", "cpu")
     assert loaded.config == result.ranker.config
     words = [loaded.tokenizer.words[i] for i in loaded.tokenize(["什么是人寿保险？"])[0]]
-    assert words == (["什么", "是", "人寿保险", "？"] if segmenter else list("什么是人寿保险？"))
+    assert words == (["什么", "是", "人寿保险", "?"] if segmenter else list("什么是人寿保险?"))
     assert evaluate(loaded, data).model == result.dev.model
 
 
