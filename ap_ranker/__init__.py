@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from ap_ranker.data.split import split_questions
     from ap_ranker.data.writer import split_file
     from ap_ranker.errors import InputError
-    from ap_ranker.evaluation.evaluate import EvaluationReport, evaluate
+    from ap_ranker.evaluation.evaluate import evaluate
+    from ap_ranker.evaluation.evaluation_report import EvaluationReport
     from ap_ranker.ranking.explanation import Explanation
     from ap_ranker.ranking.ranker import RankedAnswer, Ranker
     from ap_ranker.training.calibrate import CalibrationReport, calibrate
@@ -87,7 +88,7 @@ _HOMES = {
     "BM25Scores": "haystack_integrations.components.retrievers.ap_ranker.bm25_scores",
     "CalibrationReport": "ap_ranker.training.calibrate",
     "Dataset": "ap_ranker.data.dataset",
-    "EvaluationReport": "ap_ranker.evaluation.evaluate",
+    "EvaluationReport": "ap_ranker.evaluation.evaluation_report",
     "Explanation": "ap_ranker.ranking.explanation",
     "FAQSearch": "haystack_integrations.components.retrievers.ap_ranker.faq_search",
     "GlobalLocalRanker": _COMPONENTS,

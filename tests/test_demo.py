@@ -12,7 +12,7 @@ import pytest
 from conftest import ROOT
 
 from ap_ranker.data.reader import read_dataset
-from ap_ranker.evaluation.evaluate import EvaluationSet
+from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.evaluation.significance import randomisation_test
 from ap_ranker.ranking.ranker import Ranker
 

@@ -26,7 +26,6 @@ INDIRECT = {
     "pypdf": "Haystack's converter of PDF files reads with it",
     "python-pptx": "Haystack's converter of presentations reads with it",
     "accelerate": "the Trainer of transformers imports it",
-    "pytrec-eval-terrier": "ir-measures computes with it",
     "elasticsearch-haystack": "the pipelines of Elasticsearch name its components",
 }
 """What the code needs and never imports, and why."""

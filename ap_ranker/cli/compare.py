@@ -19,7 +19,7 @@ from ap_ranker.files import write_text_atomically
 from ap_ranker.training.data import read_training_data
 
 if TYPE_CHECKING:
-    from ap_ranker.evaluation.evaluate import EvaluationReport
+    from ap_ranker.evaluation.evaluation_report import EvaluationReport
     from ap_ranker.training.compare import Comparison
 
 console = Console(soft_wrap=True)

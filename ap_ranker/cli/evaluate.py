@@ -20,7 +20,7 @@ from ap_ranker.files import write_text_atomically
 
 if TYPE_CHECKING:
     from ap_ranker.evaluation.comparison import Change, EarlierCheckpoint
-    from ap_ranker.evaluation.evaluate import EvaluationReport
+    from ap_ranker.evaluation.evaluation_report import EvaluationReport
     from ap_ranker.search.evaluate_pipeline import PipelineReport
 
 console = Console(soft_wrap=True)
@@ -200,7 +200,7 @@ def _print_comparison(comparison: EarlierCheckpoint) -> None:
 
 
 def _print_change(title: str, change: Change) -> None:
-    lines = {f"{title}, {change.rank_before} → {change.rank_after}": change.question}
+    lines = {f"{title}, {change.rank_before:g} → {change.rank_after:g}": change.question}
     if change.first_before != change.first_after:
         lines |= {"  first before": change.first_before, "  first now": change.first_after}
     for name, text in lines.items():

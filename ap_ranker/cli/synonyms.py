@@ -46,7 +46,7 @@ def synonyms(
         table = Table("question", "rank before", "after")
         for each in result.moved[:SHOWN]:
             style = "green" if each.rises else "red"
-            before, after = (str(rank) if rank else "not found" for rank in (each.before, each.after))
+            before, after = (f"{rank:g}" if rank else "not found" for rank in (each.before, each.after))
             table.add_row(escape(each.question), before, f"[{style}]{after}[/]")
         console.print(table)
     console.print(

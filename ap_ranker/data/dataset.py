@@ -18,11 +18,23 @@ class Answer:
         id: its name in the data.
         text: the text that is matched with a question.
         wordings: other questions that are known to ask for it, so that an entry is found by each of them.
+        answer: the answer alone, where the text is another; empty where the wordings tell it from the text.
     """
 
     id: str
     text: str
     wordings: tuple[str, ...] = ()
+    answer: str = field(default="", compare=False)
+
+    @property
+    def parts(self) -> tuple[str, str]:
+        """The text and the answer alone: answers that are equal in both are copies."""
+        return self.text, self.answer or without_question(self.text, self.wordings)
+
+
+def without_question(text: str, wordings: Sequence[str]) -> str:
+    """A text to match without the stored question above its answer, the first of the wordings."""
+    return text.removeprefix(f"{wordings[0]}\n") if wordings else text
 
 
 @dataclass(frozen=True)

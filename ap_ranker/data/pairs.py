@@ -86,9 +86,10 @@ def pairs_among(table: Table, faq: Path, match: Match, columns: tuple[str, str] 
     ids = [entry.other.get("aid", "") for entry in entries]
     if not all(ids) or len(set(ids)) < len(ids):
         ids = [str(i) for i in range(len(entries))]
+    known = [tuple(filter(None, dict.fromkeys((entry.question, *entry.wordings)))) for entry in entries]
     answers = [
-        Answer(name, _text(entry, asked, match), tuple(filter(None, dict.fromkeys((entry.question, *entry.wordings)))))
-        for name, entry in zip(ids, entries, strict=True)
+        Answer(name, _text(entry, asked, match), wordings, entry.answer)
+        for name, entry, wordings in zip(ids, entries, known, strict=True)
     ]
     return Dataset(str(table.path), answers, _questions(positives), notes=notes, answers_file=str(faq))
 

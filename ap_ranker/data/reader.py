@@ -214,7 +214,7 @@ def _by_id(questions: Table, answers: Table, pools: Table | None, match: Match) 
         position[aid] = len(texts)
         entry = Entry.of(row)
         wordings = dict.fromkeys(filter(None, (entry.question, *entry.wordings)))
-        texts.append(Answer(aid, entry.text(match), tuple(wordings)))
+        texts.append(Answer(aid, entry.text(match), tuple(wordings), entry.answer))
     candidates = {row.need("qid"): _positions(row, "candidate_ids", position) for row in pools.rows} if pools else {}
     result: list[Question] = []
     seen: set[str] = set()

@@ -224,12 +224,7 @@ def with_wordings_of(dataset: Dataset, path: str | Path) -> Dataset:
             "judged for one question. Leave out --wordings."
         )
     known = read_wordings(path)
-    return _with(dataset, lambda answer: known.of(answer.id, answer.text, _alone(answer)))
-
-
-def _alone(answer: Answer) -> str:
-    """An answer's text without its stored question, the first of its wordings, as a file of pairs has it."""
-    return answer.text.removeprefix(f"{answer.wordings[0]}\n") if answer.wordings else answer.text
+    return _with(dataset, lambda answer: known.of(answer.id, *answer.parts))
 
 
 def with_wordings(dataset: Dataset, training: Dataset) -> Dataset:

@@ -1,1 +1,1 @@
-"""Measures rankings as trec_eval does, with BM25 beside the model on the same candidates."""
+"""Measures rankings as trec_eval does, ties at their expected value, with BM25 on the same candidates beside."""

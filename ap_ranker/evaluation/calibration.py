@@ -1,7 +1,8 @@
 """Fits the probability that the first answer is right on dev questions, some of which have no right answer.
 
-The logistic model is `ranking.calibration.Calibration`. A ranking counts as right if its first answer is, so that of a
-question without a right answer never does.
+The logistic model is `ranking.calibration.Calibration`, the order and the margins those of `ranking.rule`. Questions
+count as new ones: none meets its own text among the known wordings. A ranking counts as right if its first answer is,
+so that of a question without a right answer never does.
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ from scipy.special import expit
 
 from ap_ranker.data.dataset import Dataset
 from ap_ranker.errors import InputError
-from ap_ranker.evaluation.evaluate import EvaluationSet
-from ap_ranker.evaluation.fusion import Scores, fuse
+from ap_ranker.evaluation.evaluation_set import EvaluationSet
+from ap_ranker.ranking import rule
 from ap_ranker.ranking.calibration import FUSED, MODEL, Calibration, key, margins
 from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.ranking.rule import Signals
 
 HIDDEN_SHARE = 0.1
 """Share of unanswerable questions if the data has none and they are made by hiding right answers."""
@@ -44,16 +46,25 @@ class Rankings:
     """Q questions with the scores of their candidates.
 
     Attributes:
-        scores: one array per question.
+        scores: one array per question: what its candidates are ranked by.
         right: one array per question: whether each candidate is right.
         answerable: (Q,) whether the data has a right answer, among the candidates or not.
         weights: (Q,) weight of each question.
+        answers: one list per question: what tells candidates that are the same answer, as in `Signals`; `None`: all
+            differ.
     """
 
-    scores: Scores
+    scores: Sequence[NDArray[np.float64]]
     right: Sequence[NDArray[np.bool_]]
     answerable: NDArray[np.bool_]
     weights: NDArray[np.float64]
+    answers: Sequence[Sequence[Sequence[str]]] | None = None
+
+    @property
+    def signals(self) -> list[Signals]:
+        """Each question's scores, ready to be ranked."""
+        answers: Sequence[Sequence[Sequence[str]] | None] = self.answers or [None] * len(self.scores)
+        return [Signals(scores, answers=each) for scores, each in zip(self.scores, answers, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -115,15 +126,19 @@ def rank(ranker: Ranker, dataset: Dataset) -> dict[str, Rankings]:
         InputError: no question has a right answer, or the model's scores are not finite numbers.
     """
     evaluation_set = EvaluationSet(dataset, unanswerable=True, language=ranker.bm25_language)
-    scores = {MODEL: evaluation_set.scores(ranker).by_question}
-    if ranker.config and ranker.config.bm25_weight:
-        scores[FUSED] = fuse(scores[MODEL], evaluation_set.bm25_scores, ranker.config.bm25_weight)
-    right = [
-        np.isin(rows, question.positives)
-        for rows, question in zip(evaluation_set.pools, evaluation_set.questions, strict=True)
-    ]
+    signals, weights = evaluation_set.signals(evaluation_set.scores(ranker)), ranker.decision().weights
+    kinds = {MODEL: replace(weights, bm25=0.0)} | ({FUSED: weights} if weights.bm25 else {})
     answerable = np.array([bool(question.positives) for question in evaluation_set.questions])
-    return {kind: Rankings(values, right, answerable, np.ones(len(right))) for kind, values in scores.items()}
+    return {
+        kind: Rankings(
+            [rule.rank(each, used).scores for each in signals],
+            evaluation_set.right,
+            answerable,
+            np.ones(len(signals)),
+            [each.answers or () for each in signals],
+        )
+        for kind, used in kinds.items()
+    }
 
 
 def with_hidden(rankings: Rankings, share: float) -> Rankings:
@@ -136,8 +151,8 @@ def with_hidden(rankings: Rankings, share: float) -> Rankings:
     Raises:
         InputError: all candidates are right answers.
     """
-    hidden = [values[~right] for values, right in zip(rankings.scores, rankings.right, strict=True)]
-    hidden = [values for values in hidden if len(values)]
+    kept = [(row, np.flatnonzero(~right).tolist()) for row, right in enumerate(rankings.right) if not right.all()]
+    hidden = [rankings.scores[row][wrong] for row, wrong in kept]
     if not hidden:
         raise InputError("Expected questions with wrong answers among their candidates, found only right ones.")
     weight = share / (1 - share) * rankings.weights.sum() / len(hidden)
@@ -146,6 +161,7 @@ def with_hidden(rankings: Rankings, share: float) -> Rankings:
         [*rankings.right, *(np.zeros(len(values), dtype=bool) for values in hidden)],
         np.append(rankings.answerable, np.zeros(len(hidden), dtype=bool)),
         np.append(rankings.weights, np.full(len(hidden), weight)),
+        rankings.answers and [*rankings.answers, *([rankings.answers[row][i] for i in wrong] for row, wrong in kept)],
     )
 
 
@@ -201,9 +217,9 @@ def _best_answers(
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.float64]]:
     """(R, 2) scores and margins of the `FITTED` best answers of each question; whether each is right; its weight."""
     features, right, weights = [], [], []
-    for values, relevant, weight in zip(rankings.scores, rankings.right, rankings.weights, strict=True):
-        best = np.argsort(-values, kind="stable")[:FITTED]
-        features.append(np.stack([values, margins(values)], axis=1)[best])
+    for signals, relevant, weight in zip(rankings.signals, rankings.right, rankings.weights, strict=True):
+        best, values = rule.rank(signals).order[:FITTED], signals.model
+        features.append(np.stack([values, margins(values, signals.answers)], axis=1)[best])
         right.append(relevant[best])
         weights.append(np.full(len(best), weight))
     return np.concatenate(features), np.concatenate(right), np.concatenate(weights)
@@ -211,9 +227,9 @@ def _best_answers(
 
 def top_answers(calibration: Calibration, rankings: Rankings) -> TopAnswers:
     """The first answer of each ranking; ties keep the given order."""
-    first = [int(values.argmax()) for values in rankings.scores]
-    probabilities = [calibration.probabilities(values)[i] for values, i in zip(rankings.scores, first, strict=True)]
-    right = [relevant[i] for relevant, i in zip(rankings.right, first, strict=True)]
+    ranked = [rule.rank(signals, calibration=calibration) for signals in rankings.signals]
+    probabilities = [each.probabilities[each.order[0]] for each in ranked if each.probabilities is not None]
+    right = [relevant[each.order[0]] for relevant, each in zip(rankings.right, ranked, strict=True)]
     return TopAnswers(np.array(probabilities), np.array(right), rankings.answerable, rankings.weights)
 
 

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ap_ranker.data.faq import Match
+from ap_ranker.evaluation.metrics import Levels
 from ap_ranker.evaluation.significance import randomisation_test
 
 if TYPE_CHECKING:
-    from ap_ranker.evaluation.evaluate import EvaluationReport, EvaluationSet
+    from ap_ranker.evaluation.evaluation_report import EvaluationReport
+    from ap_ranker.evaluation.evaluation_set import EvaluationSet
 
 SHOWN = 10
 """Maximum number of improved questions to list, and of worsened ones."""
@@ -23,15 +25,15 @@ class Change:
 
     Attributes:
         question: its text.
-        rank_before: of the first right answer among the candidates, from 1.
+        rank_before: of the first right answer among the candidates, from 1; the mean rank if candidates are tied.
         rank_after: the same with the later model.
         first_before: the text of the earlier model's first answer.
         first_after: the text of the later model's.
     """
 
     question: str
-    rank_before: int
-    rank_after: int
+    rank_before: float
+    rank_after: float
     first_before: str
     first_after: str
 
@@ -120,7 +122,8 @@ def _differences(before: dict[str, np.ndarray], after: dict[str, np.ndarray]) ->
 
 
 def _change(evaluation_set: EvaluationSet, before: EvaluationReport, after: EvaluationReport, row: int) -> Change:
+    rankings, pool = (before.rankings[row], after.rankings[row]), evaluation_set.pools[row]
     # A changed reciprocal rank is never 0: a right answer is among the candidates, which both models ranked.
-    ranks = (round(1 / report.model_each["MRR"][row]) for report in (before, after))
-    top_answers = (evaluation_set.first(row, report.scores[row]).text for report in (before, after))
-    return Change(evaluation_set.questions[row].text, *ranks, *top_answers)
+    before_, after_ = (Levels.of(-each.levels, evaluation_set.right[row]).first_rank() or 0.0 for each in rankings)
+    first = (evaluation_set.dataset.answers[pool[each.order[0]]].text for each in rankings)
+    return Change(evaluation_set.questions[row].text, before_, after_, *first)

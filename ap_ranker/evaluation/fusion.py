@@ -1,76 +1,59 @@
-"""Fusion of a model's score with another one, s + w t, with a weight chosen on the dev questions.
-
-The other score is BM25's, or that of the best known wording."""
+"""Fits the weights beside the model's score, of the best known wording and of BM25, to the dev questions."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-Scores = Sequence[NDArray[np.float64]]
-"""One array per question: a number for each of its candidates."""
+from ap_ranker.evaluation.metrics import Levels
+from ap_ranker.ranking.rule import Signals, Weights, rank
 
 RATIOS = np.geomspace(0.02, 50, 35)
-"""The weights to try, as multiples of the spread of the model's scores over that of the added ones."""
+"""The weights to try, as multiples of the spread of the ranked scores over that of the added ones."""
 
 FOLDS = 5
 
 
-@dataclass(frozen=True)
-class FusionWeights:
-    """The weights of a checkpoint beside the model's score; 0: it does not help.
-
-    Attributes:
-        wording: of the best known wording.
-        bm25: of BM25's score.
-    """
-
-    wording: float
-    bm25: float
-
-
-def fit_weight(model: Scores, added: Scores, right: Sequence[NDArray[np.bool_]]) -> float:
-    """The weight of the added score with the best MRR, or 0 if it does not help.
+def fit_weight(signals: Sequence[Signals], right: Sequence[NDArray[np.bool_]], weights: Weights, added: str) -> Weights:
+    """The weights with the one of an added signal that has the best MRR, or 0 if it does not help.
 
     It helps if, in five-fold cross-validation, weights chosen on four folds raise the MRR of the held-out folds.
 
     Args:
-        model: the model's scores, one array per question.
-        added: the other scores of the same candidates.
-        right: one array per question: whether each candidate is right; at least one is.
+        signals: of each question.
+        right: which candidates of each question are right; at least one is.
+        weights: the other weight of these counts.
+        added: `wording` or `bm25`, of `Weights`.
     """
-    spread = _spread(model), _spread(added)
-    if len(model) < 2 * FOLDS or 0 in spread:
-        return 0.0
-    weights = np.array([0.0, *RATIOS * spread[0] / spread[1]])
-    ranks = np.array(
-        [reciprocal_ranks(fuse(model, added, weight), right) for weight in weights]
-    )  # (weights, questions)
-    fold = np.arange(len(model)) % FOLDS
+    without = replace(weights, **{added: 0.0})
+    values = [each.best_wording if added == "wording" else each.bm25 for each in signals]
+    spread = (
+        _spread([rank(each, without).scores for each in signals]),
+        _spread([each for each in values if each is not None]),
+    )
+    if len(signals) < 2 * FOLDS or 0 in spread:
+        return without
+    tried = [replace(weights, **{added: float(each)}) for each in (0.0, *RATIOS * spread[0] / spread[1])]
+    ranks = np.array([reciprocal_ranks(signals, right, each) for each in tried])  # (weights, questions)
+    fold = np.arange(len(signals)) % FOLDS
     gain = 0.0
     for held_out in range(FOLDS):
         best = ranks[:, fold != held_out].mean(axis=1).argmax()
         gain += (ranks[best] - ranks[0])[fold == held_out].sum()
-    return float(weights[ranks.mean(axis=1).argmax()]) if gain > 0 else 0.0
+    return tried[ranks.mean(axis=1).argmax()] if gain > 0 else without
 
 
-def fuse(model: Scores, added: Scores, weight: float) -> list[NDArray[np.float64]]:
-    """The fused scores of each question's candidates."""
-    return [scores + weight * others for scores, others in zip(model, added, strict=True)]
+def reciprocal_ranks(
+    signals: Sequence[Signals], right: Sequence[NDArray[np.bool_]], weights: Weights
+) -> NDArray[np.float64]:
+    """(Q,) the expected value of one over the rank of each question's first right candidate."""
+    pairs = zip(signals, right, strict=True)
+    return np.array([Levels.of(-rank(each, weights).levels, relevant).reciprocal_rank() for each, relevant in pairs])
 
 
-def reciprocal_ranks(scores: Scores, right: Sequence[NDArray[np.bool_]]) -> NDArray[np.float64]:
-    """(Q,) one over the rank of each question's first right candidate; equal scores keep the given order."""
-    above = [
-        int(relevant[np.argsort(-values, kind="stable")].argmax())
-        for values, relevant in zip(scores, right, strict=True)
-    ]
-    return 1 / (1 + np.array(above))
-
-
-def _spread(scores: Scores) -> float:
+def _spread(scores: Sequence[NDArray[np.float64]]) -> float:
     """Standard deviation of the scores of a question's candidates, averaged over the questions."""
-    return float(np.mean([values.std() for values in scores]))
+    return float(np.mean([values.std() for values in scores])) if scores else 0.0

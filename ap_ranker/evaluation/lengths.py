@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ap_ranker.data.dataset import answerable
-from ap_ranker.evaluation.evaluate import EvaluationReport
+from ap_ranker.evaluation.evaluation_report import EvaluationReport
 from ap_ranker.text.tokenizer import split_words
 
 GROUPS = 6

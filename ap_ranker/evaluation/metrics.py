@@ -1,32 +1,121 @@
-"""P@1, MRR, MAP and nDCG@10 as trec_eval computes them."""
+"""P@1, MRR, MAP and nDCG@10 as trec_eval computes them; tied candidates count at their expected value.
+
+Where candidates have equal scores, each measure is its mean over all orders of these, in closed form (McSherry &
+Najork, ECIR 2008): whatever stands first in a file gains nothing by it. A level is a set of n candidates with equal
+scores, r of them right, t candidates above it, a of these right, out of R right answers in all:
+
+    P(right at place i of the level)         = r / n
+    P(no right one at the first m places)    = C(n - r, m) / C(n, m)
+    E[right ones before place i | right at i] = (i - 1) (r - 1) / (n - 1)
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
-import ir_measures
 import numpy as np
-from ir_measures import AP, RR, P, nDCG
+from numpy.typing import ArrayLike, NDArray
 
-MEASURES = {"P@1": P @ 1, "MRR": RR, "MAP": AP, "nDCG@10": nDCG @ 10}
+MEASURES = ("P@1", "MRR", "MAP", "nDCG@10")
 
-Run = Mapping[str, Mapping[str, float]]
-"""Question id -> answer id -> score."""
+DEPTH = 10
+"""Of nDCG."""
 
 
-def measure_each(relevant: Mapping[str, Mapping[str, int]], run: Run) -> dict[str, np.ndarray]:
-    """Each measure's (Q,) values, in the order of `relevant`; 0 for questions missing from the run.
+@dataclass(frozen=True)
+class Levels:
+    """A ranking as its levels of equal scores, the best first.
+
+    Attributes:
+        sizes: (G,) n of each level.
+        right: (G,) r of each level.
+        above: (G,) t of each level.
+    """
+
+    sizes: NDArray[np.int64]
+    right: NDArray[np.int64]
+    above: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, scores: ArrayLike, right: ArrayLike) -> Levels:
+        """The levels of (N,) scores, of which `right` tells the right answers."""
+        _, level = np.unique(-np.asarray(scores, dtype=np.float64), return_inverse=True)
+        sizes = np.bincount(level)
+        found = np.bincount(level, weights=np.asarray(right, dtype=bool)).astype(np.int64)
+        return cls(sizes, found, np.cumsum(sizes) - sizes)
+
+    @property
+    def first(self) -> int | None:
+        """The best level with a right answer; `None` if there is none."""
+        return int((self.right > 0).argmax()) if self.right.any() else None
+
+    def success(self, depth: int) -> float:
+        """The probability that a right answer is among the first `depth`."""
+        if self.first is None:
+            return 0.0
+        n, r, m = self.sizes[self.first], self.right[self.first], depth - self.above[self.first]
+        return float(1 - np.prod(_none_right(n, r)[: max(0, m)])) if m < n else 1.0
+
+    def reciprocal_rank(self) -> float:
+        """The expected value of one over the rank of the first right answer; 0 without one."""
+        if self.first is None:
+            return 0.0
+        n, r, t = self.sizes[self.first], self.right[self.first], self.above[self.first]
+        none_before = np.concatenate([[1.0], np.cumprod(_none_right(n, r))])
+        return float(((none_before[:-1] - none_before[1:]) / (t + np.arange(1, n + 1))).sum())
+
+    def first_rank(self) -> float | None:
+        """The expected rank of the first right answer, from 1; `None` without one."""
+        if self.first is None:
+            return None
+        return float(self.above[self.first] + (self.sizes[self.first] + 1) / (self.right[self.first] + 1))
+
+    def average_precision(self, n_right: int) -> float:
+        """The expected average precision, given the number of right answers, found or not."""
+        level, place, rank = self._places()
+        n, r = self.sizes[level], self.right[level]
+        above = (np.cumsum(self.right) - self.right)[level]
+        before = above + (place - 1) * (r - 1) / np.maximum(n - 1, 1)
+        return float((r / n * (1 + before) / rank).sum() / max(1, n_right))
+
+    def ndcg(self, n_right: int, depth: int) -> float:
+        """The expected nDCG of the first `depth`, given the number of right answers, found or not."""
+        level, _, rank = self._places()
+        gains = (self.right / self.sizes)[level][:depth]
+        ideal = (1 / np.log2(np.arange(2, min(n_right, depth) + 2))).sum()
+        return float((gains / np.log2(rank[:depth] + 1)).sum() / ideal) if n_right else 0.0
+
+    def _places(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Of each of the N ranks: its level, its place there and itself, both from 1."""
+        level = np.repeat(np.arange(len(self.sizes)), self.sizes)
+        rank = np.arange(1, len(level) + 1)
+        return level, rank - self.above[level], rank
+
+
+def _none_right(n: int, r: int) -> NDArray[np.float64]:
+    """(n,) the probability that place i of a level holds no right answer if none of the places before it does."""
+    left = np.arange(n, 0, -1)
+    return np.maximum(left - r, 0) / left
+
+
+def measure(scores: ArrayLike, right: ArrayLike, n_right: int) -> dict[str, float]:
+    """Each measure of one question.
 
     Args:
-        relevant: question id -> answer id -> 1 for right answers.
-        run: the scores to rank by; equal scores are ordered by answer id, as trec_eval does.
+        scores: (N,) what its candidates are ranked by, the highest first.
+        right: (N,) which of them are right.
+        n_right: number of its right answers, candidates or not.
     """
-    names = {measure: name for name, measure in MEASURES.items()}
-    position = {question: i for i, question in enumerate(relevant)}
-    values = {name: np.zeros(len(relevant)) for name in MEASURES}
-    for metric in ir_measures.pytrec_eval.iter_calc(MEASURES.values(), relevant, run):
-        values[names[metric.measure]][position[metric.query_id]] = metric.value
-    return values
+    found = Levels.of(scores, right)
+    values = found.success(1), found.reciprocal_rank(), found.average_precision(n_right), found.ndcg(n_right, DEPTH)
+    return dict(zip(MEASURES, values, strict=True))
+
+
+def measure_each(questions: Iterable[tuple[ArrayLike, ArrayLike, int]]) -> dict[str, NDArray[np.float64]]:
+    """Each measure's (Q,) values, given the arguments of `measure` for Q questions."""
+    each = [measure(*question) for question in questions]
+    return {name: np.array([values[name] for values in each]) for name in MEASURES}
 
 
 def means(values: Mapping[str, np.ndarray]) -> dict[str, float]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ap_ranker.data.dataset import Dataset, answerable
-from ap_ranker.ranking.bm25 import BM25, best_rows
+from ap_ranker.evaluation.metrics import Levels
+from ap_ranker.ranking.bm25 import BM25
 
 DEPTHS = (10, 100)
 """Numbers of candidates: few, and what a pipeline usually fetches."""
@@ -13,6 +14,8 @@ DEPTHS = (10, 100)
 
 def bm25_recall(dataset: Dataset, language: str | None = None) -> dict[int, float]:
     """The share of the answerable questions with a right answer among BM25's best; candidate pools are ignored.
+
+    Where the last of the best are tied with others, a question counts by the chance that right ones are among them.
 
     Args:
         dataset: questions, and the answers to search.
@@ -26,8 +29,10 @@ def bm25_recall(dataset: Dataset, language: str | None = None) -> dict[int, floa
     """
     questions = answerable(dataset)
     index = BM25([answer.text for answer in dataset.answers], language=language)
-    found = np.zeros((len(questions), max(DEPTHS)), dtype=bool)
-    for right, question in zip(found, questions, strict=True):
-        rows = best_rows(index.scores(question.text), max(DEPTHS))
-        right[: len(rows)] = np.isin(rows, question.positives)
-    return {depth: float(found[:, :depth].any(axis=1).mean()) for depth in DEPTHS}
+    found = []
+    for question in questions:
+        scores = index.scores(question.text)
+        fetched = scores > 0
+        right = np.isin(np.arange(len(scores)), question.positives)
+        found.append(Levels.of(scores[fetched], right[fetched]))
+    return {depth: float(np.mean([levels.success(depth) for levels in found])) for depth in DEPTHS}

@@ -13,7 +13,8 @@ import torch
 from ap_ranker.data.dataset import Dataset, Question
 from ap_ranker.models.base import States
 from ap_ranker.ranking.ranker import BATCH_SIZE, Ranker
-from ap_ranker.ranking.wordings import WordingVectors, add_wordings
+from ap_ranker.ranking.rule import Signals
+from ap_ranker.ranking.wordings import WordingVectors
 from ap_ranker.text.keys import question_key
 
 
@@ -28,7 +29,8 @@ class CandidateScores:
         bytes_per_answer: of the states kept of an answer, without padding; mean over the answers.
         cosines: as `by_question`, of the vectors of whole texts; `None` for a model without such vectors.
         question_vectors: (Q, C) the vectors of the questions, likewise.
-        without_wordings: `by_question` before the best known wordings were added; `None` if they were not.
+        wordings: as `by_question`, the cosine of the best known wording of each candidate, -1 without any; `None` for a
+            question whose candidates have none; `None` if they were not compared.
     """
 
     by_question: list[np.ndarray]
@@ -37,33 +39,14 @@ class CandidateScores:
     bytes_per_answer: float = 0.0
     cosines: list[np.ndarray] | None = None
     question_vectors: np.ndarray | None = None
-    without_wordings: list[np.ndarray] | None = None
+    wordings: list[np.ndarray | None] | None = None
 
-    def with_wordings(self, wordings: WordingScores, weight: float) -> CandidateScores:
-        """Add the best known wordings with their weight."""
-        pairs = zip(self.by_question, wordings.by_question, strict=True)
-        return replace(
-            self,
-            by_question=[add_wordings(scores, best, weight) for scores, best in pairs],
-            question_seconds=self.question_seconds + wordings.question_seconds,
-            bytes_per_answer=self.bytes_per_answer + wordings.bytes_per_answer,
-            without_wordings=self.by_question,
-        )
-
-
-@dataclass(frozen=True)
-class WordingScores:
-    """The cosine of each question with each candidate or, if it is more like it, with the candidate's best wording.
-
-    Attributes:
-        by_question: one array per question.
-        question_seconds: time taken, without encoding the wordings.
-        bytes_per_answer: of the wordings' vectors; mean over the answers.
-    """
-
-    by_question: list[np.ndarray]
-    question_seconds: float
-    bytes_per_answer: float
+    @property
+    def signals(self) -> list[Signals]:
+        """What the rule of ranking needs of each question, without BM25's scores."""
+        nothing: list[None] = [None] * len(self.by_question)
+        each = zip(self.by_question, self.cosines or nothing, self.wordings or nothing, strict=True)
+        return [Signals(np.asarray(model, dtype=np.float64), own, known) for model, own, known in each]
 
 
 @torch.inference_mode()
@@ -134,34 +117,46 @@ def score_wordings(
     dataset: Dataset,
     questions: Sequence[Question],
     candidates: Sequence[Sequence[int]],
-    cosines: Sequence[np.ndarray],
-    question_vectors: np.ndarray,
+    scores: CandidateScores,
+    *,
+    as_new: bool = True,
     encoded: WordingVectors | None = None,
-) -> WordingScores:
-    """Compare each question with the known wordings of its candidates, without those equal to the question.
+) -> CandidateScores:
+    """Compare each question with the known wordings of its candidates.
 
     Args:
-        ranker: the model, which has vectors of whole texts.
+        ranker: the model.
         dataset: holds the answers and their wordings.
         questions: to score candidates for.
         candidates: the candidates of each question, as rows of `dataset.answers`.
-        cosines: of each question with its candidates.
-        question_vectors: (Q, C) the vectors of the questions.
+        scores: of the same candidates.
+        as_new: leave out wordings that are equal to the question, which would give its answer away.
         encoded: the wordings that the same model has encoded before; those of this call join them.
+
+    Returns:
+        The scores with those of the wordings; as they were if there are no wordings, or the model cannot compare them.
     """
+    if scores.question_vectors is None or not any(answer.wordings for answer in dataset.answers):
+        return scores
     ranked = sorted({row for rows in candidates for row in rows})
     wordings = [text for row in ranked for text in dataset.answers[row].wordings]
     # Not the ranker's own, which may be those of an earlier epoch.
     vectors = WordingVectors() if encoded is None else encoded
     n_bytes = vectors.nbytes(wordings, ranker.embed_questions)  # encoded before the time is taken, as the answers are
-    known = {question_key(text) for text in wordings}
+    known = {question_key(text) for text in wordings} if as_new else set()
     seconds = 0.0
-    results = []
-    for question, vector, rows, own in zip(questions, question_vectors, candidates, cosines, strict=True):
+    results: list[np.ndarray | None] = []
+    for question, vector, rows in zip(questions, scores.question_vectors, candidates, strict=True):
         lists: Sequence[Sequence[str]] = [dataset.answers[row].wordings for row in rows]
         if (asked := question_key(question.text)) in known:  # a question never meets its own text
             lists = [[text for text in each if question_key(text) != asked] for each in lists]
         started = time.perf_counter()
-        results.append(np.maximum(own, vectors.best(vector, lists, ranker.embed_questions).cosines))
+        found = vectors.best(vector, lists, ranker.embed_questions).cosines if any(lists) else None
         seconds += time.perf_counter() - started
-    return WordingScores(results, seconds, n_bytes / max(1, len(ranked)))
+        results.append(None if found is None else found.astype(np.float64))
+    return replace(
+        scores,
+        wordings=results,
+        question_seconds=scores.question_seconds + seconds,
+        bytes_per_answer=scores.bytes_per_answer + n_bytes / max(1, len(ranked)),
+    )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ap_ranker.data.dataset import Dataset
+from ap_ranker.evaluation.metrics import Levels
 from ap_ranker.ranking.bm25 import BM25
 from ap_ranker.text.synonyms import Synonyms
 
@@ -19,6 +20,8 @@ DEPTH = 10
 class Moved:
     """A question whose first right answer has another rank; a rank is `None` if no word finds the answer.
 
+    Among answers with equal scores, a rank is the mean over their orders.
+
     Attributes:
         question: the question.
         before: the rank without synonyms, from 1.
@@ -26,13 +29,13 @@ class Moved:
     """
 
     question: str
-    before: int | None
-    after: int | None
+    before: float | None
+    after: float | None
 
     @property
     def rises(self) -> bool:
         """Whether the answer is now nearer to the top."""
-        return _reciprocal(self.after) > _reciprocal(self.before)
+        return self.after is not None and (self.before is None or self.after < self.before)
 
 
 @dataclass(frozen=True)
@@ -62,43 +65,34 @@ def preview(data: Dataset, synonyms: Synonyms) -> SynonymPreview:
         synonyms: the synonyms, for the stemmer that BM25 is to use.
     """
     index = BM25((answer.text for answer in data.answers), language=synonyms.language)
-    ranks: list[tuple[int | None, int | None]] = []
+    found: list[tuple[Levels, Levels]] = []
     concerned = 0
     for question in data.answerable:
         first, *others = (index.scores(form) for form in synonyms.forms(question.text))
         concerned += bool(others)
-        before = _rank(first, question.positives)
-        after = _rank(np.maximum.reduce([first, *others]), question.positives) if others else before
-        ranks.append((before, after))
+        before = _found(first, question.positives)
+        found.append((before, _found(np.maximum.reduce([first, *others]), question.positives) if others else before))
+    ranks = [(before.first_rank(), after.first_rank()) for before, after in found]
+    gains = [after.reciprocal_rank() - before.reciprocal_rank() for before, after in found]
     moved = [
-        Moved(question.text, before, after)
-        for question, (before, after) in zip(data.answerable, ranks, strict=True)
-        if before != after
+        (gain, Moved(question.text, *pair))
+        for gain, question, pair in zip(gains, data.answerable, ranks, strict=True)
+        if pair[0] != pair[1]
     ]
     mrr, recall = (
-        tuple(float(np.mean([measure(pair[side]) for pair in ranks])) for side in (0, 1))
-        for measure in (_reciprocal, _is_found)
+        [float(np.mean([measure(pair[side]) for pair in found])) for side in (0, 1)]
+        for measure in (Levels.reciprocal_rank, lambda levels: levels.success(DEPTH))
     )
     return SynonymPreview(
-        len(ranks),
+        len(found),
         concerned,
         (mrr[0], mrr[1]),
         (recall[0], recall[1]),
-        sorted(moved, key=lambda each: -abs(_reciprocal(each.after) - _reciprocal(each.before))),
+        [each for _, each in sorted(moved, key=lambda pair: -abs(pair[0]))],
     )
 
 
-def _rank(scores: np.ndarray, positives: Sequence[int]) -> int | None:
-    """The rank of the best right answer, from 1; ties count in order."""
-    best = min(positives, key=lambda row: (-scores[row], row))
-    if scores[best] <= 0:
-        return None
-    return 1 + int((scores > scores[best]).sum()) + int((scores[:best] == scores[best]).sum())
-
-
-def _reciprocal(rank: int | None) -> float:
-    return 1 / rank if rank else 0.0
-
-
-def _is_found(rank: int | None) -> float:
-    return float(rank is not None and rank <= DEPTH)
+def _found(scores: np.ndarray, positives: Sequence[int]) -> Levels:
+    """The ranking of the texts that share a word with a question."""
+    rows = np.flatnonzero(scores > 0)
+    return Levels.of(scores[rows], np.isin(rows, positives))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,14 +15,16 @@ MODEL, FUSED = "model", "fused"
 
 @dataclass(frozen=True)
 class Calibration:
-    """A logistic model over a ranking: p_i = sigmoid(a s_i + b (s_i - the best other s_j) + c).
+    """A logistic model over a ranking: p_i = sigmoid(a s_i + b m_i + c), m_i the margin over the best different answer.
 
     This is Platt scaling (Platt 1999) with a second feature, the margin: a high score means less if other answers have
-    one, too. Neither weight is negative, so a better score never has a lower probability.
+    one, too. Without it, the example FAQ's test questions are told apart with an AUC of .846 instead of .876, and 37 %
+    instead of 50 % of them are answered at precision .95. Neither weight is negative, so a better score never has a
+    lower probability.
 
     Attributes:
         score: a, the weight of the score; 0 or more.
-        margin: b, the weight of its lead over the best other answer; 0 or more.
+        margin: b, the weight of its lead over the best different answer; 0 or more.
         bias: c.
         thresholds: the `key` of a target precision -> the minimum probability of a returned answer.
     """
@@ -39,10 +41,12 @@ class Calibration:
         if not all(0 <= threshold <= 1 for threshold in self.thresholds.values()):
             raise ValueError(f"expected thresholds from 0 to 1, found {dict(self.thresholds)}")
 
-    def probabilities(self, scores: NDArray[np.floating]) -> NDArray[np.float64]:
-        """(N,) probabilities that each answer is right, given the (N,) scores of all candidates of one question."""
+    def probabilities(
+        self, scores: NDArray[np.floating], answers: Sequence[Sequence[str]] | None = None
+    ) -> NDArray[np.float64]:
+        """(N,) probabilities that each answer is right, given the scores of all N candidates, as for `margins`."""
         values = np.asarray(scores, dtype=np.float64)
-        logits = self.score * values + self.margin * margins(values) + self.bias
+        logits = self.score * values + self.margin * margins(values, answers) + self.bias
         return (1 + np.tanh(logits / 2)) / 2  # the sigmoid, without overflow
 
     def threshold(self, precision: float) -> float | None:
@@ -55,14 +59,25 @@ def key(precision: float) -> str:
     return f"{precision:g}"
 
 
-def margins(scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(N,) differences of each of (N,) scores to the best of the others; negative for all but the best.
+def margins(scores: NDArray[np.float64], answers: Sequence[Sequence[str]] | None = None) -> NDArray[np.float64]:
+    """(N,) the lead of each of (N,) scores over the best different answer; negative for all but the best answer.
 
-    The margin of a single score is 0, the minimum for a best score.
+    Copies of the best answer that follow it directly are that answer, so that a document which was indexed twice leaves
+    no doubt. The margin is 0, the minimum for a best answer, if no other answer is there.
+
+    Args:
+        scores: of the candidates.
+        answers: the texts of each that tell which candidates are the same answer; `None`: all differ.
     """
-    if len(scores) < 2:
+    order = np.argsort(-scores, kind="stable")
+    copies = 1  # of the best answer, itself included
+    if answers is not None:
+        from ap_ranker.ranking.same_answer import same_answer  # loads scipy
+
+        while copies < len(order) and same_answer(answers[order[0]], answers[order[copies]]):
+            copies += 1
+    if copies >= len(order):
         return np.zeros(len(scores))
-    second, first = np.partition(scores, -2)[-2:]
-    leads = scores - first
-    leads[scores.argmax()] = first - second
+    leads: NDArray[np.float64] = scores - scores[order[0]]
+    leads[order[:copies]] = scores[order[:copies]] - scores[order[copies]]
     return leads

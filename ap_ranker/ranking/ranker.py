@@ -2,40 +2,31 @@
 
 from __future__ import annotations
 
-import logging
-import threading
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from numbers import Integral
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from ap_ranker.data.dataset import without_question
 from ap_ranker.errors import InputError, one_line
-from ap_ranker.models.base import AnswerModel, States
+from ap_ranker.models.base import States
 from ap_ranker.processes import number_on_machine
 from ap_ranker.ranking.cache import EncodingCache
-from ap_ranker.ranking.checkpoint import CheckpointConfig, find_checkpoint
+from ap_ranker.ranking.checkpoint import find_checkpoint
+from ap_ranker.ranking.decision import Decision
 from ap_ranker.ranking.encodings import Encodings
 from ap_ranker.ranking.exact_match import is_exact_match
 from ap_ranker.ranking.explanation import Explanation, Token, no_attention, tokens_of
-from ap_ranker.ranking.loaded_checkpoints import LoadedCheckpoint, load_shared
-from ap_ranker.ranking.policy import AnswerPolicy
-from ap_ranker.ranking.quantization import QuantizedStates, StateDtype
+from ap_ranker.ranking.loaded_checkpoints import load_shared
+from ap_ranker.ranking.quantization import QuantizedStates
+from ap_ranker.ranking.rule import Signals, Weights
+from ap_ranker.ranking.text_encoder import BATCH_SIZE, TextEncoder, check_batch_size
 from ap_ranker.ranking.trained_questions import find_trained
-from ap_ranker.ranking.wordings import WordingVectors, add_wordings
 from ap_ranker.text.batch import TokenBatch
-from ap_ranker.text.repetition import without_repetition
-from ap_ranker.text.subwords import AnyTokenizer
-
-logger = logging.getLogger(__name__)
-
-BATCH_SIZE = 64
-"""Answers encoded at once: larger batches need more memory and are not faster on a CPU."""
-
 
 STORED_AT_ONCE = 128
 """Cached answers matched at once: more need more memory; with 25 to 50, `run` of 100 took a fifth longer or more."""
@@ -63,15 +54,15 @@ class EntryScores:
     """Scores of one question with N entries.
 
     Attributes:
-        scores: (N,) the model's scores, with the best wordings if the checkpoint has a weight for them.
-        wordings: each entry's best wording, if it raised the entry's score; otherwise `None`.
+        signals: what the rule of ranking needs.
+        wordings: each entry's best wording, if it is more like the question than the answer; otherwise `None`.
     """
 
-    scores: Tensor
+    signals: Signals
     wordings: list[str | None]
 
 
-class Ranker:
+class Ranker(TextEncoder):
     """A model with its tokenizer, on a device. Several threads may use it at once.
 
     Example:
@@ -80,44 +71,10 @@ class Ranker:
         [RankedAnswer(index=1, text='Open the tracking link.', score=0.71)]
 
     Attributes:
-        config: the checkpoint's configuration; `None` for a model that is still being trained.
-        cache: states of answers that were ranked before; `None` for no cache.
-        encodings: precomputed states of a corpus; `None` for none.
-        wording_vectors: vectors of known wordings; all rankers with the same loaded checkpoint share them.
         source: the checkpoint's name, for messages.
     """
 
     source = "CHECKPOINT"
-
-    def __init__(
-        self,
-        model: AnswerModel,
-        tokenizer: AnyTokenizer,
-        device: torch.device | str = "cpu",
-        config: CheckpointConfig | None = None,
-        *,
-        cache: EncodingCache | None = None,
-        encodings: Encodings | None = None,
-    ) -> None:
-        self.model = model.to(device)
-        self.tokenizer = tokenizer
-        self.device = torch.device(device)
-        self.config = config
-        self.cache = cache
-        self.encodings = encodings
-        if cache is not None:
-            cache.dtype = self.state_dtype(cache.dtype)
-        self.wording_vectors = WordingVectors()
-        self._loaded: LoadedCheckpoint | None = None
-        self._has_warned_of_cuts = False
-        self._lock = threading.Lock()
-
-    def __getstate__(self) -> dict[str, Any]:
-        """A copy ranks the same with a model of its own; what is cached of texts is not copied."""
-        return {name: value for name, value in vars(self).items() if name != "_lock"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, _lock=threading.Lock())
 
     @classmethod
     def from_pretrained(
@@ -159,10 +116,6 @@ class Ranker:
         if cache is not None:  # now, rather than for the first question, a model compiles what reads the cache
             ranker.model.reads_stored(ranker.quantize(states, ranker.stored_dtype).dtypes)
         return ranker
-
-    @torch.inference_mode()
-    def _encode_empty_text(self) -> States:
-        return self.encode_answers(self.tokenize([""]))
 
     @property
     def fingerprint(self) -> str:
@@ -228,11 +181,9 @@ class Ranker:
         """
         if top_k is not None and top_k <= 0:
             raise ValueError(f"top_k must be > 0, but got {top_k}")
-        entries = self.score_entries(question, answers, wordings)
-        selected = self.answer_policy().answers(
-            entries.scores,
-            bm25_scores,
-            verbatim=is_exact_match(question, wordings or ()) or None,
+        entries = self.score_entries(question, answers, wordings, bm25_scores)
+        selected = self.decision().answers(
+            entries.signals,
             top_k=top_k,
             scale_score=scale_score,
             score_threshold=score_threshold,
@@ -245,14 +196,16 @@ class Ranker:
         """The language of the stemmer of BM25 that the checkpoint was trained beside; `None` for no stemmer."""
         return self.config.bm25_language if self.config else None
 
-    def answer_policy(self, *, fuse_scores: bool = True) -> AnswerPolicy:
-        """The checkpoint's fusion and calibration; without a checkpoint, scores are only sorted.
+    def decision(self, *, fuse_scores: bool = True) -> Decision:
+        """The checkpoint's weights and calibration; without a checkpoint, scores are only sorted.
 
         Args:
             fuse_scores: whether to add BM25's scores, if they are known and training found that it helps.
         """
-        weight = self.config.bm25_weight if self.config and fuse_scores else 0.0
-        return AnswerPolicy(self.source, weight, self.config.calibration if self.config else {}, self.model.scale)
+        if self.config is None:
+            return Decision(self.source, Weights(), {}, self.model.scale)
+        weights = Weights(self.config.wording_weight, self.config.bm25_weight if fuse_scores else 0.0)
+        return Decision(self.source, weights, self.config.calibration, self.model.scale)
 
     def score(self, question: str, answers: Sequence[str], batch_size: int = BATCH_SIZE) -> Tensor:
         """(N,) the model's scores of one question with N answers, on the CPU.
@@ -260,7 +213,7 @@ class Ranker:
         Raises:
             InputError: `batch_size` is not positive, or a score is not a finite number.
         """
-        return self.score_entries(question, answers, batch_size=batch_size).scores
+        return torch.from_numpy(self.score_entries(question, answers, batch_size=batch_size).signals.model).float()
 
     @torch.inference_mode()
     def score_entries(
@@ -268,24 +221,44 @@ class Ranker:
         question: str,
         answers: Sequence[str],
         wordings: Sequence[Sequence[str]] | None = None,
+        bm25_scores: Sequence[float] | None = None,
+        *,
         batch_size: int = BATCH_SIZE,
+        parts: Sequence[tuple[str, str]] | None = None,
     ) -> EntryScores:
-        """Score one question with N entries: their answers and, as in `rank`, their known wordings.
+        """What the rule of ranking needs to know of one question and N entries.
+
+        Args:
+            question: the question of the user.
+            answers: N texts to match, as in `rank`.
+            wordings: the known wordings of each, as in `rank`.
+            bm25_scores: N scores of BM25, as in `rank`.
+            batch_size: number of answers to encode at once.
+            parts: the text of each entry and its answer alone, which tell those that are the same answer; by default
+                that of `answers` without the stored question above it, the first of its wordings.
 
         Raises:
-            ValueError: `wordings` are not N lists.
+            ValueError: `wordings` are not N lists, or `bm25_scores` not N finite numbers.
             InputError: `batch_size` is not positive, or a score is not a finite number.
         """
         if wordings is not None and len(wordings) != len(answers):
             raise ValueError(f"wordings must be {len(answers)} lists, one for each candidate, but got {len(wordings)}")
-        _check_batch_size(batch_size)
+        bm25 = None if bm25_scores is None else _checked(bm25_scores, len(answers))
+        check_batch_size(batch_size)
+        known: Sequence[Sequence[str]] = wordings or [()] * len(answers)
+        signals = Signals(
+            np.empty(0),
+            bm25=bm25,
+            exact=np.array(is_exact_match(question, known), dtype=bool),
+            answers=parts or [(text, without_question(text, each)) for text, each in zip(answers, known, strict=True)],
+        )
         if not answers:
-            return EntryScores(torch.empty(0), [])
+            return EntryScores(signals, [])
         state = self.encode_question(question)
-        weight = self.config.wording_weight if self.config and wordings and any(wordings) else 0.0
-        vector = self.model.text_vectors(state) if weight else None
+        compared = any(known) and self.config is not None and self.config.wording_weight != 0
+        vector = self.model.text_vectors(state) if compared else None
         scores, cosines = torch.full((2, len(answers)), torch.nan)
-        remaining = range(len(answers)) if weight else self._score_stored(state, answers, scores)
+        remaining = range(len(answers)) if compared else self._score_stored(state, answers, scores)
         for places, kept in self._kept_states([answers[row] for row in remaining], batch_size):
             rows = [remaining[place] for place in places]
             if vector is None and isinstance(kept, QuantizedStates) and self.model.reads_stored(kept.dtypes):
@@ -296,12 +269,13 @@ class Ranker:
             if vector is not None and (others := self.model.text_vectors(states)) is not None:
                 cosines[rows] = (others @ vector[0]).float().cpu()
         self._check_finite(scores)
-        if vector is None or wordings is None:
-            return EntryScores(scores, [None] * len(answers))
-        best = self.wording_vectors.best(vector[0].float().cpu().numpy(), wordings, self.embed_questions)
-        better = torch.from_numpy(best.cosines) > cosines
-        raised = add_wordings(scores, torch.maximum(cosines, torch.from_numpy(best.cosines)), weight)
-        return EntryScores(raised, [text if b else None for text, b in zip(best.texts, better.tolist(), strict=True)])
+        signals = replace(signals, model=scores.double().numpy())
+        if vector is None:
+            return EntryScores(signals, [None] * len(answers))
+        best = self.wording_vectors.best(vector[0].float().cpu().numpy(), known, self.embed_questions)
+        own, theirs = cosines.double().numpy(), best.cosines.astype(np.float64)
+        found = [text if better else None for text, better in zip(best.texts, (theirs > own).tolist(), strict=True)]
+        return EntryScores(replace(signals, cosines=own, wordings=theirs), found)
 
     def _score_stored(self, question: States, answers: Sequence[str], scores: Tensor) -> Sequence[int]:
         """Fill in the scores of cached answers, if the model reads them as they are stored; return the other rows."""
@@ -346,189 +320,17 @@ class Ranker:
             tokens_of(answer, self.tokenizer.spans(answer), attention.answers),
         )
 
-    def answer_states(self, answers: Sequence[str], batch_size: int = BATCH_SIZE) -> Iterator[tuple[list[int], States]]:
-        """The states of N answers in batches, each with the positions of its answers.
 
-        Answers of similar length share a batch, which keeps padding short. States come from the cache or the encodings
-        if possible and are computed otherwise; with a cache, only one thread computes those of a text.
+def _checked(bm25: Sequence[float], count: int) -> NDArray[np.float64]:
+    """(N,) scores of BM25.
 
-        Raises:
-            InputError: `batch_size` is not positive.
-        """
-        _check_batch_size(batch_size)
-        return ((rows, self._dequantized(kept)) for rows, kept in self._kept_states(answers, batch_size))
-
-    def _dequantized(self, states: QuantizedStates | States) -> States:
-        return states.dequantize(self.device) if isinstance(states, QuantizedStates) else states
-
-    def _kept_states(
-        self, answers: Sequence[str], batch_size: int
-    ) -> Iterator[tuple[list[int], QuantizedStates | States]]:
-        """As `answer_states`; what comes from the cache or the encodings, or goes into the cache, as it is stored."""
-        remaining = list(range(len(answers)))
-        for source in (self.cache, self.encodings):
-            if source is None or not remaining:
-                continue
-            lengths = dict(zip(remaining, source.lengths([answers[row] for row in remaining]), strict=True))
-            remaining = [row for row, length in lengths.items() if not length]
-            for rows in _by_length({row: length for row, length in lengths.items() if length}, batch_size):
-                texts = [answers[row] for row in rows]
-                states = source.states(texts)
-                if states is None:  # another thread has evicted one of them meanwhile
-                    remaining += rows
-                    continue
-                if source is self.encodings and self.cache is not None:
-                    states = states.converted(self.stored_dtype, self.device)
-                    self.cache.put(texts, states)
-                yield rows, states
-        rows_of: dict[str, list[int]] = {}
-        for row in remaining:
-            rows_of.setdefault(answers[row], []).append(row)
-        texts = list(rows_of)
-        tokens = self.tokenize(texts) if texts else []
-        for batch in _by_length(dict(enumerate(map(len, tokens))), batch_size):
-            for indices, encoded in self._encode_batch([texts[i] for i in batch], [tokens[i] for i in batch]):
-                row_lists = [rows_of[texts[batch[index]]] for index in indices]
-                rows = [row for equal_texts in row_lists for row in equal_texts]
-                repeated = [i for i, equal_texts in enumerate(row_lists) for _ in equal_texts]
-                yield rows, encoded if len(rows) == len(indices) else encoded[repeated]
-
-    def _encode_batch(
-        self, texts: Sequence[str], tokens: Sequence[list[int]]
-    ) -> Iterator[tuple[list[int], QuantizedStates | States]]:
-        """The states of tokenized texts, in parts with the indices of their texts; they are also cached.
-
-        With a cache they are quantized, so that they are the same as when they come from the cache.
-        """
-        if self.cache is None:
-            states = self.encode_answers(tokens)
-            exact = self.quantize(states, StateDtype.float32)
-            # As a cache would give them: a model that reads stored states rounds differently when it matches others.
-            yield list(range(len(texts))), exact if self.model.reads_stored(exact.dtypes) else states
-            return
-        yield from self.cache.encoded_once(texts, lambda indices: self.encode_answers([tokens[i] for i in indices]))
-
-    def state_dtype(self, wanted: StateDtype | None, otherwise: StateDtype = StateDtype.float32) -> StateDtype:
-        """The data type in which states are stored.
-
-        Args:
-            wanted: by whoever stores them; `None`: that with the fewest bits that cost the model nothing.
-            otherwise: if any costs something, and none is wanted.
-        """
-        if not self.model.supports_quantization:
-            return StateDtype.float32
-        return wanted or {8: StateDtype.int8, 4: StateDtype.int4}.get(self.model.stored_bits, otherwise)
-
-    @property
-    def stored_dtype(self) -> StateDtype:
-        """The data type of the states in the cache; without one, in which a cache would store them."""
-        return self.state_dtype(self.cache.dtype if self.cache else None)
-
-    def quantize(self, states: States, dtype: StateDtype) -> QuantizedStates:
-        """The states in this dtype, or in float32 if the model supports no other."""
-        return QuantizedStates.quantize(states, self.state_dtype(dtype))
-
-    def tokenize(self, texts: Sequence[str]) -> list[list[int]]:
-        """Token ids of texts. The first time that a text is too long for the model, a warning is logged."""
-        ids, cut = self.tokenizer.encode(texts)
-        if cut and self._is_first_cut():
-            logger.warning(
-                "%d of %d texts are longer than %d tokens and were cut there. Later cuts are not reported.",
-                cut,
-                len(texts),
-                self.tokenizer.max_tokens,
-            )
-        return ids
-
-    @cached_property
-    def has_vectors(self) -> bool:
-        """Whether the model has a vector for each text, so that `embed_questions` works."""
-        return self.model.text_vectors(self._encode_empty_text()) is not None
-
-    @torch.inference_mode()
-    def embed_questions(self, texts: Sequence[str]) -> Tensor:
-        """(B, C) vectors of B questions, of length 1, on the CPU: the cosine of two is their dot product.
-
-        Raises:
-            InputError: the model has no vectors of whole texts.
-        """
-        if len(texts) == 1:
-            return self._vectors([self.encode_question(texts[0])])
-        batches = (texts[start : start + BATCH_SIZE] for start in range(0, len(texts), BATCH_SIZE))
-        return self._vectors([self.encode_questions(batch) for batch in batches])
-
-    @torch.inference_mode()
-    def embed_answers(self, texts: Sequence[str], batch_size: int = BATCH_SIZE) -> Tensor:
-        """(N, C) vectors of N answers, as `embed_questions`.
-
-        Raises:
-            InputError: the model has no vectors of whole texts, or `batch_size` is not positive.
-        """
-        order: list[int] = []
-        parts = []
-        for rows, states in self.answer_states(texts, batch_size):
-            order += rows
-            parts.append(States(states.mask[:, :0], per_text=states.per_text))
-        return self._vectors(parts)[torch.tensor(order).argsort()]
-
-    def _vectors(self, parts: Sequence[States]) -> Tensor:
-        vectors = [self.model.text_vectors(part) for part in parts or [self._encode_empty_text()[:0]]]
-        known = [vector.float().cpu() for vector in vectors if vector is not None]
-        if not known:
-            raise InputError(
-                f"Expected a model with a vector for each text, such as ap-transformer, found {self._name}, which "
-                "compares texts token by token."
-            )
-        return torch.cat(known)
-
-    def encode_question(self, text: str) -> States:
-        """States of one question; one of the last questions is not encoded again."""
-        if self._loaded is None:
-            return self.encode_questions([text])
-        return self._loaded.questions.get(text, self.encode_questions)
-
-    def encode_ahead(self, texts: Sequence[str]) -> None:
-        """Encode together some questions that will be ranked next; without a checkpoint, nothing is kept of them."""
-        if self._loaded is not None:
-            with torch.inference_mode():
-                self._loaded.questions.encode_ahead(texts, self.encode_questions)
-
-    def encode_questions(self, texts: Sequence[str]) -> States:
-        """States of B questions; one that repeats itself is encoded once (`without_repetition`)."""
-        self._stop_training()
-        tokens = self.tokenize([without_repetition(text) for text in texts])
-        return self.model.encode_questions(TokenBatch.from_lists(tokens, self.device))
-
-    def encode_answers(self, tokens: Sequence[Sequence[int]]) -> States:
-        """States of N tokenized answers."""
-        self._stop_training()
-        return self.model.encode_answers(TokenBatch.from_lists(tokens, self.device))
-
-    @property
-    def _name(self) -> str:
-        return self.config.model if self.config else type(self.model).__name__
-
-    def _is_first_cut(self) -> bool:
-        with self._lock:
-            is_first, self._has_warned_of_cuts = not self._has_warned_of_cuts, True
-        return is_first
-
-    def _stop_training(self) -> None:
-        with self._lock:  # `eval` sets the model's own flag before those of its modules
-            if self.model.training:  # `eval` takes half a millisecond for the modules of a transformer
-                self.model.eval()
-
-
-def _check_batch_size(batch_size: int) -> None:
-    if not isinstance(batch_size, Integral) or isinstance(batch_size, bool) or batch_size < 1:
-        raise InputError(f"Expected batch_size as a whole number above 0, found {batch_size!r}.")
-
-
-def _by_length(lengths: Mapping[int, int], batch_size: int) -> Iterator[list[int]]:
-    """The positions of texts in batches of similar length."""
-    order = sorted(lengths, key=lengths.__getitem__)
-    for start in range(0, len(order), batch_size):
-        yield order[start : start + batch_size]
+    Raises:
+        ValueError: their number is not `count`, or one of them is not finite.
+    """
+    scores = np.asarray(bm25, dtype=np.float64)
+    if scores.shape != (count,) or not np.isfinite(scores).all():
+        raise ValueError(f"BM25's scores must be {count} finite numbers, one for each candidate, but got {bm25}")
+    return scores
 
 
 def resolve_device(device: torch.device | str | None) -> torch.device:

@@ -1,18 +1,11 @@
-"""Finds an entry by its best known wording, and scores it by that beside its answer.
-
-    w(q, e) = max(cos(q, answer), max_i cos(q, wording_i))      vectors of whole texts
-    s'(q, e) = (s(q, e) + v w(q, e)) / (1 + v)
-
-An entry without wordings has w = cos(q, answer), so that it loses nothing beside entries with many. v is fitted on the
-dev questions (`evaluation/fusion.py`).
-"""
+"""Finds an entry by its best known wording: the cosine of their vectors with the question's (`rule.py`)."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,8 +20,8 @@ WORDING_SCORE, WORDING_RANK = "wording_score", "wording_rank"
 """Meta fields of a document for the cosine of its best wording with the question, and for its rank by that, from 1."""
 
 DEFAULT_WEIGHT = 0.3
-"""v where nothing shows which is best, because the training data has one question for each answer: on the example FAQ's
-dev questions all v from 0.2 to 0.5 were about as good."""
+"""The weight of wordings, v in `rule.py`, where nothing shows which is best, because the training data has one question
+for each answer: on the example FAQ's dev questions all v from 0.2 to 0.5 were about as good."""
 
 LARGEST_TABLE = 1_000_000
 """Maximum number of vectors kept; then those that are not needed are dropped. 384 numbers each are 388 MB."""
@@ -168,11 +161,3 @@ class WordingIndex:
         # All vectors are scanned: those of other entries are few, and to gather the others takes longer.
         best: NDArray[np.float32] = np.maximum.reduceat(self.vectors.scores(question)[self.wordings], self.starts)
         return best
-
-
-Scores = TypeVar("Scores", Tensor, NDArray[np.float64])
-
-
-def add_wordings(scores: Scores, cosines: Scores, weight: float) -> Scores:
-    """s', as above, from the (N,) scores of the model and w."""
-    return (scores + weight * cosines) / (1 + weight)

@@ -6,6 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -98,26 +99,27 @@ def evaluate_pipeline(
         ids_of[normalized(answer.text)].append(answer.id)
     if faq is None and not dataset.own_answers:
         faq = find_answers(Path(dataset.name))
-    run: dict[str, dict[str, float]] = {}
-    verbatim: list[bool] = []
-    right = {question.id: {dataset.answers[row].id: 1 for row in question.positives} for question in questions}
+    answers = {answer.id for answer in dataset.answers}
+    found: list[tuple[np.ndarray, np.ndarray, int]] = []
+    is_known: list[bool] = []
+    is_one_of_ours = False
     with report_store_errors(path, search.place):
         search.fill(None if faq is None else read_entries(faq, columns), match)
         for question in questions:
             documents = _ranked(search, question.text)
-            ids = _ids(documents, ids_of, right[question.id])
-            run[question.id] = {name: -float(rank) for rank, name in enumerate(ids)}
-            verbatim.append(
-                any(is_exact_match(question.text, [list(own_wordings(document)) for document in documents]))
-            )
-    answers = {answer.id for answer in dataset.answers}
-    if not any(answers & ranked.keys() for ranked in run.values()):
+            right = {dataset.answers[row].id for row in question.positives}
+            ids, exact = _ids(documents, ids_of, right), _exact(search, question.text, documents)
+            hits = np.array([name in right for name in ids], dtype=bool)
+            found.append((-_levels(documents, exact), hits, len(right)))
+            is_known.append(any(exact))
+            is_one_of_ours |= not answers.isdisjoint(ids)
+    if not is_one_of_ours:
         raise InputError(
             f"{path}: expected documents among the answers of {dataset.name}, found none. Does its store hold this "
             "FAQ? Name the file with --answers."
         )
-    each = measure_each(right, run)
-    is_new = ~np.array(verbatim) if known is None else ~(np.array(verbatim) | known)
+    each = measure_each(found)
+    is_new = ~np.array(is_known) if known is None else ~(np.array(is_known) | known)
     new = None
     if 0 < is_new.sum() < len(is_new):
         new = means({name: values[is_new] for name, values in each.items()})
@@ -125,8 +127,8 @@ def evaluate_pipeline(
         str(path),
         means(each),
         new,
-        float(np.mean([bool(right[name].keys() & ranked.keys()) for name, ranked in run.items()])),
-        float(np.mean([len(ranked) for ranked in run.values()])),
+        float(np.mean([hits.any() for _, hits, _ in found])),
+        float(np.mean([len(hits) for _, hits, _ in found])),
     )
 
 
@@ -144,6 +146,20 @@ def _ranked(search: DeclaredPipeline, question: str) -> list[Document]:
     if search.ranker() is None:
         return search.run(question)
     return search.run(question, {"score_threshold": -math.inf}, ALL)
+
+
+def _exact(search: DeclaredPipeline, question: str, documents: list[Document]) -> list[bool]:
+    """Whether the question is a known wording of each document, word for word."""
+    if (ranker := search.ranker()) is not None:
+        return ranker.exact_matches(question, documents)
+    return is_exact_match(question, [list(own_wordings(document)) for document in documents])
+
+
+def _levels(documents: Sequence[Document], exact: Sequence[bool]) -> np.ndarray:
+    """(N,) levels of documents in order: those with equal scores share one, word-for-word answers are above others."""
+    keys = [(document.score, known) for document, known in zip(documents, exact, strict=True)]
+    falls = [one != other or one[0] is None for one, other in pairwise(keys)]
+    return np.cumsum([0, *falls])[: len(keys)]
 
 
 def _ids(documents: Sequence[Document], ids_of: Mapping[str, Sequence[str]], right: Container[str]) -> list[str]:

@@ -15,7 +15,8 @@ from transformers import TrainerCallback
 from ap_ranker.data.dataset import Dataset
 from ap_ranker.data.wordings import with_wordings
 from ap_ranker.errors import InputError
-from ap_ranker.evaluation.evaluate import EvaluationReport, EvaluationSet
+from ap_ranker.evaluation.evaluation_report import EvaluationReport
+from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.evaluation.metrics import MEASURES
 from ap_ranker.evaluation.significance import holm, randomisation_test
 from ap_ranker.models.pretrained import DEFAULT_ENCODER, find_encoder
@@ -242,7 +243,7 @@ def compare(
         for seed in seeds:
             encoder, folder = find_encoder(_encoder(contenders)), run_folder(output, name, seed)
             peer, training_seconds = train_or_load_peer(name, encoder, data, folder, seed, resolve_device(device))
-            report = evaluation_set.report_of(peer.score(evaluation_set), 0.0)
+            report = evaluation_set.report_of(peer.score(evaluation_set))
             add(name, seed, report, training_seconds, peer.parameters)
     results = [row.result(label, {}) for label, row in runs.items()]
     baselines = {"BM25": evaluation_set.bm25_each[MEASURE]}

@@ -19,7 +19,7 @@ from transformers import TrainingArguments
 
 from ap_ranker.data.dataset import Dataset
 from ap_ranker.errors import InputError
-from ap_ranker.evaluation.evaluate import EvaluationSet
+from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.evaluation.scoring import CandidateScores
 from ap_ranker.files import atomic_directory
 from ap_ranker.models.transformer_encoder import multiplies_bfloat16

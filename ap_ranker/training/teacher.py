@@ -13,11 +13,12 @@ from safetensors.numpy import load_file, save_file
 from ap_ranker.data.dataset import Dataset, Question
 from ap_ranker.data.wordings import with_wordings
 from ap_ranker.errors import InputError
-from ap_ranker.evaluation.evaluate import EvaluationSet
+from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.evaluation.scoring import score_candidates, score_wordings
 from ap_ranker.files import atomic_file, cache_folder
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.ranking.rule import rank
 from ap_ranker.training.progress import Progress
 
 CACHE = "teacher-scores"
@@ -198,23 +199,20 @@ class _Scorer:
         """A hash of the teacher and of all that its scores depend on."""
         asked = [(question.text, list(rows)) for question, rows in zip(questions, pools, strict=True)]
         answers = [(answer.text, answer.wordings) for answer in data.answers]
-        content = repr((self._fingerprint, self._wording_weight, str(self.ranker.stored_dtype), answers, asked))
+        content = repr(
+            (self._fingerprint, self.ranker.decision().weights.wording, str(self.ranker.stored_dtype), answers, asked)
+        )
         return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
 
-    @property
-    def _wording_weight(self) -> float:
-        return self.ranker.config.wording_weight if self.ranker.config else 0.0
-
     def _score(self, data: Dataset, questions: Sequence[Question], pools: Sequence[Sequence[int]]) -> list[np.ndarray]:
-        scores = score_candidates(self.ranker, data, questions, pools)
-        vectors, weight = scores.question_vectors, self._wording_weight
-        if weight and scores.cosines and vectors is not None and any(answer.wordings for answer in data.answers):
+        scores, weights = score_candidates(self.ranker, data, questions, pools), self.ranker.decision().weights
+        if weights.wording:
             encoded = self.ranker.wording_vectors
-            wordings = score_wordings(self.ranker, data, questions, pools, scores.cosines, vectors, encoded)
-            scores = scores.with_wordings(wordings, weight)
-        if not all(np.isfinite(values).all() for values in scores.by_question):
+            scores = score_wordings(self.ranker, data, questions, pools, scores, encoded=encoded)
+        ranked = [rank(signals, weights).scores for signals in scores.signals]
+        if not all(np.isfinite(values).all() for values in ranked):
             raise InputError(f"{self._source}: expected finite scores of the teacher, found others. Train it again.")
-        return [values.astype(np.float32) for values in scores.by_question]
+        return [values.astype(np.float32) for values in ranked]
 
 
 def _padded(parts: Sequence[np.ndarray], fill: float) -> np.ndarray:

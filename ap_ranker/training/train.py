@@ -19,7 +19,8 @@ from transformers.trainer_utils import set_seed
 from ap_ranker.data.dataset import Dataset, answerable, sample_questions
 from ap_ranker.data.wordings import with_wordings
 from ap_ranker.data.writer import DEV, question_lines
-from ap_ranker.evaluation.evaluate import EvaluationReport, EvaluationSet
+from ap_ranker.evaluation.evaluation_report import EvaluationReport
+from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.evaluation.scoring import CandidateScores
 from ap_ranker.models.base import JudgedCandidates
 from ap_ranker.models.base import States as TextStates
@@ -165,7 +166,7 @@ def train(
             if scores is None:
                 scores = _scores(dev_set, ranker, on_progress)
         scores, weights = dev_set.fit_fusion(ranker, scores)
-        report = dev_set.report_of(scores, weights.bm25)
+        report = dev_set.report_of(scores, weights)
         seconds = time.perf_counter() - started
 
         # 3. Write the checkpoint.

@@ -19,7 +19,7 @@ from transformers import (
 )
 from transformers.trainer_callback import PrinterCallback, ProgressCallback
 
-from ap_ranker.evaluation.evaluate import EvaluationSet
+from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.evaluation.scoring import CandidateScores
 from ap_ranker.models.base import AnswerModel
 from ap_ranker.models.spec import Recipe

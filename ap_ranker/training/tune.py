@@ -24,7 +24,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 
 from ap_ranker.data.dataset import Dataset, answerable, sample_questions
 from ap_ranker.errors import InputError
-from ap_ranker.evaluation.evaluate import EvaluationSet
+from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.files import WriteError, atomic_directory, make_folder, write_text_atomically, writing
 from ap_ranker.locks import kept_alone
 from ap_ranker.models.registry import model_spec

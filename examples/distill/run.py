@@ -24,12 +24,14 @@ from ap_ranker.data.dataset import Dataset
 from ap_ranker.data.reader import read_dataset
 from ap_ranker.data.wordings import with_wordings
 from ap_ranker.errors import InputError
-from ap_ranker.evaluation.evaluate import EvaluationReport, EvaluationSet
+from ap_ranker.evaluation.evaluation_report import EvaluationReport
+from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.evaluation.markdown import markdown_table, spread
 from ap_ranker.models.registry import model_spec
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.checkpoint import is_checkpoint
 from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.ranking.rule import Weights
 from ap_ranker.training.config import TrainingConfig, checked_setting, read_settings
 from ap_ranker.training.distill import distill
 from ap_ranker.training.teacher import CACHE_BYTES
@@ -201,16 +203,18 @@ def _of_ensemble(test: EvaluationSet, rankers: Sequence[Ranker]) -> EvaluationRe
     """Of the mean of the rankers' scores, each divided by its temperature; as slow and large as all of them."""
     each = [test.scores(ranker) for ranker in rankers]
     scaled = [
-        [values / ranker.model.temperature for values in scores.by_question]
+        [ranking.scores / ranker.model.temperature for ranking in test.rank(scores, Weights(weights.wording))]
         for ranker, scores in zip(rankers, each, strict=True)
+        for weights in [ranker.decision().weights]
     ]
     together = replace(
         each[0],
+        wordings=None,
         by_question=[np.mean(values, axis=0) for values in zip(*scaled, strict=True)],
         question_seconds=sum(scores.question_seconds for scores in each),
         bytes_per_answer=sum(scores.bytes_per_answer for scores in each),
     )
-    return test.report_of(together, 0.0)
+    return test.report_of(together)
 
 
 def _trained(

@@ -9,12 +9,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from math import comb
 from pathlib import Path
-from statistics import fmean
 from typing import Annotated
 
-import numpy as np
 import typer
 
 from ap_ranker.cli.errors import report_user_errors
@@ -23,7 +20,7 @@ from ap_ranker.data.faq import Match
 from ap_ranker.data.pairs import read_pairs
 from ap_ranker.data.reader import read_dataset
 from ap_ranker.data.tables import read_table
-from ap_ranker.evaluation.evaluate import EvaluationSet
+from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.evaluation.markdown import markdown_table
 from ap_ranker.text.stem import is_language
 
@@ -57,18 +54,8 @@ def measure(data: Dataset, language: str | None) -> Found:
     """Rank all answers of a data set by BM25 with a language's stemmer, `None` for none."""
     asked = EvaluationSet(data, language=language)
     pairs = list(zip(asked.questions, asked.bm25_scores, strict=True))
-    expected = [expect(scores, question.positives) for question, scores in pairs]
     strangers = sum(not scores[list(question.positives)].any() for question, scores in pairs)
-    return Found(strangers, fmean(first for first, _ in expected), fmean(mrr for _, mrr in expected))
-
-
-def expect(scores: np.ndarray, right: tuple[int, ...]) -> tuple[float, float]:
-    """Expected P@1 and reciprocal rank of (N,) scores, over all orders of equal ones."""
-    best = scores[list(right)].max()
-    above, tied = int((scores > best).sum()), int((scores == best).sum())
-    among = int((scores[list(right)] == best).sum())
-    mrr = sum(comb(tied - k, among - 1) / comb(tied, among) / (above + k) for k in range(1, tied - among + 2))
-    return (0.0 if above else among / tied), mrr
+    return Found(strangers, asked.bm25["P@1"], asked.bm25["MRR"])
 
 
 def rows(name: str, language: str, by_match: list[Dataset]) -> Iterator[list[str]]:

@@ -22,7 +22,8 @@ from ap_ranker.cli.errors import report_user_errors
 from ap_ranker.cli.options import Device, whole_numbers
 from ap_ranker.data.faq import DEFAULT_MATCH
 from ap_ranker.errors import InputError
-from ap_ranker.evaluation.evaluate import EvaluationReport, EvaluationSet
+from ap_ranker.evaluation.evaluation_report import EvaluationReport
+from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.models.pretrained import DEFAULT_ENCODER, find_encoder
 from ap_ranker.ranking.ranker import resolve_device
 from ap_ranker.training.peers import BATCH_SIZE, EPOCHS, LEARNING_RATE, check_fine_tuning, train_or_load_peer
@@ -77,8 +78,8 @@ def reproduce_peer(name: str, peer: str, folder: Path, seeds: list[int], runs: P
         model, duration = train_or_load_peer(peer, encoder, parts.training, run, seed, torch_device)
         origins.append(remember(run, origin))
         seconds.append(duration)
-        weight = dev.bm25_weight(model.score(dev).by_question)
-        reports.append(test.report_of(model.score(test), weight))
+        weights = dev.bm25_weight(model.score(dev))
+        reports.append(test.report_of(model.score(test), weights))
         console.print(f"seed {seed}: test MRR {reports[-1].model['MRR']:.3f} (BM25 {reports[-1].bm25['MRR']:.3f})")
     words = ["python", "examples/reproduce/peer.py", name, peer, "--data", folder.resolve().name]
     return Row(

@@ -13,7 +13,7 @@ import numpy as np
 import yaml
 from protocols import PROTOCOLS
 
-from ap_ranker.evaluation.evaluate import EvaluationReport
+from ap_ranker.evaluation.evaluation_report import EvaluationReport
 from ap_ranker.evaluation.markdown import markdown_table, spread
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))

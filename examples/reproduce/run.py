@@ -25,10 +25,12 @@ from ap_ranker.cli.errors import report_user_errors
 from ap_ranker.cli.options import Device, whole_numbers
 from ap_ranker.data.dataset import sample_questions
 from ap_ranker.errors import InputError
-from ap_ranker.evaluation.evaluate import EvaluationReport, EvaluationSet
+from ap_ranker.evaluation.evaluation_report import EvaluationReport
+from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.evaluation.scoring import CandidateScores, score_candidates
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.ranker import Ranker, resolve_device
+from ap_ranker.ranking.rule import Weights
 from ap_ranker.training.config import read_training_config
 from ap_ranker.training.find_vectors import find_vectors
 from ap_ranker.training.runs import train_or_load
@@ -157,8 +159,11 @@ def _measure(parts: Parts, ranker: Ranker) -> list[EvaluationReport]:
     questions = sample_questions(parts.dev.without_pools(), SEARCHES, 1)
     dev = EvaluationSet(questions, language=language, retriever=retriever)
     scores, searched, fitted = score_together([evaluation_set, search, dev], ranker)
-    weight = dev.bm25_weight(fitted.by_question)
-    return [evaluation_set.report_of(scores, ranker.config.bm25_weight), search.report_of(searched, weight)]
+    weights = dev.bm25_weight(fitted)
+    return [
+        evaluation_set.report_of(scores, Weights(bm25=ranker.config.bm25_weight)),
+        search.report_of(searched, weights),
+    ]
 
 
 def score_together(evaluation_sets: Sequence[EvaluationSet], ranker: Ranker) -> list[CandidateScores]:

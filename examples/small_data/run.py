@@ -23,7 +23,8 @@ from ap_ranker.data.dataset import Dataset
 from ap_ranker.data.faq import Match
 from ap_ranker.data.wordings import with_wordings
 from ap_ranker.errors import InputError
-from ap_ranker.evaluation.evaluate import EvaluationReport, EvaluationSet
+from ap_ranker.evaluation.evaluation_report import EvaluationReport
+from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.evaluation.markdown import spread
 from ap_ranker.ranking.ranker import Ranker, resolve_device
 from ap_ranker.text.word_vectors import PretrainedVectors

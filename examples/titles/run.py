@@ -22,7 +22,8 @@ from ap_ranker.data.faq import Match
 from ap_ranker.data.reader import read_dataset
 from ap_ranker.documents.titles import title_pairs
 from ap_ranker.errors import InputError
-from ap_ranker.evaluation.evaluate import EvaluationReport, evaluate
+from ap_ranker.evaluation.evaluate import evaluate
+from ap_ranker.evaluation.evaluation_report import EvaluationReport
 from ap_ranker.evaluation.markdown import markdown_table
 from ap_ranker.evaluation.significance import holm, randomisation_test
 from ap_ranker.files import write_text_atomically

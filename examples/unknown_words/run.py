@@ -19,7 +19,7 @@ from ap_ranker.cli.errors import report_user_errors
 from ap_ranker.cli.options import Language
 from ap_ranker.data.reader import read_dataset
 from ap_ranker.data.wordings import with_wordings
-from ap_ranker.evaluation.evaluate import EvaluationSet
+from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.evaluation.markdown import markdown_table
 from ap_ranker.ranking.checkpoint import TOKENIZER
 from ap_ranker.ranking.ranker import Ranker

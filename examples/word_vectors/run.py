@@ -19,7 +19,7 @@ from protocols import PROTOCOLS, read_parts
 
 from ap_ranker.cli.errors import report_user_errors
 from ap_ranker.data.faq import DEFAULT_MATCH
-from ap_ranker.evaluation.evaluate import EvaluationSet
+from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.evaluation.markdown import markdown_table
 from ap_ranker.files import write_text_atomically
 from ap_ranker.training.config import TrainingConfig

@@ -302,8 +302,8 @@ def texts_seen(ranker: AnswerRanker, documents: list[Document]) -> tuple[str, li
     assert ranker._ranker is not None
     with patch.object(ranker._ranker, "score_entries", wraps=ranker._ranker.score_entries) as score:
         ranker.run(query="query", documents=documents)
-    question, texts, _, batch_size = score.call_args.args
-    assert batch_size == ranker.batch_size
+    question, texts, *_ = score.call_args.args
+    assert score.call_args.kwargs["batch_size"] == ranker.batch_size
     return question, texts
 
 

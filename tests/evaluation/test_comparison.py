@@ -3,6 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from conftest import TEXTS, write_checkpoint
@@ -10,27 +11,30 @@ from conftest import TEXTS, write_checkpoint
 from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.evaluation import comparison as module
 from ap_ranker.evaluation.comparison import changes
-from ap_ranker.evaluation.evaluate import EvaluationReport, EvaluationSet, evaluate
+from ap_ranker.evaluation.evaluate import evaluate
+from ap_ranker.evaluation.evaluation_report import EvaluationReport
+from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.evaluation.significance import randomisation_test
 from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.ranking.rule import Signals, rank
 
 
 def test_ranks_and_first_answers_by_hand() -> None:
-    """Three answers; BM25 plays no part. Equal scores: the later id stands first, as trec_eval has it."""
+    """Three answers; BM25 plays no part. Equal scores: the mean rank, and the candidate that was given first."""
     answers = [Answer(name, f"answer {name}") for name in "abc"]
     asked = [Question(str(i), f"question {i}", (0,)) for i in range(4)]
     evaluation_set = EvaluationSet(Dataset("d", answers, asked))
-    before = report(evaluation_set, [[0.1, 0.2, 0.3], [3, 2, 1], [2, 2, 1], [1, 2, 0]])  # ranks 3, 1, 2, 2
+    before = report(evaluation_set, [[0.1, 0.2, 0.3], [3, 2, 1], [2, 2, 1], [1, 2, 0]])  # ranks 3, 1, 1.5, 2
     after = report(evaluation_set, [[0.9, 0.2, 0.3], [1, 3, 3], [3, 2, 1], [1, 0, 2]])  # ranks 1, 3, 1, 2
     result = changes(evaluation_set, before, after)
     assert (result.better, result.worse) == (2, 1)
     assert [vars(change) for change in result.improved] == [
         row("question 0", 3, 1, "answer c", "answer a"),
-        row("question 2", 2, 1, "answer b", "answer a"),
+        row("question 2", 1.5, 1, "answer a", "answer a"),
     ]
-    assert [vars(change) for change in result.worsened] == [row("question 1", 1, 3, "answer a", "answer c")]
+    assert [vars(change) for change in result.worsened] == [row("question 1", 1, 3, "answer a", "answer b")]
     assert result.model.difference["MRR"] == pytest.approx(
-        (1 + 1 / 3 + 1 + 1 / 2) / 4 - (1 / 3 + 1 + 1 / 2 + 1 / 2) / 4
+        (1 + 1 / 3 + 1 + 1 / 2) / 4 - (1 / 3 + 1 + 3 / 4 + 1 / 2) / 4
     )
     assert result.fusion is None
 
@@ -53,7 +57,7 @@ def report(evaluation_set: EvaluationSet, scores: list[list[float]]) -> Evaluati
         {},
         0.0,
         0.0,
-        scores=scores,
+        rankings=[rank(Signals(np.array(each, dtype=float))) for each in scores],
     )
 
 
@@ -109,5 +113,6 @@ def test_an_earlier_checkpoint_is_evaluated_as_if_it_were_alone(name: str, pairs
         later, earlier = earlier, later
     before = evaluate(later, pairs, compare=earlier, device="cpu").comparison.before  # type: ignore[union-attr]
     alone = evaluate(earlier, pairs, device="cpu")
-    assert all(a.tolist() == b.tolist() for a, b in zip(before.scores, alone.scores, strict=True))
+    pairs = zip(before.rankings, alone.rankings, strict=True)
+    assert all(one.scores.tolist() == other.scores.tolist() for one, other in pairs)
     assert before.bytes_per_answer == alone.bytes_per_answer

@@ -12,8 +12,9 @@ from conftest import TEXTS, write_checkpoint
 from ap_ranker.data.dataset import Answer, Dataset, Question, sample_questions
 from ap_ranker.data.reader import read_dataset
 from ap_ranker.errors import InputError
-from ap_ranker.evaluation import evaluate as module
-from ap_ranker.evaluation.evaluate import EvaluationSet, evaluate
+from ap_ranker.evaluation import evaluation_set as module
+from ap_ranker.evaluation.evaluate import evaluate
+from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.evaluation.scoring import score_candidates
 from ap_ranker.ranking.bm25 import BM25
 from ap_ranker.ranking.ranker import Ranker
@@ -155,3 +156,15 @@ def test_a_model_without_vectors_fetches_nothing(
     assert not ranker.has_vectors
     with pytest.raises(InputError, match="a vector for each text, such as ap-transformer, found ap-cnn"):
         evaluate(ranker, pairs, hybrid=True)
+
+
+@pytest.mark.parametrize("place", [0, 2, 5])
+def test_where_a_right_answer_stands_among_equals_does_not_matter(place: int, checkpoint: Path) -> None:
+    """No word is shared, so that BM25's scores are all 0: the mean over all orders, whatever rows and ids say."""
+    answers = [Answer(str(row), text) for row, text in enumerate(TEXTS)]
+    data = Dataset("d", answers, [Question("1", "zzz", (place,))])
+    report = evaluate(Ranker.from_pretrained(checkpoint, "cpu"), data)
+    assert report.bm25["P@1"] == pytest.approx(1 / 6)
+    assert report.bm25["MRR"] == pytest.approx(sum(1 / rank for rank in range(1, 7)) / 6)
+    assert report.gain.model.mrr == pytest.approx(report.model["MRR"] - report.bm25["MRR"])
+    assert EvaluationSet(data).random() == pytest.approx(report.bm25)

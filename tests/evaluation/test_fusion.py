@@ -8,71 +8,78 @@ import pytest
 from conftest import TEXTS, write_checkpoint
 from haystack import Document
 from haystack.utils import ComponentDevice
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.evaluation.calibration import rank
-from ap_ranker.evaluation.evaluate import EvaluationSet, evaluate
-from ap_ranker.evaluation.fusion import fit_weight, fuse, reciprocal_ranks
+from ap_ranker.evaluation.evaluate import evaluate
+from ap_ranker.evaluation.evaluation_set import EvaluationSet
+from ap_ranker.evaluation.fusion import fit_weight, reciprocal_ranks
 from ap_ranker.ranking.bm25 import BM25
 from ap_ranker.ranking.checkpoint import read_checkpoint_config, write_checkpoint_config
 from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.ranking.rule import Signals, Weights
 from haystack_integrations.components.rankers.ap_ranker import AnswerRanker
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
 
 Lists = list[np.ndarray]
 
 
-def planted(seed: int, model: float, bm25: float, questions: int = 200) -> tuple[Lists, Lists, Lists]:
+def planted(seed: int, model: float, bm25: float, questions: int = 200) -> tuple[list[Signals], Lists]:
     """Scores of ten candidates with the right one somewhere, raised by so much among unit noise."""
     rng = np.random.default_rng(seed)
     right = [np.arange(10) == rng.integers(10) for _ in range(questions)]
-    return (
-        [rng.normal(size=10) + model * each for each in right],
-        [7 * (rng.normal(size=10) + bm25 * each) for each in right],
-        right,
-    )
+    models = [rng.normal(size=10) + model * each for each in right]
+    others = [7 * (rng.normal(size=10) + bm25 * each) for each in right]
+    return [Signals(one, bm25=other) for one, other in zip(models, others, strict=True)], right
+
+
+def fitted(signals: list[Signals], right: Lists) -> float:
+    return fit_weight(signals, right, Weights(), "bm25").bm25
+
+
+def mrr(signals: list[Signals], right: Lists, weight: float) -> float:
+    return float(reciprocal_ranks(signals, right, Weights(bm25=weight)).mean())
+
+
+def by_bm25(signals: list[Signals]) -> list[Signals]:
+    return [Signals(each.bm25) for each in signals if each.bm25 is not None]
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_two_equally_good_scores_count_alike_and_do_better_on_other_questions(seed: int) -> None:
-    model, bm25, right = planted(seed, 1.5, 1.5, 1000)
-    weight = fit_weight(model, bm25, right)
+    signals, right = planted(seed, 1.5, 1.5, 1000)
+    weight = fitted(signals, right)
     assert weight == pytest.approx(1 / 7, rel=0.7)  # the noise of BM25's is seven times as large
-    model, bm25, right = planted(seed + 100, 1.5, 1.5, 1000)
-    fused = reciprocal_ranks(fuse(model, bm25, weight), right).mean()
-    assert fused > max(reciprocal_ranks(scores, right).mean() for scores in (model, bm25)) + 0.05
+    signals, right = planted(seed + 100, 1.5, 1.5, 1000)
+    assert mrr(signals, right, weight) > max(mrr(each, right, 0.0) for each in (signals, by_bm25(signals))) + 0.05
 
 
 def test_noise_has_hardly_ever_a_weight() -> None:
     """Chosen on the same questions, some weight would nearly always look better than none."""
-    weights = [fit_weight(*planted(seed, 2.0, 0.0)) for seed in range(40)]
+    weights = [fitted(*planted(seed, 2.0, 0.0)) for seed in range(40)]
     assert sum(weight > 0 for weight in weights) <= 12
     assert max(weights) * 7 < 0.5
 
 
 def test_a_model_that_knows_nothing_leaves_the_order_to_bm25() -> None:
-    model, bm25, right = planted(1, 0.0, 2.0, 500)
-    fused = reciprocal_ranks(fuse(model, bm25, fit_weight(model, bm25, right)), right).mean()
-    assert fused == pytest.approx(reciprocal_ranks(bm25, right).mean(), abs=0.03)
+    signals, right = planted(1, 0.0, 2.0, 500)
+    fused = mrr(signals, right, fitted(signals, right))
+    assert fused == pytest.approx(mrr(by_bm25(signals), right, 0.0), abs=0.03)
 
 
 def test_nothing_is_fitted_to_few_questions_or_to_scores_without_a_difference() -> None:
-    model, bm25, right = planted(1, 1.0, 1.0, 9)
-    assert fit_weight(model, bm25, right) == 0
-    model, bm25, right = planted(1, 1.0, 1.0, 100)
-    assert fit_weight(model, [np.zeros(10)] * 100, right) == 0
+    assert fitted(*planted(1, 1.0, 1.0, 9)) == 0
+    signals, right = planted(1, 1.0, 1.0, 100)
+    assert fitted([replace(each, bm25=np.zeros(10)) for each in signals], right) == 0
 
 
-@settings(deadline=None)
-@given(st.lists(st.tuples(st.integers(-3, 3), st.booleans()), min_size=1, max_size=8))
-def test_reciprocal_rank_against_a_walk_down_the_list(pairs: list[tuple[int, bool]]) -> None:
-    pairs = [*pairs, (0, True)]
-    order = sorted(range(len(pairs)), key=lambda row: -pairs[row][0])
-    expected = next(1 / rank for rank, row in enumerate(order, start=1) if pairs[row][1])
-    scores, right = (np.array(each) for each in zip(*pairs, strict=True))
-    assert reciprocal_ranks([scores], [right]).tolist() == [expected]
+def test_the_weight_of_wordings_is_fitted_alike() -> None:
+    """Beside any weight of BM25; the cosine with the answer counts where no wording is better."""
+    signals, right = planted(1, 1.5, 1.5, 500)
+    known = [replace(each, cosines=np.full(10, -9.0), wordings=each.bm25, bm25=None) for each in signals]
+    weights = fit_weight(known, right, Weights(bm25=0.5), "wording")
+    assert weights.bm25 == 0.5
+    assert weights.wording == pytest.approx(1 / 7, rel=0.7)
 
 
 FORMS = ["Parcels are tracked.", "Tracking the parcel", "Your refunds come", "We refund batteries", "No words shared"]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ap_ranker.data.dataset import Answer, Dataset, Question
-from ap_ranker.evaluation.evaluate import EvaluationReport
+from ap_ranker.evaluation.evaluation_report import EvaluationReport
 from ap_ranker.evaluation.lengths import GROUPS, by_length
 
 

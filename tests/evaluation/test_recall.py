@@ -39,3 +39,11 @@ def test_nothing_to_measure() -> None:
         bm25_recall(data(Question("1", "parcel", ())))
     with pytest.raises(InputError, match="Expected language to be one of arabic"):
         bm25_recall(data(Question("1", "parcel", (0,))), "klingon")
+
+
+@pytest.mark.parametrize("place", range(4))
+def test_ties_at_the_last_place_count_at_their_share(place: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "DEPTHS", (1, 3, 4))
+    answers = [Answer(str(i), "the same parcel") for i in range(4)]
+    found = bm25_recall(Dataset("d", answers, [Question("1", "parcel", (place,))]))
+    assert found == pytest.approx({1: 1 / 4, 3: 3 / 4, 4: 1.0})

@@ -11,9 +11,11 @@ from conftest import TEXTS, write_checkpoint
 from naive import vectors as naive
 
 from ap_ranker.data.dataset import Answer, Dataset, Question
-from ap_ranker.evaluation.evaluate import EvaluationSet
+from ap_ranker.evaluation.evaluate import evaluate
+from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.evaluation.scoring import score_candidates, score_wordings
 from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.ranking.rule import Weights, rank
 from ap_ranker.ranking.wordings import DEFAULT_WEIGHT
 
 WORDINGS = [("where", "WHERE is  my parcel?"), (), ("battery", "which one")]
@@ -32,8 +34,10 @@ def test_scores_are_those_of_a_loop_in_which_no_question_meets_its_own_text(rank
     scores = score_candidates(ranker, DATA, QUESTIONS, pools)
     assert scores.cosines is not None
     assert scores.question_vectors is not None
-    found = score_wordings(ranker, DATA, QUESTIONS, pools, scores.cosines, scores.question_vectors)
-    for question, rows, own, values in zip(QUESTIONS, pools, scores.cosines, found.by_question, strict=True):
+    found = score_wordings(ranker, DATA, QUESTIONS, pools, scores)
+    best = [each.best_wording for each in found.signals]
+    for question, rows, own, values in zip(QUESTIONS, pools, scores.cosines, best, strict=True):
+        assert values is not None
         vector = ranker.embed_questions([question.text])[0].double()
         for row, cosine, value in zip(rows, own, values, strict=True):
             assert cosine == pytest.approx(
@@ -43,34 +47,37 @@ def test_scores_are_those_of_a_loop_in_which_no_question_meets_its_own_text(rank
             stored = [naive.rounded(ranker.embed_questions([text])[0].tolist()) for text in others]
             cosines = [naive.cosine(each, vector.tolist()) for each in stored]
             assert value == pytest.approx(max([cosine, *cosines]), abs=1e-5)
-    assert found.bytes_per_answer == 4 * (ranker.embed_questions(["x"]).shape[1] + 4) / 3
+    added = 4 * (ranker.embed_questions(["x"]).shape[1] + 4) / 3
+    assert found.bytes_per_answer == pytest.approx(scores.bytes_per_answer + added)
 
 
 def test_a_report_of_a_checkpoint_with_a_weight_has_both_rows(ranker: Ranker) -> None:
     assert ranker.config is not None
     evaluation_set = EvaluationSet(DATA)
-    alone = evaluation_set.report_of(evaluation_set.scores(ranker), 0.0)
+    alone = evaluation_set.report_of(evaluation_set.scores(ranker))
     assert alone.without_wordings is None
     ranker.config = replace(ranker.config, wording_weight=0.5)
-    report = evaluation_set.report_of(evaluation_set.scores(ranker), 0.0)
+    report = evaluation_set.report_of(evaluation_set.scores(ranker), Weights(0.5))
     assert report.without_wordings == alone.model
-    entries = [ranker.score_entries(q.text, [a.text for a in ANSWERS], _without(q)).scores.tolist() for q in QUESTIONS]
-    assert [values.tolist() for values in report.scores] == [pytest.approx(each, abs=1e-5) for each in entries]
+    entries = [ranker.score_entries(q.text, [a.text for a in ANSWERS], _without(q)).signals for q in QUESTIONS]
+    expected = [pytest.approx(rank(each, Weights(0.5)).scores.tolist(), abs=1e-5) for each in entries]
+    assert [ranking.scores.tolist() for ranking in report.rankings] == expected
     assert report.bytes_per_answer > alone.bytes_per_answer
 
 
 def test_as_served_a_known_wording_comes_first(ranker: Ranker) -> None:
     """The first question is a wording of the first answer; the others keep the order of their scores."""
     evaluation_set = EvaluationSet(DATA)
-    plain, served = (evaluation_set.report_of(evaluation_set.scores(ranker), 0.0, as_served=each) for each in (0, 1))
-    assert [rows.tolist() for rows in evaluation_set.verbatim] == [[True, False, False], [False] * 3, [False] * 3]
+    plain, served = (evaluation_set.report(ranker, as_new=each) for each in (True, False))
+    assert [rows.tolist() for rows in evaluation_set.exact] == [[True, False, False], [False] * 3, [False] * 3]
     assert served.model_each["P@1"][0] == 1
-    assert served.scores[0][0] > max(served.scores[0][1:])
+    assert served.rankings[0].order[0] == 0
+    assert served.rankings[0].scores[0] >= max(served.rankings[0].scores[1:])
     for name, values in served.model_each.items():
         assert values[1:].tolist() == plain.model_each[name][1:].tolist()
-    order = [np.argsort(scores[0][1:]).tolist() for scores in (plain.scores, served.scores)]
+    order = [np.argsort(each.rankings[0].scores[1:]).tolist() for each in (plain, served)]
     assert order[0] == order[1]
-    assert evaluation_set.report(ranker, as_served=True).model == served.model
+    assert evaluate(ranker, DATA).model == served.model
 
 
 def _without(question: Question) -> list[list[str]]:
@@ -86,15 +93,15 @@ def test_the_weight_is_0_unless_wordings_help(helps: bool, ranker: Ranker, monke
     evaluation_set = EvaluationSet(data)
     scores = evaluation_set.timed_scores(ranker)
     scores = replace(scores, by_question=[rng.random(40) for _ in range(40)])
-    wordings = evaluation_set.wording_scores(ranker, scores)
-    assert wordings is not None
+    scores = replace(scores, cosines=[np.zeros(40)] * 40)
     known = [np.eye(40)[i if helps else (i * 7 + 3) % 40] for i in range(40)]
-    monkeypatch.setattr(evaluation_set, "wording_scores", lambda *_: replace(wordings, by_question=known))
+    monkeypatch.setattr(evaluation_set, "with_wordings", lambda *_: replace(scores, wordings=known))
     raised, weights = evaluation_set.fit_fusion(ranker, scores)
     assert (weights.wording > 0) == helps
-    assert (raised.without_wordings is not None) == helps
-    expected = scores.with_wordings(replace(wordings, by_question=known), DEFAULT_WEIGHT if helps else 0.0)
-    assert evaluation_set.measures_before_fitting(ranker, scores) == evaluation_set.measures(expected.by_question)
+    assert (raised.wordings is not None) == helps
+    added = DEFAULT_WEIGHT if helps else 0.0
+    expected = [own + added * best for own, best in zip(scores.by_question, known, strict=True)]
+    assert evaluation_set.measures_before_fitting(ranker, scores) == evaluation_set.measures(expected)
 
 
 def test_without_known_wordings_the_weight_is_the_default(ranker: Ranker, checkpoint: Path) -> None:

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import permutations
 from pathlib import Path
-from statistics import fmean
 from types import ModuleType
 
-import numpy as np
 import pytest
 from conftest import ROOT, imported
-from hypothesis import given
-from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from ap_ranker.data.dataset import Answer, Dataset, Question
@@ -41,25 +36,6 @@ def test_a_faq_is_whole(folder: Path) -> None:
 def test_the_languages() -> None:
     names = "arabic chinese french german hindi japanese korean russian spanish thai turkish"
     assert [folder.name for folder in FAQS] == names.split()
-
-
-@given(
-    st.lists(st.integers(0, 2), min_size=1, max_size=6).flatmap(
-        lambda scores: st.tuples(
-            st.just(scores), st.sets(st.integers(0, len(scores) - 1), min_size=1).map(lambda rows: tuple(sorted(rows)))
-        )
-    )
-)
-def test_ties_count_at_their_expected_value(bm25: ModuleType, drawn: tuple[list[int], tuple[int, ...]]) -> None:
-    scores, right = drawn
-    orders = [order for order in permutations(range(len(scores))) if _is_sorted([scores[row] for row in order])]
-    ranks = [min(order.index(row) for row in right) + 1 for order in orders]
-    expected = fmean(float(rank == 1) for rank in ranks), fmean(1 / rank for rank in ranks)
-    assert bm25.expect(np.array(scores), right) == pytest.approx(expected)
-
-
-def _is_sorted(scores: list[int]) -> bool:
-    return scores == sorted(scores, reverse=True)
 
 
 def test_what_is_counted(bm25: ModuleType) -> None:

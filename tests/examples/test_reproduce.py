@@ -21,10 +21,11 @@ from ap_ranker.data.dataset import Dataset, Question
 from ap_ranker.data.faq import DEFAULT_MATCH
 from ap_ranker.data.reader import read_dataset
 from ap_ranker.errors import InputError
-from ap_ranker.evaluation.evaluate import EvaluationSet, evaluate
-from ap_ranker.evaluation.fusion import fuse
+from ap_ranker.evaluation.evaluate import evaluate
+from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.evaluation.scoring import score_candidates
 from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.ranking.rule import Weights
 from ap_ranker.training import peers
 from ap_ranker.training import runs as runs_module
 from ap_ranker.training.config import read_training_config
@@ -254,19 +255,20 @@ def test_scores_together_are_the_single_ones(checkpoint: Path, pairs: Dataset) -
     for scores, alone in zip(results, evaluation_sets, strict=True):
         expected = alone.report(ranker)
         assert [each.tolist() for each in scores.by_question] == [
-            pytest.approx(each.tolist(), abs=1e-6) for each in expected.scores
+            pytest.approx(each.scores.tolist(), abs=1e-6) for each in expected.rankings
         ]
-        report = alone.report_of(scores, 0.5)
+        report = alone.report_of(scores, Weights(bm25=0.5))
         assert report.model == pytest.approx(expected.model)
         assert (report.bm25, report.candidates) == (expected.bm25, expected.candidates)
-        assert report.fusion == pytest.approx(alone.measures(fuse(expected.scores, alone.bm25_scores, 0.5)))
+        pairs_ = zip(expected.rankings, alone.bm25_scores, strict=True)
+        assert report.fusion == pytest.approx(alone.measures([one.scores + 0.5 * bm25 for one, bm25 in pairs_]))
         assert 0 < report.seconds_per_question < 1
-        assert alone.report_of(scores, 0.0).fusion is None
+        assert alone.report_of(scores).fusion is None
         assert ranker.config is not None and ranker.config.bm25_weight != -100.0
         fused = replace(ranker.config, bm25_weight=-100.0)  # of a checkpoint: what `report` takes
         with patch.object(ranker, "config", fused):
-            assert alone.report_of(scores, -100.0).fusion == pytest.approx(alone.report(ranker).fusion)
-    assert evaluation_sets[0].report_of(results[0], -100.0).fusion != pytest.approx(
+            assert alone.report_of(scores, Weights(bm25=-100.0)).fusion == pytest.approx(alone.report(ranker).fusion)
+    assert evaluation_sets[0].report_of(results[0], Weights(bm25=-100.0)).fusion != pytest.approx(
         evaluation_sets[0].report(ranker).fusion
     )
 
@@ -274,7 +276,7 @@ def test_scores_together_are_the_single_ones(checkpoint: Path, pairs: Dataset) -
 def test_a_seed_whose_checkpoint_has_no_fusion_counts_as_the_model_alone(checkpoint: Path, pairs: Dataset) -> None:
     evaluation_set = EvaluationSet(pairs)
     (scores,) = run.score_together([evaluation_set], Ranker.from_pretrained(checkpoint, "cpu"))
-    alone, both = (evaluation_set.report_of(scores, weight) for weight in (0.0, -100.0))
+    alone, both = (evaluation_set.report_of(scores, Weights(bm25=weight)) for weight in (0.0, -100.0))
     assert (alone.fusion, alone.fused) == (None, alone.model)
     assert both.fused == both.fusion != both.model
     found = Measured.of([alone, both])
@@ -307,7 +309,8 @@ def test_insuranceqa_is_measured_end_to_end_too(tmp_path: Path) -> None:
     )
     # A weight of BM25 that helps searches only: too few questions here to find one.
     (data / "valid-pools.tsv").write_text((data / "test-pools.tsv").read_text())
-    with patch.object(EvaluationSet, "bm25_weight", lambda self, _: 0.7 if self.candidates.startswith("all") else 0.0):
+    fitted = {True: Weights(bm25=0.7), False: Weights()}
+    with patch.object(EvaluationSet, "bm25_weight", lambda self, _: fitted[self.candidates.startswith("all")]):
         found = reproduce(tmp_path, config, data)
     assert found.test.fusion is None
     assert found.end_to_end is not None

@@ -7,17 +7,18 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
-import torch
 from conftest import TEXTS, write_checkpoint
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ap_ranker.ranking.bm25 import BM25, LONGEST, MOST_TIMES
 from ap_ranker.ranking.calibration import Calibration
+from ap_ranker.ranking.decision import Decision
 from ap_ranker.ranking.exact_match import is_exact_match
-from ap_ranker.ranking.policy import AnswerPolicy
 from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.ranking.rule import Signals, Weights
 from ap_ranker.ranking.trained_questions import SEEN, find_trained, seen_lines
 
 STORED = [[text] for text in TEXTS[::2]]
@@ -48,16 +49,17 @@ scores = st.lists(st.tuples(st.floats(-3, 3, width=32), st.booleans()), min_size
 
 
 @given(scores, st.sampled_from([None, "precision", "score_threshold"]), st.sampled_from([{}, STRICT]), st.booleans())
-def test_the_policy(
+def test_the_decision(
     given_: list[tuple[float, bool]], limit: str | None, fits: dict[str, Calibration], scale: bool
 ) -> None:
     """First the known ones by their scores, never left out; the others as without them."""
-    policy = AnswerPolicy("c", 0.0, fits, lambda values: (1 + values.tanh()) / 2)
-    values, known = torch.tensor([value for value, _ in given_]), [each for _, each in given_]
+    decision = Decision("c", Weights(), fits, lambda values: (1 + values.tanh()) / 2)
+    values, known = np.array([value for value, _ in given_]), [each for _, each in given_]
     limits = {limit: 0.9} if limit and (fits or limit != "precision") else {}
-    plain = policy.answers(values, scale_score=scale, **limits)  # type: ignore[arg-type]
-    everything = dict(policy.answers(values, scale_score=scale))
-    answers = policy.answers(values, verbatim=known, scale_score=scale, **limits)  # type: ignore[arg-type]
+    plain = decision.answers(Signals(values), scale_score=scale, **limits)  # type: ignore[arg-type]
+    everything = dict(decision.answers(Signals(values), scale_score=scale))
+    signals = Signals(values, exact=np.array(known))
+    answers = decision.answers(signals, scale_score=scale, **limits)  # type: ignore[arg-type]
     first = sorted((row for row, each in enumerate(known) if each), key=lambda row: -values[row])
     assert [row for row, _ in answers] == [*first, *(row for row, _ in plain if not known[row])]
     for row, score in answers:

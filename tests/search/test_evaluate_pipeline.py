@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from ap_ranker.data.faq import Match
 from ap_ranker.data.reader import read_dataset
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluate import evaluate
+from ap_ranker.search import evaluate_pipeline as module
 from ap_ranker.search.evaluate_pipeline import evaluate_pipeline
 
 ANSWERS = [f"All about the {word}." for word in ("parcel", "refund", "battery", "helmet", "brake", "lease")]
@@ -74,6 +76,29 @@ def test_all_that_is_fetched_is_ranked_as_by_the_checkpoint(folder: Path) -> Non
     assert numbers["pipeline"]["measures"] == pytest.approx(numbers["model"])
     assert numbers["model"] == pytest.approx(evaluate("ranker", "Q.csv", answers=Path("FAQ.csv")).model)
     assert "fetched 3 documents per question, with a right answer for 100.0%" in " ".join(result.output.split())
+
+
+def test_documents_with_equal_scores_count_at_the_mean_over_their_orders(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Unless the question is a known wording of one, word for word, which is no tie."""
+    data = read_dataset("Q.csv", "test", answers=Path("FAQ.csv"))
+    ranked = module._ranked
+    monkeypatch.setattr(module, "_ranked", lambda *args: [replace(one, score=0.5) for one in ranked(*args)])
+    report = evaluate_pipeline(Path("p.yaml"), data, checkpoint="ranker", faq=Path("FAQ.csv"), match=Match.both)
+    assert report.fetched == 2 * report.recall
+    assert report.measures["MRR"] == pytest.approx(report.recall * (1 + 1 / 2) / 2)
+    assert report.measures["P@1"] == pytest.approx(report.recall / 2)
+    (folder / "known.csv").write_text((folder / "Q.csv").read_text())
+    known = evaluate_pipeline(
+        Path("p.yaml"),
+        data,
+        checkpoint="ranker",
+        faq=Path("FAQ.csv"),
+        match=Match.both,
+        wordings=[folder / "known.csv"],
+    )
+    assert known.measures["P@1"] == known.recall == 1
 
 
 def test_data_by_id_brings_its_faq(folder: Path) -> None:

@@ -10,7 +10,7 @@ import torch
 from transformers import TrainerCallback
 
 from ap_ranker.data.dataset import Dataset
-from ap_ranker.evaluation.evaluate import EvaluationSet
+from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.evaluation.scoring import CandidateScores
 from ap_ranker.training.compare import Contender
 from ap_ranker.training.config import TrainingConfig

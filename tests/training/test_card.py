@@ -19,7 +19,8 @@ from ap_ranker.cli.main import app
 from ap_ranker.data.reader import read_dataset
 from ap_ranker.data.wordings import with_wordings
 from ap_ranker.errors import InputError
-from ap_ranker.evaluation.evaluate import EvaluationReport, evaluate
+from ap_ranker.evaluation.evaluate import evaluate
+from ap_ranker.evaluation.evaluation_report import EvaluationReport
 from ap_ranker.evaluation.significance import randomisation_test
 from ap_ranker.ranking.checkpoint import read_checkpoint_config
 from ap_ranker.ranking.ranker import Ranker

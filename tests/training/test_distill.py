@@ -17,9 +17,10 @@ from ap_ranker.cli.main import app
 from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.data.wordings import with_wordings
 from ap_ranker.errors import InputError
-from ap_ranker.evaluation.evaluate import EvaluationSet
+from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.models.registry import MODELS
 from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.ranking.rule import Weights
 from ap_ranker.text.tokenizer import WordTokenizer
 from ap_ranker.training.batches import HIGHEST, Batches
 from ap_ranker.training.config import BOUNDS, TrainingConfig
@@ -103,7 +104,7 @@ def test_the_teachers_scores_are_those_of_an_evaluation(teacher: Path, pairs: Da
     ranker.config = replace(ranker.config, wording_weight=0.4)
     taught, scores = Teacher([ranker], ["Can I pay later?"]).teach(pairs, pairs)
     evaluation_set = EvaluationSet(with_wordings(pairs, pairs))
-    expected = evaluation_set.with_wordings(ranker, evaluation_set.timed_scores(ranker), 0.4).by_question
+    expected = [ranking.scores for ranking in evaluation_set.rank(evaluation_set.scores(ranker), Weights(0.4))]
     assert [question.text for question in taught.questions] == [*TEXTS[::2], "Can I pay later?"]
     assert scores.labelled == 3
     for i, values in enumerate(expected):

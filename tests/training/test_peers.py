@@ -21,7 +21,7 @@ from transformers import AutoConfig, AutoModel, AutoTokenizer
 
 from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.errors import InputError
-from ap_ranker.evaluation.evaluate import EvaluationSet
+from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.evaluation.significance import randomisation_test
 from ap_ranker.models.pretrained import DEFAULT_ENCODER, find_encoder
 from ap_ranker.ranking.ranker import Ranker

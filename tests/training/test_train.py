@@ -19,7 +19,8 @@ from transformers.trainer_utils import get_last_checkpoint
 from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.data.wordings import with_wordings
 from ap_ranker.errors import InputError
-from ap_ranker.evaluation.evaluate import EvaluationSet, evaluate
+from ap_ranker.evaluation.evaluate import evaluate
+from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.models.ap_transformer import WORD_WEIGHTS
 from ap_ranker.models.classifier import Classifier
 from ap_ranker.models.registry import MODELS, complete_options
@@ -505,8 +506,8 @@ def test_an_encoders_scores_are_made_once_before_training_and_once_an_epoch(
     assert (result.best_epoch > 0) == learns
     # Not as served: training has seen these questions, which would all be known wordings.
     evaluation_set = EvaluationSet(with_wordings(dev, data))
-    scores = evaluation_set.scores(Ranker.from_pretrained(tmp_path / "c", "cpu", cache=EncodingCache(0)))
-    assert evaluation_set.report_of(scores, 0.0).model == result.dev.model
+    report = evaluation_set.report(Ranker.from_pretrained(tmp_path / "c", "cpu", cache=EncodingCache(0)))
+    assert report.model == result.dev.model
     assert evaluate(tmp_path / "c", dev, device="cpu").n_known == len(dev.questions)
 
 

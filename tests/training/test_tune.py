@@ -14,7 +14,8 @@ from optuna.trial import TrialState
 
 from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.errors import InputError
-from ap_ranker.evaluation.evaluate import EvaluationSet, evaluate
+from ap_ranker.evaluation.evaluate import evaluate
+from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.models.spec import Bounds
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.word_vectors import WordVectors

@@ -21,9 +21,9 @@ from ap_ranker.models.registry import MODELS
 from ap_ranker.models.spec import Family
 from ap_ranker.ranking.bm25 import BM25_LANGUAGE, BM25_SCORE
 from ap_ranker.ranking.cache import CacheInfo, EncodingCache
+from ap_ranker.ranking.decision import check_limits
 from ap_ranker.ranking.exact_match import is_exact_match
 from ap_ranker.ranking.explanation import Explanation, no_attention
-from ap_ranker.ranking.policy import check_limits
 from ap_ranker.ranking.quantization import StateDtype
 from ap_ranker.ranking.ranker import BATCH_SIZE, Ranker
 from ap_ranker.ranking.wordings import MATCHED
@@ -55,6 +55,11 @@ class AnswerRanker(CheckpointComponent):
     A drop-in replacement for `SentenceTransformersSimilarityRanker`: same arguments, same behaviour, but a checkpoint
     of `ap-ranker train`, with any model, instead of a cross-encoder. Loading is lazy: the first `run`, or `warm_up`,
     reads the checkpoint.
+
+    A calibrated score is the probability that a document is a right answer, given all candidates: it depends on the
+    lead over the best different answer among them. A document that is there twice counts once for that, also if the
+    copy has another id or meta, or differs in case, punctuation, white space or a word; another answer to the same
+    question is another document. So a pipeline should give the ranker all that it fetches.
 
     If Haystack's tracing is on, a run's span has the tags `ap_ranker.model`, `ap_ranker.architecture` (`ap-cnn`, ...),
     `ap_ranker.candidates` (number of different documents), `ap_ranker.cache_hits` (number of them in the cache) and, if
@@ -192,8 +197,8 @@ class AnswerRanker(CheckpointComponent):
         if self.explain and not MODELS[ranker.config.model].attention_over:
             raise InputError(f"{self.model}: {no_attention(ranker.config.model)} Or set explain to false.")
         if self.precision is not None:
-            policy = ranker.answer_policy(fuse_scores=self.fuse_scores)
-            policy.threshold(self.precision, fused=policy.bm25_weight != 0)
+            decision = ranker.decision(fuse_scores=self.fuse_scores)
+            decision.threshold(self.precision, fused=decision.weights.bm25 != 0)
         self._files = WordingFiles(self.wordings)
         return ranker
 
@@ -224,7 +229,7 @@ class AnswerRanker(CheckpointComponent):
         """Whether scores are probabilities by default; `False` before the checkpoint is loaded."""
         if self._ranker is None or not self.scale_score:
             return False
-        return self._ranker.answer_policy(fuse_scores=self.fuse_scores).calibrated
+        return self._ranker.decision(fuse_scores=self.fuse_scores).calibrated
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
@@ -285,13 +290,18 @@ class AnswerRanker(CheckpointComponent):
         text = self._texts.text
         question, texts = self._question(query), [text(document) for document in candidates]
         self._trace(ranker, question, texts)
-        policy = ranker.answer_policy(fuse_scores=self.fuse_scores)
-        wordings = self._wordings(candidates)
-        entries = ranker.score_entries(question, texts, wordings, self.batch_size)
-        answers = policy.answers(
-            entries.scores,
-            self._bm25_scores(ranker, documents, candidates) if policy.bm25_weight else None,
-            verbatim=is_exact_match(question, wordings),
+        decision = ranker.decision(fuse_scores=self.fuse_scores)
+        bm25 = self._bm25_scores(ranker, documents, candidates) if decision.weights.bm25 else None
+        entries = ranker.score_entries(
+            question,
+            texts,
+            self._wordings(candidates),
+            bm25,
+            batch_size=self.batch_size,
+            parts=[(document.content or "", str(document.meta.get("answer", ""))) for document in candidates],
+        )
+        answers = decision.answers(
+            entries.signals,
             top_k=top_k,
             scale_score=scale_score,
             score_threshold=score_threshold,
@@ -302,6 +312,10 @@ class AnswerRanker(CheckpointComponent):
 
     run_async = in_thread(run)
     """As `run`, in a thread, so that the event loop stays free."""
+
+    def exact_matches(self, query: str, documents: list[Document]) -> list[bool]:
+        """Whether a query is a known wording of each document, word for word."""
+        return is_exact_match(self._question(query), self._wordings(documents))
 
     def _wordings(self, documents: list[Document]) -> list[tuple[str, ...]]:
         """The known wordings of each document, as the model reads questions."""

@@ -1,9 +1,9 @@
-"""The answer policy: it selects the answers to return, or none, from the scores of one question's candidates."""
+"""The decision which ranked answers to return, or none: scores that users read, and thresholds for these."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -11,30 +11,29 @@ from torch import Tensor
 
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.calibration import FUSED, MODEL, Calibration, key
+from ap_ranker.ranking.rule import Numbers, Ranking, Signals, Weights, rank
 
 
 @dataclass(frozen=True)
-class AnswerPolicy:
-    """Adds BM25's scores to the model's, converts scores to probabilities, and drops answers below a threshold.
+class Decision:
+    """Ranks by the checkpoint's weights, converts scores to probabilities, and drops answers below a threshold.
 
     Attributes:
         source: the checkpoint's name, for messages.
-        bm25_weight: the weight of BM25's score beside the model's; 0: it is not added.
+        weights: of the known wordings and of BM25's score.
         calibrations: those of the model's scores (`model`) and of the fused ones (`fused`), if any.
         scale: maps the model's scores to 0..1 if there is no calibration.
     """
 
     source: str
-    bm25_weight: float
+    weights: Weights
     calibrations: Mapping[str, Calibration]
     scale: Callable[[Tensor], Tensor]
 
     def answers(
         self,
-        scores: Tensor,
-        bm25: Sequence[float] | None = None,
+        signals: Signals,
         *,
-        verbatim: Sequence[bool] | None = None,
         top_k: int | None = None,
         scale_score: bool = True,
         score_threshold: float | None = None,
@@ -43,11 +42,8 @@ class AnswerPolicy:
         """The candidates to return as answers, best first; ties keep the given order.
 
         Args:
-            scores: (N,) scores of the model.
-            bm25: N scores of BM25 to add; `None` if they are unknown: then nothing is added.
-            verbatim: whether the question is a known wording of each of the N candidates, word for word. These come
-                first, in the order of their scores, and no threshold leaves them out: a score below that of another
-                candidate, or below the threshold, is raised to it.
+            signals: what is known of the candidates. No threshold leaves out those of which the question is a known
+                wording, word for word: a score below the threshold is raised to it.
             top_k: maximum number of answers; `None` for no limit.
             scale_score: return scores from 0 to 1: probabilities, if there is a calibration.
             score_threshold: leave out lower scores, after scaling.
@@ -57,38 +53,41 @@ class AnswerPolicy:
             (position, score) pairs.
 
         Raises:
-            ValueError: `bm25` are not N finite numbers, or both `score_threshold` and `precision` are given.
+            ValueError: both `score_threshold` and `precision` are given.
             InputError: there is no calibration for `precision`.
         """
         check_limits(score_threshold, precision)
-        added = None if bm25 is None else _checked(bm25, len(scores))
-        fused = added is not None and self.bm25_weight != 0
-        if added is not None and fused:
-            scores = scores + self.bm25_weight * added
-        calibration = self._calibration(fused=fused)
-        probabilities = calibration.probabilities(scores.numpy()).tolist() if calibration else None
-        raw = returned = scores.tolist()
-        if scale_score and probabilities:
-            returned = probabilities
-        elif scale_score:  # without a calibration, any map to 0..1 that keeps the order
-            returned = (0.5 + scores.atan() / math.pi if fused else self.scale(scores)).tolist()
-        compared, threshold = returned, score_threshold
+        ranking, fused = self.rank(signals), signals.fused(self.weights)
+        scores = self._scaled(ranking, fused=fused) if scale_score else ranking.scores
+        compared, threshold = scores, score_threshold
         if precision is not None:
             threshold = self.threshold(precision, fused=fused)
-            compared = probabilities or []  # never empty here: without a calibration there is no threshold
-        known = verbatim or [False] * len(raw)
-        # By raw scores: scaling may make scores equal.
-        order = sorted(range(len(raw)), key=lambda row: (not known[row], -raw[row]))
-        selected = [row for row in order if known[row] or threshold is None or compared[row] >= threshold]
-        floor = max((returned[row] for row in order if not known[row]), default=-math.inf)
-        if threshold is not None and compared is returned:
-            floor = max(floor, min(threshold, 1.0) if scale_score else threshold)
-        return [(row, max(returned[row], floor) if known[row] else returned[row]) for row in selected[:top_k]]
+            assert ranking.probabilities is not None  # without a calibration there is no threshold
+            compared = ranking.probabilities
+        returned = scores.tolist()
+        exact = [False] * len(returned) if signals.exact is None else signals.exact.tolist()
+        order = ranking.order.tolist()
+        if threshold is not None:
+            order = [row for row in order if exact[row] or compared[row] >= threshold]
+            if compared is scores:
+                least = min(threshold, 1.0) if scale_score else threshold
+                returned = [max(score, least) if known else score for score, known in zip(returned, exact, strict=True)]
+        return [(row, returned[row]) for row in order[:top_k]]
+
+    def rank(self, signals: Signals) -> Ranking:
+        """All candidates, ranked as users get them."""
+        return rank(signals, self.weights, self.calibration(fused=signals.fused(self.weights)))
+
+    def _scaled(self, ranking: Ranking, *, fused: bool) -> Numbers:
+        if ranking.probabilities is not None:
+            return ranking.probabilities
+        scores = torch.from_numpy(ranking.scores)  # without a calibration, any map to 0..1 that keeps the order
+        return (0.5 + scores.atan() / math.pi if fused else self.scale(scores)).numpy()
 
     @property
     def calibrated(self) -> bool:
         """Whether scaled scores are probabilities; of fused scores if BM25's are added."""
-        return self._calibration(fused=self.bm25_weight != 0) is not None
+        return self.calibration(fused=self.weights.bm25 != 0) is not None
 
     def threshold(self, precision: float, *, fused: bool) -> float:
         """The minimum probability of a returned answer.
@@ -102,7 +101,7 @@ class AnswerPolicy:
         """
         if not 0 < precision < 1:
             raise InputError(f"Expected precision as a number between 0 and 1, such as 0.9, found {key(precision)}.")
-        calibration = self._calibration(fused=fused)
+        calibration = self.calibration(fused=fused)
         threshold = calibration.threshold(precision) if calibration else None
         if threshold is None:
             stored = f"one for {', '.join(calibration.thresholds) or 'none'}" if calibration else "one without any"
@@ -112,20 +111,9 @@ class AnswerPolicy:
             )
         return threshold
 
-    def _calibration(self, *, fused: bool) -> Calibration | None:
+    def calibration(self, *, fused: bool) -> Calibration | None:
+        """That of the model's scores, or of those with BM25's added; `None` if there is none."""
         return self.calibrations.get(FUSED if fused else MODEL)
-
-
-def _checked(bm25: Sequence[float], count: int) -> Tensor:
-    """(N,) scores of BM25.
-
-    Raises:
-        ValueError: their number is not `count`, or one of them is not finite.
-    """
-    scores = torch.tensor(bm25, dtype=torch.float32)
-    if scores.shape != (count,) or not scores.isfinite().all():
-        raise ValueError(f"BM25's scores must be {count} finite numbers, one for each candidate, but got {bm25}")
-    return scores
 
 
 def check_limits(score_threshold: float | None, precision: float | None) -> None:

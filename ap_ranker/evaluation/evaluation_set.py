@@ -1,0 +1,292 @@
+"""Questions with fixed candidates, which models and BM25 rank."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cached_property
+
+import numpy as np
+
+from ap_ranker.data.dataset import Dataset, answerable
+from ap_ranker.errors import InputError
+from ap_ranker.evaluation.evaluation_report import EvaluationReport
+from ap_ranker.evaluation.fusion import fit_weight
+from ap_ranker.evaluation.metrics import means, measure_each
+from ap_ranker.evaluation.scoring import CandidateScores, score_candidates, score_wordings
+from ap_ranker.ranking.bm25 import BM25, best_rows
+from ap_ranker.ranking.calibration import Calibration
+from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.ranking.rule import Ranking, Signals, Weights, rank
+from ap_ranker.ranking.wordings import DEFAULT_WEIGHT
+from ap_ranker.text.keys import question_key
+
+CANDIDATES = 100
+"""Number of answers that BM25 retrieves if the data names no candidates and has more answers than `RANK_ALL`."""
+
+RANK_ALL = 1000
+"""Maximum number of answers that are all candidates: so few need no first stage, which would cost recall."""
+
+DIVERGED = (
+    "The model has diverged: expected scores that are finite numbers, found others. "
+    "Train it again with a lower learning_rate, or with another objective."
+)
+
+
+class EvaluationSet:
+    """Questions with fixed candidates, to be ranked repeatedly: after each epoch of a model, or by many models.
+
+    Args:
+        dataset: questions and answers.
+        unanswerable: include the questions without a right answer; they can be ranked, but no measure counts them.
+        retriever: fetches candidates by its vectors beside BM25, as `HybridRetriever` does; `None`: BM25 alone.
+        language: of BM25's stemmer; `None` for no stemmer.
+
+    Attributes:
+        questions: the answerable questions; with `unanswerable`, all.
+        pools: the candidates of each question.
+        candidates: how the candidates were chosen, in words.
+
+    Raises:
+        InputError: no question has a right answer; by all methods that take or compute scores: a score is not finite.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        *,
+        unanswerable: bool = False,
+        language: str | None = None,
+        retriever: Ranker | None = None,
+    ) -> None:
+        self.dataset = dataset
+        self.language = language
+        self.questions = answerable(dataset)
+        if unanswerable:
+            self.questions = list(dataset.questions)
+        self.pools, self.candidates = self._choose_candidates(retriever)
+
+    @cached_property
+    def _index(self) -> BM25:  # lazy: small data with given candidates does not need it in training
+        return BM25([answer.text for answer in self.dataset.answers], language=self.language)
+
+    def with_language(self, language: str | None) -> EvaluationSet:
+        """The same candidates beside BM25 of another language, for the fusion of a checkpoint trained with that."""
+        if language == self.language:
+            return self
+        pairs = zip(self.questions, self.pools, strict=True)
+        pooled = replace(self.dataset, questions=[replace(question, candidates=rows) for question, rows in pairs])
+        return EvaluationSet(pooled, language=language)
+
+    @cached_property
+    def bm25_scores(self) -> list[np.ndarray]:
+        """BM25's scores of each question's candidates."""
+        pairs = zip(self.questions, self.pools, strict=True)
+        return [self._index.scores(question.text)[list(rows)].astype(np.float64) for question, rows in pairs]
+
+    @cached_property
+    def exact(self) -> list[np.ndarray]:
+        """Whether each question is a known wording of each of its candidates, word for word."""
+        rows_of: defaultdict[str, list[int]] = defaultdict(list)
+        for row, answer in enumerate(self.dataset.answers):
+            for text in answer.wordings:
+                rows_of[question_key(text)].append(row)
+        known = [rows_of.get(question_key(question.text), []) for question in self.questions]
+        return [np.isin(rows, right) for rows, right in zip(self.pools, known, strict=True)]
+
+    @cached_property
+    def right(self) -> list[np.ndarray]:
+        """Which candidates of each question are right answers."""
+        return [np.isin(rows, question.positives) for rows, question in zip(self.pools, self.questions, strict=True)]
+
+    @cached_property
+    def bm25_each(self) -> dict[str, np.ndarray]:
+        """BM25's measures on the same candidates, question by question."""
+        return self.measures_each(self.bm25_scores)
+
+    @property
+    def bm25(self) -> dict[str, float]:
+        """BM25's measures on the same candidates."""
+        return means(self.bm25_each)
+
+    def random(self) -> dict[str, float]:
+        """The expected measures of a random order of the candidates, a baseline."""
+        return self.measures([np.zeros(len(rows)) for rows in self.pools])
+
+    def timed_scores(
+        self, ranker: Ranker, on_progress: Callable[[int, int], None] = lambda done, total: None
+    ) -> CandidateScores:
+        """The model's scores of each question's candidates, with the time taken."""
+        scores = score_candidates(ranker, self.dataset, self.questions, self.pools, on_progress)
+        _check_finite(scores.by_question)
+        return scores
+
+    def scores(self, ranker: Ranker, *, as_new: bool = True) -> CandidateScores:
+        """The scores of each question's candidates, with those of the known wordings if the checkpoint uses them.
+
+        Args:
+            ranker: the model.
+            as_new: rank each question as if nobody had asked it before: no question meets its own text.
+        """
+        scores = self.timed_scores(ranker)
+        return self.with_wordings(ranker, scores, as_new=as_new) if ranker.decision().weights.wording else scores
+
+    def with_wordings(self, ranker: Ranker, scores: CandidateScores, *, as_new: bool = True) -> CandidateScores:
+        """Add the scores of the best known wordings, if there are any and the model can compare them.
+
+        Args:
+            ranker: the model.
+            scores: its scores of this set's candidates.
+            as_new: as for `scores`.
+        """
+        return score_wordings(ranker, self.dataset, self.questions, self.pools, scores, as_new=as_new)
+
+    def signals(self, scores: CandidateScores, *, as_new: bool = True) -> list[Signals]:
+        """What the rule of ranking needs of each question; `as_new`, none is a known wording, word for word."""
+        answers = self.dataset.answers
+        each = zip(scores.signals, self.bm25_scores, self.pools, self.exact, strict=True)
+        return [
+            replace(one, bm25=bm25, exact=None if as_new else exact, answers=[answers[row].parts for row in rows])
+            for one, bm25, rows, exact in each
+        ]
+
+    def rank(
+        self,
+        scores: CandidateScores,
+        weights: Weights,
+        calibration: Calibration | None = None,
+        *,
+        as_new: bool = True,
+    ) -> list[Ranking]:
+        """Rank each question's candidates, as a search does."""
+        return [rank(signals, weights, calibration) for signals in self.signals(scores, as_new=as_new)]
+
+    def fit_fusion(self, ranker: Ranker, scores: CandidateScores) -> tuple[CandidateScores, Weights]:
+        """Fit the weights of the known wordings, then that of BM25, each 0 if it does not help.
+
+        Args:
+            ranker: the model.
+            scores: its scores of this set's candidates.
+
+        Returns:
+            The scores with the known wordings, if these have a weight, and the weights. Without known wordings, theirs
+            is the default.
+        """
+        raised = self.with_wordings(ranker, scores)
+        if raised.wordings is None:
+            weights = Weights(0.0 if scores.cosines is None or self.dataset.judged else DEFAULT_WEIGHT)
+        else:
+            weights = self._fitted(raised, Weights(), "wording")
+            scores = raised if weights.wording else scores
+        return scores, self._fitted(scores, weights, "bm25")
+
+    def bm25_weight(self, scores: CandidateScores) -> Weights:
+        """The best weight of BM25's score beside a model's; 0 if it does not help."""
+        return self._fitted(scores, Weights(), "bm25")
+
+    def _fitted(self, scores: CandidateScores, weights: Weights, added: str) -> Weights:
+        # If BM25 retrieved the candidates, a right one may be missing: such a question is not informative.
+        pairs = [(each, right) for each, right in zip(self.signals(scores), self.right, strict=True) if right.any()]
+        return fit_weight([each for each, _ in pairs], [right for _, right in pairs], weights, added)
+
+    def measures_before_fitting(self, ranker: Ranker, scores: CandidateScores) -> dict[str, float]:
+        """The mean measures with the known wordings at their default weight, or without them if that is better.
+
+        Training chooses its best epoch by them, and fits the weight to that epoch alone (`fit_fusion`).
+
+        Args:
+            ranker: the model.
+            scores: its scores of this set's candidates.
+        """
+        raised = self.with_wordings(ranker, scores)
+        each = [self._measured(self.rank(raised, weights)) for weights in (Weights(DEFAULT_WEIGHT), Weights())]
+        return max(map(means, each), key=lambda measures: measures["MRR"])
+
+    def measures(self, scores: Sequence[Sequence[float] | np.ndarray]) -> dict[str, float]:
+        """The mean measures of each question's scores."""
+        return means(self.measures_each(scores))
+
+    def report(self, ranker: Ranker, *, as_new: bool = True) -> EvaluationReport:
+        """The model, BM25 and their fusion side by side, with the checkpoint's weights and calibration.
+
+        Args:
+            ranker: the ranker.
+            as_new: as for `scores`; otherwise as a search ranks, which puts the answer first of which a question is a
+                known wording, word for word.
+        """
+        scores, decision = self.scores(ranker, as_new=as_new), ranker.decision()
+        calibration = decision.calibration(fused=decision.weights.bm25 != 0)
+        report = self.report_of(scores, decision.weights, calibration, as_new=as_new)
+        return replace(report, model_name=ranker.config.model) if ranker.config else report
+
+    def report_of(
+        self,
+        scores: CandidateScores,
+        weights: Weights = Weights(),  # noqa: B008
+        calibration: Calibration | None = None,
+        *,
+        as_new: bool = True,
+    ) -> EvaluationReport:
+        """As `report`, from known scores of this set's candidates."""
+        rankings = self.rank(scores, replace(weights, bm25=0.0), as_new=as_new)
+        served = self.rank(scores, weights, calibration, as_new=as_new)
+        model, fused = self._measured(rankings), self._measured(served) if weights.bm25 else None
+        alone = self.rank(scores, Weights()) if weights.wording and scores.wordings else None
+        return EvaluationReport(
+            dataset=self.dataset,
+            n_questions=len(self.questions),
+            unanswerable=len(self.dataset.questions) - len(self.questions),
+            candidates=self.candidates,
+            model=means(model),
+            bm25=self.bm25,
+            fusion=means(fused) if fused else None,
+            model_each=model,
+            bm25_each=self.bm25_each,
+            encode_seconds=scores.encode_seconds,
+            seconds_per_question=scores.question_seconds / len(self.questions),
+            bytes_per_answer=scores.bytes_per_answer,
+            fusion_each=fused,
+            rankings=rankings,
+            served=served,
+            without_wordings=means(self._measured(alone)) if alone else None,
+            bm25_language=self.language,
+        )
+
+    def measures_each(self, scores: Sequence[Sequence[float] | np.ndarray]) -> dict[str, np.ndarray]:
+        """The measures question by question: measure -> (Q,) values, of equal scores the expected one."""
+        _check_finite(scores)
+        n_right = [len(question.positives) for question in self.questions]
+        return measure_each(zip(scores, self.right, n_right, strict=True))
+
+    def _measured(self, rankings: Sequence[Ranking]) -> dict[str, np.ndarray]:
+        return self.measures_each([-ranking.levels for ranking in rankings])
+
+    def _choose_candidates(self, retriever: Ranker | None) -> tuple[list[tuple[int, ...]], str]:
+        """The candidates of each question, and how they were chosen."""
+        pools = [question.candidates for question in self.questions if question.candidates is not None]
+        if len(pools) == len(self.questions):
+            return pools, f"given with the data, {sum(map(len, pools)) / len(pools):.0f} per question"
+        total = len(self.dataset.answers)
+        if total <= RANK_ALL:
+            return [tuple(range(total))] * len(self.questions), f"all {total} answers"
+        pools = [_best(self._index.scores(question.text)) for question in self.questions]
+        chosen = f"BM25's {CANDIDATES} best"
+        if retriever is not None:
+            vectors = retriever.embed_answers([answer.text for answer in self.dataset.answers]).numpy()
+            asked = retriever.embed_questions([question.text for question in self.questions]).numpy()
+            pools = [tuple(dict.fromkeys((*rows, *_best(vectors @ q)))) for rows, q in zip(pools, asked, strict=True)]
+            chosen += f" and the {CANDIDATES} best by the model's vectors"
+        hits = [bool(set(rows) & set(q.positives)) for rows, q in zip(pools, self.questions, strict=True)]
+        recall = sum(hits) / len(hits)
+        return pools, f"{chosen} of {total} answers, with a right one for {recall:.1%} of the questions"
+
+
+def _best(scores: np.ndarray) -> tuple[int, ...]:
+    """The positions of the `CANDIDATES` highest scores, best first."""
+    return tuple(best_rows(scores, CANDIDATES, above=-np.inf).tolist())
+
+
+def _check_finite(scores: Sequence[Sequence[float] | np.ndarray]) -> None:
+    if not all(np.isfinite(values).all() for values in scores):  # they have no order
+        raise InputError(DIVERGED)

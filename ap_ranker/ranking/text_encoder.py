@@ -1,0 +1,264 @@
+"""The states and vectors of texts: from a cache, from encodings on disk, or encoded now, each text once."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from numbers import Integral
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ap_ranker.errors import InputError
+from ap_ranker.models.base import AnswerModel, States
+from ap_ranker.ranking.cache import EncodingCache
+from ap_ranker.ranking.checkpoint import CheckpointConfig
+from ap_ranker.ranking.encodings import Encodings
+from ap_ranker.ranking.loaded_checkpoints import LoadedCheckpoint
+from ap_ranker.ranking.quantization import QuantizedStates, StateDtype
+from ap_ranker.ranking.wordings import WordingVectors
+from ap_ranker.text.batch import TokenBatch
+from ap_ranker.text.repetition import without_repetition
+from ap_ranker.text.subwords import AnyTokenizer
+
+logger = logging.getLogger(__name__)
+
+BATCH_SIZE = 64
+"""Answers encoded at once: larger batches need more memory and are not faster on a CPU."""
+
+
+class TextEncoder:
+    """A model with its tokenizer, on a device, that encodes questions and answers. Several threads may use it at once.
+
+    Attributes:
+        config: the checkpoint's configuration; `None` for a model that is still being trained.
+        cache: states of answers that were ranked before; `None` for no cache.
+        encodings: precomputed states of a corpus; `None` for none.
+        wording_vectors: vectors of known wordings; all rankers with the same loaded checkpoint share them.
+    """
+
+    def __init__(
+        self,
+        model: AnswerModel,
+        tokenizer: AnyTokenizer,
+        device: torch.device | str = "cpu",
+        config: CheckpointConfig | None = None,
+        *,
+        cache: EncodingCache | None = None,
+        encodings: Encodings | None = None,
+    ) -> None:
+        self.model = model.to(device)
+        self.tokenizer = tokenizer
+        self.device = torch.device(device)
+        self.config = config
+        self.cache = cache
+        self.encodings = encodings
+        if cache is not None:
+            cache.dtype = self.state_dtype(cache.dtype)
+        self.wording_vectors = WordingVectors()
+        self._loaded: LoadedCheckpoint | None = None
+        self._has_warned_of_cuts = False
+        self._lock = threading.Lock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy ranks the same with a model of its own; what is cached of texts is not copied."""
+        return {name: value for name, value in vars(self).items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _lock=threading.Lock())
+
+    def answer_states(self, answers: Sequence[str], batch_size: int = BATCH_SIZE) -> Iterator[tuple[list[int], States]]:
+        """The states of N answers in batches, each with the positions of its answers.
+
+        Answers of similar length share a batch, which keeps padding short. States come from the cache or the encodings
+        if possible and are computed otherwise; with a cache, only one thread computes those of a text.
+
+        Raises:
+            InputError: `batch_size` is not positive.
+        """
+        check_batch_size(batch_size)
+        return ((rows, self._dequantized(kept)) for rows, kept in self._kept_states(answers, batch_size))
+
+    def _dequantized(self, states: QuantizedStates | States) -> States:
+        return states.dequantize(self.device) if isinstance(states, QuantizedStates) else states
+
+    def _kept_states(
+        self, answers: Sequence[str], batch_size: int
+    ) -> Iterator[tuple[list[int], QuantizedStates | States]]:
+        """As `answer_states`; what comes from the cache or the encodings, or goes into the cache, as it is stored."""
+        remaining = list(range(len(answers)))
+        for source in (self.cache, self.encodings):
+            if source is None or not remaining:
+                continue
+            lengths = dict(zip(remaining, source.lengths([answers[row] for row in remaining]), strict=True))
+            remaining = [row for row, length in lengths.items() if not length]
+            for rows in _by_length({row: length for row, length in lengths.items() if length}, batch_size):
+                texts = [answers[row] for row in rows]
+                states = source.states(texts)
+                if states is None:  # another thread has evicted one of them meanwhile
+                    remaining += rows
+                    continue
+                if source is self.encodings and self.cache is not None:
+                    states = states.converted(self.stored_dtype, self.device)
+                    self.cache.put(texts, states)
+                yield rows, states
+        rows_of: dict[str, list[int]] = {}
+        for row in remaining:
+            rows_of.setdefault(answers[row], []).append(row)
+        texts = list(rows_of)
+        tokens = self.tokenize(texts) if texts else []
+        for batch in _by_length(dict(enumerate(map(len, tokens))), batch_size):
+            for indices, encoded in self._encode_batch([texts[i] for i in batch], [tokens[i] for i in batch]):
+                row_lists = [rows_of[texts[batch[index]]] for index in indices]
+                rows = [row for equal_texts in row_lists for row in equal_texts]
+                repeated = [i for i, equal_texts in enumerate(row_lists) for _ in equal_texts]
+                yield rows, encoded if len(rows) == len(indices) else encoded[repeated]
+
+    def _encode_batch(
+        self, texts: Sequence[str], tokens: Sequence[list[int]]
+    ) -> Iterator[tuple[list[int], QuantizedStates | States]]:
+        """The states of tokenized texts, in parts with the indices of their texts; they are also cached.
+
+        With a cache they are quantized, so that they are the same as when they come from the cache.
+        """
+        if self.cache is None:
+            states = self.encode_answers(tokens)
+            exact = self.quantize(states, StateDtype.float32)
+            # As a cache would give them: a model that reads stored states rounds differently when it matches others.
+            yield list(range(len(texts))), exact if self.model.reads_stored(exact.dtypes) else states
+            return
+        yield from self.cache.encoded_once(texts, lambda indices: self.encode_answers([tokens[i] for i in indices]))
+
+    def state_dtype(self, wanted: StateDtype | None, otherwise: StateDtype = StateDtype.float32) -> StateDtype:
+        """The data type in which states are stored.
+
+        Args:
+            wanted: by whoever stores them; `None`: that with the fewest bits that cost the model nothing.
+            otherwise: if any costs something, and none is wanted.
+        """
+        if not self.model.supports_quantization:
+            return StateDtype.float32
+        return wanted or {8: StateDtype.int8, 4: StateDtype.int4}.get(self.model.stored_bits, otherwise)
+
+    @property
+    def stored_dtype(self) -> StateDtype:
+        """The data type of the states in the cache; without one, in which a cache would store them."""
+        return self.state_dtype(self.cache.dtype if self.cache else None)
+
+    def quantize(self, states: States, dtype: StateDtype) -> QuantizedStates:
+        """The states in this dtype, or in float32 if the model supports no other."""
+        return QuantizedStates.quantize(states, self.state_dtype(dtype))
+
+    def tokenize(self, texts: Sequence[str]) -> list[list[int]]:
+        """Token ids of texts. The first time that a text is too long for the model, a warning is logged."""
+        ids, cut = self.tokenizer.encode(texts)
+        if cut and self._is_first_cut():
+            logger.warning(
+                "%d of %d texts are longer than %d tokens and were cut there. Later cuts are not reported.",
+                cut,
+                len(texts),
+                self.tokenizer.max_tokens,
+            )
+        return ids
+
+    @cached_property
+    def has_vectors(self) -> bool:
+        """Whether the model has a vector for each text, so that `embed_questions` works."""
+        return self.model.text_vectors(self._encode_empty_text()) is not None
+
+    @torch.inference_mode()
+    def embed_questions(self, texts: Sequence[str]) -> Tensor:
+        """(B, C) vectors of B questions, of length 1, on the CPU: the cosine of two is their dot product.
+
+        Raises:
+            InputError: the model has no vectors of whole texts.
+        """
+        if len(texts) == 1:
+            return self._vectors([self.encode_question(texts[0])])
+        batches = (texts[start : start + BATCH_SIZE] for start in range(0, len(texts), BATCH_SIZE))
+        return self._vectors([self.encode_questions(batch) for batch in batches])
+
+    @torch.inference_mode()
+    def embed_answers(self, texts: Sequence[str], batch_size: int = BATCH_SIZE) -> Tensor:
+        """(N, C) vectors of N answers, as `embed_questions`.
+
+        Raises:
+            InputError: the model has no vectors of whole texts, or `batch_size` is not positive.
+        """
+        order: list[int] = []
+        parts = []
+        for rows, states in self.answer_states(texts, batch_size):
+            order += rows
+            parts.append(States(states.mask[:, :0], per_text=states.per_text))
+        return self._vectors(parts)[torch.tensor(order).argsort()]
+
+    def _vectors(self, parts: Sequence[States]) -> Tensor:
+        vectors = [self.model.text_vectors(part) for part in parts or [self._encode_empty_text()[:0]]]
+        known = [vector.float().cpu() for vector in vectors if vector is not None]
+        if not known:
+            raise InputError(
+                f"Expected a model with a vector for each text, such as ap-transformer, found {self._name}, which "
+                "compares texts token by token."
+            )
+        return torch.cat(known)
+
+    def encode_question(self, text: str) -> States:
+        """States of one question; one of the last questions is not encoded again."""
+        if self._loaded is None:
+            return self.encode_questions([text])
+        return self._loaded.questions.get(text, self.encode_questions)
+
+    def encode_ahead(self, texts: Sequence[str]) -> None:
+        """Encode together some questions that will be ranked next; without a checkpoint, nothing is kept of them."""
+        if self._loaded is not None:
+            with torch.inference_mode():
+                self._loaded.questions.encode_ahead(texts, self.encode_questions)
+
+    def encode_questions(self, texts: Sequence[str]) -> States:
+        """States of B questions; one that repeats itself is encoded once (`without_repetition`)."""
+        self._stop_training()
+        tokens = self.tokenize([without_repetition(text) for text in texts])
+        return self.model.encode_questions(TokenBatch.from_lists(tokens, self.device))
+
+    def encode_answers(self, tokens: Sequence[Sequence[int]]) -> States:
+        """States of N tokenized answers."""
+        self._stop_training()
+        return self.model.encode_answers(TokenBatch.from_lists(tokens, self.device))
+
+    @torch.inference_mode()
+    def _encode_empty_text(self) -> States:
+        return self.encode_answers(self.tokenize([""]))
+
+    @property
+    def _name(self) -> str:
+        return self.config.model if self.config else type(self.model).__name__
+
+    def _is_first_cut(self) -> bool:
+        with self._lock:
+            is_first, self._has_warned_of_cuts = not self._has_warned_of_cuts, True
+        return is_first
+
+    def _stop_training(self) -> None:
+        with self._lock:  # `eval` sets the model's own flag before those of its modules
+            if self.model.training:  # `eval` takes half a millisecond for the modules of a transformer
+                self.model.eval()
+
+
+def check_batch_size(batch_size: int) -> None:
+    """Check a number of texts.
+
+    Raises:
+        InputError: it is none, or too small.
+    """
+    if not isinstance(batch_size, Integral) or isinstance(batch_size, bool) or batch_size < 1:
+        raise InputError(f"Expected batch_size as a whole number above 0, found {batch_size!r}.")
+
+
+def _by_length(lengths: Mapping[int, int], batch_size: int) -> Iterator[list[int]]:
+    """The positions of texts in batches of similar length."""
+    order = sorted(lengths, key=lengths.__getitem__)
+    for start in range(0, len(order), batch_size):
+        yield order[start : start + batch_size]

@@ -1,0 +1,65 @@
+"""The rule of ranking, one candidate after the other."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+Same = Callable[[int, int], bool]
+
+
+class Candidate(NamedTuple):
+    """What is known of a candidate; `None` is unknown."""
+
+    model: float
+    cosine: float | None = None
+    wording: float | None = None
+    bm25: float | None = None
+    exact: bool = False
+
+
+def score(one: Candidate, wording_weight: float, bm25_weight: float) -> float:
+    """f of a candidate."""
+    result = one.model
+    if wording_weight and one.cosine is not None and one.wording is not None:
+        result = (result + wording_weight * max(one.cosine, one.wording)) / (1 + wording_weight)
+    if bm25_weight and one.bm25 is not None:
+        result += bm25_weight * one.bm25
+    return result
+
+
+def order(scores: Sequence[float], exact: Sequence[bool]) -> list[int]:
+    """By insertion: a candidate goes before the first one that it beats."""
+    ranked: list[int] = []
+    for row in range(len(scores)):
+        own = exact[row], scores[row]
+        beaten = (place for place, other in enumerate(ranked) if own > (exact[other], scores[other]))
+        ranked.insert(next(beaten, len(ranked)), row)
+    return ranked
+
+
+def margins(scores: Sequence[float], same: Same) -> list[float]:
+    """The lead over the best candidate that is another answer than the best one."""
+    by_score = order(scores, [False] * len(scores))
+    best_answer: list[int] = []
+    for row in by_score:
+        if best_answer and not same(by_score[0], row):
+            break
+        best_answer.append(row)
+    others = [row for row in by_score if row not in best_answer]
+    if not others:
+        return [0.0] * len(scores)
+    return [scores[row] - scores[others[0] if row in best_answer else by_score[0]] for row in range(len(scores))]
+
+
+def probabilities(scores: Sequence[float], same: Same, slope: float, margin: float, bias: float) -> list[float]:
+    """The sigmoid of each candidate's logit."""
+    logits = [slope * one + margin * lead + bias for one, lead in zip(scores, margins(scores, same), strict=True)]
+    return [1 / (1 + math.exp(-logit)) if logit > 0 else math.exp(logit) / (1 + math.exp(logit)) for logit in logits]
+
+
+def raised(values: Sequence[float], exact: Sequence[bool]) -> list[float]:
+    """Word-for-word answers score at least as high as every other."""
+    others = [value for value, known in zip(values, exact, strict=True) if not known]
+    return [max([value, *others]) if known else value for value, known in zip(values, exact, strict=True)]

@@ -1,0 +1,117 @@
+"""The one rule of ranking against a loop over candidates, and copies of an answer, which must not silence it."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from naive import rule as naive
+
+from ap_ranker.ranking.calibration import Calibration, margins
+from ap_ranker.ranking.rule import Signals, Weights, rank
+from ap_ranker.ranking.same_answer import same_answer
+
+WORDS = [
+    "The parcel arrives on Monday.",
+    "The parcel  arrives on monday",
+    "Send it back in a month.",
+    "No.",
+    "Yes.",
+]
+"""The first two are one answer."""
+
+values = st.sampled_from([-1.0, -0.25, 0.0, 0.5, 0.7501, 1.0])
+known = st.builds(naive.Candidate, values, values, values, st.sampled_from([0.0, 1.5, 30.0]), st.booleans())
+candidates = st.lists(st.tuples(known, st.sampled_from(WORDS)), max_size=7)
+weights = st.sampled_from([0.0, 0.4, 3.0])
+
+
+@given(candidates, weights, weights, st.sets(st.sampled_from(["wordings", "bm25", "exact", "answers"])))
+def test_the_rule_is_the_loop(
+    given_: list[tuple[naive.Candidate, str]], wording: float, bm25: float, unknown: set[str]
+) -> None:
+    """Ties and all; without candidates, with one, and without what is unknown."""
+    ones, texts = [one for one, _ in given_], [text for _, text in given_]
+    if "wordings" in unknown:
+        ones = [one._replace(wording=None) for one in ones]
+    if "bm25" in unknown:
+        ones = [one._replace(bm25=None) for one in ones]
+    if "exact" in unknown:
+        ones = [one._replace(exact=False) for one in ones]
+    names = ("model", "cosine", "wording", "bm25")
+    columns = {name: np.array([getattr(one, name) for one in ones], dtype=float) for name in names}
+    signals = Signals(
+        columns["model"],
+        columns["cosine"],
+        None if "wordings" in unknown else columns["wording"],
+        None if "bm25" in unknown else columns["bm25"],
+        None if "exact" in unknown else np.array([one.exact for one in ones], dtype=bool),
+        None if "answers" in unknown else [(text,) for text in texts],
+    )
+    found = rank(signals, Weights(wording, bm25), Calibration(2.0, 3.0, -0.5, {}))
+    assert found.probabilities is not None
+
+    def same(one: int, other: int) -> bool:
+        return "answers" not in unknown and (texts[one] == texts[other] or {texts[one], texts[other]} == set(WORDS[:2]))
+
+    scores, exact = [naive.score(one, wording, bm25) for one in ones], [one.exact for one in ones]
+    order = naive.order(scores, exact)
+    assert found.order.tolist() == order
+    assert found.scores.tolist() == pytest.approx(naive.raised(scores, exact))
+    likely = naive.probabilities(scores, same, 2.0, 3.0, -0.5)
+    assert found.probabilities.tolist() == pytest.approx(naive.raised(likely, exact))
+    for one, other in itertools.pairwise(order):
+        tied = (exact[one], scores[one]) == (exact[other], scores[other])
+        assert found.levels[other] - found.levels[one] == (0 if tied else 1)
+        assert found.probabilities[one] >= found.probabilities[other]
+    assert rank(signals, Weights(wording, bm25)).probabilities is None
+
+
+def test_the_margin_is_over_the_best_different_answer() -> None:
+    """By hand; None of the copies is an answer of its own, however many there are."""
+    texts = ["a parcel", "another answer", "A PARCEL!", "a  parcel", "the last"]
+    scores = np.array([0.9, 0.6, 0.9, 0.8, 0.1])
+    assert margins(scores, [(text,) for text in texts]) == pytest.approx([0.3, -0.3, 0.3, 0.2, -0.8])
+    assert margins(scores) == pytest.approx([0.0, -0.3, 0.0, -0.1, -0.8])
+    assert margins(np.array([0.9, 0.2]), [("x",), ("X",)]).tolist() == [0.0, 0.0]
+    assert margins(np.array([0.9]), [("x",)]).tolist() == [0.0]
+    assert margins(np.array([])).tolist() == []
+
+
+LONG = "You may return a bike within thirty days; we collect it from your door, and the refund takes five working days."
+
+
+@pytest.mark.parametrize(
+    ("other", "same"),
+    [
+        (LONG, True),
+        (LONG.upper(), True),
+        (LONG.replace(";", " -").replace(".", ""), True),
+        (LONG.replace(" ", "\n  "), True),
+        (LONG.replace("thirty", "forty"), True),
+        (
+            "You may keep a bike for thirty days; we ask for a deposit, and the repair takes five working days.",
+            False,
+        ),
+        ("Yes.", False),
+        ("", False),
+    ],
+)
+def test_copies_differ_in_case_punctuation_white_space_and_a_word(other: str, same: bool) -> None:
+    assert same_answer((LONG,), (other,)) == same_answer((other,), (LONG,)) == same
+
+
+def test_the_same_question_with_another_answer_is_another_answer() -> None:
+    question = "Can I return a bike that I have ridden for a week, and who pays for the transport from my door?"
+    yes, no = ((f"{question}\n{answer}", answer) for answer in ("Yes.", "No."))
+    assert same_answer((yes[0],), (no[0],)), "their texts alone are near"
+    assert not same_answer(yes, no)
+    assert not same_answer((question, "Yes."), (question, "No."))
+    assert same_answer(yes, (yes[0].upper(), "yes"))
+
+
+def test_short_answers_to_different_questions_differ() -> None:
+    assert not same_answer(("Do you ship to Norway?\nYes.", "Yes."), ("Is there a shop in Bergen?\nYes.", "Yes."))
