@@ -16,6 +16,7 @@ from ap_ranker.cli.options import (
     Checkpoint,
     Columns,
     Documents,
+    Keep,
     MatchEntry,
     Precision,
     SearchLanguage,
@@ -26,6 +27,7 @@ from ap_ranker.cli.options import (
 )
 from ap_ranker.data.faq import DEFAULT_MATCH
 from ap_ranker.errors import InputError
+from ap_ranker.threads import wait_without_spinning
 
 console = Console(soft_wrap=True)
 
@@ -46,6 +48,7 @@ def serve(
     precision: Precision = None,
     wordings: Wordings = None,
     synonyms: SearchSynonyms = None,
+    cache: Keep = True,
     score_threshold: Annotated[
         float | None,
         typer.Option(help="Minimum score of an answer; by default, the pipeline's own setting."),
@@ -115,6 +118,7 @@ def serve(
     os.environ.setdefault("HAYHOOKS_LOG_LEVEL", "WARNING")  # its default logs every question
     from ap_ranker.web.limits import check_key, read_key
 
+    wait_without_spinning()
     api_key = read_key(os.environ)
     check_key(owner_key, OWNER_VARIABLE)
     from ap_ranker.search.setup import set_up
@@ -143,6 +147,7 @@ def serve(
         synonyms=synonyms,
         limits=limits,
         changes=changes,
+        keep=cache,
     ) as setup:
         search, filled = setup.load()
         judgements = FeedbackFile(feedback)  # stored, not searched: whoever clicks is a stranger

@@ -1,4 +1,4 @@
-"""BERT (Devlin et al. 2019) and RoBERTa, which differs in where positions begin, with the weights' names of transformers.
+"""BERT (Devlin et al. 2019) and RoBERTa, whose positions begin elsewhere; weights are named as in transformers.
 
 Transformers computes the same; but its module of BERT brings along torch's compiler, scipy and 1,500 files more, which
 take longer to import than a FAQ takes to be read.
@@ -51,7 +51,7 @@ class Bert(nn.Module):
         super().__init__()
         self.config = SimpleNamespace(**{**config, "_attn_implementation": "sdpa"})
         self.embeddings = _Embeddings(self.config)
-        self.encoder = nn.Module()
+        self.encoder: Any = nn.Module()
         self.encoder.layer = nn.ModuleList(_Layer(self.config) for _ in range(self.config.num_hidden_layers))
         for module in self.modules():
             _initialise(module, float(self.config.initializer_range))
@@ -127,14 +127,14 @@ class _Layer(nn.Module):
         super().__init__()
         size, wide = config.hidden_size, config.intermediate_size
         self._heads = config.num_attention_heads
-        self.attention = nn.Module()
+        self.attention: Any = nn.Module()
         self.attention.self = nn.Module()
         for name in ("query", "key", "value"):
             setattr(self.attention.self, name, nn.Linear(size, size))
         self.attention.output = _residual(size, size, config)
-        self.intermediate = nn.Module()
+        self.intermediate: Any = nn.Module()
         self.intermediate.dense = nn.Linear(size, wide)
-        self.output = _residual(wide, size, config)
+        self.output: Any = _residual(wide, size, config)
 
     def forward(self, states: Tensor, attended_to: Tensor, attend: Any) -> Tensor:
         """(N, T, H) -> (N, T, H)"""
@@ -153,7 +153,7 @@ class _Layer(nn.Module):
 
 def _residual(inputs: int, outputs: int, config: Any) -> nn.Module:
     """What ends both halves of a layer; the layer adds its own input before the norm."""
-    block = nn.Module()
+    block: Any = nn.Module()
     block.dense = nn.Linear(inputs, outputs)
     block.LayerNorm = nn.LayerNorm(outputs, eps=config.layer_norm_eps)
     return block

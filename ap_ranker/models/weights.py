@@ -52,6 +52,7 @@ def check_finite(path: Path, weights: Mapping[str, Tensor]) -> None:
                 f"{value.numel():,} are not: the training failed, or the file is damaged."
             )
 
+
 RANDOM = {"normal_", "uniform_", "trunc_normal_", "orthogonal_", "kaiming_uniform_", "xavier_uniform_"}
 """Functions of torch that fill a tensor with random numbers: 22 million take longer than reading as many weights does,
 and on the meta device they import torch's compiler."""

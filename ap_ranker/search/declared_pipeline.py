@@ -155,7 +155,7 @@ class DeclaredPipeline:
             documents: documents to encode into the ranker's cache within `ENCODING_SECONDS`.
             limits: as for `run`; invalid ones are reported now.
         """
-        self._warm_up()
+        self.prepare()
         self.run(QUESTION, limits)
         self.encode(documents, limits)
 
@@ -288,8 +288,15 @@ class DeclaredPipeline:
         ranker = self.ranker()
         return ranker.cache_info if ranker else None
 
-    def _warm_up(self) -> None:
+    def prepare(self) -> None:
+        """Load the model, open or build the index, and embed what has no embedding.
+
+        Raises:
+            InputError: a component fails.
+        """
         try:
+            if (ranker := self.ranker()) is not None:
+                ranker.warm_up()  # first: its cache keeps what a retriever encodes
             self.pipeline.warm_up()
         except InputError:
             raise

@@ -1,0 +1,167 @@
+"""Encoded texts of a checkpoint that outlive the process, in the user's cache folder: a second run encodes nothing.
+
+A folder per checkpoint, kind of texts and way to compute them, in the format of `ap-ranker encode`. It contains hashes
+of texts and numbers, readable by their owner only. Whatever is wrong with it (damaged, full, read-only, removed
+meanwhile), texts are encoded as without it, and one line in the log says so.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import logging
+import os
+import shutil
+import threading
+from collections.abc import Sequence
+from importlib import metadata
+
+import torch
+
+from ap_ranker.errors import one_line
+from ap_ranker.files import cache_folder
+from ap_ranker.ranking.encodings import (
+    MANIFEST,
+    Encodings,
+    Manifest,
+    begin_encodings,
+    check_shard,
+    list_shards,
+    text_key,
+    write_shard,
+)
+from ap_ranker.ranking.quantization import QuantizedStates
+
+logger = logging.getLogger(__name__)
+
+NAME = "encodings"
+"""Of the folder in the user's cache."""
+
+MOST_BYTES = 500 * 10**6
+"""Maximum size of all kept encodings: of 150,000 answers by `ap-transformer`. The shards that were not used for longest
+are removed."""
+
+SHARD_BYTES = 16 * 10**6
+"""What a run keeps in memory before it writes: a killed one loses as much."""
+
+MOST_SHARDS = 32
+"""Of a folder: then the texts of this run are written together, and the others are removed."""
+
+PRIVATE = 0o700
+
+
+class KeptEncodings:
+    """The kept encodings of one kind of texts. Threads may share it.
+
+    Args:
+        manifest: the checkpoint and the dtype.
+        kind: of texts, such as answers; and whatever else the states depend on.
+        example: the states of any text, whose arrays the kept ones must have.
+        words: size of the checkpoint's vocabulary.
+    """
+
+    def __init__(self, manifest: Manifest, kind: str, example: QuantizedStates, words: int) -> None:
+        computed = [metadata.version("ap-ranker"), torch.__version__, torch.backends.cpu.get_cpu_capability()]
+        key = json.dumps([manifest.fingerprint, manifest.dtype, manifest.format_version, kind, *computed])
+        self._root = cache_folder(NAME)
+        self._folder = self._root / hashlib.blake2b(key.encode(), digest_size=16).hexdigest()
+        self._manifest, self._example, self._words = manifest, example, words
+        self._new: list[tuple[list[bytes], QuantizedStates]] = []
+        self._keys: set[bytes] = set()  # of those texts
+        self._asked: dict[str, None] = {}
+        self._lock = threading.RLock()
+        self._usable = True
+        self._encodings = self._open()
+
+    def lengths(self, texts: Sequence[str]) -> list[int]:
+        """The number of tokens of each text; 0 if it is not kept."""
+        if self._encodings is None:
+            return [0] * len(texts)
+        with self._lock:
+            self._asked.update(dict.fromkeys(texts))
+        return self._encodings.lengths(texts)
+
+    def states(self, texts: Sequence[str]) -> QuantizedStates | None:
+        """The states of the texts; `None` if one of them is not kept."""
+        return None if self._encodings is None else self._encodings.states(texts)
+
+    def add(self, texts: Sequence[str], states: QuantizedStates) -> None:
+        """Keep the states of these texts, once `flush` is called or there are many."""
+        keys = [text_key(text) for text in texts]
+        with self._lock:
+            new = [row for row, key in enumerate(keys) if key not in self._keys]
+            if not self._usable or not new or not states.is_finite():
+                return
+            self._keys.update(keys)
+            self._new.append(([keys[row] for row in new], states[new]))
+            if sum(batch.nbytes for _, batch in self._new) < SHARD_BYTES:
+                return
+        self.flush()
+
+    def flush(self) -> None:
+        """Write what was added."""
+        with self._lock:
+            new, self._new = self._new, []
+            if not new or not self._usable:
+                return
+            try:
+                self._write(new)
+            except Exception as error:  # a full disk, a folder that somebody removes meanwhile, ...
+                self._give_up(error)
+
+    def _open(self) -> Encodings | None:
+        try:
+            if not self._folder.is_dir():
+                return None
+            for shard in list_shards(self._folder):
+                check_shard(shard)
+                with contextlib.suppress(OSError):  # a read-only folder can be read as well
+                    os.utime(shard)
+            encodings = Encodings.open(self._folder, self._manifest.fingerprint)
+            encodings.check(self._example, self._words)
+        except Exception as error:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            logger.warning("%s: damaged (%s); the texts are encoded again.", self._folder, one_line(error, 200))
+            return None
+        return encodings
+
+    def _write(self, new: list[tuple[list[bytes], QuantizedStates]]) -> None:
+        shards = list_shards(self._folder)
+        if len(shards) >= MOST_SHARDS and self._encodings is not None:
+            known = [text for text, length in zip(self._asked, self.lengths([*self._asked]), strict=True) if length]
+            states = self._encodings.states(known) if known else None
+            if states is not None:
+                new = [([text_key(text) for text in known], states), *new]
+        else:
+            shards = []
+        self._make_room(sum(batch.nbytes for _, batch in new))
+        self._folder.mkdir(PRIVATE, parents=True, exist_ok=True)
+        for folder in (self._root, self._folder):
+            folder.chmod(PRIVATE)
+        begin_encodings(self._folder, self._manifest)
+        (self._folder / MANIFEST).chmod(PRIVATE & 0o666)
+        write_shard(self._folder, [key for keys, _ in new for key in keys], [batch for _, batch in new], private=True)
+        for shard in shards:
+            shutil.rmtree(shard, ignore_errors=True)
+
+    def _make_room(self, size: int) -> None:
+        """Remove the shards that were not used for longest, so that there is room for a new one."""
+        if size > MOST_BYTES:
+            raise OSError(f"{size:,} bytes at once")
+        found = []
+        for shard in self._root.glob("*/[!.]*/"):
+            with contextlib.suppress(OSError):  # another process removes it
+                found.append((shard.stat().st_mtime_ns, sum(file.stat().st_size for file in shard.iterdir()), shard))
+        total = size + sum(bytes_ for _, bytes_, _ in found)
+        for _, bytes_, shard in sorted(found):
+            if total <= MOST_BYTES:
+                break
+            total -= bytes_
+            shutil.rmtree(shard, ignore_errors=True)
+            if not list_shards(shard.parent):
+                shutil.rmtree(shard.parent, ignore_errors=True)
+
+    def _give_up(self, error: Exception) -> None:
+        self._usable = False
+        logger.warning("%s: encoded texts are not kept for the next run (%s).", self._folder, one_line(error, 200))
