@@ -124,13 +124,13 @@ def serve(
     from ap_ranker.search.setup import set_up
     from ap_ranker.search.watch_documents import follow
     from ap_ranker.web.app import build_app
+    from ap_ranker.web.background_start import BackgroundStart
     from ap_ranker.web.clicks import FeedbackFile
     from ap_ranker.web.connections import Connections, Server
     from ap_ranker.web.owner.routes import OwnersPage
     from ap_ranker.web.owner.service import OwnerService
     from ap_ranker.web.page.settings import PageSettings, read_page_settings
     from ap_ranker.web.question_logger import QuestionLog
-    from ap_ranker.web.workers import SearchWorkers
 
     if folder_or_faq is not None and documents is not None:
         raise InputError(f"Expected the documents once, found {folder_or_faq} and --documents {documents}.")
@@ -151,13 +151,9 @@ def serve(
     ) as setup:
         search, filled = setup.load()
         judgements = FeedbackFile(feedback)  # stored, not searched: whoever clicks is a stranger
-        processes = None
         with console.status("Reading the answers ..."):
-            if workers > 1:
-                processes = SearchWorkers(setup, workers)
-            else:
-                setup.warm_up(search, filled)
-        live = follow(search, setup, encode=processes is None)
+            started = BackgroundStart(search, setup, filled, workers)
+        live = follow(search, setup, encode=workers == 1)
         question_log = None if log_questions is None else QuestionLog(log_questions)
         desk = OwnerService(
             search,
@@ -178,7 +174,7 @@ def serve(
             api_key=api_key,
             columns=column or (),
             connections=connections,
-            workers=processes,
+            workers=started,
             page=settings,
             question_log=question_log,
             owner=None if owner_key is None else OwnersPage(owner_key, desk),

@@ -12,31 +12,40 @@ import hashlib
 import json
 import logging
 import os
+import re
 import shutil
 import threading
+import time
 from collections.abc import Sequence
 from importlib import metadata
+from pathlib import Path
 
 import torch
 
-from ap_ranker.errors import one_line
-from ap_ranker.files import cache_folder
+from ap_ranker.errors import InputError, one_line
+from ap_ranker.files import cache_folder, write_text_atomically
+from ap_ranker.ranking.checkpoint import CONFIG, TOKENIZER, WEIGHTS
 from ap_ranker.ranking.encodings import (
     MANIFEST,
     Encodings,
     Manifest,
     begin_encodings,
     check_shard,
+    fingerprint,
     list_shards,
     text_key,
     write_shard,
 )
 from ap_ranker.ranking.quantization import QuantizedStates
+from ap_ranker.text.reading import READING_VERSION
 
 logger = logging.getLogger(__name__)
 
-NAME = "encodings"
-"""Of the folder in the user's cache."""
+NAME, FINGERPRINTS = "encodings", "fingerprints"
+"""Of the folders in the user's cache."""
+
+SETTLED = 2 * 10**9
+"""Nanoseconds after which a change of a file would have another time than the last one."""
 
 MOST_BYTES = 500 * 10**6
 """Maximum size of all kept encodings: of 150,000 answers by `ap-transformer`. The shards that were not used for longest
@@ -51,6 +60,23 @@ MOST_SHARDS = 32
 PRIVATE = 0o700
 
 
+def known_fingerprint(checkpoint: Path) -> str:
+    """As `fingerprint`, without reading the weights again of a checkpoint whose files are those of an earlier run."""
+    status = [(checkpoint / name).stat() for name in (CONFIG, WEIGHTS, TOKENIZER)]
+    version = [[each.st_dev, each.st_ino, each.st_size, each.st_mtime_ns, each.st_ctime_ns] for each in status]
+    path = cache_folder(FINGERPRINTS) / text_key(json.dumps(version)).hex()
+    with contextlib.suppress(OSError, ValueError):
+        if re.fullmatch(r"[0-9a-f]{64}", found := path.read_text(encoding="utf-8")):
+            return found
+    found = fingerprint(checkpoint)
+    if max(each.st_ctime_ns for each in status) < time.time_ns() - SETTLED:
+        with contextlib.suppress(OSError, InputError):
+            path.parent.mkdir(PRIVATE, parents=True, exist_ok=True)
+            write_text_atomically(path, found)
+            path.chmod(PRIVATE & 0o666)
+    return found
+
+
 class KeptEncodings:
     """The kept encodings of one kind of texts. Threads may share it.
 
@@ -62,7 +88,8 @@ class KeptEncodings:
     """
 
     def __init__(self, manifest: Manifest, kind: str, example: QuantizedStates, words: int) -> None:
-        computed = [metadata.version("ap-ranker"), torch.__version__, torch.backends.cpu.get_cpu_capability()]
+        computed = [metadata.version("ap-ranker"), READING_VERSION, torch.__version__]
+        computed.append(torch.backends.cpu.get_cpu_capability())
         key = json.dumps([manifest.fingerprint, manifest.dtype, manifest.format_version, kind, *computed])
         self._root = cache_folder(NAME)
         self._folder = self._root / hashlib.blake2b(key.encode(), digest_size=16).hexdigest()
@@ -76,11 +103,9 @@ class KeptEncodings:
 
     def lengths(self, texts: Sequence[str]) -> list[int]:
         """The number of tokens of each text; 0 if it is not kept."""
-        if self._encodings is None:
-            return [0] * len(texts)
         with self._lock:
             self._asked.update(dict.fromkeys(texts))
-        return self._encodings.lengths(texts)
+        return [0] * len(texts) if self._encodings is None else self._encodings.lengths(texts)
 
     def states(self, texts: Sequence[str]) -> QuantizedStates | None:
         """The states of the texts; `None` if one of them is not kept."""
@@ -128,13 +153,13 @@ class KeptEncodings:
 
     def _write(self, new: list[tuple[list[bytes], QuantizedStates]]) -> None:
         shards = list_shards(self._folder)
-        if len(shards) >= MOST_SHARDS and self._encodings is not None:
-            known = [text for text, length in zip(self._asked, self.lengths([*self._asked]), strict=True) if length]
-            states = self._encodings.states(known) if known else None
-            if states is not None:
-                new = [([text_key(text) for text in known], states), *new]
-        else:
+        if len(shards) < MOST_SHARDS:
             shards = []
+        elif (encodings := self._open()) is not None:
+            texts = [*self._asked]
+            known = [text for text, length in zip(texts, encodings.lengths(texts), strict=True) if length]
+            if known and (states := encodings.states(known)) is not None:
+                new = [([text_key(text) for text in known], states), *new]
         self._make_room(sum(batch.nbytes for _, batch in new))
         self._folder.mkdir(PRIVATE, parents=True, exist_ok=True)
         for folder in (self._root, self._folder):
@@ -150,7 +175,7 @@ class KeptEncodings:
         if size > MOST_BYTES:
             raise OSError(f"{size:,} bytes at once")
         found = []
-        for shard in self._root.glob("*/[!.]*/"):
+        for shard in (shard for folder in self._root.glob("*") for shard in list_shards(folder)):
             with contextlib.suppress(OSError):  # another process removes it
                 found.append((shard.stat().st_mtime_ns, sum(file.stat().st_size for file in shard.iterdir()), shard))
         total = size + sum(bytes_ for _, bytes_, _ in found)

@@ -19,7 +19,7 @@ from ap_ranker.models.base import AnswerModel, States
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.checkpoint import CONFIG, TOKENIZER, WEIGHTS, CheckpointConfig, load_checkpoint
 from ap_ranker.ranking.encodings import Manifest, fingerprint
-from ap_ranker.ranking.kept_encodings import KeptEncodings
+from ap_ranker.ranking.kept_encodings import KeptEncodings, known_fingerprint
 from ap_ranker.ranking.quantization import QuantizedStates, StateDtype
 from ap_ranker.ranking.wordings import WordingVectors
 from ap_ranker.text.subwords import AnyTokenizer
@@ -158,7 +158,7 @@ class LoadedCheckpoint:
     @cached_property
     def fingerprint(self) -> str:
         """A hash of what its encodings depend on; computed on first use, as it reads the weights again."""
-        return fingerprint(self.folder)
+        return known_fingerprint(self.folder) if _keeping else fingerprint(self.folder)
 
 
 _loaded: WeakValueDictionary[tuple[object, ...], LoadedCheckpoint] = WeakValueDictionary()

@@ -127,7 +127,10 @@ def set_up(
             option = "--model" if model is not None else "--language"
             raise InputError(f"Expected --pipeline or {option}, found both: {pipeline} names its own; change it there.")
         followed = None if documents is None else _read(documents, columns, changes)
-        yield SearchSetup(pipeline, followed, match, wordings, limits, synonyms=synonyms, keep=keep)
+        try:
+            yield SearchSetup(pipeline, followed, match, wordings, limits, synonyms=synonyms, keep=keep)
+        finally:
+            keep_encodings(False)
         return
     if documents is None:
         raise InputError(
@@ -139,6 +142,7 @@ def set_up(
     followed = _read(documents, columns, changes)
     restore(CHECKPOINT)
     with ExitStack() as stack:
+        stack.callback(keep_encodings, False)
         if model is None and not CHECKPOINT.exists():
             folder = Path(stack.enter_context(TemporaryDirectory(prefix="ap-ranker-")))
             model = _write_untrained(
