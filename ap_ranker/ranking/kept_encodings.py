@@ -88,9 +88,9 @@ class KeptEncodings:
     """
 
     def __init__(self, manifest: Manifest, kind: str, example: QuantizedStates, words: int) -> None:
-        computed = [metadata.version("ap-ranker"), READING_VERSION, torch.__version__]
-        computed.append(torch.backends.cpu.get_cpu_capability())
-        key = json.dumps([manifest.fingerprint, manifest.dtype, manifest.format_version, kind, *computed])
+        programs = [metadata.version("ap-ranker"), READING_VERSION, torch.__version__, torch.cpu.get_capabilities()]
+        states = [manifest.fingerprint, manifest.dtype, manifest.format_version, kind]
+        key = json.dumps([*states, *programs], default=str)
         self._root = cache_folder(NAME)
         self._folder = self._root / hashlib.blake2b(key.encode(), digest_size=16).hexdigest()
         self._manifest, self._example, self._words = manifest, example, words

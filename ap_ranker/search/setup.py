@@ -130,7 +130,7 @@ def set_up(
         try:
             yield SearchSetup(pipeline, followed, match, wordings, limits, synonyms=synonyms, keep=keep)
         finally:
-            keep_encodings(False)
+            _stop_keeping()
         return
     if documents is None:
         raise InputError(
@@ -142,7 +142,7 @@ def set_up(
     followed = _read(documents, columns, changes)
     restore(CHECKPOINT)
     with ExitStack() as stack:
-        stack.callback(keep_encodings, False)
+        stack.callback(_stop_keeping)
         if model is None and not CHECKPOINT.exists():
             folder = Path(stack.enter_context(TemporaryDirectory(prefix="ap-ranker-")))
             model = _write_untrained(
@@ -165,6 +165,11 @@ def set_up(
             synonyms,
             keep,
         )
+
+
+def _stop_keeping() -> None:
+    flush_encodings()
+    keep_encodings(False)
 
 
 def _read(path: Path, columns: tuple[str, str] | None, changes: Path | None) -> WatchedFolder:
@@ -212,7 +217,6 @@ def search_faq(questions: Sequence[str], setup: SearchSetup, top_k: int | None =
         for question in questions:
             ranked = search.run(question, setup.limits, top_k)
             results.append({"question": question, "answers": [_answer(document) for document in ranked]})
-    flush_encodings()
     return results
 
 
