@@ -19,6 +19,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from platformdirs import user_cache_path
+
 from ap_ranker.errors import InputError
 from ap_ranker.locks import in_use, locked
 
@@ -113,7 +115,7 @@ def write_first(path: Path, text: str) -> None:
 
 def cache_folder(name: str) -> Path:
     """A folder in the user's cache, for files that may be removed at any time and are then computed again."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ap-ranker" / name
+    return user_cache_path("ap-ranker", appauthor=False) / name
 
 
 def make_folder(folder: Path) -> None:

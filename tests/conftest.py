@@ -6,6 +6,7 @@ import csv
 import importlib.util
 import os
 import sys
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -35,6 +36,14 @@ settings.load_profile("any machine")
 
 ROOT = Path(__file__).parent.parent
 BENCHMARKS = ROOT.parent / "shared" / "data"
+
+
+@pytest.fixture(autouse=True)
+def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The user's cache is a folder that no other test uses; it is there once something is kept."""
+    folder = tmp_path_factory.getbasetemp() / f"cache-{uuid.uuid4().hex}"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
+    return folder
 
 
 @pytest.fixture(autouse=True)

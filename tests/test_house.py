@@ -102,6 +102,7 @@ SHARED = {
     "attentive",
     "attentive_kernel",
     "base",
+    "bert",
     "classifier",
     "coordinate_ascent",
     "encoders",

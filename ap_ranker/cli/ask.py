@@ -14,6 +14,7 @@ from ap_ranker.cli.options import (
     Checkpoint,
     Columns,
     Documents,
+    Keep,
     MatchEntry,
     Precision,
     SearchLanguage,
@@ -26,6 +27,7 @@ from ap_ranker.data.dataset import QUESTION_MARKS
 from ap_ranker.data.faq import DEFAULT_MATCH
 from ap_ranker.errors import InputError
 from ap_ranker.search.sources import Source
+from ap_ranker.threads import wait_without_spinning
 
 console, errors = Console(soft_wrap=True), Console(stderr=True, soft_wrap=True)
 
@@ -44,11 +46,13 @@ def ask(
     precision: Precision = None,
     wordings: Wordings = None,
     synonyms: SearchSynonyms = None,
+    cache: Keep = True,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Ask a FAQ or documents questions and print the best answers."""
     if top_k is not None and top_k <= 0:
         raise InputError(f"Expected --top-k above 0, found {top_k}.")
+    wait_without_spinning()
     from ap_ranker.search.setup import search_faq, set_up
 
     asked = _joined(questions)
@@ -70,6 +74,7 @@ def ask(
             wordings=wordings or (),
             synonyms=synonyms,
             limits={"precision": precision},
+            keep=cache,
         ) as setup,
         errors.status("Searching ..."),
     ):

@@ -85,6 +85,14 @@ SearchSynonyms = Annotated[
         "what it changes.",
     ),
 ]
+Keep = Annotated[
+    bool,
+    typer.Option(
+        "--cache/--no-cache",
+        help="Keep encoded answers for the next run, in the user's cache folder (Linux: $XDG_CACHE_HOME/ap-ranker, or "
+        "~/.cache/ap-ranker): hashes of texts and numbers, 500 MB at most.",
+    ),
+]
 Device = Annotated[str, typer.Option(help="Device: auto, cpu, cuda:0 ...; auto takes the GPU if there is one.")]
 Language = Annotated[
     str | None, typer.Option(help="The language of a stemmer for BM25, such as english; by default none.")

@@ -16,6 +16,7 @@ from ap_ranker.cli.options import (
     Checkpoint,
     Columns,
     Documents,
+    Keep,
     MatchEntry,
     Precision,
     SearchLanguage,
@@ -26,6 +27,7 @@ from ap_ranker.cli.options import (
 )
 from ap_ranker.data.faq import DEFAULT_MATCH
 from ap_ranker.errors import InputError
+from ap_ranker.threads import wait_without_spinning
 
 console = Console(soft_wrap=True)
 
@@ -46,6 +48,7 @@ def serve(
     precision: Precision = None,
     wordings: Wordings = None,
     synonyms: SearchSynonyms = None,
+    cache: Keep = True,
     score_threshold: Annotated[
         float | None,
         typer.Option(help="Minimum score of an answer; by default, the pipeline's own setting."),
@@ -115,18 +118,19 @@ def serve(
     os.environ.setdefault("HAYHOOKS_LOG_LEVEL", "WARNING")  # its default logs every question
     from ap_ranker.web.limits import check_key, read_key
 
+    wait_without_spinning()
     api_key = read_key(os.environ)
     check_key(owner_key, OWNER_VARIABLE)
     from ap_ranker.search.setup import set_up
     from ap_ranker.search.watch_documents import follow
     from ap_ranker.web.app import build_app
+    from ap_ranker.web.background_start import BackgroundStart
     from ap_ranker.web.clicks import FeedbackFile
     from ap_ranker.web.connections import Connections, Server
     from ap_ranker.web.owner.routes import OwnersPage
     from ap_ranker.web.owner.service import OwnerService
     from ap_ranker.web.page.settings import PageSettings, read_page_settings
     from ap_ranker.web.question_logger import QuestionLog
-    from ap_ranker.web.workers import SearchWorkers
 
     if folder_or_faq is not None and documents is not None:
         raise InputError(f"Expected the documents once, found {folder_or_faq} and --documents {documents}.")
@@ -143,16 +147,13 @@ def serve(
         synonyms=synonyms,
         limits=limits,
         changes=changes,
+        keep=cache,
     ) as setup:
         search, filled = setup.load()
         judgements = FeedbackFile(feedback)  # stored, not searched: whoever clicks is a stranger
-        processes = None
         with console.status("Reading the answers ..."):
-            if workers > 1:
-                processes = SearchWorkers(setup, workers)
-            else:
-                setup.warm_up(search, filled)
-        live = follow(search, setup, encode=processes is None)
+            started = BackgroundStart(search, setup, filled, workers)
+        live = follow(search, setup, encode=workers == 1)
         question_log = None if log_questions is None else QuestionLog(log_questions)
         desk = OwnerService(
             search,
@@ -173,7 +174,7 @@ def serve(
             api_key=api_key,
             columns=column or (),
             connections=connections,
-            workers=processes,
+            workers=started,
             page=settings,
             question_log=question_log,
             owner=None if owner_key is None else OwnersPage(owner_key, desk),

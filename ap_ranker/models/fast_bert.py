@@ -3,7 +3,7 @@
 A short text is bound by reading weights and by the overhead of each operator. So the three projections of a layer's
 attention are one, an activation is part of its product, weights lie as oneDNN reads them, and they are bfloat16 where
 the CPU has instructions for it. Sums, norms and the result stay in float32. The products are operators of torch that
-its compiler uses, too; should a version of torch lack them, `checked` says so and transformers reads the texts.
+its compiler uses, too; should a version of torch lack them, `checked` says so and `Bert` reads the texts.
 """
 
 from __future__ import annotations
@@ -16,10 +16,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-logger = logging.getLogger(__name__)
+from ap_ranker.models.bert import FAMILIES
 
-FAMILIES = ("bert", "roberta", "xlm-roberta", "camembert")
-"""Architectures, by transformers' `model_type`, that are this one; they differ in where positions begin."""
+logger = logging.getLogger(__name__)
 
 FEW_TOKENS = 32
 """Up to here, products have as many rows as tokens: a question alone pays for no padding. Above, their number goes
@@ -89,7 +88,7 @@ class FastBert:
             config.model_type in FAMILIES
             and config.hidden_act == "gelu"
             and getattr(config, "position_embedding_type", None) in (None, "absolute")
-            and not config.is_decoder
+            and not getattr(config, "is_decoder", False)
             and backbone.device.type == "cpu"
             and backbone.dtype == torch.float32
         )

@@ -24,6 +24,12 @@ MINILM = {
     "num_attention_heads": 12,
     "num_hidden_layers": 6,
     "vocab_size": 30522,
+    "max_position_embeddings": 512,
+    "type_vocab_size": 2,
+    "hidden_act": "gelu",
+    "layer_norm_eps": 1e-12,
+    "initializer_range": 0.02,
+    "pad_token_id": 0,
 }
 """The default encoder's architecture."""
 

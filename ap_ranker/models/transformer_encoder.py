@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from ap_ranker.models.bert import Bert
 from ap_ranker.models.fast_bert import FastBert
 from ap_ranker.models.pooling import mean_pool
 from ap_ranker.models.pretrained import build_backbone, read_weights
@@ -33,7 +34,7 @@ class TransformerEncoder(nn.Module):
     def __init__(self, config: Mapping[str, Any], dropout: float, *, frozen: bool) -> None:
         super().__init__()
         self.settings = SentenceSettings.of(config)
-        self.backbone = build_backbone(config)
+        self.backbone: Any = Bert(config) if Bert.reads(config) else build_backbone(config)
         if getattr(self.backbone, "pooler", None) is not None:
             self.backbone.pooler = None  # reads the first token only, and nobody asks it
         for module in self.backbone.modules():
@@ -42,7 +43,8 @@ class TransformerEncoder(nn.Module):
         self.dropout, self.frozen = dropout, frozen
         self.backbone.requires_grad_(not frozen)
         self.adapter = nn.Linear(self.hidden_size, self.hidden_size, bias=False).requires_grad_(frozen)
-        nn.init.eye_(self.adapter.weight)
+        with torch.no_grad():  # as `nn.init.eye_`, which imports torch's compiler where there is no memory for weights
+            self.adapter.weight.zero_().diagonal().fill_(1.0)
         self._attention: str = self.backbone.config._attn_implementation
         self._memory: dict[bytes, Tensor] = {}
         self._room = 0

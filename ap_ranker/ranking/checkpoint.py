@@ -21,7 +21,7 @@ from ap_ranker.models.base import AnswerModel
 from ap_ranker.models.pretrained import refuse_code
 from ap_ranker.models.registry import LARGEST, MODELS, build_model, is_number
 from ap_ranker.models.spec import Inputs
-from ap_ranker.models.weights import Shapes, check_finite, difference, planned, read_shapes
+from ap_ranker.models.weights import Shapes, check_finite, difference, planned, read_shapes, unfilled
 from ap_ranker.ranking.calibration import FUSED, MODEL, Calibration
 from ap_ranker.text.reading import READING_VERSION
 from ap_ranker.text.segment import SEGMENTERS
@@ -270,7 +270,8 @@ def load_checkpoint(folder: Path) -> tuple[CheckpointConfig, AnswerModel, AnyTok
         shapes = read_shapes(weights)
         inputs = Inputs(tokenizer.words, config.embedding_size, config.max_tokens, config.encoder)
         _check_sizes(config, inputs, tokenizer.largest_id, shapes, folder)
-        model = build_model(config.model, inputs, config.options)
+        with unfilled():
+            model = build_model(config.model, inputs, config.options)
         stored = load_file(weights)
         check_finite(weights, stored)
         model.load_state_dict(stored)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
+import zlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -29,7 +30,7 @@ from ap_ranker.processes import process_number
 from ap_ranker.ranking.checkpoint import CONFIG, TOKENIZER, WEIGHTS
 from ap_ranker.ranking.quantization import QuantizedStates, StateDtype
 
-MANIFEST = "encodings.json"
+MANIFEST, CHECKSUM = "encodings.json", "crc32"
 FORMAT_VERSION = 2
 
 KEY_BYTES = 16
@@ -83,8 +84,7 @@ class Encodings:
         self.folder = folder
         self.manifest = manifest
         self._words: int | None = None
-        shards = sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
-        self._shards = [_Shard(path) for path in shards]
+        self._shards = [_Shard(path) for path in list_shards(folder)]
         keys = [shard.keys for shard in self._shards]
         all_keys = np.concatenate(keys) if keys else np.zeros(0, _KEY)
         order = np.argsort(all_keys, kind="stable")
@@ -249,14 +249,50 @@ def begin_encodings(folder: Path, manifest: Manifest) -> None:
         )
 
 
-def write_shard(folder: Path, keys: Sequence[bytes], batches: Sequence[QuantizedStates]) -> None:
-    """Write the states of some texts, given in batches, as a new shard, atomically."""
+def list_shards(folder: Path) -> list[Path]:
+    """The shards of a folder; none if there is no folder."""
+    paths = folder.iterdir() if folder.is_dir() else ()
+    return sorted(path for path in paths if path.is_dir() and not path.name.startswith("."))
+
+
+def write_shard(
+    folder: Path, keys: Sequence[bytes], batches: Sequence[QuantizedStates], *, private: bool = False
+) -> None:
+    """Write the states of some texts, given in batches, as a new shard, atomically.
+
+    Args:
+        folder: of the encodings.
+        keys: the hashes of the texts.
+        batches: their states.
+        private: let only the owner read it, and add a checksum for `check_shard`.
+    """
     lengths = torch.cat([batch.lengths.cpu() for batch in batches])
     with atomic_directory(folder / f"{process_number():03}-{uuid.uuid4().hex}") as draft:
+        if private:
+            draft.chmod(0o700)  # which its files get, too
         np.save(draft / "keys.npy", np.frombuffer(b"".join(keys), np.uint8).reshape(-1, KEY_BYTES))
         np.save(draft / "offsets.npy", np.concatenate([[0], np.cumsum(lengths.numpy())]))
         for name in batches[0].tensors():
             np.save(draft / f"{name}.npy", torch.cat([_ragged(batch, name) for batch in batches]).cpu().numpy())
+        if private:
+            (draft / CHECKSUM).write_text(_checksum(draft), encoding="utf-8")
+
+
+def check_shard(shard: Path) -> None:
+    """Check that a private shard holds what was written.
+
+    Raises:
+        ValueError: it does not.
+    """
+    if (shard / CHECKSUM).read_text(encoding="utf-8") != _checksum(shard):
+        raise ValueError(f"{shard.name}: another checksum than when it was written")
+
+
+def _checksum(shard: Path) -> str:
+    total = 0
+    for file in sorted(shard.glob("*.npy")):
+        total = zlib.crc32(file.read_bytes(), total)
+    return f"{total:08x}"
 
 
 def _ragged(states: QuantizedStates, name: str) -> Tensor:

@@ -17,8 +17,11 @@ import torch
 
 from ap_ranker.files import file_version
 from ap_ranker.models.base import AnswerModel, States
+from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.checkpoint import CONFIG, TOKENIZER, WEIGHTS, CheckpointConfig, load_checkpoint
-from ap_ranker.ranking.encodings import fingerprint
+from ap_ranker.ranking.encodings import Manifest, fingerprint
+from ap_ranker.ranking.kept_encodings import KeptEncodings, known_fingerprint
+from ap_ranker.ranking.quantization import QuantizedStates, StateDtype
 from ap_ranker.ranking.wordings import WordingVectors
 from ap_ranker.text.subwords import AnyTokenizer
 
@@ -27,6 +30,10 @@ LAST_QUESTIONS = 64
 
 TOGETHER = 16
 """Maximum number of questions encoded at once: with more, each would take longer."""
+
+
+CACHE_BYTES = 256 * 10**6
+"""Maximum size of a cache of answers for which nobody names one."""
 
 
 class QuestionStates:
@@ -87,6 +94,15 @@ class QuestionStates:
             future.set_result(encoded[question])
 
 
+_keeping = False
+
+
+def keep_encodings(wanted: bool) -> None:
+    """Whether this process reads encoded answers and wordings that an earlier one kept, and keeps its own."""
+    global _keeping  # noqa: PLW0603  of the process, as the folder is of the user
+    _keeping = wanted
+
+
 @dataclass(frozen=True, eq=False)
 class LoadedCheckpoint:
     """A checkpoint in memory.
@@ -106,15 +122,58 @@ class LoadedCheckpoint:
     folder: Path
     questions: QuestionStates = field(default_factory=QuestionStates)
     wordings: WordingVectors = field(default_factory=WordingVectors)
+    _caches: WeakValueDictionary[tuple[int, StateDtype], EncodingCache] = field(default_factory=WeakValueDictionary)
+    _kept: dict[str, KeptEncodings] = field(default_factory=dict)
+
+    def cache(self, max_bytes: int | None, dtype: StateDtype) -> EncodingCache:
+        """A cache that components share as long as one of them uses it, so that a text is encoded once for all.
+
+        Args:
+            max_bytes: its size; `None` for the largest that there is, whatever its dtype.
+            dtype: of its states.
+        """
+        with _lock:
+            if max_bytes is None and self._caches:
+                return max(self._caches.values(), key=lambda cache: cache.max_bytes)
+            size = CACHE_BYTES if max_bytes is None else max_bytes
+            return self._caches.setdefault((size, dtype), EncodingCache(size, dtype))
+
+    def kept(self, kind: str, dtype: StateDtype, example: Callable[[], QuantizedStates]) -> KeptEncodings | None:
+        """The encodings that outlive this process; `None` unless it keeps them (`keep_encodings`).
+
+        Args:
+            kind: of texts.
+            dtype: of their states.
+            example: the states of any text.
+        """
+        if not _keeping:
+            return None
+        name = f"{kind} in {dtype}"
+        with _lock:
+            if name not in self._kept:
+                manifest = Manifest(self.config.model, self.fingerprint, dtype)
+                self._kept[name] = KeptEncodings(manifest, kind, example(), len(self.tokenizer.words))
+            return self._kept[name]
+
+    def flush(self) -> None:
+        """Write what is to be kept."""
+        for each in list(self._kept.values()):
+            each.flush()
 
     @cached_property
     def fingerprint(self) -> str:
         """A hash of what its encodings depend on; computed on first use, as it reads the weights again."""
-        return fingerprint(self.folder)
+        return known_fingerprint(self.folder) if _keeping else fingerprint(self.folder)
 
 
 _loaded: WeakValueDictionary[tuple[object, ...], LoadedCheckpoint] = WeakValueDictionary()
-_lock = threading.Lock()
+_lock = threading.RLock()
+
+
+def flush_encodings() -> None:
+    """Write the new encodings of all loaded checkpoints that are to outlive this process."""
+    for loaded in list(_loaded.values()):
+        loaded.flush()
 
 
 def load_shared(folder: Path, device: torch.device) -> LoadedCheckpoint:

@@ -11,12 +11,14 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import normalize
 
 from ap_ranker.errors import InputError
 from ap_ranker.models.base import AnswerModel, States
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.checkpoint import CheckpointConfig
 from ap_ranker.ranking.encodings import Encodings
+from ap_ranker.ranking.kept_encodings import KeptEncodings
 from ap_ranker.ranking.loaded_checkpoints import LoadedCheckpoint
 from ap_ranker.ranking.quantization import QuantizedStates, StateDtype
 from ap_ranker.ranking.wordings import WordingVectors
@@ -89,8 +91,8 @@ class TextEncoder:
         self, answers: Sequence[str], batch_size: int
     ) -> Iterator[tuple[list[int], QuantizedStates | States]]:
         """As `answer_states`; what comes from the cache or the encodings, or goes into the cache, as it is stored."""
-        remaining = list(range(len(answers)))
-        for source in (self.cache, self.encodings):
+        remaining, outlives = list(range(len(answers))), self._kept_answers()
+        for source in (self.cache, self.encodings, outlives):
             if source is None or not remaining:
                 continue
             lengths = dict(zip(remaining, source.lengths([answers[row] for row in remaining]), strict=True))
@@ -101,7 +103,7 @@ class TextEncoder:
                 if states is None:  # another thread has evicted one of them meanwhile
                     remaining += rows
                     continue
-                if source is self.encodings and self.cache is not None:
+                if source is not self.cache and self.cache is not None:
                     states = states.converted(self.stored_dtype, self.device)
                     self.cache.put(texts, states)
                 yield rows, states
@@ -130,7 +132,13 @@ class TextEncoder:
             # As a cache would give them: a model that reads stored states rounds differently when it matches others.
             yield list(range(len(texts))), exact if self.model.reads_stored(exact.dtypes) else states
             return
-        yield from self.cache.encoded_once(texts, lambda indices: self.encode_answers([tokens[i] for i in indices]))
+        outlives = self._kept_answers()
+        for indices, encoded in self.cache.encoded_once(
+            texts, lambda indices: self.encode_answers([tokens[i] for i in indices])
+        ):
+            if outlives is not None:
+                outlives.add([texts[index] for index in indices], encoded)
+            yield indices, encoded
 
     def state_dtype(self, wanted: StateDtype | None, otherwise: StateDtype = StateDtype.float32) -> StateDtype:
         """The data type in which states are stored.
@@ -188,12 +196,38 @@ class TextEncoder:
         Raises:
             InputError: the model has no vectors of whole texts, or `batch_size` is not positive.
         """
+        check_batch_size(batch_size)
         order: list[int] = []
         parts = []
-        for rows, states in self.answer_states(texts, batch_size):
+        for rows, kept in self._kept_states(texts, batch_size):
             order += rows
+            if isinstance(kept, QuantizedStates):  # a vector needs none of the tokens' states
+                states = QuantizedStates(kept.lengths, {}, kept.per_text).dequantize(self.device)
+            else:
+                states = kept
             parts.append(States(states.mask[:, :0], per_text=states.per_text))
-        return self._vectors(parts)[torch.tensor(order).argsort()]
+        return normalize(self._vectors(parts)[torch.tensor(order, dtype=torch.long).argsort()], dim=1)
+
+    @torch.inference_mode()
+    def embed_wordings(self, texts: Sequence[str]) -> Tensor:
+        """(B, C) as `embed_questions`, of known wordings, whose vectors may outlive the process; no user's question."""
+        if self._loaded is None:
+            return self.embed_questions(texts)
+        outlives = self._loaded.kept(f"wordings on {self.device.type}", StateDtype.float32, self._example_vector)
+        if outlives is None:
+            return self.embed_questions(texts)
+        lengths = outlives.lengths(texts)
+        new, old = ([row for row, length in enumerate(lengths) if (length > 0) == known] for known in (False, True))
+        encoded = self.embed_questions([texts[row] for row in new])
+        if new:
+            outlives.add([texts[row] for row in new], _as_states(encoded))
+        states = outlives.states([texts[row] for row in old]) if old else None
+        if states is not None:
+            encoded = torch.cat([encoded, states.per_text["vector"]])
+        return encoded[torch.tensor([*new, *old], dtype=torch.long).argsort()]
+
+    def _example_vector(self) -> QuantizedStates:
+        return _as_states(self.embed_questions([""]))
 
     def _vectors(self, parts: Sequence[States]) -> Tensor:
         vectors = [self.model.text_vectors(part) for part in parts or [self._encode_empty_text()[:0]]]
@@ -228,6 +262,29 @@ class TextEncoder:
         self._stop_training()
         return self.model.encode_answers(TokenBatch.from_lists(tokens, self.device))
 
+    def share_cache(self, max_bytes: int | None = None, dtype: StateDtype | None = None) -> None:
+        """Keep the states of answers in a cache that all rankers of this checkpoint share if they ask for the same one.
+
+        Args:
+            max_bytes: its size; `None` takes any that there is.
+            dtype: of its states; `None` as for `state_dtype`.
+
+        Raises:
+            InputError: the model does not come from a checkpoint.
+        """
+        if self._loaded is None:
+            raise InputError("Expected a model from a checkpoint, whose rankers share a cache, found another.")
+        self.cache = self._loaded.cache(max_bytes, self.state_dtype(dtype))
+        self.model.reads_stored(self.quantize(self._encode_empty_text(), self.stored_dtype).dtypes)  # compiles, now
+
+    def _kept_answers(self) -> KeptEncodings | None:
+        """The states of answers that outlive the process, as they are stored in the cache; `None` if there are none."""
+        if self._loaded is None or self.cache is None:
+            return None
+        dtype = self.stored_dtype
+        kind = f"answers on {self.device.type}"
+        return self._loaded.kept(kind, dtype, lambda: self.quantize(self._encode_empty_text(), dtype))
+
     @torch.inference_mode()
     def _encode_empty_text(self) -> States:
         return self.encode_answers(self.tokenize([""]))
@@ -245,6 +302,11 @@ class TextEncoder:
         with self._lock:  # `eval` sets the model's own flag before those of its modules
             if self.model.training:  # `eval` takes half a millisecond for the modules of a transformer
                 self.model.eval()
+
+
+def _as_states(vectors: Tensor) -> QuantizedStates:
+    """(N, C) vectors in the form in which encodings are written."""
+    return QuantizedStates(torch.ones(len(vectors), dtype=torch.long), {}, {"vector": vectors.contiguous()})
 
 
 def check_batch_size(batch_size: int) -> None:

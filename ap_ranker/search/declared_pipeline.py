@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
@@ -155,20 +155,35 @@ class DeclaredPipeline:
             documents: documents to encode into the ranker's cache within `ENCODING_SECONDS`.
             limits: as for `run`; invalid ones are reported now.
         """
-        self._warm_up()
+        self.prepare()
         self.run(QUESTION, limits)
         self.encode(documents, limits)
 
-    def encode(self, documents: Sequence[Document], limits: Mapping[str, float | None] = MappingProxyType({})) -> None:
-        """Encode documents into the ranker's cache, within `ENCODING_SECONDS`; arguments as for `warm_up`."""
+    def encode(
+        self,
+        documents: Sequence[Document],
+        limits: Mapping[str, float | None] = MappingProxyType({}),
+        *,
+        on_progress: Callable[[int, int], None] = lambda done, total: None,
+        seconds: float | None = None,
+    ) -> None:
+        """Encode documents into the ranker's cache.
+
+        Args:
+            documents: the documents.
+            limits: as for `run`.
+            on_progress: called with the number of documents done and their total.
+            seconds: maximum time; by default `ENCODING_SECONDS`.
+        """
         from ap_ranker.ranking.bm25 import BM25_SCORE  # loads torch, which `ap-ranker --help` does not wait for
 
         ranker, started = self.ranker(), time.monotonic()
         if ranker is None:
             return
         for start in range(0, len(documents), BATCH):
-            if time.monotonic() - started > ENCODING_SECONDS:
+            if time.monotonic() - started > (ENCODING_SECONDS if seconds is None else seconds):
                 break
+            on_progress(start, len(documents))
             batch = documents[start : start + BATCH]
             ranker.run(
                 query=QUESTION,
@@ -288,8 +303,15 @@ class DeclaredPipeline:
         ranker = self.ranker()
         return ranker.cache_info if ranker else None
 
-    def _warm_up(self) -> None:
+    def prepare(self) -> None:
+        """Load the model, open or build the index, and embed what has no embedding.
+
+        Raises:
+            InputError: a component fails.
+        """
         try:
+            if (ranker := self.ranker()) is not None:
+                ranker.warm_up()  # first: its cache keeps what a retriever encodes
             self.pipeline.warm_up()
         except InputError:
             raise

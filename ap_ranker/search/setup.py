@@ -15,6 +15,7 @@ from ap_ranker.data.faq import DEFAULT_MATCH, Match
 from ap_ranker.documents.watched_folder import WatchedFolder
 from ap_ranker.errors import InputError
 from ap_ranker.files import restore
+from ap_ranker.ranking.loaded_checkpoints import flush_encodings, keep_encodings
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.wordings import MATCHED
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
@@ -45,6 +46,7 @@ class SearchSetup:
         limits: `precision` or `score_threshold` of the ranker.
         checkpoint: of a packaged pipeline; `None` for the one that the file names.
         synonyms: a file of synonyms; `None` for those that the pipeline names.
+        keep: whether encoded answers are kept for the next run, in the user's cache folder.
     """
 
     pipeline: Path
@@ -54,6 +56,7 @@ class SearchSetup:
     limits: Mapping[str, float | None]
     checkpoint: CheckpointOf | None = None
     synonyms: Path | None = None
+    keep: bool = False
 
     def load(self) -> tuple[DeclaredPipeline, list[Document]]:
         """The pipeline with filled stores, and the documents written into them.
@@ -61,6 +64,7 @@ class SearchSetup:
         Raises:
             InputError: a file cannot be read, or the pipeline, its store or its server fails.
         """
+        keep_encodings(self.keep)
         search = DeclaredPipeline.load(self.pipeline, self.checkpoint)
         search.add_wordings(self.wordings)
         if self.synonyms is not None:
@@ -77,6 +81,7 @@ class SearchSetup:
         """
         with report_store_errors(search.path, search.place):
             search.warm_up(documents, self.limits)
+        flush_encodings()
         use_one_thread()
 
 
@@ -93,6 +98,7 @@ def set_up(
     synonyms: Path | None = None,
     limits: Mapping[str, float | None] = MappingProxyType({}),
     changes: Path | None = None,
+    keep: bool = False,
 ) -> Iterator[SearchSetup]:
     """Set up a search; within the block, its files are there.
 
@@ -110,6 +116,7 @@ def set_up(
         synonyms: a file of synonyms, for BM25.
         limits: `precision` or `score_threshold` of the ranker.
         changes: a file of the owner's changes of the documents; `None` for none.
+        keep: whether encoded answers are kept for the next run, in the user's cache folder.
 
     Raises:
         InputError: a file cannot be read, there is nothing to search, two settings exclude each other, the checkpoint
@@ -120,7 +127,10 @@ def set_up(
             option = "--model" if model is not None else "--language"
             raise InputError(f"Expected --pipeline or {option}, found both: {pipeline} names its own; change it there.")
         followed = None if documents is None else _read(documents, columns, changes)
-        yield SearchSetup(pipeline, followed, match, wordings, limits, synonyms=synonyms)
+        try:
+            yield SearchSetup(pipeline, followed, match, wordings, limits, synonyms=synonyms, keep=keep)
+        finally:
+            _stop_keeping()
         return
     if documents is None:
         raise InputError(
@@ -132,6 +142,7 @@ def set_up(
     followed = _read(documents, columns, changes)
     restore(CHECKPOINT)
     with ExitStack() as stack:
+        stack.callback(_stop_keeping)
         if model is None and not CHECKPOINT.exists():
             folder = Path(stack.enter_context(TemporaryDirectory(prefix="ap-ranker-")))
             model = _write_untrained(
@@ -152,7 +163,13 @@ def set_up(
             limits,
             CheckpointOf(ranker.source, ranker.bm25_language),
             synonyms,
+            keep,
         )
+
+
+def _stop_keeping() -> None:
+    flush_encodings()
+    keep_encodings(False)
 
 
 def _read(path: Path, columns: tuple[str, str] | None, changes: Path | None) -> WatchedFolder:
@@ -196,6 +213,7 @@ def search_faq(questions: Sequence[str], setup: SearchSetup, top_k: int | None =
     search, _ = setup.load()
     results = []
     with report_store_errors(search.path, search.place):
+        search.prepare()
         for question in questions:
             ranked = search.run(question, setup.limits, top_k)
             results.append({"question": question, "answers": [_answer(document) for document in ranked]})

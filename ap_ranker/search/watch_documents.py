@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from ap_ranker.data.faq import Entry, Match
 from ap_ranker.documents.watched_folder import WatchedFolder
 from ap_ranker.errors import InputError
+from ap_ranker.ranking.loaded_checkpoints import flush_encodings
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.search.load_pipeline import components_of, find_stores, report_store_errors
 
@@ -135,4 +136,5 @@ class DocumentWatcher:
             added, removed = len(new), len(gone)
         if self._encode:
             self._search.pipeline.warm_up()  # encodes new wordings
+            flush_encodings()
         return added, removed

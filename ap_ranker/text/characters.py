@@ -15,10 +15,12 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import regex
 
-from ap_ranker.text.batch import Span
+if TYPE_CHECKING:  # it loads torch, which `ap-ranker --help` does not wait for
+    from ap_ranker.text.batch import Span
 
 SOFT = "\u200b"
 """Where a word may be broken, as `softly_plain` leaves it: a zero-width space, or a Persian non-joiner."""

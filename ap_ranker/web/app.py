@@ -43,6 +43,7 @@ from ap_ranker.web.suggestions import LiveSuggestions
 if TYPE_CHECKING:
     from haystack import Document
 
+    from ap_ranker.web.background_start import BackgroundStart
     from ap_ranker.web.connections import Connections
     from ap_ranker.web.question_logger import QuestionLog
     from ap_ranker.web.workers import SearchWorkers
@@ -138,7 +139,7 @@ def build_app(
     api_key: str | None = None,
     columns: Collection[str] = (),
     connections: Connections | None = None,
-    workers: SearchWorkers | None = None,
+    workers: SearchWorkers | BackgroundStart | None = None,
     page: PageSettings = PageSettings(),  # noqa: B008  it is frozen
     question_log: QuestionLog | None = None,
     owner: OwnersPage | None = None,
@@ -220,7 +221,7 @@ def _add_page(app: FastAPI, metrics: Metrics, files: Mapping[str, PageFile]) -> 
 def _add_search(
     app: FastAPI,
     declared: DeclaredPipeline,
-    search: DeclaredPipeline | SearchWorkers,
+    search: DeclaredPipeline | SearchWorkers | BackgroundStart,
     feedback: FeedbackFile,
     limits: Mapping[str, float | None],
     category: str,

@@ -17,6 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 
 if TYPE_CHECKING:
+    from ap_ranker.web.background_start import BackgroundStart
     from ap_ranker.web.connections import Connections
     from ap_ranker.web.workers import SearchWorkers
 
@@ -72,7 +73,10 @@ class Metrics:
     """
 
     def __init__(
-        self, search: DeclaredPipeline | SearchWorkers, threads: CountingThreads, connections: Connections | None
+        self,
+        search: DeclaredPipeline | SearchWorkers | BackgroundStart,
+        threads: CountingThreads,
+        connections: Connections | None,
     ) -> None:
         self._registry = CollectorRegistry()
         self._seconds = Histogram(
@@ -108,7 +112,10 @@ class _State(Collector):
     """Metrics that other objects keep, read at each scrape."""
 
     def __init__(
-        self, search: DeclaredPipeline | SearchWorkers, threads: CountingThreads, connections: Connections | None
+        self,
+        search: DeclaredPipeline | SearchWorkers | BackgroundStart,
+        threads: CountingThreads,
+        connections: Connections | None,
     ) -> None:
         self._search, self._threads, self._connections = search, threads, connections
 

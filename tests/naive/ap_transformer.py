@@ -21,6 +21,7 @@ TINY = {
     "hidden_act": "gelu",
     "layer_norm_eps": 1e-5,
     "initializer_range": 0.2,
+    "pad_token_id": 0,
 }
 """Devlin et al. 2019, as small as it gets; its random weights are large enough for texts to differ."""
 

@@ -20,7 +20,7 @@ from ap_ranker.errors import InputError
 from ap_ranker.models.registry import MODELS
 from ap_ranker.models.spec import Family
 from ap_ranker.ranking.bm25 import BM25_LANGUAGE, BM25_SCORE
-from ap_ranker.ranking.cache import CacheInfo, EncodingCache
+from ap_ranker.ranking.cache import CacheInfo
 from ap_ranker.ranking.decision import check_limits
 from ap_ranker.ranking.exact_match import is_exact_match
 from ap_ranker.ranking.explanation import Explanation, no_attention
@@ -190,8 +190,9 @@ class AnswerRanker(CheckpointComponent):
 
     def _load(self) -> Ranker:
         dtype = StateDtype(self.cache_dtype) if self.cache_dtype else None
-        cache = EncodingCache(self.cache_megabytes * 10**6, dtype)
-        ranker = self._read_checkpoint(cache=cache if self.cache_megabytes else None, encodings=self.encodings)
+        ranker = self._read_checkpoint(encodings=self.encodings)
+        if self.cache_megabytes:
+            ranker.share_cache(self.cache_megabytes * 10**6, dtype)
         assert ranker.config is not None
         self._check_family(ranker.config.model)
         if self.explain and not MODELS[ranker.config.model].attention_over:

@@ -114,7 +114,9 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
         self._has_embedded = False
 
     def _load(self) -> Ranker:
-        return self._read_embedder()
+        ranker = self._read_embedder()
+        ranker.share_cache()  # the ranker finds there what was encoded for the vectors
+        return ranker
 
     def warm_up(self) -> None:
         """Load the checkpoint, embed the documents that it has not embedded yet, and build or load the indexes.

@@ -75,7 +75,7 @@ class KnownWordings:
             rows, files, vectors = sources = store.wording_rows(), self._current(), ranker.wording_vectors
             if self._index is None or _differ(sources, self._index[0]):
                 known = ((row, self.prefix + text + self.suffix) for row, text in rows.pairs(files))
-                self._index = sources, WordingIndex.of(known, vectors, ranker.embed_questions)
+                self._index = sources, WordingIndex.of(known, vectors, ranker.embed_wordings)
             return self._index[1]
 
     def verbatim(self, store: BM25SDocumentStore, question: str) -> Leg | None:

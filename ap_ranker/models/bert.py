@@ -1,0 +1,175 @@
+"""BERT (Devlin et al. 2019) and RoBERTa, whose positions begin elsewhere; weights are named as in transformers.
+
+Transformers computes the same; but its module of BERT brings along torch's compiler, scipy and 1,500 files more, which
+take longer to import than a FAQ takes to be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+FAMILIES = ("bert", "roberta", "xlm-roberta", "camembert")
+"""Architectures, by transformers' `model_type`, that are this one."""
+
+_SIZES = (
+    "vocab_size",
+    "hidden_size",
+    "intermediate_size",
+    "num_attention_heads",
+    "num_hidden_layers",
+    "max_position_embeddings",
+    "type_vocab_size",
+)
+
+
+@dataclass(frozen=True)
+class Output:
+    """What `Bert` computes, under the name that transformers gives it.
+
+    Attributes:
+        last_hidden_state: (N, T, H) one state per token.
+    """
+
+    last_hidden_state: Tensor
+
+
+class Bert(nn.Module):
+    """The encoder without its pooler and without dropout.
+
+    Args:
+        config: an architecture for which `reads` is true.
+    """
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        super().__init__()
+        self.config = SimpleNamespace(**{**config, "_attn_implementation": "sdpa"})
+        self.embeddings = _Embeddings(self.config)
+        self.encoder: Any = nn.Module()
+        self.encoder.layer = nn.ModuleList(_Layer(self.config) for _ in range(self.config.num_hidden_layers))
+        for module in self.modules():
+            _initialise(module, float(self.config.initializer_range))
+
+    @staticmethod
+    def reads(config: Mapping[str, Any]) -> bool:
+        """Whether an encoder's configuration, as a checkpoint has it, describes this architecture completely."""
+        sizes = [config.get(name) for name in _SIZES]
+        epsilon, deviation, padding = (
+            config.get(name) for name in ("layer_norm_eps", "initializer_range", "pad_token_id")
+        )
+        return (
+            config.get("model_type") in FAMILIES
+            and config.get("hidden_act") == "gelu"
+            and config.get("position_embedding_type") in (None, "absolute")
+            and not config.get("is_decoder")
+            and all(type(size) is int and size > 0 for size in sizes)
+            and config["hidden_size"] % config["num_attention_heads"] == 0
+            and type(padding) is int
+            and 0 <= padding < min(config["vocab_size"], config["max_position_embeddings"])
+            and all(isinstance(number, float) and 0 < number < 1 for number in (epsilon, deviation))
+        )
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the weights."""
+        return self.embeddings.word_embeddings.weight.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The dtype of the weights."""
+        return self.embeddings.word_embeddings.weight.dtype
+
+    def set_attn_implementation(self, name: str) -> None:
+        """Compute attention by torch's fused operator, `sdpa`, or step by step, `eager`."""
+        self.config._attn_implementation = name
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Output:
+        """Read N texts.
+
+        Args:
+            input_ids: (N, T) token ids.
+            attention_mask: (N, T) 1 for the tokens to attend to. A text's positions are counted over all of its tokens.
+        """
+        attended_to = attention_mask.bool()[:, None, None]
+        attend = _eager if self.config._attn_implementation == "eager" else F.scaled_dot_product_attention
+        states = self.embeddings(input_ids)
+        for layer in self.encoder.layer:
+            states = layer(states, attended_to, attend)
+        return Output(states)
+
+
+class _Embeddings(nn.Module):
+    def __init__(self, config: Any) -> None:
+        super().__init__()
+        size, padding = config.hidden_size, config.pad_token_id
+        self._first = 0 if config.model_type == "bert" else padding + 1  # as in fairseq, after the padding's
+        self.word_embeddings = nn.Embedding(config.vocab_size, size, padding_idx=padding)
+        self.position_embeddings = nn.Embedding(config.max_position_embeddings, size)
+        self.token_type_embeddings = nn.Embedding(config.type_vocab_size, size)
+        self.LayerNorm = nn.LayerNorm(size, eps=config.layer_norm_eps)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """(N, T) -> (N, T, H)"""
+        positions = torch.arange(self._first, self._first + ids.shape[1], device=ids.device)
+        words = self.word_embeddings(ids) + self.position_embeddings(positions)
+        states: Tensor = self.LayerNorm(words + self.token_type_embeddings.weight[0])
+        return states
+
+
+class _Layer(nn.Module):
+    def __init__(self, config: Any) -> None:
+        super().__init__()
+        size, wide = config.hidden_size, config.intermediate_size
+        self._heads = config.num_attention_heads
+        self.attention: Any = nn.Module()
+        self.attention.self = nn.Module()
+        for name in ("query", "key", "value"):
+            setattr(self.attention.self, name, nn.Linear(size, size))
+        self.attention.output = _residual(size, size, config)
+        self.intermediate: Any = nn.Module()
+        self.intermediate.dense = nn.Linear(size, wide)
+        self.output: Any = _residual(wide, size, config)
+
+    def forward(self, states: Tensor, attended_to: Tensor, attend: Any) -> Tensor:
+        """(N, T, H) -> (N, T, H)"""
+        own = self.attention.self
+        query, key, value = (
+            projection(states).unflatten(2, (self._heads, -1)).transpose(1, 2)
+            for projection in (own.query, own.key, own.value)
+        )
+        attended = attend(query, key, value, attn_mask=attended_to).transpose(1, 2).flatten(2)
+        output = self.attention.output
+        states = output.LayerNorm(output.dense(attended) + states)
+        narrowed: Tensor = self.output.dense(F.gelu(self.intermediate.dense(states)))
+        normed: Tensor = self.output.LayerNorm(narrowed + states)
+        return normed
+
+
+def _residual(inputs: int, outputs: int, config: Any) -> nn.Module:
+    """What ends both halves of a layer; the layer adds its own input before the norm."""
+    block: Any = nn.Module()
+    block.dense = nn.Linear(inputs, outputs)
+    block.LayerNorm = nn.LayerNorm(outputs, eps=config.layer_norm_eps)
+    return block
+
+
+def _eager(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor) -> Tensor:
+    scores = query @ key.transpose(2, 3) * query.shape[-1] ** -0.5
+    return scores.masked_fill(~attn_mask, torch.finfo(scores.dtype).min).softmax(dim=-1) @ value
+
+
+@torch.no_grad()
+def _initialise(module: nn.Module, deviation: float) -> None:
+    """Random weights as transformers begins with; those of a checkpoint replace them."""
+    if isinstance(module, nn.Linear | nn.Embedding):
+        module.weight.normal_(0.0, deviation)
+    if isinstance(module, nn.Linear):
+        module.bias.zero_()
+    if isinstance(module, nn.Embedding) and module.padding_idx is not None:
+        module.weight[module.padding_idx].zero_()

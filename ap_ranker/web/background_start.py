@@ -1,0 +1,155 @@
+"""Begins a search before its answers are encoded: until they are, BM25 answers, so that no visitor waits for them."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from ap_ranker.errors import InputError
+from ap_ranker.search.declared_pipeline import DeclaredPipeline
+from ap_ranker.search.load_pipeline import components_of, find_stores, report_store_errors
+from ap_ranker.search.setup import SearchSetup
+from ap_ranker.threads import use_one_thread
+from ap_ranker.web.workers import SearchWorkers
+
+if TYPE_CHECKING:
+    from haystack import Document
+
+    from ap_ranker.ranking.cache import CacheInfo
+    from ap_ranker.ranking.explanation import Explanation
+    from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
+
+logger = logging.getLogger(__name__)
+
+PATIENCE = 5.0
+"""Seconds that a start waits for the answers: those of a small FAQ, or of an earlier run, are encoded by then."""
+
+REPORT_SECONDS = 5.0
+"""Between two lines of the log about how far it is."""
+
+
+class BackgroundStart:
+    """A search whose answers are encoded in a thread of its own; threads may share it.
+
+    Args:
+        search: the search, with filled stores.
+        setup: of the search, and of each process.
+        documents: those in its stores that are to be encoded.
+        workers: number of processes that search; with 1, this one does.
+
+    Attributes:
+        count: number of processes.
+
+    Raises:
+        InputError: as `SearchSetup.warm_up` and `SearchWorkers`, if that shows within `PATIENCE`.
+    """
+
+    def __init__(
+        self, search: DeclaredPipeline, setup: SearchSetup, documents: Sequence[Document], workers: int
+    ) -> None:
+        self.count = workers
+        self._search, self._setup, self._documents = search, setup, documents
+        self._ranks: DeclaredPipeline | SearchWorkers | None = None
+        self._error: Exception | None = None
+        self._started, self._ended = threading.Event(), threading.Event()
+        threading.Thread(target=self._run, name="background start", daemon=True).start()
+        self._started.wait()
+        use_one_thread()  # the other threads; this one takes what is left of the machine
+        store = self._store
+        self._ended.wait(None if store is None else PATIENCE)
+        if self._error is not None:
+            raise self._error
+        if not self._ended.is_set():
+            logger.info("The answers are being encoded. Until then, BM25 alone finds answers.")
+
+    def run(self, question: str, limits: Mapping[str, float | None] = MappingProxyType({})) -> list[Document]:
+        """As `DeclaredPipeline.run`; before the answers are encoded, the best by BM25, whatever the limits."""
+        if self._ranks is not None:
+            return self._ranks.run(question, limits)
+        ranker, store = self._search.ranker(), self._store
+        assert store is not None, "the start waits for any other"
+        with report_store_errors(self._search.path, self._search.place):
+            found: list[Document] = store.bm25_retrieval(question, top_k=ranker.top_k if ranker else 5)
+            return found
+
+    def explain(self, question: str, document: Document) -> tuple[str, str, Explanation]:
+        """As `DeclaredPipeline.explain`."""
+        return (self._ranks or self._search).explain(question, document)
+
+    @property
+    def cache_info(self) -> CacheInfo | None:
+        """As `DeclaredPipeline.cache_info`."""
+        return (self._ranks or self._search).cache_info
+
+    @property
+    def calibrated(self) -> bool:
+        """Whether scores are probabilities now."""
+        return self._ranks is not None and self._ranks.calibrated
+
+    @property
+    def _store(self) -> BM25SDocumentStore | None:
+        """The store that BM25 searches meanwhile."""
+        from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
+
+        stores = find_stores(self._search.pipeline)
+        return next((store for store in stores if isinstance(store, BM25SDocumentStore)), None)
+
+    def _run(self) -> None:
+        import torch
+
+        torch.get_num_threads()  # as many as the machine has, for this thread
+        self._started.set()
+        try:
+            self._prepare()
+        except Exception as error:
+            self._error = error
+            if isinstance(error, InputError):
+                logger.error("%s BM25 alone finds answers.", error)
+            else:
+                logger.exception("The answers could not be encoded. BM25 alone finds answers.")
+        else:
+            logger.info("The answers are encoded, and ranked by the model.")
+        finally:
+            self._ended.set()
+
+    def _prepare(self) -> None:
+        search, setup = self._search, self._setup
+        if self.count == 1 or setup.keep:  # for processes, so that each finds them in the user's cache
+            self._encode()
+            setup.warm_up(search, self._documents)
+        if self.count == 1:
+            self._ranks = search
+            return
+        self._ranks = SearchWorkers(setup, self.count)
+        for part in components_of(search.pipeline):
+            if hasattr(part, "close"):
+                part.close()  # this process needs the memory for nothing
+
+    def _encode(self) -> None:
+        """Encode all answers, and say how far it is."""
+        from haystack_integrations.components.retrievers.ap_ranker import HybridRetriever
+
+        search, setup, report = self._search, self._setup, _Report()
+        with report_store_errors(search.path, search.place):
+            search.encode(self._documents[:1], setup.limits)  # says what is wrong with the limits, first
+            for part in components_of(search.pipeline):
+                if isinstance(part, HybridRetriever):
+                    part.embed_documents(report)
+            search.encode(self._documents, setup.limits, on_progress=report, seconds=float("inf"))
+
+
+@dataclass
+class _Report:
+    """Says now and then how many answers are encoded."""
+
+    last: float = field(default_factory=time.monotonic)
+
+    def __call__(self, done: int, total: int) -> None:
+        if time.monotonic() - self.last > REPORT_SECONDS:
+            self.last = time.monotonic()
+            logger.info("Encoded %s of %s answers.", f"{done:,}", f"{total:,}")

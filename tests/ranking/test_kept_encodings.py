@@ -1,0 +1,342 @@
+"""What one run has encoded, the next one reads; whatever is wrong with that, results are as without it."""
+
+from __future__ import annotations
+
+import gc
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from conftest import TEXTS, write_checkpoint
+
+from ap_ranker.ranking import kept_encodings
+from ap_ranker.ranking.encodings import fingerprint
+from ap_ranker.ranking.kept_encodings import known_fingerprint
+from ap_ranker.ranking.loaded_checkpoints import keep_encodings
+from ap_ranker.ranking.ranker import Ranker
+
+QUESTION = "Where is my parcel?"
+
+
+def equal(found: torch.Tensor, expected: torch.Tensor) -> bool:
+    """But for the order in which floats are added up, which goes with what else is in a batch."""
+    return torch.allclose(found, expected, rtol=0, atol=1e-6)
+
+
+@pytest.fixture(autouse=True)
+def keeping() -> Iterator[None]:
+    keep_encodings(True)
+    yield
+    keep_encodings(False)
+
+
+@pytest.fixture(params=["ap-cnn", "qa-cnn", "ap-bilstm"])
+def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    return write_checkpoint(request.param, tmp_path / "checkpoint")
+
+
+class Run:
+    """A process' ranker: no other holds the checkpoint. It counts the texts that it encodes."""
+
+    def __init__(self, folder: Path) -> None:
+        self.ranker = Ranker.from_pretrained(folder, "cpu")
+        self.ranker.share_cache(10**6)
+        self.encoded = 0
+        encode = self.ranker.encode_answers
+
+        def counted(tokens: list[list[int]]) -> object:
+            if tokens != self.ranker.tokenize([""]):
+                self.encoded += len(tokens)
+            return encode(tokens)
+
+        self.ranker.encode_answers = counted  # type: ignore[method-assign, assignment]
+
+    def scores(self, texts: list[str] = TEXTS) -> torch.Tensor:
+        return self.ranker.score(QUESTION, texts)
+
+    def end(self) -> None:
+        assert self.ranker._loaded is not None
+        self.ranker._loaded.flush()
+        del self.ranker
+        gc.collect()  # what counts the texts holds what it counts for
+
+
+def scores_of_a_run(folder: Path, texts: list[str] = TEXTS) -> tuple[torch.Tensor, int]:
+    """The scores, and how many texts were encoded."""
+    run = Run(folder)
+    found = run.scores(texts)
+    encoded = run.encoded
+    run.end()
+    return found, encoded
+
+
+def files(cache: Path) -> list[Path]:
+    return [path for path in cache.rglob("*") if path.is_file()]
+
+
+def test_the_second_run_encodes_nothing(folder: Path, own_cache: Path) -> None:
+    first, encoded = scores_of_a_run(folder)
+    assert encoded == len(TEXTS)
+    second, encoded = scores_of_a_run(folder)
+    assert encoded == 0
+    assert equal(second, first)
+    keep_encodings(False)
+    without, encoded = scores_of_a_run(folder)
+    assert encoded == len(TEXTS)
+    assert equal(without, first)
+
+
+def test_only_what_is_new_is_encoded(folder: Path) -> None:
+    scores_of_a_run(folder)
+    changed = [*TEXTS[1:], "parcel link battery"]
+    found, encoded = scores_of_a_run(folder, changed)
+    assert encoded == 1
+    keep_encodings(False)
+    assert equal(found, scores_of_a_run(folder, changed)[0])
+
+
+def test_wordings_are_kept(tmp_path: Path) -> None:
+    folder = write_checkpoint("qa-cnn", tmp_path / "checkpoint")
+    first = Run(folder)
+    expected = first.ranker.embed_wordings(TEXTS)
+    assert equal(expected, first.ranker.embed_questions(TEXTS))
+    first.end()
+    second = Run(folder)
+    asked: list[str] = []
+    encode = second.ranker.encode_questions
+    second.ranker.encode_questions = lambda texts: asked.extend(texts) or encode(texts)  # type: ignore
+    mixed = [TEXTS[2], "A new one", *TEXTS[:2]]
+    found = second.ranker.embed_wordings(mixed)
+    assert [text for text in asked if text] == ["A new one"]
+    assert equal(found[[2, 3, 0]], expected[:3])
+
+
+def test_nobody_elses_question_is_kept(tmp_path: Path, own_cache: Path) -> None:
+    run = Run(write_checkpoint("qa-cnn", tmp_path / "checkpoint"))
+    run.ranker.embed_questions([QUESTION])
+    run.ranker.score(QUESTION, [])
+    run.end()
+    assert not (own_cache / "ap-ranker" / "encodings").exists()
+
+
+def test_only_the_owner_reads_it(folder: Path, own_cache: Path) -> None:
+    scores_of_a_run(folder)
+    Run(folder).ranker.fingerprint  # noqa: B018
+    kept = own_cache / "ap-ranker" / "encodings"
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o700
+    for path in kept.rglob("*"):
+        assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
+    assert not any(text.encode() in path.read_bytes() for path in files(kept) for text in TEXTS)
+
+
+def test_another_checkpoint_has_its_own(tmp_path: Path) -> None:
+    one, other = (write_checkpoint("ap-cnn", tmp_path / name) for name in "ab")
+    from safetensors.torch import load_file, save_file
+
+    weights = load_file(other / "model.safetensors")
+    save_file({name: value * 1.5 for name, value in weights.items()}, other / "model.safetensors")
+    scores_of_a_run(one)
+    found, encoded = scores_of_a_run(other)
+    assert encoded == len(TEXTS)
+    assert not equal(found, scores_of_a_run(one)[0])
+
+
+def damaged(path: Path, how: str) -> None:
+    content = path.read_bytes()
+    if how == "cut":
+        path.write_bytes(content[: len(content) // 2])
+    elif how == "empty":
+        path.write_bytes(b"")
+    elif how == "removed":
+        path.unlink()
+    else:
+        path.write_bytes(content[:-3] + bytes([content[-3] ^ 0x55]) + content[-2:])
+
+
+@pytest.mark.parametrize("how", ["cut", "empty", "removed", "another byte"])
+def test_damage_is_noticed_said_once_and_mended(
+    how: str, tmp_path: Path, own_cache: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = write_checkpoint("ap-cnn", tmp_path / "checkpoint")
+    expected, _ = scores_of_a_run(folder)
+    for number in range(len(files(own_cache / "ap-ranker" / "encodings"))):
+        victim = sorted(files(own_cache / "ap-ranker" / "encodings"), key=lambda path: path.name)[number]
+        damaged(victim, how)
+        caplog.clear()
+        found, encoded = scores_of_a_run(folder)
+        assert equal(found, expected), victim
+        assert encoded == len(TEXTS), victim
+        [record] = caplog.records
+        assert "damaged" in record.getMessage()
+        assert scores_of_a_run(folder)[1] == 0
+
+
+def test_states_of_another_fingerprint_are_not_used(folder: Path, own_cache: Path) -> None:
+    expected, _ = scores_of_a_run(folder)
+    [manifest] = (own_cache / "ap-ranker" / "encodings").rglob("encodings.json")
+    manifest.write_text(manifest.read_text().replace(fingerprint(folder), "0" * 64))
+    found, encoded = scores_of_a_run(folder)
+    assert encoded == len(TEXTS)
+    assert equal(found, expected)
+
+
+def test_a_folder_that_cannot_be_written_costs_one_line(
+    folder: Path, own_cache: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    own_cache.write_text("a file where the folder would be")
+    for _ in range(2):
+        caplog.clear()
+        found, encoded = scores_of_a_run(folder)
+        assert encoded == len(TEXTS)
+        [record] = caplog.records
+        assert "not kept" in record.getMessage()
+    own_cache.unlink()
+    assert equal(found, scores_of_a_run(folder)[0])
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write anywhere")
+def test_a_read_only_folder_is_read(folder: Path, own_cache: Path) -> None:
+    scores_of_a_run(folder)
+    for path in [own_cache, *own_cache.rglob("*")]:
+        path.chmod(0o500 if path.is_dir() else 0o400)
+    assert scores_of_a_run(folder)[1] == 0
+
+
+def test_a_full_disk_costs_one_line(
+    folder: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(kept_encodings, "write_shard", full)
+    found, _ = scores_of_a_run(folder)
+    [record] = caplog.records
+    assert "No space left" in record.getMessage()
+    monkeypatch.undo()
+    keep_encodings(False)
+    assert equal(found, scores_of_a_run(folder)[0])
+
+
+def size(cache: Path) -> int:
+    return sum(path.stat().st_size for path in cache.rglob("*.npy"))
+
+
+def test_it_stays_within_its_bound(folder: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was not used for longest goes first."""
+    scores_of_a_run(folder)
+    bound = 3 * size(own_cache)
+    monkeypatch.setattr(kept_encodings, "MOST_BYTES", bound)
+    for number in range(6):
+        texts = [f"{text} {number}" for text in TEXTS]
+        assert scores_of_a_run(folder, texts)[1] == len(TEXTS)
+        assert size(own_cache) <= bound * 1.1
+    assert scores_of_a_run(folder, texts)[1] == 0
+    assert scores_of_a_run(folder)[1] == len(TEXTS)
+
+
+def test_more_than_the_bound_at_once_is_not_written(
+    folder: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept_encodings, "MOST_BYTES", 10)
+    scores_of_a_run(folder)
+    assert not files(own_cache / "ap-ranker" / "encodings")
+
+
+def test_many_small_runs_leave_few_shards(folder: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each edit of a FAQ adds one; now and then what the present FAQ needs is written together."""
+    monkeypatch.setattr(kept_encodings, "MOST_SHARDS", 3)
+    for number in range(10):
+        texts = [*TEXTS, f"edited {number}"]
+        assert scores_of_a_run(folder, texts)[1] == (1 if number else len(texts))
+        shards = list(own_cache.rglob("keys.npy"))
+        assert len(shards) <= 3
+        assert scores_of_a_run(folder, texts)[1] == 0
+
+
+def test_two_processes_at_once(folder: Path, own_cache: Path) -> None:
+    code = f"""
+import sys
+from conftest import TEXTS
+from ap_ranker.ranking.loaded_checkpoints import flush_encodings, keep_encodings
+from ap_ranker.ranking.ranker import Ranker
+keep_encodings(True)
+for number in range(6):
+    ranker = Ranker.from_pretrained({str(folder)!r}, "cpu")
+    ranker.share_cache(10**6)
+    scores = ranker.score({QUESTION!r}, [*TEXTS, f"{{sys.argv[1]}} {{number}}"])
+    flush_encodings()
+    del ranker
+print(scores.tolist()[:-1])
+"""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])}
+    processes = [
+        subprocess.Popen([sys.executable, "-c", code, name], stdout=subprocess.PIPE, text=True, env=environment)
+        for name in ("one", "two")
+    ]
+    found = {process.communicate()[0] for process in processes}
+    assert [process.returncode for process in processes] == [0, 0]
+    assert len(found) == 1
+    assert scores_of_a_run(folder, [*TEXTS, "one 5", "two 5"])[1] == 0
+    assert not list(own_cache.rglob("*.draft"))
+
+
+def test_what_a_killed_process_leaves_is_removed(folder: Path, own_cache: Path) -> None:
+    expected, _ = scores_of_a_run(folder)
+    [shard] = (path.parent for path in own_cache.rglob("keys.npy"))
+    left = shard.with_name(f".{shard.name}.0123abcd.draft")
+    shutil.copytree(shard, left)
+    (left / "keys.npy").unlink()
+    found, encoded = scores_of_a_run(folder, [*TEXTS, "the original parcel"])
+    assert encoded == 1
+    assert equal(found[:-1], expected)
+    assert not left.exists()
+
+
+# --- the fingerprint ---
+
+
+def settled(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if the files were older than they are."""
+    monkeypatch.setattr(kept_encodings, "SETTLED", 0)
+
+
+def test_weights_are_not_read_again_for_the_fingerprint(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settled(folder, monkeypatch)
+    assert known_fingerprint(folder) == fingerprint(folder)
+    monkeypatch.setattr(kept_encodings, "fingerprint", None)  # cannot be called
+    assert len(known_fingerprint(folder)) == 64
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "tokenizer.json"])
+def test_changed_files_are_noticed(folder: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also in place, of the same size, and with the time of the earlier ones."""
+    settled(folder, monkeypatch)
+    before = known_fingerprint(folder)
+    path = folder / name
+    status, content = path.stat(), bytearray(path.read_bytes())
+    place = content.index(b'"max_tokens"') + 1 if name == "config.json" else len(content) - 4
+    content[place] ^= 0x01
+    with path.open("r+b") as file:
+        file.write(content)
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert known_fingerprint(folder) == fingerprint(folder) != before
+
+
+def test_a_file_that_may_still_change_is_read_again(folder: Path, own_cache: Path) -> None:
+    known_fingerprint(folder)
+    assert not files(own_cache)
+
+
+def test_a_damaged_fingerprint_is_computed(folder: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settled(folder, monkeypatch)
+    expected = known_fingerprint(folder)
+    [kept] = files(own_cache)
+    for content in (b"", b"\xff" * 64, b"0" * 63, b"z" * 64):
+        kept.write_bytes(content)
+        assert known_fingerprint(folder) == expected

@@ -1,0 +1,145 @@
+"""A server answers before its answers are encoded: by BM25, which the log says, and then by the model."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from conftest import TEXTS, write_checkpoint
+
+from ap_ranker.errors import InputError
+from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.search.declared_pipeline import DeclaredPipeline
+from ap_ranker.search.setup import SearchSetup, set_up
+from ap_ranker.web import background_start
+from ap_ranker.web.background_start import BackgroundStart
+
+QUESTION = "Which battery fits my parcel?"
+
+
+@pytest.fixture(autouse=True)
+def log(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> pytest.LogCaptureFixture:
+    monkeypatch.setattr(background_start, "PATIENCE", 0.0)
+    caplog.set_level(logging.INFO, "ap_ranker")
+    return caplog
+
+
+@pytest.fixture(params=["qa-cnn", "ap-cnn"])
+def setup(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SearchSetup]:
+    """By meaning and by words alone."""
+    rows = [f'"{question}","{answer}"' for question, answer in zip(TEXTS[::2], TEXTS[1::2], strict=True)]
+    (tmp_path / "faq.csv").write_text("question,answer\n" + "\n".join(rows) + "\n")
+    model = write_checkpoint(request.param, tmp_path / "checkpoint")
+    with set_up(tmp_path / "faq.csv", model=str(model), limits={}, keep=True) as setup:
+        yield setup
+
+
+@pytest.fixture
+def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """Nothing is encoded until it is set."""
+    gate, encode = threading.Event(), Ranker.encode_answers
+
+    def waiting(self: Ranker, tokens: list[list[int]]) -> object:
+        if threading.current_thread().name == "background start" and tokens != self.tokenize([""]):
+            gate.wait(30)
+        return encode(self, tokens)
+
+    monkeypatch.setattr(Ranker, "encode_answers", waiting)
+    yield gate
+    gate.set()
+
+
+def wait_until_it_ranks(started: BackgroundStart) -> None:
+    assert started._ended.wait(60)
+
+
+def found_by(started: BackgroundStart | DeclaredPipeline) -> list[tuple[str, float | None]]:
+    return [(document.meta["answer"], document.score) for document in started.run(QUESTION)]
+
+
+def by_words(search: DeclaredPipeline) -> list[str]:
+    [store] = search._stores()
+    return [document.meta["answer"] for document in store.bm25_retrieval(QUESTION, top_k=5)]
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_bm25_answers_until_the_model_can(
+    setup: SearchSetup, gate: threading.Event, workers: int, log: pytest.LogCaptureFixture
+) -> None:
+    search, documents = setup.load()
+    started = BackgroundStart(search, setup, documents, workers)
+    assert [answer for answer, _ in found_by(started)] == by_words(search)
+    assert not started.calibrated
+    assert "BM25" in log.text
+    assert "ranked by the model" not in log.text
+    gate.set()
+    wait_until_it_ranks(started)
+    expected, documents = setup.load()
+    setup.warm_up(expected, documents)
+    for (answer, score), (right, its) in zip(found_by(started), found_by(expected), strict=True):
+        assert answer == right
+        assert score == pytest.approx(its, abs=1e-5)
+    assert "ranked by the model" in log.text
+
+
+def test_a_small_faq_is_encoded_before_the_server_begins(
+    setup: SearchSetup, monkeypatch: pytest.MonkeyPatch, log: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(background_start, "PATIENCE", 60.0)
+    search, documents = setup.load()
+    started = BackgroundStart(search, setup, documents, 1)
+    info = started.cache_info
+    assert info is not None
+    assert info.entries >= len(documents)
+    started.run(QUESTION)
+    assert started.cache_info is not None
+    assert started.cache_info.misses == info.misses
+    assert "BM25" not in log.text
+
+
+def test_progress_is_said(setup: SearchSetup, monkeypatch: pytest.MonkeyPatch, log: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr(background_start, "REPORT_SECONDS", -1.0)
+    search, documents = setup.load()
+    wait_until_it_ranks(BackgroundStart(search, setup, documents, 1))
+    assert f"of {len(documents)} answers" in log.text
+
+
+def test_an_error_ends_the_start(setup: SearchSetup, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(background_start, "PATIENCE", 60.0)
+    from dataclasses import replace
+
+    search, documents = setup.load()
+    with pytest.raises(InputError, match="calibrate"):
+        BackgroundStart(search, replace(setup, limits={"precision": 0.9}), documents, 1)
+
+
+def test_a_late_error_leaves_bm25(
+    setup: SearchSetup, monkeypatch: pytest.MonkeyPatch, log: pytest.LogCaptureFixture
+) -> None:
+    def failing(*_: object, **__: object) -> None:
+        time.sleep(0.5)
+        raise InputError("the disk is gone.")
+
+    search, documents = setup.load()
+    monkeypatch.setattr(DeclaredPipeline, "encode", failing)
+    started = BackgroundStart(search, setup, documents, 1)
+    wait_until_it_ranks(started)
+    assert [answer for answer, _ in found_by(started)] == by_words(search)
+    assert "the disk is gone. BM25 alone" in log.text
+
+
+def test_an_answer_can_be_explained_meanwhile(setup: SearchSetup, gate: threading.Event) -> None:
+    search, documents = setup.load()
+    started = BackgroundStart(search, setup, documents, 1)
+    document = started.run(QUESTION)[0]
+    try:
+        asked, _, explanation = started.explain(QUESTION, document)
+    except InputError as error:
+        assert "attention" in str(error)  # a model without any
+    else:
+        assert asked == QUESTION
+        assert explanation.question
