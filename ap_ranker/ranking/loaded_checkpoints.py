@@ -125,6 +125,11 @@ class LoadedCheckpoint:
     _caches: WeakValueDictionary[tuple[int, StateDtype], EncodingCache] = field(default_factory=WeakValueDictionary)
     _kept: dict[str, KeptEncodings] = field(default_factory=dict)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy has the model and begins without what is cached of texts."""
+        further = {name: value for name, value in vars(self).items() if name in ("fingerprint", "wordings")}
+        return LoadedCheckpoint, (self.config, self.model, self.tokenizer, self.folder), further
+
     def cache(self, max_bytes: int | None, dtype: StateDtype) -> EncodingCache:
         """A cache that components share as long as one of them uses it, so that a text is encoded once for all.
 
