@@ -19,7 +19,7 @@ class Calibration:
 
     This is Platt scaling (Platt 1999) with a second feature, the margin: a high score means less if other answers have
     one, too. Without it, the example FAQ's test questions are told apart with an AUC of .846 instead of .876, and 37 %
-    instead of 50 % of them are answered at precision .95. Neither weight is negative, so a better score never has a
+    instead of 45 % of them are answered at precision .95. Neither weight is negative, so a better score never has a
     lower probability.
 
     Attributes:
