@@ -25,6 +25,7 @@ EXTRAS = sorted(set(declared()) - {"", "dev", "docs"})
 INDIRECT = {
     "pypdf": "Haystack's converter of PDF files reads with it",
     "python-pptx": "Haystack's converter of presentations reads with it",
+    "sudachidict-small": "sudachipy reads it",
     "accelerate": "the Trainer of transformers imports it",
     "elasticsearch-haystack": "the pipelines of Elasticsearch name its components",
 }

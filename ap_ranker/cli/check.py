@@ -148,7 +148,7 @@ def _print_recall(
         shares = [f"{share:.1%} among its {n} best" for n, share in bm25_recall(development, each).items()]
         console.print(f"{bm25_name(each)}: a right answer {', '.join(shares)}", highlight=False)
     console.print(
-        f"         → {len(development.answerable):,} dev questions; to use the stemmer: train --language "
+        f"         → {len(development.answerable):,} dev questions; to use it: train --language "
         f"{settings.language}, and language: {settings.language} in the document store",
         highlight=False,
     )

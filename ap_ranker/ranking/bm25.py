@@ -15,6 +15,7 @@ import numpy as np
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.text.reading import Form, Word, read_words, terms
 from ap_ranker.text.repetition import without_repetition
+from ap_ranker.text.segment import BM25_SEGMENTERS
 from ap_ranker.text.stem import check_language
 
 logging.getLogger("bm25s").setLevel(logging.WARNING)  # the library sets it to DEBUG
@@ -44,8 +45,10 @@ probability of 0.40, and single sentences 0.16. The longest question of that FAQ
 
 
 def bm25_name(language: str | None) -> str:
-    """BM25 in a table: with a stemmer it is another baseline."""
-    return "BM25" if language is None else f"BM25, {language} stemmer"
+    """BM25 in a table: with a stemmer, or with words of a language without spaces, it is another baseline."""
+    if language is None:
+        return "BM25"
+    return f"BM25, {language} {'words' if language in BM25_SEGMENTERS else 'stemmer'}"
 
 
 class BM25:
@@ -58,10 +61,11 @@ class BM25:
         texts: the texts, read once and not kept; indexing takes about 30 bytes of memory per word.
         k1: how much a word's repetitions in a text add; 0 counts each word once.
         b: how much longer texts are penalised, from 0 (not at all) to 1.
-        language: of Snowball's stemmer, such as `english`: "parcels" then finds "parcel"; `None` for no stemmer.
+        language: of Snowball's stemmer, such as `english`: "parcels" then finds "parcel"; or `thai`, which is read as
+            words, too, by the extra `thai`. `None` for no stemmer.
 
     Raises:
-        InputError: there is no stemmer for the language.
+        InputError: there is no stemmer for the language, or the extra is missing.
     """
 
     def __init__(self, texts: Iterable[str], *, k1: float = K1, b: float = B, language: str | None = None) -> None:

@@ -48,7 +48,7 @@ class CheckpointConfig:
         embedding_size: dimensions of the word vectors; 0 for a model with a pretrained encoder.
         max_tokens: maximum number of tokens per text; longer texts are cut.
         training: the data and the settings of the training, for information; only `match` is used.
-        segmenter: the tokenizer's segmenter, which splits Chinese into words.
+        segmenter: the tokenizer's segmenter, which splits Chinese, Japanese, Thai or Korean into words.
         bm25_weight: the weight of BM25's score beside the model's, fitted on the dev questions; 0: it does not help.
         bm25_language: the language of that BM25's stemmer; `None` for no stemmer.
         wording_weight: the weight of an entry's best known wording, fitted likewise.
@@ -188,7 +188,10 @@ _FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "training": (_is_object, "an object"),
     "segmenter": (lambda value: value in (None, *SEGMENTERS), f"null or one of {', '.join(SEGMENTERS)}"),
     "bm25_weight": (_is_weight, "a finite number from 0 on"),
-    "bm25_language": (lambda value: value is None or is_language(value), "null or a language of Snowball's stemmers"),
+    "bm25_language": (
+        lambda value: value is None or is_language(value),
+        "null, thai or one of Snowball's languages",
+    ),
     "wording_weight": (_is_weight, "a finite number from 0 on"),
     "encoder": (lambda value: value is None or _is_object(value), "an object or null"),
     "calibration": (lambda value: _is_object(value) and value.keys() <= {MODEL, FUSED}, f"fits of {MODEL} and {FUSED}"),

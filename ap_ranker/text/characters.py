@@ -25,6 +25,9 @@ if TYPE_CHECKING:  # it loads torch, which `ap-ranker --help` does not wait for
 SOFT = "\u200b"
 """Where a word may be broken, as `softly_plain` leaves it: a zero-width space, or a Persian non-joiner."""
 
+UNSPACED = r"\p{Han}\p{Bopomofo}\p{Hiragana}\p{Katakana}\u30fc\u3005\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
+"""Scripts without spaces between words, and the signs that prolong or repeat their characters, for a set of `regex`."""
+
 _SAME = {
     "'": "\u00b4\u02b9\u02bb\u02bc\u02c8\u05f3\u07f4\u07f5\u2018\u2019\u201a\u201b\u2032\u2035\uff07\uff40",
     '"': "\u00ab\u00bb\u02ba\u05f4\u201c\u201d\u201e\u201f\u2033\u2036\u2039\u203a\u301d\u301e\u301f\uff02",

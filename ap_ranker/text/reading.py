@@ -7,6 +7,7 @@
 3. Words are runs of letters, their marks and digits. Symbols and punctuation end a word, but for "c++", "c#" and "a+".
 4. Scripts without spaces between words (Chinese, Japanese, Thai, Lao, Khmer, Burmese) are read as pairs of neighbouring
    characters, as Lucene's CJK analyser does, and Chinese characters one by one, too; a Korean word whole or as pairs.
+   Where the language is Thai, a segmenter finds the words, and each counts as it is or as pairs.
 5. Each word has forms, which are alternatives: its parts or the parts joined ("e-mail", "email"; "401(k)", "401k";
    "iPhone15"), the stem, and the stem without accents. A question's word counts by the form that fits a text best.
 """
@@ -18,8 +19,9 @@ from functools import lru_cache
 
 import regex
 
-from ap_ranker.text.characters import SOFT, softly_plain
+from ap_ranker.text.characters import SOFT, UNSPACED, softly_plain
 from ap_ranker.text.folding import TURKISH, fold, look_alike, lower
+from ap_ranker.text.segment import bm25_segmenter
 from ap_ranker.text.stem import stem
 
 READING_VERSION = 3
@@ -40,8 +42,6 @@ MOST_JOINED = 30
 DIGITS_JOINED = 6
 """Digits from which parts of digits alone are joined: a telephone number is, a range such as 10-20 is not."""
 
-UNSPACED = r"\p{Han}\p{Bopomofo}\p{Hiragana}\p{Katakana}\u30fc\u3005\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
-"""Scripts without spaces between words, and the signs that prolong or repeat their characters, for a set of `regex`."""
 _JOINTS = rf"\-'`._&{SOFT}"
 _TOKEN = regex.compile(
     rf"[\p{{L}}\p{{N}}](?:[\p{{L}}\p{{N}}\p{{M}}]|[{_JOINTS}(](?=[\p{{L}}\p{{N}}])|(?<=\d),(?=\d))*(?:[+#]+(?![\p{{L}}]))?"
@@ -67,7 +67,7 @@ def read_words(text: str, language: str | None = None) -> list[Word]:
 
     Args:
         text: any text.
-        language: of Snowball's stemmer, which is one that `check_language` accepts; `None` for no stemmer.
+        language: of Snowball's stemmer, or `thai` for its words, as `check_language` accepts it; `None` for neither.
     """
     tokens = _TOKEN.findall(softly_plain(text))
     return [word for token in tokens for word in _words_of(token, language)]
@@ -103,12 +103,22 @@ def _words_of(token: str, language: str | None) -> tuple[Word, ...]:
     words: list[Word] = []
     for run in _RUN.finditer(letters):
         if run["unspaced"]:
-            words += [((term,),) for term in _singles_and_pairs(run[0])]
+            words += _unspaced(run[0], language)
         elif run["korean"]:
             words.append(tuple(dict.fromkeys([(run[0],), tuple(_pairs(run[0]))])))
         elif any(map(str.isalnum, run[0])):
             words.append(_spaced(_JOINT.sub("", run[0][0]) + run[0][1:], language))
     return tuple(words)
+
+
+def _unspaced(run: str, language: str | None) -> Iterator[Word]:
+    """Words where the language is one with a segmenter, each with its pairs as the other form; pairs elsewhere."""
+    segmenter = bm25_segmenter(language)
+    for part, is_word in segmenter.words(run) if segmenter else [(run, False)]:
+        if is_word:
+            yield tuple(dict.fromkeys([(part,), tuple(_singles_and_pairs(part))]))
+        else:
+            yield from (((term,),) for term in _singles_and_pairs(part))
 
 
 def _singles_and_pairs(run: str) -> Iterator[str]:

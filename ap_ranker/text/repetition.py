@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import regex
 
-from ap_ranker.text.reading import UNSPACED
+from ap_ranker.text.characters import UNSPACED
 
 _WORD = regex.compile(rf"[{UNSPACED}]\p{{M}}*|[\p{{L}}\p{{N}}\p{{M}}--[{UNSPACED}]]+", regex.V1)
 _SEPARATORS = " \t\r\n,;/|-"

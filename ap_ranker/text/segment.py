@@ -1,22 +1,67 @@
-"""Segmentation of Chinese into words, separated by spaces; without it each character is a token."""
+"""Words of languages that are written without spaces between them, or with endings glued to them, by libraries.
+
+Each library is an extra. It gets the runs of its own scripts only: it would split words of others at their accents.
+"""
 
 from __future__ import annotations
 
 import logging
-import re
+import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from threading import Lock
+
+import regex
 
 from ap_ranker.errors import InputError
+from ap_ranker.text.characters import UNSPACED
 
-Segmenter = Callable[[str], str]
-"""Puts spaces around each word of a text."""
+Cut = Callable[[str], Iterable[str]]
+"""Splits a run of characters into words, which together are the run."""
 
-# The characters that the tokenizer would otherwise split one by one. Only they are segmented: a segmenter would split
-# words of other scripts at their accents.
-_CHINESE = re.compile(
-    "[\u4e00-\u9fff\u3400-\u4dbf\U00020000-\U0002a6df\U0002a700-\U0002ceaf\uf900-\ufaff\U0002f800-\U0002fa1f]+"
-)
+LONGEST_RUN = 500
+"""Characters that a library gets at once: sudachipy refuses over 16,000, pythainlp's time grows with the square."""
+
+_lock = Lock()  # sudachipy refuses two threads at once; the others are no faster with two
+
+
+@dataclass(frozen=True)
+class Library:
+    """What splits the words of a language.
+
+    Attributes:
+        install: the command that installs it.
+        scripts: the characters that it gets, for a set of `regex`.
+        load: imports it and makes its function.
+    """
+
+    install: str
+    scripts: str
+    load: Callable[[], Cut]
+
+
+@dataclass(frozen=True)
+class Segmenter:
+    """Splits texts into words, by the library of that name; as small as its name where it is copied or pickled."""
+
+    name: str
+
+    def __call__(self, text: str) -> str:
+        """The text with spaces around each word, and around the characters of other scripts without spaces."""
+        return _runs(self.name, rf"|(?=[{UNSPACED}])\X").sub(
+            lambda run: f" {' '.join(self._cut(run[0])) if run['own'] else run[0]} ", text
+        )
+
+    def words(self, run: str) -> list[tuple[str, bool]]:
+        """The words of a run, and what lies between runs of the library's scripts; whether each is a word."""
+        found = _runs(self.name, rf"|[^{SEGMENTERS[self.name].scripts}]+").finditer(run)
+        return [(part, bool(one["own"])) for one in found for part in (self._cut(one[0]) if one["own"] else [one[0]])]
+
+    def _cut(self, run: str) -> list[str]:
+        with _lock:
+            return [word for word in _loaded(self.name)(run) if word]
 
 
 def find_segmenter(name: str | None) -> Segmenter | None:
@@ -29,22 +74,16 @@ def find_segmenter(name: str | None) -> Segmenter | None:
         return None
     if name not in SEGMENTERS:
         raise InputError(f"Unknown segmenter {name!r}: expected one of {', '.join(SEGMENTERS)}.")
-    return SEGMENTERS[name]()
-
-
-def _jieba() -> Segmenter:
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # deprecated imports and string escapes in jieba itself
-            import jieba
+        _loaded(name)
     except ImportError as error:
-        raise InputError('The segmenter jieba needs an extra: pip install "ap-ranker[chinese]"') from error
-    jieba.setLogLevel(logging.WARNING)  # it logs the loading of its dictionary to stderr
+        raise InputError(f"The segmenter {name} needs an extra: {SEGMENTERS[name].install}") from error
+    return Segmenter(name)
 
-    def segment(text: str) -> str:
-        return _CHINESE.sub(lambda run: f" {' '.join(jieba.cut(run[0]))} ", text)
 
-    return segment
+def bm25_segmenter(language: str | None) -> Segmenter | None:
+    """The segmenter of a language that BM25 reads as words; `None` for others."""
+    return find_segmenter(BM25_SEGMENTERS.get(language)) if language else None
 
 
 def origins(text: str, segmented: str) -> Sequence[int]:
@@ -59,5 +98,65 @@ def origins(text: str, segmented: str) -> Sequence[int]:
     return offsets
 
 
-SEGMENTERS: dict[str, Callable[[], Segmenter]] = {"jieba": _jieba}
-"""Segmenters by name."""
+@cache
+def _loaded(name: str) -> Cut:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # deprecated imports and string escapes in the libraries themselves
+        return SEGMENTERS[name].load()
+
+
+@cache
+def _runs(name: str, others: str) -> regex.Pattern[str]:
+    return regex.compile(rf"(?P<own>[{SEGMENTERS[name].scripts}]{{1,{LONGEST_RUN}}}){others}")
+
+
+def _jieba() -> Cut:
+    import jieba
+
+    jieba.setLogLevel(logging.WARNING)  # it logs the loading of its dictionary to stderr
+    return jieba.cut
+
+
+def _pythainlp() -> Cut:
+    os.environ.setdefault("PYTHAINLP_READ_ONLY", "1")  # it would make a folder in the user's home, which may be none
+    from pythainlp.tokenize import newmm
+
+    return newmm.segment
+
+
+def _sudachipy() -> Cut:
+    import sudachipy
+
+    tokenizer = sudachipy.Dictionary(dict="small").tokenizer(mode=sudachipy.SplitMode.A)  # A: the shortest words
+    return lambda run: (word.surface() for word in tokenizer.tokenize(run))
+
+
+def _kiwipiepy() -> Cut:
+    import kiwipiepy
+
+    # Its list of terms of several words takes 200 MB, and it gets single words.
+    kiwi = kiwipiepy.Kiwi(num_workers=1, load_multi_dict=False)
+
+    def cut(run: str) -> Iterable[str]:
+        starts = sorted({0, *(part.start for part in kiwi.tokenize(run))})  # 했어요 is 했|어요: 했 is two parts in one
+        return (run[start:end] for start, end in zip(starts, [*starts[1:], len(run)], strict=True))
+
+    return cut
+
+
+SEGMENTERS = {
+    "jieba": Library(
+        'pip install "ap-ranker[chinese]"',
+        "\u4e00-\u9fff\u3400-\u4dbf\U00020000-\U0002a6df\U0002a700-\U0002ceaf\uf900-\ufaff\U0002f800-\U0002fa1f",
+        _jieba,
+    ),
+    "pythainlp": Library('pip install "ap-ranker[thai]"', r"\p{Thai}", _pythainlp),
+    "sudachipy": Library(
+        'pip install "ap-ranker[japanese]"', r"\p{Han}\p{Hiragana}\p{Katakana}\u30fc\u3005", _sudachipy
+    ),
+    "kiwipiepy": Library('pip install "ap-ranker[korean]"', r"\p{Hangul}", _kiwipiepy),
+}
+"""Segmenters by name, which is that of the package."""
+
+BM25_SEGMENTERS = {"thai": "pythainlp"}
+"""Language of BM25 -> its segmenter. Not Chinese, Japanese and Korean: there, words found no more than pairs do."""

@@ -1,12 +1,13 @@
-"""Snowball's stemmers: they map the forms of a word ("parcel", "parcels") to one stem."""
+"""BM25's languages: Snowball's stemmers map the forms of a word ("parcel", "parcels") to one stem; Thai has words."""
 
 from __future__ import annotations
 
 from functools import lru_cache
 
 from ap_ranker.errors import InputError, did_you_mean
+from ap_ranker.text.segment import BM25_SEGMENTERS, bm25_segmenter
 
-WITHOUT_STEMMER = ("chinese", "zh", "japanese", "ja", "korean", "ko", "thai", "th", "vietnamese", "vi")
+WITHOUT_STEMMER = ("chinese", "zh", "japanese", "ja", "korean", "ko", "vietnamese", "vi")
 """Languages whose words have hardly any forms, or no spaces between them; BM25 reads them as they are."""
 
 OTHER_NAMES = {
@@ -22,6 +23,7 @@ OTHER_NAMES = {
     "pt": "portuguese",
     "ru": "russian",
     "sv": "swedish",
+    "th": "thai",
     "tr": "turkish",
 }
 """What users call a language -> its name; only suggested, so that all files have the same name."""
@@ -30,26 +32,23 @@ OTHER_NAMES = {
 
 
 def is_language(language: object) -> bool:
-    """Whether there is a stemmer for a language."""
-    import snowballstemmer
-
-    return language in snowballstemmer.algorithms()
+    """Whether there is a stemmer for a language, or a segmenter that BM25 uses."""
+    return language in _languages()
 
 
 def check_language(language: object) -> None:
-    """Check that there is a stemmer for a language.
+    """Check that there is a stemmer for a language, or a segmenter that BM25 uses.
 
     Raises:
-        InputError: there is none.
+        InputError: there is none, or the segmenter's package is not installed.
     """
-    import snowballstemmer
-
     if is_language(language):
+        bm25_segmenter(str(language))
         return
     name = language.strip().casefold() if isinstance(language, str) else ""
     if name in WITHOUT_STEMMER:
         raise InputError(f"Expected the language of a stemmer, found {language!r}, which has none. Leave it out.")
-    languages = sorted(snowballstemmer.algorithms())
+    languages = _languages()
     close = OTHER_NAMES.get(name, name if is_language(name) else language)
     raise InputError(
         f"Expected language to be one of {', '.join(languages)}, or null for no stemmer; found {language!r}."
@@ -57,10 +56,19 @@ def check_language(language: object) -> None:
     )
 
 
+def _languages() -> list[str]:
+    import snowballstemmer
+
+    return sorted([*snowballstemmer.algorithms(), *BM25_SEGMENTERS])
+
+
 @lru_cache(maxsize=2**17)  # InsuranceQA's 2.8 million words are 22,858 different ones: two seconds instead of a minute
 def stem(word: str, language: str) -> str:
-    """The stem of a lower-cased word; `language` is one that passes `check_language`."""
+    """The stem of a lower-cased word; `language` is one that passes `check_language`. A Thai word is its stem."""
     import snowballstemmer
+
+    if language in BM25_SEGMENTERS:
+        return word
 
     # A stemmer of its own for each word: it keeps the word while it works, and threads may call this at once.
     return snowballstemmer.stemmer(language).stemWord(word) or word

@@ -12,10 +12,9 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.text.batch import PAD, UNKNOWN, Span
-from ap_ranker.text.characters import plain, plain_spans, symbols_apart
+from ap_ranker.text.characters import UNSPACED, plain, plain_spans, symbols_apart
 from ap_ranker.text.nearest import NearestWords
 from ap_ranker.text.phrases import Phrases, learn_phrases, phrase_words
-from ap_ranker.text.reading import UNSPACED
 from ap_ranker.text.segment import Segmenter, find_segmenter, origins
 
 PAD_TOKEN = "[PAD]"
@@ -122,7 +121,8 @@ class WordTokenizer(Vocabulary):
             extra_words: words to include even if the training data lacks them (they have pre-trained vectors). Phrases
                 among them are left out, because phrases are learnt only from the training texts.
             phrases: join frequent bigrams and trigrams into one token, "new_york"; needs the extra `phrases`.
-            segmenter: splits Chinese into words, `jieba` (needs the extra `chinese`); `None`: into characters.
+            segmenter: splits one language into words, such as `jieba` Chinese (needs the extra `chinese`). `None`, and
+                all other scripts without spaces: into characters.
 
         Raises:
             InputError: the segmenter does not exist, or an extra is missing.

@@ -182,12 +182,14 @@ class TrainingConfig:
     """Join frequent word pairs and triples into one token ("new_york"), as word2phrase does."""
 
     segmenter: str | None = None
-    """The library that splits Chinese into words (`jieba`); by default each character is a token."""
+    """The library that splits Chinese (`jieba`), Thai (`pythainlp`), Japanese (`sudachipy`) or Korean words
+    (`kiwipiepy`); by default each character of a script without spaces is a token, and a Korean word is one."""
 
     language: str | None = None
-    """The language of BM25's stemmer, such as `english`: "parcels" then finds "parcel". `ap-ranker check --language`
-    measures whether that helps. The store that fetches the candidates needs the same setting. It changes everything
-    that BM25 does (candidates, baseline, fusion, hard negatives), and nothing that the model reads."""
+    """The language of BM25's stemmer, such as `english`: "parcels" then finds "parcel"; or `thai`, for its words (extra
+    `thai`). `ap-ranker check --language` measures whether that helps. The store that fetches the candidates needs the
+    same setting. It changes everything that BM25 does (candidates, baseline, fusion, hard negatives), and nothing that
+    the model reads."""
 
     max_tokens: int = 200
     """Maximum number of tokens per text; longer ones are truncated, and counted. Nearly every FAQ answer has fewer."""

@@ -20,9 +20,15 @@ from ap_ranker.data.faq import Match
 from ap_ranker.data.pairs import read_pairs
 from ap_ranker.data.reader import read_dataset
 from ap_ranker.data.tables import read_table
+<<<<<<< HEAD
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
+=======
+from ap_ranker.errors import InputError
+from ap_ranker.evaluation.evaluate import EvaluationSet
+>>>>>>> 19a01da (Words of Thai, Japanese and Korean for models of words; BM25 reads Thai words beside pairs of characters)
 from ap_ranker.evaluation.markdown import markdown_table
-from ap_ranker.text.stem import is_language
+from ap_ranker.ranking.bm25 import bm25_name
+from ap_ranker.text.stem import check_language
 
 FAQS = Path(__file__).resolve().parent / "faqs"
 COVID = Path("faq_public") / "covid-faq-multilingual.csv.gz"
@@ -59,10 +65,19 @@ def measure(data: Dataset, language: str | None) -> Found:
 
 
 def rows(name: str, language: str, by_match: list[Dataset]) -> Iterator[list[str]]:
-    """A row of the table without a stemmer, and one with that of the language, if there is one."""
-    for stemmer in [None, language] if is_language(language) else [None]:
+    """A row of the table without a stemmer, and one with that of the language, or with its words, if there is one."""
+    for stemmer in [None, language] if _is_there(language) else [None]:
         cells = [cell for data in by_match for cell in measure(data, stemmer).cells]
-        yield [f"{name}, {stemmer or 'no'} stemmer", f"{len(by_match[0].answerable)}", *cells]
+        title = bm25_name(stemmer).removeprefix("BM25, ") if stemmer else "no stemmer"
+        yield [f"{name}, {title}", f"{len(by_match[0].answerable)}", *cells]
+
+
+def _is_there(language: str) -> bool:
+    try:
+        check_language(language)
+    except InputError:  # Chinese, Japanese and Korean; Thai without its extra
+        return False
+    return True
 
 
 def read_covid(path: Path) -> Iterator[tuple[str, Dataset]]:

@@ -52,6 +52,7 @@ def test_other_languages_are_refused_with_a_list(language: object) -> None:
         ("de", "Did you mean 'german'?"),
         ("Deutsch", "Did you mean 'german'?"),
         ("German", "Did you mean 'german'?"),
+        ("th", "Did you mean 'thai'?"),
         ("chinese", "'chinese', which has none. Leave it out."),
         ("ja", "'ja', which has none. Leave it out."),
     ],

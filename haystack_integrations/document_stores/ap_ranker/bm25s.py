@@ -89,8 +89,9 @@ class BM25SDocumentStore(MetadataQueries):
             there on demand. `None` keeps both in memory.
         :param k1: How much a word's repetitions in a text add; 0 counts each word once.
         :param b: How much longer texts are penalised, from 0 (not at all) to 1.
-        :param language: The language of a Snowball stemmer, such as `english`: "parcels" then finds "parcel". A ranker
-            with `fuse_scores` needs the language that its checkpoint was trained with. `None` compares whole words.
+        :param language: The language of a Snowball stemmer, such as `english`: "parcels" then finds "parcel"; or
+            `thai`, which is read as words, too (extra `thai`). A ranker with `fuse_scores` needs the language that its
+            checkpoint was trained with. `None` compares whole words, and in scripts without spaces pairs of characters.
         :param documents: What a store in memory begins with: a FAQ file with columns question and answer, a document,
             or a folder of documents and tables, relative to the working directory. Excludes `path`.
         :param match: The text of an entry of `documents` that becomes its content: `both`, `answer` or `question`.
