@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from importlib.resources import files
 from itertools import takewhile
 from pathlib import Path
@@ -27,19 +28,20 @@ def find_pipeline(path: Path) -> Path:
 
 
 def write_pipelines(folder: Path, *, overwrite: bool = False) -> dict[Path, str]:
-    """Copy the packaged pipelines into a folder, each atomically.
+    """Copy the packaged pipelines, and the index that those of Elasticsearch use, into a folder, each atomically.
 
     Args:
         folder: where to; made if it is not there.
         overwrite: replace files of the same names.
 
     Returns:
-        The files written, and what each is for: the first sentence of its comment.
+        The files written, and what each is for: the first sentence of its comment, or its purpose.
 
     Raises:
         InputError: a file exists already; then none is written. Or the folder cannot be written.
     """
-    copies = {folder / path.name: path.read_text(encoding="utf-8") for path in sorted(PACKAGED.glob("*.yaml"))}
+    packaged = sorted(path for path in PACKAGED.iterdir() if path.suffix in (".json", ".yaml"))
+    copies = {folder / path.name: path.read_text(encoding="utf-8") for path in packaged}
     existing = [str(path) for path in copies if path.exists()]
     if existing and not overwrite:
         raise InputError(
@@ -53,5 +55,7 @@ def write_pipelines(folder: Path, *, overwrite: bool = False) -> dict[Path, str]
 
 
 def _purpose(text: str) -> str:
+    if text.startswith("{"):
+        return str(json.loads(text)["mappings"]["_meta"]["purpose"])
     comment = takewhile(lambda line: line.startswith("# "), text.splitlines())
     return " ".join(line.removeprefix("# ") for line in comment).split(". ")[0].rstrip(".") + "."
