@@ -98,7 +98,7 @@ class AttentiveTransformer(CosineModel):
         self.word_weight = nn.Parameter(torch.ones(()))
 
     def encode(self, batch: TokenBatch) -> States:
-        hidden, mask, pooled = self.encoder(batch, self.encoder.settings.answer_prompt)
+        hidden, mask, pooled = self.encoder(batch, self.encoder.settings.answer_prompt, stored=True)
         states, present = _neighbours_summed(self._token_states(hidden), mask)
         return States(present, {"states": F.normalize(states, dim=2)}, {"pooled": pooled})
 
