@@ -34,9 +34,10 @@ from torch.nn import functional as F
 from ap_ranker.models.base import AnswerModel, Attention, CosineModel, JudgedCandidates, States
 from ap_ranker.models.pooling import masked_softmax
 from ap_ranker.models.pretrained import DEFAULT_ENCODER, MINILM
+from ap_ranker.models.similarity import exact
 from ap_ranker.models.spec import SHARE, Bounds, Inputs, ModelSpec, Option, Recipe
 from ap_ranker.models.statistics import CorpusStatistics
-from ap_ranker.models.transformer_encoder import TransformerEncoder, exact
+from ap_ranker.models.transformer_encoder import TransformerEncoder
 from ap_ranker.text.batch import TokenBatch
 
 WORD_WEIGHTS = (0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0)

@@ -15,6 +15,7 @@ from ap_ranker.models.fast_bert import FastBert
 from ap_ranker.models.pooling import mean_pool
 from ap_ranker.models.pretrained import build_backbone, read_weights
 from ap_ranker.models.sentence_settings import SentenceSettings
+from ap_ranker.models.similarity import exact
 from ap_ranker.text.batch import TokenBatch
 
 AT_ONCE = 32
@@ -188,15 +189,6 @@ class TransformerEncoder(nn.Module):
 def _inserted(values: Tensor, place: int, new: Tensor) -> Tensor:
     """(N, T) -> (N, T + P): the P new values in every row, before column `place`."""
     return torch.cat([values[:, :place], new.expand(len(values), -1), values[:, place:]], dim=1)
-
-
-def exact(values: Tensor) -> Tensor:
-    """In float64 where a CPU computes without a gradient: rounded back to float32, a sum is the same in any company.
-
-    Products of float32 differ in the last bit by the number of rows, and which row it is. Of an encoder's products they
-    are a hundredth, so that the time is hardly more.
-    """
-    return values if torch.is_grad_enabled() or values.device.type != "cpu" else values.double()
 
 
 def multiplies_bfloat16() -> bool:
