@@ -34,6 +34,7 @@ from torch.nn import functional as F
 from ap_ranker.models.base import AnswerModel, Attention, CosineModel, JudgedCandidates, States
 from ap_ranker.models.pooling import masked_softmax
 from ap_ranker.models.pretrained import DEFAULT_ENCODER, MINILM
+from ap_ranker.models.similarity import exact
 from ap_ranker.models.spec import SHARE, Bounds, Inputs, ModelSpec, Option, Recipe
 from ap_ranker.models.statistics import CorpusStatistics
 from ap_ranker.models.transformer_encoder import TransformerEncoder
@@ -73,7 +74,7 @@ class PooledTransformer(CosineModel):
         return States(mask, per_text={"pooled": pooled})
 
     def match(self, questions: States, answers: States) -> Tensor:
-        return questions.per_text["pooled"] @ answers.per_text["pooled"].T
+        return _cosines(questions, answers).to(answers.per_text["pooled"].dtype)
 
     def text_vectors(self, states: States) -> Tensor:
         return states.per_text["pooled"]
@@ -98,31 +99,32 @@ class AttentiveTransformer(CosineModel):
         self.word_weight = nn.Parameter(torch.ones(()))
 
     def encode(self, batch: TokenBatch) -> States:
-        hidden, mask, pooled = self.encoder(batch, self.encoder.settings.answer_prompt)
+        hidden, mask, pooled = self.encoder(batch, self.encoder.settings.answer_prompt, stored=True)
         states, present = _neighbours_summed(self._token_states(hidden), mask)
         return States(present, {"states": F.normalize(states, dim=2)}, {"pooled": pooled})
 
     def encode_questions(self, batch: TokenBatch) -> States:
         hidden, mask, pooled = self.encoder(batch, self.encoder.settings.question_prompt)
         log_idf = self.statistics.idf(batch.ids).clamp(min=SMALLEST_IDF).log()
-        weights = masked_softmax(self.rarity * log_idf + hidden @ self.importance, mask)
+        weights = masked_softmax(self.rarity * log_idf + exact(hidden) @ exact(self.importance), mask).to(hidden.dtype)
         return States(mask, {"states": self._token_states(hidden), "weights": weights.unsqueeze(2)}, {"pooled": pooled})
 
     def _token_states(self, hidden: Tensor) -> Tensor:
         """(N, T, H) -> (N, T, C), rows of length 1; zero stays zero."""
-        return F.normalize(self.projection(hidden), dim=2)
+        return F.normalize(F.linear(exact(hidden), exact(self.projection.weight)).to(hidden.dtype), dim=2)
 
     def match(self, questions: States, answers: States) -> Tensor:
-        cosines = questions.per_text["pooled"] @ answers.per_text["pooled"].T
+        cosines = _cosines(questions, answers)
         weight = _not_negative(self.word_weight)  # or a step of training could leave the range of the score
-        return (cosines + weight * self.word_scores(questions, answers)) / (1 + weight)
+        scores = (cosines + weight * self.word_scores(questions, answers)) / (1 + weight)
+        return scores.to(answers.per_text["pooled"].dtype)
 
     def word_scores(self, questions: States, answers: States) -> Tensor:
         """(B, N) word(q, a)."""
         similarities = self._similarities(questions, answers)
         # `amax` spreads its gradient over ties and is slow backwards, `max` must find the place.
         best = similarities.max(dim=1).values if similarities.requires_grad else similarities.amax(dim=1)
-        return torch.einsum("nmb,bm->bn", best, questions.per_token["weights"].squeeze(2))
+        return torch.einsum("nmb,bm->bn", exact(best), exact(questions.per_token["weights"].squeeze(2)))
 
     def _similarities(self, questions: States, answers: States) -> Tensor:
         """(N, L, M, B) cosines of all tokens; one matrix product, in which padding of answers is -1."""
@@ -182,13 +184,17 @@ class AttentiveTransformer(CosineModel):
         weights = self.word_weight.new_tensor(WORD_WEIGHTS)
         for question, answers, relevant in questions:
             if relevant.any() and not relevant.all():
-                cosines = question.per_text["pooled"] @ answers.per_text["pooled"].T
-                scores = cosines + weights.unsqueeze(1) * self.word_scores(question, answers)
+                scores = _cosines(question, answers) + weights.unsqueeze(1) * self.word_scores(question, answers)
                 best = scores[:, relevant].amax(dim=1, keepdim=True)
                 ranks.append(1 + (scores[:, ~relevant] >= best).sum(dim=1))
         if ranks:
             mrr = torch.stack(ranks).double().reciprocal().mean(dim=0)
             self.word_weight.fill_(WORD_WEIGHTS[int(mrr.argmax())])
+
+
+def _cosines(questions: States, answers: States) -> Tensor:
+    """(B, N) cosines of pooled vectors."""
+    return exact(questions.per_text["pooled"]) @ exact(answers.per_text["pooled"]).T
 
 
 def _not_negative(weight: Tensor) -> Tensor:

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from ap_ranker.models.base import AnswerModel, States
 from ap_ranker.models.encoders import WordEmbedding
-from ap_ranker.models.similarity import in_float32
+from ap_ranker.models.similarity import exact, in_float32
 from ap_ranker.models.spec import DROPOUT, Inputs, ModelSpec, Option, Recipe
 from ap_ranker.text.batch import TokenBatch
 
@@ -55,8 +56,10 @@ class HyperQA(AnswerModel):
         self.b_f = nn.Parameter(2 * torch.asinh(torch.tensor(0.5 / MARGIN)))
 
     def encode(self, batch: TokenBatch) -> States:
-        x = torch.relu(self.projection(self.embedding(batch))) * batch.mask.unsqueeze(2)
-        return States(batch.mask, per_text={"point": into_ball(in_float32(x).sum(dim=1))})
+        words, layer = self.embedding(batch), self.projection
+        x = torch.relu(F.linear(exact(words), exact(layer.weight), exact(layer.bias))) * batch.mask.unsqueeze(2)
+        point = into_ball(in_float32(x).sum(dim=1))
+        return States(batch.mask, per_text={"point": point.to(in_float32(words).dtype)})
 
     def match(self, questions: States, answers: States) -> Tensor:
         return self.w_f * hyperbolic_distance(questions.per_text["point"], answers.per_text["point"]) + self.b_f

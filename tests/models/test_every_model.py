@@ -17,6 +17,8 @@ from torch import Tensor
 from ap_ranker.models.base import AnswerModel, States
 from ap_ranker.models.classifier import log_odds
 from ap_ranker.models.registry import MODELS
+from ap_ranker.ranking.cache import EncodingCache
+from ap_ranker.ranking.quantization import StateDtype
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.batch import PAD, TokenBatch
 from ap_ranker.training.objectives.hinge import hinge
@@ -281,7 +283,30 @@ def test_odd_texts_have_scores(ranker: Ranker) -> None:
         scores = ranker.score(question, [*ODD, *TEXTS])
         assert torch.isfinite(scores).all()
         alone = torch.cat([ranker.score(question, [text]) for text in [*ODD, *TEXTS]])
-        assert torch.allclose(scores, alone, atol=1e-5)
+        assert torch.allclose(scores, alone, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [None, StateDtype.float32], ids=["as it is stored", "float32"])
+def test_a_score_is_the_same_in_any_company(ranker: Ranker, dtype: StateDtype | None) -> None:
+    """In float32: questions read alone and beside others, answers one by one, in a ragged batch, in another order."""
+    words = ranker.tokenizer.words[2:]
+    answers = [" ".join(words[(7 * i + 3 * j) % len(words)] for j in range(1 + 5 * i % 19)) for i in range(40)]
+    questions = [" ".join(reversed(text.split())) for text in answers[:17]]
+    folder = ranker.source
+    del ranker  # its last questions
+
+    def all_scores(order: list[int], batch_size: int, *, beside_others: bool) -> Tensor:
+        ranker = Ranker.from_pretrained(folder, "cpu", cache=EncodingCache(10**7, dtype))
+        if beside_others:
+            ranker.encode_ahead(questions)
+        texts = [answers[place] for place in order]
+        found = torch.stack([ranker.score(question, texts, batch_size=batch_size) for question in questions])
+        return found[:, torch.tensor(order).argsort()]
+
+    order = sorted(range(40), key=lambda place: place * 11 % 41)
+    alone = all_scores(list(range(40)), 1, beside_others=False)
+    assert torch.allclose(all_scores(order, 64, beside_others=True), alone, rtol=0, atol=1e-5)
+    assert torch.allclose(all_scores(order, 7, beside_others=True), alone, rtol=0, atol=1e-5)
 
 
 def test_long_texts_are_cut_and_one_warning_says_so(ranker: Ranker, caplog: pytest.LogCaptureFixture) -> None:
