@@ -84,6 +84,14 @@ class TextEncoder:
         check_batch_size(batch_size)
         return ((rows, self._dequantized(kept)) for rows, kept in self._kept_states(answers, batch_size))
 
+    def _as_stored(self, states: QuantizedStates | States) -> QuantizedStates | States:
+        """States as a cache stores them, so that a checkpoint ranks the same without one; in training as they are."""
+        if self.cache is not None or self.config is None:
+            return states
+        if isinstance(states, QuantizedStates):
+            return states.converted(self.stored_dtype, self.device)
+        return self.quantize(states, self.stored_dtype)
+
     def _dequantized(self, states: QuantizedStates | States) -> States:
         return states.dequantize(self.device) if isinstance(states, QuantizedStates) else states
 
