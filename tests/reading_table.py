@@ -19,11 +19,7 @@ where `expected` is
 - unread     they are not.
 
 `language` is that of BM25's stemmer, `-` for none. A note marks what reasonable people may see in another way.
-<<<<<<< HEAD
-Invisible characters, and those whose form matters, are written `\\u00AD` or `\\U000E0067`; a backslash is doubled.
-=======
 Invisible characters, and those whose form matters, are written `\\u00AD` or `\\U000E0067`, a backslash as two.
->>>>>>> table
 """
 
 from __future__ import annotations

@@ -20,12 +20,8 @@ from ap_ranker.data.faq import Match
 from ap_ranker.data.pairs import read_pairs
 from ap_ranker.data.reader import read_dataset
 from ap_ranker.data.tables import read_table
-<<<<<<< HEAD
-from ap_ranker.evaluation.evaluation_set import EvaluationSet
-=======
 from ap_ranker.errors import InputError
-from ap_ranker.evaluation.evaluate import EvaluationSet
->>>>>>> 19a01da (Words of Thai, Japanese and Korean for models of words; BM25 reads Thai words beside pairs of characters)
+from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.evaluation.markdown import markdown_table
 from ap_ranker.ranking.bm25 import bm25_name
 from ap_ranker.text.stem import check_language
