@@ -48,7 +48,7 @@ SETTLED = 2 * 10**9
 """Nanoseconds after which a change of a file would have another time than the last one."""
 
 MOST_BYTES = 500 * 10**6
-"""Maximum size of all kept encodings: of 150,000 answers by `ap-transformer`. The shards that were not used for longest
+"""Maximum size of all kept encodings: of 120,000 answers by `ap-transformer`. The shards that were not used for longest
 are removed."""
 
 SHARD_BYTES = 16 * 10**6

@@ -35,6 +35,9 @@ TOGETHER = 16
 CACHE_BYTES = 256 * 10**6
 """Maximum size of a cache of answers for which nobody names one."""
 
+LAST, BEGUN = "last", "begun"
+"""Which cache of a checkpoint: that of the last ranker, and one that a retriever began before there was a ranker."""
+
 
 class QuestionStates:
     """The states of the last questions, so that a retriever's question is not encoded again by the ranker.
@@ -122,7 +125,7 @@ class LoadedCheckpoint:
     folder: Path
     questions: QuestionStates = field(default_factory=QuestionStates)
     wordings: WordingVectors = field(default_factory=WordingVectors)
-    _caches: WeakValueDictionary[tuple[int, StateDtype], EncodingCache] = field(default_factory=WeakValueDictionary)
+    _caches: WeakValueDictionary[str, EncodingCache] = field(default_factory=WeakValueDictionary)
     _kept: dict[str, KeptEncodings] = field(default_factory=dict)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -130,18 +133,20 @@ class LoadedCheckpoint:
         further = {name: value for name, value in vars(self).items() if name in ("fingerprint", "wordings")}
         return LoadedCheckpoint, (self.config, self.model, self.tokenizer, self.folder), further
 
-    def cache(self, max_bytes: int | None, dtype: StateDtype) -> EncodingCache:
-        """A cache that components share as long as one of them uses it, so that a text is encoded once for all.
-
-        Args:
-            max_bytes: its size; `None` for the largest that there is, whatever its dtype.
-            dtype: of its states.
-        """
+    def cache(self, max_bytes: int, dtype: StateDtype) -> EncodingCache:
+        """A cache for a ranker's answers: a new one, or one like it that a retriever has begun to fill."""
         with _lock:
-            if max_bytes is None and self._caches:
-                return max(self._caches.values(), key=lambda cache: cache.max_bytes)
-            size = CACHE_BYTES if max_bytes is None else max_bytes
-            return self._caches.setdefault((size, dtype), EncodingCache(size, dtype))
+            cache = self._caches.pop(BEGUN, None)
+            if cache is None or (cache.max_bytes, cache.dtype) != (max_bytes, dtype):
+                cache = EncodingCache(max_bytes, dtype)
+            self._caches[LAST] = cache
+            return cache
+
+    def cache_to_fill(self, dtype: StateDtype) -> EncodingCache:
+        """The cache of the last ranker, or else one for the next ranker; a retriever adds to it what it encodes."""
+        with _lock:
+            cache = self._caches.get(LAST) or self._caches.get(BEGUN)
+            return cache or self._caches.setdefault(BEGUN, EncodingCache(CACHE_BYTES, dtype))
 
     def kept(self, kind: str, dtype: StateDtype, example: Callable[[], QuantizedStates]) -> KeptEncodings | None:
         """The encodings that outlive this process; `None` unless it keeps them (`keep_encodings`).

@@ -124,9 +124,7 @@ class Ranker(TextEncoder):
         Raises:
             InputError: the model does not come from a checkpoint.
         """
-        if self._loaded is None:
-            raise InputError("Expected a model from a checkpoint, which has a fingerprint, found another. Save it.")
-        return self._loaded.fingerprint
+        return self._checkpoint.fingerprint
 
     def seen_in_training(self, questions: Sequence[str]) -> list[bool] | None:
         """Whether the checkpoint has learnt from each question; `None` if that is unknown, as for `find_trained`."""

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from numbers import Integral
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.functional import normalize
 
 from ap_ranker.errors import InputError
 from ap_ranker.models.base import AnswerModel, States
@@ -62,6 +61,7 @@ class TextEncoder:
             cache.dtype = self.state_dtype(cache.dtype)
         self.wording_vectors = WordingVectors()
         self._loaded: LoadedCheckpoint | None = None
+        self._filled: EncodingCache | None = None
         self._has_warned_of_cuts = False
         self._lock = threading.Lock()
 
@@ -99,7 +99,8 @@ class TextEncoder:
         self, answers: Sequence[str], batch_size: int
     ) -> Iterator[tuple[list[int], QuantizedStates | States]]:
         """As `answer_states`; what comes from the cache or the encodings, or goes into the cache, as it is stored."""
-        remaining, outlives = list(range(len(answers))), self._kept_answers()
+        remaining = list(range(len(answers)))
+        outlives = None if self.cache is None else self._kept_answers()
         for source in (self.cache, self.encodings, outlives):
             if source is None or not remaining:
                 continue
@@ -134,13 +135,18 @@ class TextEncoder:
 
         With a cache they are quantized, so that they are the same as when they come from the cache.
         """
+        outlives = self._kept_answers()
         if self.cache is None:
             states = self.encode_answers(tokens)
+            if self._filled is not None:
+                stored = self.quantize(states, self.state_dtype(self._filled.dtype))
+                self._filled.put(texts, stored)
+                if outlives is not None:
+                    outlives.add(texts, stored)
             exact = self.quantize(states, StateDtype.float32)
             # As a cache would give them: a model that reads stored states rounds differently when it matches others.
             yield list(range(len(texts))), exact if self.model.reads_stored(exact.dtypes) else states
             return
-        outlives = self._kept_answers()
         for indices, encoded in self.cache.encoded_once(
             texts, lambda indices: self.encode_answers([tokens[i] for i in indices])
         ):
@@ -205,6 +211,11 @@ class TextEncoder:
             InputError: the model has no vectors of whole texts, or `batch_size` is not positive.
         """
         check_batch_size(batch_size)
+        if self.cache is not None:  # whose states are rounded: not to be kept as if they were exact
+            return self._embed_answers(texts, batch_size)
+        return self._outliving_vectors("answers", texts, lambda new: self._embed_answers(new, batch_size))
+
+    def _embed_answers(self, texts: Sequence[str], batch_size: int) -> Tensor:
         order: list[int] = []
         parts = []
         for rows, kept in self._kept_states(texts, batch_size):
@@ -214,25 +225,30 @@ class TextEncoder:
             else:
                 states = kept
             parts.append(States(states.mask[:, :0], per_text=states.per_text))
-        return normalize(self._vectors(parts)[torch.tensor(order, dtype=torch.long).argsort()], dim=1)
+        return self._vectors(parts)[torch.tensor(order, dtype=torch.long).argsort()]
 
     @torch.inference_mode()
     def embed_wordings(self, texts: Sequence[str]) -> Tensor:
         """(B, C) as `embed_questions`, of known wordings, whose vectors may outlive the process; no user's question."""
+        return self._outliving_vectors("wordings", texts, self.embed_questions)
+
+    def _outliving_vectors(self, kind: str, texts: Sequence[str], embed: Callable[[Sequence[str]], Tensor]) -> Tensor:
+        """(B, C) vectors of B texts, those of an earlier process if they outlived it."""
         if self._loaded is None:
-            return self.embed_questions(texts)
-        outlives = self._loaded.kept(f"wordings on {self.device.type}", StateDtype.float32, self._example_vector)
+            return embed(texts)
+        kind = f"vectors of {kind} on {self.device.type}"
+        outlives = self._loaded.kept(kind, StateDtype.float32, self._example_vector)
         if outlives is None:
-            return self.embed_questions(texts)
+            return embed(texts)
         lengths = outlives.lengths(texts)
         new, old = ([row for row, length in enumerate(lengths) if (length > 0) == known] for known in (False, True))
-        encoded = self.embed_questions([texts[row] for row in new])
+        vectors = embed([texts[row] for row in new])
         if new:
-            outlives.add([texts[row] for row in new], _as_states(encoded))
+            outlives.add([texts[row] for row in new], _as_states(vectors))
         states = outlives.states([texts[row] for row in old]) if old else None
         if states is not None:
-            encoded = torch.cat([encoded, states.per_text["vector"]])
-        return encoded[torch.tensor([*new, *old], dtype=torch.long).argsort()]
+            vectors = torch.cat([vectors, states.per_text["vector"]])
+        return vectors[torch.tensor([*new, *old], dtype=torch.long).argsort()]
 
     def _example_vector(self) -> QuantizedStates:
         return _as_states(self.embed_questions([""]))
@@ -270,26 +286,32 @@ class TextEncoder:
         self._stop_training()
         return self.model.encode_answers(TokenBatch.from_lists(tokens, self.device))
 
-    def share_cache(self, max_bytes: int | None = None, dtype: StateDtype | None = None) -> None:
-        """Keep the states of answers in a cache that all rankers of this checkpoint share if they ask for the same one.
+    def use_cache(self, max_bytes: int, dtype: StateDtype | None = None) -> None:
+        """Keep the states of answers in memory, in a cache that another ranker of this checkpoint may fill.
 
         Args:
-            max_bytes: its size; `None` takes any that there is.
+            max_bytes: its size.
             dtype: of its states; `None` as for `state_dtype`.
-
-        Raises:
-            InputError: the model does not come from a checkpoint.
         """
-        if self._loaded is None:
-            raise InputError("Expected a model from a checkpoint, whose rankers share a cache, found another.")
-        self.cache = self._loaded.cache(max_bytes, self.state_dtype(dtype))
+        self.cache = self._checkpoint.cache(max_bytes, self.state_dtype(dtype))
         self.model.reads_stored(self.quantize(self._encode_empty_text(), self.stored_dtype).dtypes)  # compiles, now
 
+    def fill_cache(self) -> None:
+        """Add what is encoded to the cache of another ranker of this checkpoint; do not read it, as it is rounded."""
+        self._filled = self._checkpoint.cache_to_fill(self.state_dtype(None))
+
+    @property
+    def _checkpoint(self) -> LoadedCheckpoint:
+        if self._loaded is None:
+            raise InputError("Expected a model from a checkpoint, which has a fingerprint, found another. Save it.")
+        return self._loaded
+
     def _kept_answers(self) -> KeptEncodings | None:
-        """The states of answers that outlive the process, as they are stored in the cache; `None` if there are none."""
-        if self._loaded is None or self.cache is None:
+        """The states of answers that outlive the process, as they are in the cache; `None` if there are none."""
+        cache = self.cache or self._filled
+        if self._loaded is None or cache is None:
             return None
-        dtype = self.stored_dtype
+        dtype = self.state_dtype(cache.dtype)
         kind = f"answers on {self.device.type}"
         return self._loaded.kept(kind, dtype, lambda: self.quantize(self._encode_empty_text(), dtype))
 

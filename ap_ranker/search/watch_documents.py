@@ -128,10 +128,10 @@ class DocumentWatcher:
             new = [document for document_id, document in documents.items() if document_id not in stored]
             gone = stored - documents.keys()
             if self._encode:
-                self._search.encode(new, self._limits)
                 for retriever in retrievers:
                     if retriever.document_store is store:
-                        new = retriever.embedded(new)
+                        new = retriever.embedded(new)  # first: the ranker finds what it has encoded
+                self._search.encode(new, self._limits)
             store.exchange_documents(new, gone)
             added, removed = len(new), len(gone)
         if self._encode:

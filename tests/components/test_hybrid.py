@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -195,6 +196,28 @@ def test_a_question_is_encoded_once(store: BM25SDocumentStore, bi_encoder: Path,
         question = f"{text} {store.path}"  # not one of the last questions of another test
         pipeline.run({"retriever": {"query": question}, "ranker": {"query": question}})
         assert encoded["encode_questions"] == [1] * count
+
+
+@pytest.mark.parametrize("ranker_first", [False, True])
+@pytest.mark.parametrize("options", [{}, {"cache_megabytes": 1}, {"cache_megabytes": 1, "cache_dtype": "float16"}])
+def test_a_document_is_encoded_once(
+    store: BM25SDocumentStore, bi_encoder: Path, tmp_path: Path, ranker_first: bool, options: dict[str, Any]
+) -> None:
+    """For its vector and to be ranked; if the retriever is loaded first, with a ranker's usual settings."""
+    own = shutil.copytree(bi_encoder, tmp_path / "own")
+    retriever, ranker = hybrid(store, own), AnswerRanker(model=own, device=CPU, **options)
+    with patch.object(Ranker, "encode_answers", autospec=True, side_effect=Ranker.encode_answers) as encode:
+        for part in (ranker, retriever) if ranker_first else (retriever, ranker):
+            part.warm_up()
+        documents = retriever.run(query=QUERY)["documents"]
+        ranked = ranker.run(query=QUERY, documents=documents)["documents"]
+    texts = [tuple(ids) for call in encode.call_args_list for ids in call.args[1]]
+    empty = tuple(ranker._loaded().tokenize([""])[0])
+    times = 1 if ranker_first or not options else 2
+    assert {texts.count(ids) for ids in texts if ids != empty} == {times}
+    alone = AnswerRanker(model=bi_encoder, device=CPU, **options).run(query=QUERY, documents=documents)["documents"]
+    assert [d.id for d in ranked] == [d.id for d in alone]
+    assert [d.score for d in ranked] == pytest.approx([d.score for d in alone], abs=1e-6)
 
 
 # --- embedding the documents ------------------------------------------------------------------------------------------

@@ -46,7 +46,7 @@ class Run:
 
     def __init__(self, folder: Path) -> None:
         self.ranker = Ranker.from_pretrained(folder, "cpu")
-        self.ranker.share_cache(10**6)
+        self.ranker.use_cache(10**6)
         self.encoded = 0
         encode = self.ranker.encode_answers
 
@@ -268,7 +268,7 @@ from ap_ranker.ranking.ranker import Ranker
 keep_encodings(True)
 for number in range(6):
     ranker = Ranker.from_pretrained({str(folder)!r}, "cpu")
-    ranker.share_cache(10**6)
+    ranker.use_cache(10**6)
     scores = ranker.score({QUESTION!r}, [*TEXTS, f"{{sys.argv[1]}} {{number}}"])
     flush_encodings()
     del ranker

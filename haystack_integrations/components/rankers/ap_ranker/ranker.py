@@ -192,7 +192,7 @@ class AnswerRanker(CheckpointComponent):
         dtype = StateDtype(self.cache_dtype) if self.cache_dtype else None
         ranker = self._read_checkpoint(encodings=self.encodings)
         if self.cache_megabytes:
-            ranker.share_cache(self.cache_megabytes * 10**6, dtype)
+            ranker.use_cache(self.cache_megabytes * 10**6, dtype)
         assert ranker.config is not None
         self._check_family(ranker.config.model)
         if self.explain and not MODELS[ranker.config.model].attention_over:

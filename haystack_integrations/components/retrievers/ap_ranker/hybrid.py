@@ -115,7 +115,7 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
 
     def _load(self) -> Ranker:
         ranker = self._read_embedder()
-        ranker.share_cache()  # the ranker finds there what was encoded for the vectors
+        ranker.fill_cache()  # so that the ranker does not encode again what was encoded for the vectors
         return ranker
 
     def warm_up(self) -> None:
