@@ -63,29 +63,18 @@ def options(
     """Train and use small neural rankers for FAQ search."""
 
 
-app.command("check")(check.check)
-app.command("extract")(extract.extract)
-app.command("split")(split.split)
-app.command("init")(init.init)
-app.command("train")(train.train)
-app.command("distill")(distill.distill)
-app.command("tune")(tune.tune)
-app.command("evaluate")(evaluate.evaluate)
-app.command("calibrate")(calibrate.calibrate)
-app.command("compare")(compare.compare)
-app.command("encode")(encode.encode)
-app.command("push")(push.push)
-app.command("models")(models.models)
-app.command("index")(index.index)
-app.command("rollback")(rollback.rollback)
-app.command("ask")(ask.ask)
-app.command("serve")(serve.serve)
-app.command("pipelines")(pipelines.pipelines)
-app.command("wordings")(wordings.wordings)
-app.command("gaps")(gaps.gaps)
-app.command("changes")(changes.changes)
-app.command("synonyms")(synonyms.synonyms)
-app.command("explain")(explain.explain)
+COMMANDS = {
+    "First": (ask.ask, serve.serve, split.split, train.train, evaluate.evaluate, calibrate.calibrate),
+    "Data": (check.check, extract.extract, synonyms.synonyms, wordings.wordings),
+    "Training": (init.init, distill.distill, tune.tune, compare.compare, models.models, explain.explain, push.push),
+    "Search": (index.index, rollback.rollback, encode.encode, pipelines.pipelines),
+    "The owner of a FAQ": (gaps.gaps, changes.changes),
+}
+"""Group -> its commands, in the order of `--help`; the first are those that most people need."""
+
+for group, commands in COMMANDS.items():
+    for command in commands:
+        app.command(command.__name__, rich_help_panel=group)(command)
 
 
 def main() -> None:
