@@ -92,7 +92,7 @@ def ask(
 
 @contextmanager
 def _few_collections() -> Iterator[None]:
-    """Look for garbage seldom: what is imported lives until the end, and looking takes an eighth of a command's time."""
+    """Look for garbage seldom: what is imported lives until the end, and to look takes an eighth of the time."""
     usual = gc.get_threshold()
     gc.set_threshold(100_000, 50, 50)
     try:
