@@ -139,10 +139,12 @@ class KeptEncodings:
         try:
             if not self._folder.is_dir():
                 return None
-            for shard in list_shards(self._folder):
+            now = time.time_ns()
+            shards = sorted(list_shards(self._folder), key=lambda shard: shard.stat().st_mtime_ns)
+            for number, shard in enumerate(shards):  # which keep their order
                 check_shard(shard)
                 with contextlib.suppress(OSError):  # a read-only folder can be read as well
-                    os.utime(shard)
+                    os.utime(shard, ns=(now, now + number))
             encodings = Encodings.open(self._folder, self._manifest.fingerprint)
             encodings.check(self._example, self._words)
         except Exception as error:

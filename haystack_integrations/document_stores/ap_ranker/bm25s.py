@@ -435,7 +435,7 @@ class BM25SDocumentStore(MetadataQueries):
             embeddings = dict(zip(before, embed(list(before.values())), strict=True))
             with self._transaction(write=True) as documents:
                 for row, document in documents.existing(before).items():
-                    if document == before[row]:
+                    if document is before[row] or document == before[row]:  # in memory it is the same object
                         meta = {**document.meta, EMBEDDED_BY: origin}
                         documents.update(row, replace(document, meta=meta, embedding=list(embeddings[row])))
         if rows:
