@@ -28,7 +28,10 @@ from ap_ranker.models import transformer_encoder
 from ap_ranker.models.base import AnswerModel
 from ap_ranker.models.registry import MODELS, build_model, complete_options
 from ap_ranker.models.spec import Inputs
+from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.checkpoint import TOKENIZER, CheckpointConfig, save_checkpoint
+from ap_ranker.ranking.quantization import StateDtype
+from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.tokenizer import WordTokenizer
 
 settings.register_profile("any machine", deadline=None)  # a busy one misses 200 ms now and then
@@ -133,6 +136,11 @@ def write_checkpoint(name: str, folder: Path, options: Mapping[str, Any] | None 
         folder, CheckpointConfig(name, chosen, 8, 20, {}, encoder=encoder_of(name)), model, tokenizer, "# card\n"
     )
     return folder
+
+
+def exact_ranker(folder: Path) -> Ranker:
+    """A ranker whose states are not rounded as its checkpoint stores them."""
+    return Ranker.from_pretrained(folder, "cpu", cache=EncodingCache(0, StateDtype.float32))
 
 
 @pytest.fixture

@@ -257,9 +257,8 @@ class Ranker(TextEncoder):
         vector = self.model.text_vectors(state) if compared else None
         scores, cosines = torch.full((2, len(answers)), torch.nan)
         remaining = range(len(answers)) if compared else self._score_stored(state, answers, scores)
-        for places, kept in self._kept_states([answers[row] for row in remaining], batch_size):
+        for places, kept in self._kept_states([answers[row] for row in remaining], batch_size, rounded=True):
             rows = [remaining[place] for place in places]
-            kept = self._as_stored(kept)  # noqa: PLW2901
             if vector is None and isinstance(kept, QuantizedStates) and self.model.reads_stored(kept.dtypes):
                 scores[rows] = self.model.match_stored(state, kept.stored())
                 continue

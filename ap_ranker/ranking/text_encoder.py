@@ -84,19 +84,16 @@ class TextEncoder:
         check_batch_size(batch_size)
         return ((rows, self._dequantized(kept)) for rows, kept in self._kept_states(answers, batch_size))
 
-    def _as_stored(self, states: QuantizedStates | States) -> QuantizedStates | States:
-        """States as a cache stores them, so that a checkpoint ranks the same without one; in training as they are."""
-        if self.cache is not None or self.config is None:
-            return states
-        if isinstance(states, QuantizedStates):
-            return states.converted(self.stored_dtype, self.device)
-        return self.quantize(states, self.stored_dtype)
+    def ranked_states(self, answers: Sequence[str]) -> Iterator[tuple[list[int], States]]:
+        """As `answer_states`, but what is encoded now is rounded as a cache would store it: so a checkpoint ranks."""
+        kept_states = self._kept_states(answers, BATCH_SIZE, rounded=True)
+        return ((rows, self._dequantized(kept)) for rows, kept in kept_states)
 
     def _dequantized(self, states: QuantizedStates | States) -> States:
         return states.dequantize(self.device) if isinstance(states, QuantizedStates) else states
 
     def _kept_states(
-        self, answers: Sequence[str], batch_size: int
+        self, answers: Sequence[str], batch_size: int, *, rounded: bool = False
     ) -> Iterator[tuple[list[int], QuantizedStates | States]]:
         """As `answer_states`; what comes from the cache or the encodings, or goes into the cache, as it is stored."""
         remaining = list(range(len(answers)))
@@ -122,14 +119,14 @@ class TextEncoder:
         texts = list(rows_of)
         tokens = self.tokenize(texts) if texts else []
         for batch in _by_length(dict(enumerate(map(len, tokens))), batch_size):
-            for indices, encoded in self._encode_batch([texts[i] for i in batch], [tokens[i] for i in batch]):
+            for indices, encoded in self._encode_batch([texts[i] for i in batch], [tokens[i] for i in batch], rounded):
                 row_lists = [rows_of[texts[batch[index]]] for index in indices]
                 rows = [row for equal_texts in row_lists for row in equal_texts]
                 repeated = [i for i, equal_texts in enumerate(row_lists) for _ in equal_texts]
                 yield rows, encoded if len(rows) == len(indices) else encoded[repeated]
 
     def _encode_batch(
-        self, texts: Sequence[str], tokens: Sequence[list[int]]
+        self, texts: Sequence[str], tokens: Sequence[list[int]], rounded: bool
     ) -> Iterator[tuple[list[int], QuantizedStates | States]]:
         """The states of tokenized texts, in parts with the indices of their texts; they are also cached.
 
@@ -143,9 +140,10 @@ class TextEncoder:
                 self._filled.put(texts, stored)
                 if outlives is not None:
                     outlives.add(texts, stored)
-            exact = self.quantize(states, StateDtype.float32)
+            rounded = rounded and self.config is not None  # training ranks by exact states
+            kept = self.quantize(states, self.stored_dtype if rounded else StateDtype.float32)
             # As a cache would give them: a model that reads stored states rounds differently when it matches others.
-            yield list(range(len(texts))), exact if self.model.reads_stored(exact.dtypes) else states
+            yield list(range(len(texts))), kept if rounded or self.model.reads_stored(kept.dtypes) else states
             return
         for indices, encoded in self.cache.encoded_once(
             texts, lambda indices: self.encode_answers([tokens[i] for i in indices])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import TEXTS, write_checkpoint
+from conftest import TEXTS, exact_ranker, write_checkpoint
 from naive import vectors as naive
 
 from ap_ranker.data.dataset import Answer, Dataset, Question
@@ -26,7 +26,7 @@ DATA = Dataset("d", ANSWERS, QUESTIONS)
 
 @pytest.fixture
 def ranker(tmp_path: Path) -> Ranker:
-    return Ranker.from_pretrained(write_checkpoint("ap-transformer", tmp_path / "c"), "cpu")
+    return exact_ranker(write_checkpoint("ap-transformer", tmp_path / "c"))
 
 
 def test_scores_are_those_of_a_loop_in_which_no_question_meets_its_own_text(ranker: Ranker) -> None:

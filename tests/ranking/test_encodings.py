@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 import pytest
 import torch
-from conftest import TEXTS, write_checkpoint
+from conftest import TEXTS, exact_ranker, write_checkpoint
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -42,7 +42,7 @@ def close(found: torch.Tensor, expected: torch.Tensor, dtype: StateDtype) -> boo
 def test_cached_scores_are_the_plain_ones(name: str, dtype: StateDtype, tmp_path: Path) -> None:
     """Cold, warm and half warm, for every model."""
     folder = write_checkpoint(name, tmp_path / "c")
-    plain = Ranker.from_pretrained(folder, "cpu")
+    plain = exact_ranker(folder)
     cached = Ranker.from_pretrained(folder, "cpu", cache=EncodingCache(10**7, dtype))
     expected = plain.score(TEXTS[0], ANSWERS)
     assert close(cached.score(TEXTS[0], ANSWERS[:3]), expected[:3], dtype)
@@ -198,7 +198,7 @@ def test_an_encoded_corpus_scores_as_plain_encoding(name: str, dtype: StateDtype
     with patch.object(warm, "encode_answers") as encode:
         found = warm.score(TEXTS[0], ANSWERS)
         encode.assert_not_called()
-    assert close(found, Ranker.from_pretrained(folder, "cpu").score(TEXTS[0], ANSWERS), dtype)
+    assert close(found, exact_ranker(folder).score(TEXTS[0], ANSWERS), dtype)
 
 
 def test_texts_that_are_not_in_the_corpus_are_encoded(checkpoint: Path, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from conftest import write_checkpoint
+from conftest import exact_ranker, write_checkpoint
 
 from ap_ranker.errors import InputError
 from ap_ranker.models.registry import MODELS
@@ -77,9 +77,8 @@ def test_nothing_is_learnt_from_explaining(ranker: Ranker) -> None:
 
 def test_cached_states_change_no_weight(tmp_path: Path) -> None:
     folder = write_checkpoint("ap-bilstm", tmp_path / "c")
-    plain, cached = (
-        Ranker.from_pretrained(folder, "cpu", cache=cache) for cache in (None, EncodingCache(10**6, StateDtype.float32))
-    )
+    plain = exact_ranker(folder)
+    cached = Ranker.from_pretrained(folder, "cpu", cache=EncodingCache(10**6, StateDtype.float32))
     cached.rank(QUESTION, [ANSWER])
     assert cached.explain(QUESTION, ANSWER) == plain.explain(QUESTION, ANSWER)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from conftest import TEXTS, write_checkpoint
+from conftest import TEXTS, exact_ranker, write_checkpoint
 from hypothesis import given
 from hypothesis import strategies as st
 from naive.vectors import cosine, rounded
@@ -26,7 +26,7 @@ WEIGHT = 0.7
 
 @pytest.fixture
 def ranker(tmp_path: Path) -> Ranker:
-    ranker = Ranker.from_pretrained(write_checkpoint("ap-transformer", tmp_path / "c"), "cpu")
+    ranker = exact_ranker(write_checkpoint("ap-transformer", tmp_path / "c"))
     assert ranker.config is not None
     ranker.config = replace(ranker.config, wording_weight=WEIGHT)
     return ranker

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from conftest import write_checkpoint, write_encoder
+from conftest import exact_ranker, write_checkpoint, write_encoder
 from naive import SMALL
 from typer.testing import CliRunner
 
@@ -31,7 +31,7 @@ OTHER = Dataset(
 
 @pytest.mark.parametrize("name", sorted(set(MODELS) - {"ap-transformer"}))
 def test_every_model_begins_with_the_checkpoints_weights(name: str, tmp_path: Path) -> None:
-    start = Ranker.from_pretrained(write_checkpoint(name, tmp_path / "start"))
+    start = exact_ranker(write_checkpoint(name, tmp_path / "start"))
     config = settings_of_start(TrainingConfig(name), start)
     model, tokenizer, inputs = initialize_from(
         start, OTHER, config, config.model_options, torch.device("cpu"), lambda *_: None

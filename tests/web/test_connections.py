@@ -33,7 +33,7 @@ GET = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 def module(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """The module on each of uvicorn's protocols, with little patience."""
     monkeypatch.setattr(auto, "AutoHTTPProtocol", request.param)
-    spec = importlib.util.spec_from_file_location("copied", ROOT / "ap_ranker" / "serving" / "connections.py")
+    spec = importlib.util.spec_from_file_location("copied", ROOT / "ap_ranker" / "web" / "connections.py")
     assert spec is not None
     assert spec.loader is not None
     copy = importlib.util.module_from_spec(spec)
