@@ -134,7 +134,7 @@ class DocumentWatcher:
                 self._search.encode(new, self._limits)
             store.exchange_documents(new, gone)
             added, removed = len(new), len(gone)
-        if self._encode:
+        if self._encode and not any(retriever.embeds_now for retriever in retrievers):  # which will do it itself
             self._search.pipeline.warm_up()  # encodes new wordings
             flush_encodings()
         return added, removed

@@ -39,6 +39,7 @@ from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from haystack_integrations.components.rankers.ap_ranker import AnswerRanker
 from haystack_integrations.components.retrievers.ap_ranker import BM25Scores, BM25SRetriever, HybridRetriever
+from haystack_integrations.components.retrievers.ap_ranker import hybrid as hybrid_module
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
 
 CPU = ComponentDevice.from_str("cpu")
@@ -251,6 +252,17 @@ def test_only_new_documents_are_encoded(
     store.delete_documents(["new"])
     retriever.run(query=QUERY)
     assert encoded["embed_answers"] == [1]
+
+
+def test_progress_is_reported_in_parts(bi_encoder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hybrid_module, "PART", 4)
+    store = BM25SDocumentStore()
+    store.write_documents(DOCUMENTS)
+    reported: list[tuple[int, int]] = []
+    hybrid(store, bi_encoder).embed_documents(lambda done, total: reported.append((done, total)))
+    assert reported == [(0, 6), (4, 6), (6, 6)]
+    expected = Ranker.from_pretrained(bi_encoder, "cpu").embed_answers(TEXTS).tolist()
+    assert [d.embedding for d in store.filter_documents()] == [pytest.approx(vector, abs=1e-6) for vector in expected]
 
 
 def test_a_checkpoint_trained_again_embeds_anew(store: BM25SDocumentStore, bi_encoder: Path, retrained: Path) -> None:

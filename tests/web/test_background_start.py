@@ -13,8 +13,10 @@ from conftest import TEXTS, write_checkpoint
 
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.search import watch_documents
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.search.setup import SearchSetup, set_up
+from ap_ranker.search.watch_documents import follow
 from ap_ranker.web import background_start
 from ap_ranker.web.background_start import BackgroundStart
 
@@ -40,11 +42,11 @@ def setup(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SearchSetu
 
 @pytest.fixture
 def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
-    """Nothing is encoded until it is set."""
+    """No two answers are encoded until it is set; the first one alone shows whether the limits are valid."""
     gate, encode = threading.Event(), Ranker.encode_answers
 
     def waiting(self: Ranker, tokens: list[list[int]]) -> object:
-        if threading.current_thread().name == "background start" and tokens != self.tokenize([""]):
+        if threading.current_thread().name == "background start" and len(tokens) > 1:
             gate.wait(30)
         return encode(self, tokens)
 
@@ -130,6 +132,29 @@ def test_a_late_error_leaves_bm25(
     wait_until_it_ranks(started)
     assert [answer for answer, _ in found_by(started)] == by_words(search)
     assert "the disk is gone. BM25 alone" in log.text
+
+
+def test_an_edit_is_found_meanwhile(setup: SearchSetup, gate: threading.Event, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch_documents, "PAUSE", 0.05)
+    search, documents = setup.load()
+    started = BackgroundStart(search, setup, documents, 1)
+    following = follow(search, setup)
+    assert setup.documents is not None
+    try:
+        for answer in ("In the pool.", "On the ice."):
+            rows = f'question,answer\n"{TEXTS[0]}","{TEXTS[1]}"\nWhere is the walrus?,{answer}\n'
+            setup.documents.path.write_text(rows)
+            end = time.monotonic() + 30
+            while not any(found.meta["answer"] == answer for found in started.run("walrus")):
+                assert time.monotonic() < end
+                time.sleep(0.05)
+            assert not started.calibrated
+        gate.set()
+        wait_until_it_ranks(started)
+        assert {found.meta["answer"] for found in started.run("walrus")} <= {TEXTS[1], "On the ice."}
+    finally:
+        for each in following:
+            each.close()
 
 
 def test_an_answer_can_be_explained_meanwhile(setup: SearchSetup, gate: threading.Event) -> None:

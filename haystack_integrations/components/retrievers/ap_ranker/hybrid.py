@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,9 @@ from haystack_integrations.components.rankers.ap_ranker.checkpoint import (
 from haystack_integrations.components.retrievers.ap_ranker.known_wordings import KnownWordings
 from haystack_integrations.components.retrievers.ap_ranker.store_retriever import StoreRetriever
 from haystack_integrations.document_stores.ap_ranker.bm25s import BM25SDocumentStore
+
+PART = 256
+"""Documents embedded between two calls that report progress."""
 
 
 @component
@@ -45,7 +49,7 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
     ```
     """
 
-    _not_copied = (*CheckpointComponent._not_copied, "_embedded", "_has_embedded")
+    _not_copied = (*CheckpointComponent._not_copied, "_embedded", "_has_embedded", "_embedding")
 
     def __init__(
         self,
@@ -112,6 +116,7 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
         CheckpointComponent._reset(self)  # no super(): @component recreates the class
         self._embedded: str | None = None  # the revision of the store of which every document is embedded
         self._has_embedded = False
+        self._embedding = threading.Lock()  # not `_loading`: who adds a document need not wait for all others
 
     def _load(self) -> Ranker:
         ranker = self._read_embedder()
@@ -149,17 +154,23 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
         """
         if self._is_embedded():
             return
-        with self._loading:
+        with self._embedding:
             if self._is_embedded():
                 return
+            embed = _InParts(self._vectors, on_progress)
             self._embedded = self.document_store.embed_documents(
                 # Two programs with two checkpoints would else replace each other's embeddings for every question.
                 self._texts.origin(self._loaded()),
-                self._vectors,
+                embed,
                 replace_others=not self._has_embedded,
-                on_progress=on_progress,
+                on_progress=embed.began,
             )
             self._has_embedded = True
+
+    @property
+    def embeds_now(self) -> bool:
+        """Whether a thread embeds documents, for which `warm_up` and `run` wait."""
+        return self._embedding.locked()
 
     def embedded(self, documents: list[Document]) -> list[Document]:
         """Copies of documents with the embeddings of this checkpoint, to be written into the store.
@@ -216,3 +227,31 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
         return DocumentTexts(
             self.document_prefix, self.document_suffix, self.meta_fields_to_embed, self.embedding_separator
         )
+
+
+@dataclass
+class _InParts:
+    """Embeds many documents in parts, so that its progress is seen.
+
+    Attributes:
+        embed: the vectors of documents.
+        on_progress: called with the number of embedded documents and the number of those to embed.
+    """
+
+    embed: Callable[[list[Document]], list[list[float]]]
+    on_progress: Callable[[int, int], None]
+    _done: int = 0
+    _total: int = 0
+
+    def began(self, done: int, total: int) -> None:
+        """Take the numbers of documents before a call."""
+        self._done, self._total = done, total
+        self.on_progress(done, total)
+
+    def __call__(self, documents: list[Document]) -> list[list[float]]:
+        vectors: list[list[float]] = []
+        for start in range(0, len(documents), PART):
+            if start:
+                self.on_progress(self._done + start, self._total)
+            vectors += self.embed(documents[start : start + PART])
+        return vectors
