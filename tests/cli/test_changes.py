@@ -54,7 +54,7 @@ def test_compare(folder: Path) -> None:
     assert compared["improved"] or compared["worsened"]
     for title, listed in (("Higher", compared["improved"]), ("Lower", compared["worsened"])):
         for change in listed:
-            assert f"{title}, {change['rank_before']} → {change['rank_after']}: {change['question']}" in printed
+            assert f"{title}, {change['rank_before']:g} → {change['rank_after']:g}: {change['question']}" in printed
             if change["first_before"] != change["first_after"]:
                 assert f"first before: {change['first_before'][:80]}" in printed
                 assert f"first now: {change['first_after'][:80]}" in printed
