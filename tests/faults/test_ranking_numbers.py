@@ -67,7 +67,7 @@ def test_a_score_that_was_never_made_is_no_number(checkpoint: Path) -> None:
     """Whatever a source of states may leave out: never whatever the memory held before."""
     ranker = Ranker.from_pretrained(checkpoint, "cpu")
     with (
-        patch.object(ranker, "_kept_states", lambda answers, batch_size: iter(())),
+        patch.object(ranker, "_kept_states", lambda answers, batch_size, *, rounded: iter(())),
         pytest.raises(InputError, match="found 6 of 6 that are not"),
     ):
         ranker.score(TEXTS[0], TEXTS)

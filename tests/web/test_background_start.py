@@ -19,6 +19,7 @@ from ap_ranker.search.setup import SearchSetup, set_up
 from ap_ranker.search.watch_documents import follow
 from ap_ranker.web import background_start
 from ap_ranker.web.background_start import BackgroundStart
+from ap_ranker.web.workers import SearchWorkers
 
 QUESTION = "Which battery fits my parcel?"
 
@@ -86,6 +87,8 @@ def test_bm25_answers_until_the_model_can(
         assert answer == right
         assert score == pytest.approx(its, abs=1e-5)
     assert "ranked by the model" in log.text
+    if isinstance(started._ranks, SearchWorkers):
+        started._ranks.close()
 
 
 def test_a_small_faq_is_encoded_before_the_server_begins(
