@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
-from ap_ranker.text.keys import bare
-from ap_ranker.text.near import NEAR, SIZE
+from ap_ranker.text.near import NEAR, SIZE, near_key
 
 
 def same_answer(one: Sequence[str], other: Sequence[str]) -> bool:
@@ -30,5 +29,5 @@ def _is_near(one: str, other: str) -> bool:
 @lru_cache(maxsize=1_000)  # of a long answer 25 KB
 def _grams(text: str) -> frozenset[int]:
     """The 5-grams of a text, as hashes; a shorter text is one."""
-    key = bare(text) or text.casefold()
+    key = near_key(text)
     return frozenset(hash(key[start : start + SIZE]) for start in range(max(1, len(key) - SIZE + 1)))

@@ -14,9 +14,9 @@ import regex
 
 _LOOK_ALIKE = str.maketrans(
     {
-        **dict.fromkeys("أإآٱ", "ا"),
+        "ٱ": "ا",  # the other forms of hamza are a letter and a sign
         **dict.fromkeys("یے", "ي"),
-        **dict.fromkeys("ہھەۀۂ", "ه"),
+        **dict.fromkeys("ہھە", "ه"),
         "ک": "ك",
         "ـ": None,  # only stretches a word
         "ё": "е",
@@ -37,7 +37,7 @@ _NASALS = regex.compile("[ङञणनम]\u094d(?=[क-ह])")  # हिन्�
 _ACCENTS = regex.compile(r"(?<=[\p{Latin}\p{Greek}])[\u0300-\u036f]+")
 _LETTERS = str.maketrans(
     {"ı": "i", "ß": "ss", "ł": "l", "ø": "o", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ħ": "h", "ŋ": "n"}
-    | {"ة": "ه", "ى": "ي", "ؤ": "و", "ئ": "ي"}
+    | {"ة": "ه", "ى": "ي"}
 )
 
 

@@ -22,6 +22,11 @@ SIZE = 5
 _BATCH = 512
 
 
+def near_key(text: str) -> str:
+    """A form that is equal for texts with the same words; of a text without words, the text in lower case."""
+    return bare(text) or text.casefold()
+
+
 def near_pairs(texts: Sequence[str], threshold: float = NEAR) -> np.ndarray:
     """Find all pairs of texts that are near.
 
@@ -61,7 +66,7 @@ def near_pairs(texts: Sequence[str], threshold: float = NEAR) -> np.ndarray:
 
 def near_groups(texts: Sequence[str]) -> np.ndarray:
     """(N,) the group of each of N texts: the connected components of equal and near texts."""
-    keys = [bare(text) or text.casefold() for text in texts]
+    keys = [near_key(text) for text in texts]
     distinct = list(dict.fromkeys(keys))
     row_of = {key: row for row, key in enumerate(distinct)}
     pairs = near_pairs(distinct)
@@ -72,7 +77,7 @@ def near_groups(texts: Sequence[str]) -> np.ndarray:
 
 def near_any(texts: Collection[str], others: Collection[str]) -> set[str]:
     """The texts that equal one of the others or are near one."""
-    keys = {text: bare(text) or text.casefold() for text in (*texts, *others)}
+    keys = {text: near_key(text) for text in (*texts, *others)}
     other_keys = {keys[other] for other in others}
     distinct = list(dict.fromkeys(keys.values()))
     near = set(other_keys)
