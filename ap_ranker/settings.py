@@ -1,0 +1,75 @@
+"""Settings, configurations and manifests: classes whose fields pydantic checks, with its findings in our sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field, fields
+from functools import wraps
+from pathlib import Path
+from typing import Any, TypeVar, cast, dataclass_transform
+
+from pydantic import ConfigDict, Field, ValidationError
+from pydantic.dataclasses import dataclass
+
+from ap_ranker.errors import InputError, did_you_mean, one_line
+
+T = TypeVar("T")
+
+STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False, arbitrary_types_allowed=True)
+"""No type is converted into another ("3" is no number), no name is unknown, no number is NaN or infinite."""
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(field, Field))
+def settings(cls: type[T]) -> type[T]:
+    """A frozen dataclass whose fields are checked against their annotations: `Annotated[int, Field(ge=1, le=9)]`.
+
+    Its constructor raises InputError, which names the field, what was expected and what was found. What `__post_init__`
+    raises keeps its own words.
+    """
+    checked = dataclass(frozen=True, config=STRICT)(cls)
+    construct = cast(Any, checked).__init__
+
+    @wraps(construct)
+    def initialize(self: T, *args: Any, **values: Any) -> None:
+        try:
+            construct(self, *args, **values)
+        except ValidationError as error:
+            raise InputError(sentence(error, [each.name for each in fields(cast(Any, checked))])) from error
+
+    cast(Any, checked).__init__ = initialize
+    return cast(type[T], checked)
+
+
+def read_fields(cls: type[T], values: Any, where: str | Path) -> T:
+    """An instance of a `settings` class from what a file holds.
+
+    Raises:
+        InputError: not a mapping, or the class refuses it; the message begins with `where`.
+    """
+    if not isinstance(values, Mapping):
+        raise InputError(f"{where}: expected names with values, found {one_line(repr(values), 80)}.")
+    try:
+        return cls(**{str(name): value for name, value in values.items()})
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from error
+
+
+def sentence(error: ValidationError, names: list[str]) -> str:
+    """The first finding of pydantic as a sentence.
+
+    Args:
+        error: the findings.
+        names: the known names, for one that is not.
+    """
+    found = error.errors(include_url=False)[0]
+    place = ".".join(str(part) for part in found["loc"] if not str(part).endswith("]"))
+    if found["type"] == "value_error":  # of a validator of ours, which has said everything
+        own = str(found["ctx"]["error"])
+        return own if not place else f"{place}: {own}"
+    if found["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
+        known = f"expected one of {', '.join(names)}"
+        return f"Unknown name {one_line(repr(place), 80)}: {known}.{did_you_mean(place, names)}"
+    if found["type"] in ("missing", "missing_argument"):
+        return f"Expected {place}, found none."
+    expected = found["msg"].removeprefix("Input should be ")
+    return f"Expected {place} to be {expected}, found {one_line(repr(found['input']), 80)}."

@@ -1,0 +1,53 @@
+"""A file that is read again when it has changed."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from ap_ranker.errors import InputError
+from ap_ranker.files import file_version
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class Watched(Generic[T]):
+    """The content of a file as it is now. Threads may share it.
+
+    Args:
+        path: the file.
+        read: what reads it.
+
+    Attributes:
+        readings: how often it was read; another number means another content.
+
+    Raises:
+        InputError: what `read` raises the first time; later, while a file is being edited, the last content that could
+            be read counts, and a warning says so once for each version.
+    """
+
+    def __init__(self, path: str | Path, read: Callable[[Path], T]) -> None:
+        self.path = Path(path)
+        self.readings = 0
+        self._read = read
+        self._lock = threading.Lock()
+        # Taken before reading, so that a change meanwhile is seen by the next look.
+        self._version = file_version(self.path)
+        self._content = read(self.path)
+
+    def now(self) -> T:
+        """The content, read again if the file has changed."""
+        with self._lock:
+            if (version := file_version(self.path)) != self._version:
+                self._version = version
+                try:
+                    self._content = self._read(self.path)
+                    self.readings += 1
+                except InputError as error:
+                    logger.warning("%s: what was read before still counts: %s", self.path, error)
+            return self._content
