@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import field, fields
 from functools import wraps
@@ -72,4 +73,11 @@ def sentence(error: ValidationError, names: list[str]) -> str:
     if found["type"] in ("missing", "missing_argument"):
         return f"Expected {place}, found none."
     expected = found["msg"].removeprefix("Input should be ")
-    return f"Expected {place} to be {expected}, found {one_line(repr(found['input']), 80)}."
+    finding = f"Expected {place} to be {expected}, found {one_line(repr(found['input']), 80)}."
+    return finding + yaml_hint(found["input"])
+
+
+def yaml_hint(value: object) -> str:
+    """Explain why YAML reads a value that looks like a number as text, as a sentence after another."""
+    text = isinstance(value, str) and re.fullmatch(r"[+-]?\d+e[+-]?\d+", value, re.IGNORECASE)
+    return f" YAML reads {value} as text: write it with a point, as in 1.0e-4." if text else ""
