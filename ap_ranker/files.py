@@ -137,7 +137,7 @@ def writing(path: Path) -> Iterator[None]:
     """
     try:
         yield
-    except InputError:
+    except (InputError, BrokenPipeError):  # who reads what a command prints may have gone
         raise
     except Exception as error:
         code, reason = _system_error(error)

@@ -1,4 +1,4 @@
-"""Saves the states of an unfinished run to resume from, each atomically and by one process."""
+"""The states of an unfinished run to resume from. One process writes them; a state is whole once its notes are."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ap_ranker.errors import InputError
-from ap_ranker.files import make_folder, publish, restore, writing
+from ap_ranker.files import make_folder, restore, sync
 from ap_ranker.locks import kept_alone
 from ap_ranker.ranking.checkpoint import is_checkpoint
 from ap_ranker.training.distributed import is_first_process, wait_for_all
@@ -23,6 +23,8 @@ SECONDS = "eval_training_seconds"
 """Entry in the Trainer's history after each epoch, from which a resumed run knows its duration."""
 
 _STATE = re.compile(r"checkpoint-\d+")  # the Trainer's names, with the step
+_NOTES = "trainer_state.json"
+"""What the Trainer writes last, and what is removed first: a state without it is none."""
 
 
 class ResumeFolder:
@@ -30,12 +32,10 @@ class ResumeFolder:
 
     Attributes:
         folder: `<output>.training`.
-        half: the folder in which the Trainer writes an incomplete state.
     """
 
     def __init__(self, output: Path) -> None:
         self.output, self.folder = output, Path(f"{output}.training")
-        self.half = self.folder / ".half"
 
     @property
     def last(self) -> Path | None:
@@ -98,37 +98,21 @@ class ResumeFolder:
             for path in self._newest_first():
                 if last is None or _step(path) > _step(last):
                     _remove(path)
-            for path in self.folder.glob(".*"):
-                shutil.rmtree(path, ignore_errors=True)
             try:
                 yield last
             finally:
                 if self.last is None:
                     self.remove()
 
-    @contextmanager
-    def saving(self, step: int) -> Iterator[None]:
-        """Context in which the Trainer writes a state into `half`; on exit it is moved to its place. For all processes.
-
-        Raises:
-            WriteError: the state cannot be written.
-        """
-        with writing(self.of_step(step)):
-            try:
-                yield
-                wait_for_all()
-                if is_first_process():
-                    publish(self.half / self.of_step(step).name, self.of_step(step))
-                wait_for_all()
-            finally:
-                if is_first_process():
-                    shutil.rmtree(self.half, ignore_errors=True)
-
     def keep(self, *steps: int) -> None:
-        """Remove all other states."""
-        for path in self._newest_first():
-            if is_first_process() and _step(path) not in steps:
-                _remove(path)
+        """Remove all states but these, once they are on disk in all processes."""
+        wait_for_all()
+        if is_first_process():
+            for path in self.of_step(steps[0]).iterdir():
+                sync(path)
+            for path in self._newest_first():
+                if _step(path) not in steps:
+                    _remove(path)
 
     def remove(self) -> None:
         """Remove all states, and the folder."""
@@ -153,9 +137,8 @@ def seconds_so_far(state: Path) -> float:
 
 
 def _read(state: Path) -> dict[str, Any]:
-    """Read the Trainer's own state, which it writes last."""
-    trainer_state: dict[str, Any] = json.loads((state / "trainer_state.json").read_text(encoding="utf-8"))
-    return trainer_state
+    notes: dict[str, Any] = json.loads((state / _NOTES).read_text(encoding="utf-8"))
+    return notes
 
 
 def _step(state: Path) -> int:
@@ -163,7 +146,5 @@ def _step(state: Path) -> int:
 
 
 def _remove(state: Path) -> None:
-    """Rename the folder first, so that a partly removed one is never taken for a state."""
-    hidden = state.with_name(f".{state.name}")
-    state.rename(hidden)
-    shutil.rmtree(hidden, ignore_errors=True)
+    (state / _NOTES).unlink(missing_ok=True)
+    shutil.rmtree(state, ignore_errors=True)

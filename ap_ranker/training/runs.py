@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
-
-from transformers import TrainerCallback
+from typing import Any
 
 from ap_ranker.data.dataset import Dataset
 from ap_ranker.errors import InputError
@@ -15,7 +14,6 @@ from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.checkpoint import is_checkpoint
 from ap_ranker.ranking.ranker import Ranker, resolve_device
 from ap_ranker.text.word_vectors import PretrainedVectors
-from ap_ranker.training.card import About
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.teacher import Teacher
 from ap_ranker.training.train import train
@@ -32,8 +30,7 @@ def train_or_load(
     start: Ranker | None = None,
     teacher: Teacher | None = None,
     device: str | None = None,
-    callbacks: tuple[TrainerCallback, ...] = (),
-    about: About = About(),  # noqa: B008
+    **others: Any,
 ) -> Ranker:
     """Load the ranker of the finished run in `folder`, or train one and write it there.
 
@@ -44,19 +41,8 @@ def train_or_load(
     """
     config = config if start is None else settings_of_start(config, start)
     if not is_checkpoint(folder):
-        vectors = None if model_spec(config.model).pretrained else vectors
-        return train(
-            data,
-            dev,
-            folder,
-            config,
-            vectors=vectors,
-            start=start,
-            teacher=teacher,
-            device=device,
-            callbacks=callbacks,
-            about=about,
-        ).ranker
+        others["vectors"] = None if model_spec(config.model).pretrained else vectors
+        return train(data, dev, folder, config, start=start, teacher=teacher, device=device, **others).ranker
     ranker = Ranker.from_pretrained(folder, resolve_device(device), cache=EncodingCache(0))  # as `train` returns it
     assert ranker.config is not None
     recipe = config.training_recipe(

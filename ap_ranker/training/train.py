@@ -22,6 +22,7 @@ from ap_ranker.data.writer import DEV, question_lines
 from ap_ranker.evaluation.evaluation_report import EvaluationReport
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.evaluation.scoring import CandidateScores
+from ap_ranker.files import writing
 from ap_ranker.models.base import JudgedCandidates
 from ap_ranker.models.base import States as TextStates
 from ap_ranker.models.registry import model_spec
@@ -30,7 +31,7 @@ from ap_ranker.ranking.checkpoint import CheckpointConfig, save_checkpoint
 from ap_ranker.ranking.ranker import Ranker, resolve_device
 from ap_ranker.ranking.trained_questions import SEEN, seen_lines
 from ap_ranker.text.word_vectors import PretrainedVectors
-from ap_ranker.training.batches import Batches, Pairs
+from ap_ranker.training.batches import Batches, training_pairs
 from ap_ranker.training.card import About, model_card
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.distributed import is_first_process, wait_for_all
@@ -160,7 +161,7 @@ def train(
             if start is None or not objective.needs_gradient:  # a trained model's weights are better than fitted ones
                 model.fit(_judged_candidates(ranker, asked, config, on_progress))
             if objective.needs_gradient and config.epochs != 0:
-                pairs = Pairs(data, own_candidates=objective.own_candidates)
+                pairs = training_pairs(data, own_candidates=objective.own_candidates)
                 trainer = AnswerTrainer(config, recipe, ranker, dev_set, batches, pairs, states, started, callbacks)
                 best_epoch, scores = _learn(trainer, last, on_progress)
             if scores is None:
@@ -263,7 +264,7 @@ def _learn(trainer: AnswerTrainer, last: Path | None, on_progress: Progress) -> 
     """
     _keep_freed_memory()
     model, state = trainer.ranker.model, str(last) if last else None
-    with _quiet():
+    with _quiet(), writing(trainer.states.folder):
         if not model_spec(trainer.config.model).pretrained:
             trainer.train(resume_from_checkpoint=state)
         else:  # training must not make a pretrained encoder worse
@@ -275,7 +276,7 @@ def _learn(trainer: AnswerTrainer, last: Path | None, on_progress: Progress) -> 
                 model.load_state_dict(untrained)
                 return 0, scores
     best = trainer.state.best_global_step or trainer.state.global_step
-    return round(best / trainer.steps_per_epoch), trainer.scores.get(best)
+    return round(best / len(trainer.batches)), trainer.scores.get(best)
 
 
 def _keep_freed_memory() -> None:
