@@ -223,9 +223,7 @@ class _Epochs(TrainerCallback):
     def __init__(self, trial: optuna.Trial) -> None:
         self.trial = trial
 
-    def on_evaluate(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
+    def on_evaluate(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         epoch = round(state.epoch or 0)
         self.trial.report(kwargs["metrics"][f"eval_{MEASURE}"], epoch)
         if epoch < args.num_train_epochs and self.trial.should_prune():

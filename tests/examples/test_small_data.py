@@ -208,7 +208,7 @@ def test_the_methods_are_what_their_names_say(run: ModuleType) -> None:
     [
         ("a: {model: ap-cnn}", r"methods\.yaml, a: expected settings with 'embeddings: none'"),
         ("a: 3", r"methods\.yaml, a: expected settings with"),
-        ("a: {embeddings: none, epoch: 3}", r"methods\.yaml, a: Unknown setting 'epoch'"),
+        ("a: {embeddings: none, epoch: 3}", r"methods\.yaml, a: Unknown name 'epoch'"),
     ],
 )
 def test_bad_methods(run: ModuleType, tmp_path: Path, text: str, message: str) -> None:

@@ -23,7 +23,7 @@ from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.rule import Weights
 from ap_ranker.text.tokenizer import WordTokenizer
 from ap_ranker.training.batches import HIGHEST, Batches
-from ap_ranker.training.config import BOUNDS, TrainingConfig
+from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.data import read_questions
 from ap_ranker.training.distill import distill
 from ap_ranker.training.objectives.distillation import distillation
@@ -181,7 +181,9 @@ def test_number_of_the_teachers_answers(setting: int | None, objective: str, exp
 
 
 def test_no_more_answers_can_be_asked_for_than_are_drawn_from() -> None:
-    assert BOUNDS["taught_answers"].most == HIGHEST
+    assert TrainingConfig(taught_answers=HIGHEST).taught_answers == HIGHEST
+    with pytest.raises(InputError, match="taught_answers"):
+        TrainingConfig(taught_answers=HIGHEST + 1)
 
 
 def test_a_question_without_a_right_answer_teaches_the_teachers_order(teacher: Path, pairs: Dataset) -> None:
