@@ -113,7 +113,8 @@ def test_another_space_is_another_search(place: Path) -> None:
 
 
 def test_without_optuna(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "optuna", None)
+    for name in ("optuna", "optuna.distributions"):
+        monkeypatch.setitem(sys.modules, name, None)
     for name in ("space", "tune"):
         monkeypatch.delitem(sys.modules, f"ap_ranker.training.{name}", raising=False)
     result = tune()
