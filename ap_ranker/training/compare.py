@@ -30,7 +30,7 @@ from ap_ranker.text.word_vectors import PretrainedVectors
 from ap_ranker.training.card import About
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.peers import check_fine_tuning, train_or_load_peer
-from ap_ranker.training.runs import train_or_load
+from ap_ranker.training.train import train_or_load
 
 logger = logging.getLogger(__name__)
 

@@ -31,7 +31,7 @@ from ap_ranker.settings import read_fields
 from ap_ranker.text.word_vectors import PretrainedVectors
 from ap_ranker.training.config import TrainingConfig, read_settings
 from ap_ranker.training.find_vectors import find_vectors
-from ap_ranker.training.runs import train_or_load
+from ap_ranker.training.train import train_or_load
 
 HERE = Path(__file__).resolve().parent
 

@@ -29,7 +29,7 @@ from ap_ranker.evaluation.evaluate import evaluate
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.training import runs as runs_module
 from ap_ranker.training.config import read_training_config
-from ap_ranker.training.runs import train_or_load
+from ap_ranker.training.train import train_or_load
 
 HERE = ROOT / "examples" / "small_data"
 
