@@ -92,7 +92,7 @@ class AnswerTrainer(Trainer):
         super().__init__(
             model=Scorer(ranker.model),
             args=_arguments(states, config, recipe, ranker.device),
-            train_dataset=pairs,  # type: ignore[arg-type]  # a list is a data set, too
+            train_dataset=pairs,  # a list is a data set, too
             eval_dataset=dev.questions,
             data_collator=batches,
             callbacks=[EarlyStoppingCallback(config.patience), _KeepStates(states)],
