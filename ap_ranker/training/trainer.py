@@ -29,7 +29,7 @@ from ap_ranker.training.batches import Batches, EachEpoch, answer_groups, length
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.distributed import gather, gather_states, share
 from ap_ranker.training.objectives.registry import objective_spec
-from ap_ranker.training.objectives.spec import IGNORE, Lesson, ScoredBatch
+from ap_ranker.training.objectives.spec import IGNORE, ScoredBatch
 from ap_ranker.training.one_device import OnOneDevice, mention_other_gpus
 from ap_ranker.training.resume_folder import SECONDS, ResumeFolder
 
@@ -142,17 +142,15 @@ class AnswerTrainer(Trainer):
     def compute_loss(
         self, model: nn.Module, inputs: dict[str, Tensor], return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Tensor:
-        labels, target = inputs.pop("labels"), inputs.pop("target")
-        lesson = None
-        if (logits := inputs.pop("teacher", None)) is not None:
-            lesson = Lesson(logits, self.config.teacher_temperature, self.config.teacher_weight)
-        wanted = labels != IGNORE if logits is None else (labels != IGNORE) | ~logits.isnan()
-        objective = objective_spec(self.recipe.objective)
+        labels, target, teacher = inputs.pop("labels"), inputs.pop("target"), inputs.pop("teacher", None)
+        wanted = labels != IGNORE if teacher is None else (labels != IGNORE) | ~teacher.isnan()
+        config, objective = self.config, objective_spec(self.recipe.objective)
         assert objective.loss is not None
         scores = model(**inputs, mask=wanted, classes=self.classes if objective.classes else 2)
-        temperature = self.ranker.model.temperature if self.config.temperature is None else self.config.temperature
+        temperature = self.ranker.model.temperature if config.temperature is None else config.temperature
+        lesson = (teacher, config.teacher_temperature, config.teacher_weight)
         return objective.loss(
-            ScoredBatch(scores, labels, target, self.recipe.margin, temperature, self.classes, lesson)
+            ScoredBatch(scores, labels, target, self.recipe.margin, temperature, self.classes, *lesson)
         )
 
     def evaluate(self, *args: Any, metric_key_prefix: str = "eval", **kwargs: Any) -> dict[str, float]:

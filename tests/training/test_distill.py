@@ -27,7 +27,7 @@ from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.data import read_questions
 from ap_ranker.training.distill import distill
 from ap_ranker.training.objectives.distillation import distillation
-from ap_ranker.training.objectives.spec import IGNORE, Lesson, ScoredBatch
+from ap_ranker.training.objectives.spec import IGNORE, ScoredBatch
 from ap_ranker.training.teacher import Teacher, TeacherScores
 from ap_ranker.training.train import train
 
@@ -77,10 +77,8 @@ def test_the_loss_is_that_of_the_paper(soft: float, weight: float) -> None:
     logits[0, 3] = logits[2, 0] = logits[2, 1] = NAN
     labels = np.array([[1, 0, 0, 0, 0], [0, 0, 1, 1, IGNORE], [IGNORE] * 5])  # the last question has no labels
     target = [0, 2, 4]
-    lesson = Lesson(torch.from_numpy(logits), soft, weight)
-    batch = ScoredBatch(
-        torch.from_numpy(scores), torch.from_numpy(labels), torch.tensor(target), 0.2, 0.7, lesson=lesson
-    )
+    s, teacher = torch.from_numpy(scores), torch.from_numpy(logits)
+    batch = ScoredBatch(s, torch.from_numpy(labels), torch.tensor(target), 0.2, 0.7, 2, teacher, soft, weight)
     expected = naive_loss(scores, logits, labels, target, 0.7, soft, weight)
     assert distillation(batch).item() == pytest.approx(expected, rel=1e-10)
 
@@ -88,9 +86,7 @@ def test_the_loss_is_that_of_the_paper(soft: float, weight: float) -> None:
 def test_the_gradient_is_finite_and_zero_where_the_teacher_is_met() -> None:
     logits = torch.tensor([[1.0, NAN, -2.0]], dtype=torch.double)
     scores = torch.tensor([[1.0, 9.0, -2.0]], dtype=torch.double, requires_grad=True)
-    batch = ScoredBatch(
-        scores, torch.full((1, 3), IGNORE), torch.tensor([0]), 0.2, 1.0, lesson=Lesson(logits, 1.0, 1.0)
-    )
+    batch = ScoredBatch(scores, torch.full((1, 3), IGNORE), torch.tensor([0]), 0.2, 1.0, teacher=logits)
     loss = distillation(batch)
     loss.backward()  # type: ignore[no-untyped-call]
     assert loss.item() == pytest.approx(0.0, abs=1e-12)
