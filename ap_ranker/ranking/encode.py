@@ -17,7 +17,7 @@ from ap_ranker.ranking.encodings import (
     text_key,
     write_shard,
 )
-from ap_ranker.ranking.quantization import StateDtype
+from ap_ranker.ranking.quantization import QuantizedStates, StateDtype
 from ap_ranker.ranking.ranker import Ranker
 
 SHARD = 2048
@@ -88,7 +88,7 @@ def encode_corpus(
                         "train the checkpoint again."
                     )
         try:
-            write_shard(output, [keys[index] for index in order], batches)
+            write_shard(output, [keys[index] for index in order], QuantizedStates.joined(batches))
         except OSError as error:
             raise InputError(
                 f"{output}: could not be written ({one_line(error.strerror or error)}). {start} of {len(missing)} "

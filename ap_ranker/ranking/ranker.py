@@ -28,9 +28,6 @@ from ap_ranker.ranking.text_encoder import BATCH_SIZE, TextEncoder, check_batch_
 from ap_ranker.ranking.trained_questions import find_trained
 from ap_ranker.text.batch import TokenBatch
 
-STORED_AT_ONCE = 128
-"""Cached answers matched at once: more need more memory; with 25 to 50, `run` of 100 took a fifth longer or more."""
-
 
 @dataclass(frozen=True)
 class RankedAnswer:
@@ -105,7 +102,7 @@ class Ranker(TextEncoder):
         ranker = cls(loaded.model, loaded.tokenizer, resolved_device, loaded.config, cache=cache)
         ranker.source, ranker._loaded, ranker.wording_vectors = str(source), loaded, loaded.wordings
         try:
-            states = ranker._encode_empty_text()
+            ranker._encode_empty_text()
         except Exception as error:  # intact files that do not belong together can raise anything
             raise InputError(
                 f"{folder}: expected a checkpoint that can encode a text, found one that cannot "
@@ -113,8 +110,8 @@ class Ranker(TextEncoder):
             ) from error
         if encodings is not None:
             ranker.encodings = ranker.open_encodings(encodings, ranker.fingerprint)
-        if cache is not None:  # now, rather than for the first question, a model compiles what reads the cache
-            ranker.model.reads_stored(ranker.quantize(states, ranker.stored_dtype).dtypes)
+        if cache is not None:
+            ranker._compile()
         return ranker
 
     @property
@@ -256,10 +253,8 @@ class Ranker(TextEncoder):
         compared = any(known) and self.config is not None and self.config.wording_weight != 0
         vector = self.model.text_vectors(state) if compared else None
         scores, cosines = torch.full((2, len(answers)), torch.nan)
-        remaining = range(len(answers)) if compared else self._score_stored(state, answers, scores)
-        for places, kept in self._kept_states([answers[row] for row in remaining], batch_size, rounded=True):
-            rows = [remaining[place] for place in places]
-            if vector is None and isinstance(kept, QuantizedStates) and self.model.reads_stored(kept.dtypes):
+        for rows, kept in self._kept_states(answers, batch_size, rounded=True):
+            if vector is None and isinstance(kept, QuantizedStates) and self._reads(kept):
                 scores[rows] = self.model.match_stored(state, kept.stored())
                 continue
             states = self._dequantized(kept)
@@ -274,16 +269,6 @@ class Ranker(TextEncoder):
         own, theirs = cosines.double().numpy(), best.cosines.astype(np.float64)
         found = [text if better else None for text, better in zip(best.texts, (theirs > own).tolist(), strict=True)]
         return EntryScores(replace(signals, cosines=own, wordings=theirs), found)
-
-    def _score_stored(self, question: States, answers: Sequence[str], scores: Tensor) -> Sequence[int]:
-        """Fill in the scores of cached answers, if the model reads them as they are stored; return the other rows."""
-        if self.cache is None or not self.model.reads_stored(self.cache.dtypes):
-            return range(len(answers))
-        for start in range(0, len(answers), STORED_AT_ONCE):
-            rows, states = self.cache.stored(answers[start : start + STORED_AT_ONCE])
-            if states is not None:
-                scores[start + torch.tensor(rows)] = self.model.match_stored(question, states)
-        return scores.isnan().nonzero().flatten().tolist()
 
     def _check_finite(self, scores: Tensor) -> None:
         finite = scores.isfinite()

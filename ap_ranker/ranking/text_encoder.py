@@ -9,6 +9,7 @@ from functools import cached_property
 from numbers import Integral
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -29,6 +30,9 @@ logger = logging.getLogger(__name__)
 
 BATCH_SIZE = 64
 """Answers encoded at once: larger batches need more memory and are not faster on a CPU."""
+
+STORED_AT_ONCE = 128
+"""Cached answers matched at once: more need more memory; with 25 to 50, `run` of 100 took a fifth longer or more."""
 
 
 class TextEncoder:
@@ -96,25 +100,26 @@ class TextEncoder:
         self, answers: Sequence[str], batch_size: int, *, rounded: bool = False
     ) -> Iterator[tuple[list[int], QuantizedStates | States]]:
         """As `answer_states`; what comes from the cache or the encodings, or goes into the cache, as it is stored."""
-        remaining = list(range(len(answers)))
-        outlives = None if self.cache is None else self._kept_answers()
-        for source in (self.cache, self.encodings, outlives):
-            if source is None or not remaining:
+        missing = list(range(len(answers)))
+        if self.cache is not None and (found := self.cache.find(answers)):
+            missing = [row for row in missing if row not in found]
+            together = STORED_AT_ONCE if self._reads(next(iter(found.values()))) else batch_size
+            for rows in _by_length({row: int(text.lengths[0]) for row, text in found.items()}, together):
+                yield rows, QuantizedStates.joined([found[row] for row in rows])
+        for source in (self.encodings, None if self.cache is None else self._kept_answers()):
+            if source is None or not missing:
                 continue
-            lengths = dict(zip(remaining, source.lengths([answers[row] for row in remaining]), strict=True))
-            remaining = [row for row, length in lengths.items() if not length]
+            lengths = dict(zip(missing, source.lengths([answers[row] for row in missing]), strict=True))
+            missing = [row for row, length in lengths.items() if not length]
             for rows in _by_length({row: length for row, length in lengths.items() if length}, batch_size):
                 texts = [answers[row] for row in rows]
                 states = source.states(texts)
-                if states is None:  # another thread has evicted one of them meanwhile
-                    remaining += rows
-                    continue
-                if source is not self.cache and self.cache is not None:
+                if self.cache is not None:
                     states = states.converted(self.stored_dtype, self.device)
                     self.cache.put(texts, states)
                 yield rows, states
         rows_of: dict[str, list[int]] = {}
-        for row in remaining:
+        for row in missing:
             rows_of.setdefault(answers[row], []).append(row)
         texts = list(rows_of)
         tokens = self.tokenize(texts) if texts else []
@@ -133,24 +138,28 @@ class TextEncoder:
         With a cache they are quantized, so that they are the same as when they come from the cache.
         """
         outlives = self._kept_answers()
-        if self.cache is None:
-            states = self.encode_answers(tokens)
-            if self._filled is not None:
-                stored = self.quantize(states, self.state_dtype(self._filled.dtype))
-                self._filled.put(texts, stored)
+        if self.cache is not None:
+            for indices, encoded in self.cache.encoded_once(
+                texts, lambda indices: self.encode_answers([tokens[i] for i in indices])
+            ):
                 if outlives is not None:
-                    outlives.add(texts, stored)
-            rounded = rounded and self.config is not None  # training ranks by exact states
-            kept = self.quantize(states, self.stored_dtype if rounded else StateDtype.float32)
-            # As a cache would give them: a model that reads stored states rounds differently when it matches others.
-            yield list(range(len(texts))), kept if rounded or self.model.reads_stored(kept.dtypes) else states
+                    outlives.add([texts[index] for index in indices], encoded)
+                yield indices, encoded
             return
-        for indices, encoded in self.cache.encoded_once(
-            texts, lambda indices: self.encode_answers([tokens[i] for i in indices])
-        ):
+        states = self.encode_answers(tokens)
+        if self._filled is not None:
+            stored = self.quantize(states, self.state_dtype(self._filled.dtype))
+            self._filled.put(texts, stored)
             if outlives is not None:
-                outlives.add([texts[index] for index in indices], encoded)
-            yield indices, encoded
+                outlives.add(texts, stored)
+        rounded = rounded and self.config is not None  # training ranks by exact states
+        kept = self.quantize(states, self.stored_dtype if rounded else StateDtype.float32)
+        # As a cache would give them: a model that reads stored states rounds differently when it matches others.
+        yield list(range(len(texts))), kept if rounded or self._reads(kept) else states
+
+    def _reads(self, kept: QuantizedStates | States) -> bool:
+        """Whether the model matches these states as they are stored."""
+        return isinstance(kept, QuantizedStates) and self.model.reads_stored(kept.dtypes)
 
     def state_dtype(self, wanted: StateDtype | None, otherwise: StateDtype = StateDtype.float32) -> StateDtype:
         """The data type in which states are stored.
@@ -232,24 +241,19 @@ class TextEncoder:
 
     def _outliving_vectors(self, kind: str, texts: Sequence[str], embed: Callable[[Sequence[str]], Tensor]) -> Tensor:
         """(B, C) vectors of B texts, those of an earlier process if they outlived it."""
-        if self._loaded is None:
-            return embed(texts)
         kind = f"vectors of {kind} on {self.device.type}"
-        outlives = self._loaded.kept(kind, StateDtype.float32, self._example_vector)
+        outlives = self._loaded.kept(kind, StateDtype.float32) if self._loaded else None
         if outlives is None:
             return embed(texts)
         lengths = outlives.lengths(texts)
         new, old = ([row for row, length in enumerate(lengths) if (length > 0) == known] for known in (False, True))
         vectors = embed([texts[row] for row in new])
         if new:
-            outlives.add([texts[row] for row in new], _as_states(vectors))
-        states = outlives.states([texts[row] for row in old]) if old else None
-        if states is not None:
-            vectors = torch.cat([vectors, states.per_text["vector"]])
+            states = QuantizedStates(np.ones(len(new), int), {}, {"vector": vectors.contiguous()})
+            outlives.add([texts[row] for row in new], states)
+        if old:
+            vectors = torch.cat([vectors, outlives.states([texts[row] for row in old]).per_text["vector"]])
         return vectors[torch.tensor([*new, *old], dtype=torch.long).argsort()]
-
-    def _example_vector(self) -> QuantizedStates:
-        return _as_states(self.embed_questions([""]))
 
     def _vectors(self, parts: Sequence[States]) -> Tensor:
         vectors = [self.model.text_vectors(part) for part in parts or [self._encode_empty_text()[:0]]]
@@ -285,18 +289,22 @@ class TextEncoder:
         return self.model.encode_answers(TokenBatch.from_lists(tokens, self.device))
 
     def use_cache(self, max_bytes: int, dtype: StateDtype | None = None) -> None:
-        """Keep the states of answers in memory, in a cache that another ranker of this checkpoint may fill.
+        """Keep the states of answers in memory, in a cache that others with this checkpoint may share.
 
         Args:
             max_bytes: its size.
             dtype: of its states; `None` as for `state_dtype`.
         """
-        self.cache = self._checkpoint.cache(max_bytes, self.state_dtype(dtype))
-        self.model.reads_stored(self.quantize(self._encode_empty_text(), self.stored_dtype).dtypes)  # compiles, now
+        self.cache = self._checkpoint.cache(self.state_dtype(dtype), max_bytes)
+        self._compile()
+
+    def _compile(self) -> None:
+        """Let the model compile what reads a cache, now rather than for the first question."""
+        self._reads(self.quantize(self._encode_empty_text(), self.stored_dtype))
 
     def fill_cache(self) -> None:
-        """Add what is encoded to the cache of another ranker of this checkpoint; do not read it, as it is rounded."""
-        self._filled = self._checkpoint.cache_to_fill(self.state_dtype(None))
+        """Add what is encoded to the cache of a ranker of this checkpoint; do not read it, as it is rounded."""
+        self._filled = self._checkpoint.cache(self.state_dtype(None))
 
     @property
     def _checkpoint(self) -> LoadedCheckpoint:
@@ -309,9 +317,7 @@ class TextEncoder:
         cache = self.cache or self._filled
         if self._loaded is None or cache is None:
             return None
-        dtype = self.state_dtype(cache.dtype)
-        kind = f"answers on {self.device.type}"
-        return self._loaded.kept(kind, dtype, lambda: self.quantize(self._encode_empty_text(), dtype))
+        return self._loaded.kept(f"answers on {self.device.type}", self.state_dtype(cache.dtype))
 
     @torch.inference_mode()
     def _encode_empty_text(self) -> States:
@@ -330,11 +336,6 @@ class TextEncoder:
         with self._lock:  # `eval` sets the model's own flag before those of its modules
             if self.model.training:  # `eval` takes half a millisecond for the modules of a transformer
                 self.model.eval()
-
-
-def _as_states(vectors: Tensor) -> QuantizedStates:
-    """(N, C) vectors in the form in which encodings are written."""
-    return QuantizedStates(torch.ones(len(vectors), dtype=torch.long), {}, {"vector": vectors.contiguous()})
 
 
 def check_batch_size(batch_size: int) -> None:
