@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field, fields
 from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar, cast, dataclass_transform
 
-from pydantic import ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, ConfigDict, Field, ValidationError
 from pydantic.dataclasses import dataclass
 
 from ap_ranker.errors import InputError, did_you_mean, one_line
@@ -52,6 +52,17 @@ def read_fields(cls: type[T], values: Any, where: str | Path) -> T:
         return cls(**{str(name): value for name, value in values.items()})
     except InputError as error:
         raise InputError(f"{where}: {error}") from error
+
+
+def checked(is_valid: Callable[[Any], bool], expected: str) -> AfterValidator:
+    """A further check of a field's values: `Annotated[str, checked(str.islower, "small letters")]`."""
+
+    def check(value: T) -> T:
+        if not is_valid(value):
+            raise ValueError(f"expected {expected}, found {one_line(repr(value), 80)}.")
+        return value
+
+    return AfterValidator(check)
 
 
 def sentence(error: ValidationError, names: list[str]) -> str:

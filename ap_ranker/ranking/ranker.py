@@ -8,12 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from ap_ranker.data.dataset import without_question
 from ap_ranker.errors import InputError, one_line
-from ap_ranker.models.base import States
 from ap_ranker.processes import number_on_machine
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.checkpoint import find_checkpoint
@@ -109,7 +107,7 @@ class Ranker(TextEncoder):
                 f"({one_line(repr(error))})."
             ) from error
         if encodings is not None:
-            ranker.encodings = ranker.open_encodings(encodings, ranker.fingerprint)
+            ranker.encodings = ranker.open_encodings(encodings)
         if cache is not None:
             ranker._compile()
         return ranker
@@ -127,13 +125,13 @@ class Ranker(TextEncoder):
         """Whether the checkpoint has learnt from each question; `None` if that is unknown, as for `find_trained`."""
         return None if self._loaded is None else find_trained(self._loaded.folder, questions)
 
-    def open_encodings(self, folder: str | Path, checkpoint_fingerprint: str) -> Encodings:
+    def open_encodings(self, folder: str | Path) -> Encodings:
         """Open what `ap-ranker encode` wrote with this checkpoint.
 
         Raises:
             InputError: the folder does not exist, is damaged, or contains the states of another checkpoint.
         """
-        encodings = Encodings.open(folder, checkpoint_fingerprint)
+        encodings = Encodings.open(folder, self.fingerprint)
         example = self.quantize(self._encode_empty_text(), encodings.manifest.dtype)
         encodings.check(example, len(self.tokenizer.words))
         return encodings
@@ -238,7 +236,9 @@ class Ranker(TextEncoder):
         """
         if wordings is not None and len(wordings) != len(answers):
             raise ValueError(f"wordings must be {len(answers)} lists, one for each candidate, but got {len(wordings)}")
-        bm25 = None if bm25_scores is None else _checked(bm25_scores, len(answers))
+        bm25 = None if bm25_scores is None else np.asarray(bm25_scores, dtype=np.float64)
+        if bm25 is not None and (bm25.shape != (len(answers),) or not np.isfinite(bm25).all()):
+            raise ValueError(f"BM25's scores must be {len(answers)} finite numbers, but got {bm25_scores}")
         check_batch_size(batch_size)
         known: Sequence[Sequence[str]] = wordings or [()] * len(answers)
         signals = Signals(
@@ -261,7 +261,11 @@ class Ranker(TextEncoder):
             scores[rows] = self.model.match(state, states)[0].float().cpu()
             if vector is not None and (others := self.model.text_vectors(states)) is not None:
                 cosines[rows] = (others @ vector[0]).float().cpu()
-        self._check_finite(scores)
+        if n_bad := int((~scores.isfinite()).sum()):
+            raise InputError(
+                f"{self._name}: expected finite scores, found {n_bad} of {len(scores)} that are not: its weights or "
+                "its encodings contain too large numbers. Train it or encode again."
+            )
         signals = replace(signals, model=scores.double().numpy())
         if vector is None:
             return EntryScores(signals, [None] * len(answers))
@@ -269,14 +273,6 @@ class Ranker(TextEncoder):
         own, theirs = cosines.double().numpy(), best.cosines.astype(np.float64)
         found = [text if better else None for text, better in zip(best.texts, (theirs > own).tolist(), strict=True)]
         return EntryScores(replace(signals, cosines=own, wordings=theirs), found)
-
-    def _check_finite(self, scores: Tensor) -> None:
-        finite = scores.isfinite()
-        if not finite.all():
-            raise InputError(
-                f"{self._name}: expected finite scores, found {int((~finite).sum())} of {len(scores)} that are not: "
-                "its weights or its encodings contain too large numbers. Train it or encode again."
-            )
 
     def explain(self, question: str, answer: str) -> Explanation:
         """The answer's score, and the attention weight of each word of the question and of the answer.
@@ -302,18 +298,6 @@ class Ranker(TextEncoder):
             tokens_of(question, self.tokenizer.spans(question), attention.questions),
             tokens_of(answer, self.tokenizer.spans(answer), attention.answers),
         )
-
-
-def _checked(bm25: Sequence[float], count: int) -> NDArray[np.float64]:
-    """(N,) scores of BM25.
-
-    Raises:
-        ValueError: their number is not `count`, or one of them is not finite.
-    """
-    scores = np.asarray(bm25, dtype=np.float64)
-    if scores.shape != (count,) or not np.isfinite(scores).all():
-        raise ValueError(f"BM25's scores must be {count} finite numbers, one for each candidate, but got {bm25}")
-    return scores
 
 
 def resolve_device(device: torch.device | str | None) -> torch.device:

@@ -76,21 +76,24 @@ class TextEncoder:
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state, _lock=threading.Lock())
 
-    def answer_states(self, answers: Sequence[str], batch_size: int = BATCH_SIZE) -> Iterator[tuple[list[int], States]]:
+    def answer_states(
+        self, answers: Sequence[str], batch_size: int = BATCH_SIZE, *, rounded: bool = False
+    ) -> Iterator[tuple[list[int], States]]:
         """The states of N answers in batches, each with the positions of its answers.
 
         Answers of similar length share a batch, which keeps padding short. States come from the cache or the encodings
         if possible and are computed otherwise; with a cache, only one thread computes those of a text.
 
+        Args:
+            answers: N texts.
+            batch_size: number of texts to encode at once.
+            rounded: round what is encoded now as a cache would store it: so a checkpoint ranks.
+
         Raises:
             InputError: `batch_size` is not positive.
         """
         check_batch_size(batch_size)
-        return ((rows, self._dequantized(kept)) for rows, kept in self._kept_states(answers, batch_size))
-
-    def ranked_states(self, answers: Sequence[str]) -> Iterator[tuple[list[int], States]]:
-        """As `answer_states`, but what is encoded now is rounded as a cache would store it: so a checkpoint ranks."""
-        kept_states = self._kept_states(answers, BATCH_SIZE, rounded=True)
+        kept_states = self._kept_states(answers, batch_size, rounded=rounded)
         return ((rows, self._dequantized(kept)) for rows, kept in kept_states)
 
     def _dequantized(self, states: QuantizedStates | States) -> States:
@@ -218,21 +221,20 @@ class TextEncoder:
             InputError: the model has no vectors of whole texts, or `batch_size` is not positive.
         """
         check_batch_size(batch_size)
-        if self.cache is not None:  # whose states are rounded: not to be kept as if they were exact
-            return self._embed_answers(texts, batch_size)
-        return self._outliving_vectors("answers", texts, lambda new: self._embed_answers(new, batch_size))
 
-    def _embed_answers(self, texts: Sequence[str], batch_size: int) -> Tensor:
-        order: list[int] = []
-        parts = []
-        for rows, kept in self._kept_states(texts, batch_size):
-            order += rows
-            if isinstance(kept, QuantizedStates):  # a vector needs none of the tokens' states
-                states = QuantizedStates(kept.lengths, {}, kept.per_text).dequantize(self.device)
-            else:
-                states = kept
-            parts.append(States(states.mask[:, :0], per_text=states.per_text))
-        return self._vectors(parts)[torch.tensor(order, dtype=torch.long).argsort()]
+        def embed(new: Sequence[str]) -> Tensor:
+            order: list[int] = []
+            parts = []
+            for rows, kept in self._kept_states(new, batch_size):
+                order += rows
+                vectors = kept.per_text  # which need none of the tokens' states
+                if isinstance(kept, QuantizedStates):
+                    vectors = QuantizedStates(kept.lengths, {}, kept.per_text).dequantize(self.device).per_text
+                parts.append(States(torch.ones(len(rows), 0, dtype=torch.bool), per_text=vectors))
+            return self._vectors(parts)[torch.tensor(order, dtype=torch.long).argsort()]
+
+        # States of a cache are rounded: their vectors are not to be kept as if they were exact.
+        return embed(texts) if self.cache is not None else self._outliving_vectors("answers", texts, embed)
 
     @torch.inference_mode()
     def embed_wordings(self, texts: Sequence[str]) -> Tensor:
