@@ -73,7 +73,10 @@ def sentence(error: ValidationError, names: list[str]) -> str:
         names: the known names, for one that is not.
     """
     found = error.errors(include_url=False)[0]
-    place = ".".join(str(part) for part in found["loc"] if not str(part).endswith("]"))
+    loc = [str(part) for part in found["loc"] if not str(part).endswith("]")]
+    if loc and isinstance(found["loc"][0], int) and found["loc"][0] < len(names):  # a positional argument
+        loc[0] = names[found["loc"][0]]
+    place = ".".join(loc)
     if found["type"] == "value_error":  # of a validator of ours, which has said everything
         own = str(found["ctx"]["error"])
         return own if not place else f"{place}: {own}"

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import Field
 from safetensors import SafetensorError
@@ -23,7 +23,7 @@ from ap_ranker.models.pretrained import refuse_code
 from ap_ranker.models.registry import LARGEST, MODELS, build_model
 from ap_ranker.models.spec import Inputs
 from ap_ranker.models.weights import Shapes, check_finite, difference, planned, read_shapes, unfilled
-from ap_ranker.ranking.calibration import Calibration
+from ap_ranker.ranking.calibration import FUSED, MODEL, Calibration
 from ap_ranker.settings import checked, read_fields, settings
 from ap_ranker.text.reading import READING_VERSION
 from ap_ranker.text.segment import SEGMENTERS
@@ -44,8 +44,12 @@ def _names_match(training: Mapping[str, Any]) -> bool:
     return training.get("match", Match.both) in list(Match)
 
 
+def _are_fits(calibration: Mapping[str, Any]) -> bool:
+    return calibration.keys() <= {MODEL, FUSED}
+
+
 def _is_known(reading_version: int) -> bool:
-    return reading_version <= READING_VERSION  # or else it is of a later ap-ranker
+    return reading_version <= READING_VERSION
 
 
 Size = Annotated[int, Field(ge=0, le=LARGEST)]
@@ -82,8 +86,12 @@ class CheckpointConfig:
     bm25_language: Annotated[str, checked(is_language, "thai or one of Snowball's languages")] | None = None
     wording_weight: Weight = 0.0
     encoder: Mapping[str, Any] | None = None
-    calibration: Mapping[Literal["model", "fused"], Calibration] = field(default_factory=dict)
-    reading_version: Annotated[int, Field(ge=1), checked(_is_known, f"{READING_VERSION} or a later ap-ranker")] = READING_VERSION
+    calibration: Annotated[Mapping[str, Calibration], checked(_are_fits, f"fits of {MODEL} and {FUSED}")] = field(
+        default_factory=dict
+    )
+    reading_version: Annotated[int, Field(ge=1), checked(_is_known, f"{READING_VERSION} or a later ap-ranker")] = (
+        READING_VERSION
+    )
 
 
 def save_checkpoint(

@@ -265,7 +265,7 @@ FIT = {"score": 1, "margin": 1, "bias": 0, "thresholds": {}}
         ("encoder", "bert", "encoder to be a valid dictionary, found 'bert'"),
         ("encoder", TINY, "expected no encoder for the model ap-cnn, found one"),
         ("calibration", {"bogus": {}}, "bogus: Expected score, found none"),
-        ("calibration", {"bogus": FIT}, "calibration.bogus to be 'model' or 'fused', found 'bogus'"),
+        ("calibration", {"bogus": FIT}, "calibration: expected fits of model and fused, found {'bogus'"),
         ("calibration", {"model": FIT | {"thresholds": {"0.9": 7}}}, "thresholds.0.9 to be less than or equal to 1"),
         ("extra", 1, "Unknown name 'extra': expected one of model, "),
         ("extra\ud800", 1, ""),
