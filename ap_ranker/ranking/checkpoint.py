@@ -233,15 +233,10 @@ def load_checkpoint(folder: Path) -> tuple[CheckpointConfig, AnswerModel, AnyTok
 
 
 def _check_sizes(config: CheckpointConfig, inputs: Inputs, largest_id: int, shapes: Shapes, folder: Path) -> None:
-    """Check that the weights fit the configured model, before memory is allocated for it.
-
-    Raises:
-        InputError: they do not fit, or the model cannot be built.
-    """
+    """Check that the weights fit the configured model, before memory is allocated for it."""
     path = folder / CONFIG
     if (config.encoder is not None) != MODELS[config.model].pretrained:
-        found = "none" if config.encoder is None else "one"
-        expected = "an encoder" if config.encoder is None else "no encoder"
+        expected, found = ("an encoder", "none") if config.encoder is None else ("no encoder", "one")
         raise InputError(f"{path}: expected {expected} for the model {config.model}, found {found}.")
     limit = max(LARGEST, sum(map(math.prod, shapes.values())))
     for name, value in _whole_numbers("encoder", config.encoder):

@@ -175,11 +175,6 @@ class Encodings:
 
 
 def _read_manifest(folder: Path, checkpoint_fingerprint: str) -> Manifest:
-    """Read the manifest of a folder.
-
-    Raises:
-        InputError: it does not exist or is damaged, or the states are of another checkpoint.
-    """
     try:
         values = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
@@ -245,11 +240,7 @@ def write_shard(folder: Path, keys: Sequence[bytes], states: QuantizedStates, *,
 
 
 def check_shard(shard: Path) -> None:
-    """Check that a private shard holds what was written.
-
-    Raises:
-        ValueError: it does not.
-    """
+    """Raise ValueError unless a private shard holds what was written."""
     if (shard / CHECKSUM).read_text(encoding="utf-8") != _checksum(shard):
         raise ValueError(f"{shard.name}: another checksum than when it was written")
 
@@ -267,11 +258,7 @@ def _layout(arrays: dict[str, np.ndarray]) -> str:
 
 
 class _Shard:
-    """The arrays of one shard, mapped into memory.
-
-    Raises:
-        ValueError, OSError: arrays are missing, damaged, or inconsistent; numpy may also raise other errors.
-    """
+    """The arrays of one shard, mapped into memory, if they are consistent; numpy raises all kinds of errors."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

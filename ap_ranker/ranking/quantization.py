@@ -100,17 +100,6 @@ class QuantizedStates:
         """Bytes of the numbers."""
         return sum(value.nbytes for value in self.tensors().values())
 
-    @property
-    def starts(self) -> np.ndarray:
-        """(N,) the row of each text's first token."""
-        starts: np.ndarray = np.cumsum(self.lengths) - self.lengths
-        return starts
-
-    @property
-    def dtypes(self) -> dict[str, torch.dtype]:
-        """The dtypes of the states per token by name."""
-        return {name: value.dtype for name, value in self.per_token.items()}
-
     def tensors(self) -> dict[str, Tensor]:
         """All tensors, as `token.NAME` and `text.NAME`."""
         kinds = (("token", self.per_token), ("text", self.per_text))
@@ -128,13 +117,15 @@ class QuantizedStates:
 
     def stored(self) -> StoredStates:
         """The same states as a model reads them; nothing is copied."""
-        return StoredStates(self.starts, self.lengths, self.per_token, self.per_text)
+        return StoredStates(np.cumsum(self.lengths) - self.lengths, self.lengths, self.per_token, self.per_text)
 
     def dequantize(self, device: torch.device) -> States:
         """The states in float32, padded."""
         columns = np.arange(self.lengths.max())
         is_token = columns < self.lengths[:, None]
-        places = np.where(is_token, self.starts[:, None] + columns, self.lengths.sum())  # the last row is padding
+        places = np.where(
+            is_token, self.stored().starts[:, None] + columns, self.lengths.sum()
+        )  # the last row is padding
         rows = torch.from_numpy(places.ravel()).to(device)
 
         def padded(value: Tensor) -> Tensor:

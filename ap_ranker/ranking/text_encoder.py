@@ -142,12 +142,12 @@ class TextEncoder:
         """
         outlives = self._kept_answers()
         if self.cache is not None:
-            for indices, encoded in self.cache.encoded_once(
+            for indices, stored in self.cache.encoded_once(
                 texts, lambda indices: self.encode_answers([tokens[i] for i in indices])
             ):
                 if outlives is not None:
-                    outlives.add([texts[index] for index in indices], encoded)
-                yield indices, encoded
+                    outlives.add([texts[index] for index in indices], stored)
+                yield indices, stored
             return
         states = self.encode_answers(tokens)
         if self._filled is not None:
@@ -156,13 +156,15 @@ class TextEncoder:
             if outlives is not None:
                 outlives.add(texts, stored)
         rounded = rounded and self.config is not None  # training ranks by exact states
-        kept = self.quantize(states, self.stored_dtype if rounded else StateDtype.float32)
         # As a cache would give them: a model that reads stored states rounds differently when it matches others.
-        yield list(range(len(texts))), kept if rounded or self._reads(kept) else states
+        if rounded or self._reads(states):
+            yield list(range(len(texts))), self.quantize(states, self.stored_dtype if rounded else StateDtype.float32)
+        else:
+            yield list(range(len(texts))), states
 
-    def _reads(self, kept: QuantizedStates | States) -> bool:
-        """Whether the model matches these states as they are stored."""
-        return isinstance(kept, QuantizedStates) and self.model.reads_stored(kept.dtypes)
+    def _reads(self, states: QuantizedStates | States) -> bool:
+        """Whether the model matches states per token of these dtypes as they are stored."""
+        return self.model.reads_stored({name: value.dtype for name, value in states.per_token.items()})
 
     def state_dtype(self, wanted: StateDtype | None, otherwise: StateDtype = StateDtype.float32) -> StateDtype:
         """The data type in which states are stored.
@@ -187,12 +189,13 @@ class TextEncoder:
     def tokenize(self, texts: Sequence[str]) -> list[list[int]]:
         """Token ids of texts. The first time that a text is too long for the model, a warning is logged."""
         ids, cut = self.tokenizer.encode(texts)
-        if cut and self._is_first_cut():
+        with self._lock:
+            is_first = cut and not self._has_warned_of_cuts
+            self._has_warned_of_cuts |= bool(cut)
+        if is_first:
             logger.warning(
                 "%d of %d texts are longer than %d tokens and were cut there. Later cuts are not reported.",
-                cut,
-                len(texts),
-                self.tokenizer.max_tokens,
+                *(cut, len(texts), self.tokenizer.max_tokens),
             )
         return ids
 
@@ -328,11 +331,6 @@ class TextEncoder:
     @property
     def _name(self) -> str:
         return self.config.model if self.config else type(self.model).__name__
-
-    def _is_first_cut(self) -> bool:
-        with self._lock:
-            is_first, self._has_warned_of_cuts = not self._has_warned_of_cuts, True
-        return is_first
 
     def _stop_training(self) -> None:
         with self._lock:  # `eval` sets the model's own flag before those of its modules

@@ -192,7 +192,7 @@ def test_cached_answers_are_read_as_they_are_stored(checkpoint: Path, monkeypatc
     assert ranker.cache.info().hits == before.hits + 6
     assert ranker.cache.info().misses == before.misses
     [states] = ranker.cache.find(answers[:1]).values()
-    assert ranker.cache.dtype == (StateDtype.float32 if "ids" in states.dtypes else StateDtype.int8)
+    assert ranker.cache.dtype == (StateDtype.float32 if "ids" in states.per_token else StateDtype.int8)
 
 
 def forget_loops(patch: pytest.MonkeyPatch) -> None:
