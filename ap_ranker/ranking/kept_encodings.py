@@ -114,7 +114,8 @@ class KeptEncodings:
             if not self._usable or not new or not states.is_finite():
                 return
             self._keys.update(keys)
-            self._new.append(([keys[row] for row in new], states[new]))
+            kept = states[new].converted(self._manifest.dtype, torch.device("cpu"))
+            self._new.append(([keys[row] for row in new], kept))
             if sum(batch.nbytes for _, batch in self._new) < SHARD_BYTES:
                 return
         self.flush()
