@@ -85,7 +85,7 @@ def score_candidates(
     started, matching, n_bytes = time.perf_counter(), 0.0, 0
     order, done = list(uses), 0
     on_progress(0, len(order))
-    for batch, states in ranker.ranked_states([dataset.answers[row].text for row in order]):
+    for batch, states in ranker.answer_states([dataset.answers[row].text for row in order], rounded=True):
         match_started = time.perf_counter()
         pairs = [(q, column, position) for column, row in enumerate(batch) for q, position in uses[order[row]]]
         rows, columns, positions = zip(*pairs, strict=True)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ap_ranker.ranking.int8_vectors import RoundedVectors
+from ap_ranker.ranking.int8_vectors import Vectors
 
 WORDINGS, MATCHED = "wordings", "matched_wording"
 """Meta fields of a document: its further wordings and, once it is ranked, the one that the query was found by."""
@@ -54,7 +54,7 @@ class WordingVectors:
     """
 
     def __init__(self) -> None:
-        self._table = RoundedVectors.of(np.empty((0, 0)))
+        self._table = Vectors.of(np.empty((0, 0)))
         self._rows: dict[str, int] = {}
         self._rows_of: dict[tuple[str, ...], NDArray[np.int64]] = {}  # of all wordings of an entry
         self._rows_kept = 0  # in `_rows_of`
@@ -89,15 +89,13 @@ class WordingVectors:
         table, rows = self.find(list(dict.fromkeys(texts)), encode)
         return len(rows) * table.bytes_each
 
-    def find(self, texts: Sequence[str], encode: Encode) -> tuple[RoundedVectors, NDArray[np.int64]]:
+    def find(self, texts: Sequence[str], encode: Encode) -> tuple[Vectors, NDArray[np.int64]]:
         """All vectors, and the (B,) rows of B texts among them; new texts are encoded."""
         with self._lock:
             self._add(texts, encode)
             return self._table, self._rows_for(texts)
 
-    def _entries(
-        self, wordings: Sequence[tuple[str, ...]], encode: Encode
-    ) -> tuple[RoundedVectors, list[NDArray[np.int64]]]:
+    def _entries(self, wordings: Sequence[tuple[str, ...]], encode: Encode) -> tuple[Vectors, list[NDArray[np.int64]]]:
         """As `find`, for the wordings of each of N entries, which every search asks for again."""
         with self._lock:
             if not all(each in self._rows_of for each in wordings):
@@ -120,7 +118,7 @@ class WordingVectors:
         if not new:
             return
         new.sort(key=len)  # texts of similar length need little padding
-        encoded = RoundedVectors.of(encode(new).numpy())
+        encoded = Vectors.of(encode(new).numpy())
         if len(self._rows) + len(new) > LARGEST_TABLE:
             kept = list(dict.fromkeys(text for text in texts if text in self._rows))
             self._table = self._table.selected(self._rows_for(kept))
@@ -142,7 +140,7 @@ class WordingIndex:
     """
 
     rows: NDArray[np.int64]
-    vectors: RoundedVectors
+    vectors: Vectors
     wordings: NDArray[np.int64]
     starts: NDArray[np.int64]
 

@@ -526,7 +526,7 @@ def _vectors(embeddings: Iterable[tuple[int, str, np.ndarray]], place: str) -> I
             rows.append(row)
             yield embedding
 
-    return Index(Vectors(checked()), np.array(rows, np.int64))
+    return Index(Vectors.of(checked()), np.array(rows, np.int64))
 
 
 Documents = MemoryDocuments | FolderDocuments
