@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from ap_ranker.errors import InputError, one_line
 from ap_ranker.models.int8 import LARGEST, multiplies_int8
 
 EMBEDDING_SCORE, EMBEDDING_RANK = "embedding_score", "embedding_rank"
@@ -74,22 +73,14 @@ class Vectors:
         """Map saved vectors into memory.
 
         Raises:
-            InputError: a file is missing or damaged.
+            Exception: of almost any class, as numpy has it, if a file is missing or damaged.
         """
         loaded = cls(())
-        try:
-            matrix, scales = (np.load(folder / name, mmap_mode="c", allow_pickle=False) for name in (_MATRIX, _SCALES))
-            if matrix.dtype != np.int8 or matrix.ndim != 2 or scales.dtype != np.float32:
-                raise ValueError(f"arrays of {matrix.dtype}{list(matrix.shape)} and {scales.dtype}")
-            if scales.shape != matrix.shape[:1]:
-                raise ValueError(f"{len(scales)} scales of {len(matrix)} vectors")
-            if not ((scales >= 0) & (scales <= 1)).all():
-                raise ValueError("scales that are not from 0 to 1")
-        except Exception as error:  # numpy raises almost anything for a damaged header
-            raise InputError(
-                f"{folder}: expected saved vectors, found damaged ones ({one_line(error, 200)}). Delete the folder "
-                f"{folder}; the next query builds it again."
-            ) from error
+        matrix, scales = (np.load(folder / name, mmap_mode="c", allow_pickle=False) for name in (_MATRIX, _SCALES))
+        if (matrix.dtype, matrix.ndim, scales.dtype, scales.shape) != (np.int8, 2, np.float32, matrix.shape[:1]):
+            raise ValueError(f"arrays of {matrix.dtype}{list(matrix.shape)} and {scales.dtype}{list(scales.shape)}")
+        if not ((scales >= 0) & (scales <= 1)).all():
+            raise ValueError("scales that are not from 0 to 1")
         loaded._matrix, loaded._scales = matrix, scales
         return loaded
 

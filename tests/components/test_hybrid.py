@@ -39,8 +39,7 @@ from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from haystack_integrations.components.rankers.ap_ranker import AnswerRanker
 from haystack_integrations.components.retrievers.ap_ranker import BM25Scores, BM25SRetriever, HybridRetriever
-from haystack_integrations.components.retrievers.ap_ranker import hybrid as hybrid_module
-from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
+from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore, bm25s
 
 CPU = ComponentDevice.from_str("cpu")
 QUERY = "Where is my parcel?"
@@ -255,7 +254,7 @@ def test_only_new_documents_are_encoded(
 
 
 def test_progress_is_reported_in_parts(bi_encoder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hybrid_module, "PART", 4)
+    monkeypatch.setattr(bm25s, "_EMBEDDED", 4)
     store = BM25SDocumentStore()
     store.write_documents(DOCUMENTS)
     reported: list[tuple[int, int]] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 import numpy as np
@@ -11,9 +12,6 @@ from haystack import Document
 from ap_ranker.data.wordings import Wordings
 from ap_ranker.ranking.wordings import WORDINGS
 from ap_ranker.text.keys import normalized
-
-_ID, _TEXT = "id", "text"
-"""By what files name a document."""
 
 
 def own_wordings(document: Document) -> Iterator[str]:
@@ -37,30 +35,26 @@ class WordingRows:
 
     def __init__(self, documents: Iterable[tuple[int, Document]]) -> None:
         self._own: list[tuple[int, str]] = []
-        # Hashes of the names, sorted: the texts of a million documents in a dictionary would take gigabytes.
+        # Hashes of the names: the texts of a million documents in a dictionary would take gigabytes.
         hashes, rows = array("q"), array("q")
         for row, document in documents:
             self._own += ((row, text) for text in own_wordings(document))
             answer_id, *texts = names_in_files(document)
-            for name in {(_ID, answer_id), *((_TEXT, normalized(text)) for text in texts)}:
+            for name in {("id", answer_id), *(("text", normalized(text)) for text in texts)}:
                 hashes.append(hash(name))
                 rows.append(row)
-        order = np.argsort(hashes, kind="stable")
-        self._hashes, self._rows = np.array(hashes)[order], np.array(rows)[order]
+        self._hashes, self._rows = np.array(hashes, np.int64), np.array(rows, np.int64)
 
-    def pairs(self, files: Iterable[Wordings]) -> Iterator[tuple[int, str]]:
+    def pairs(self, files: Wordings) -> Iterator[tuple[int, str]]:
         """Each document's row with each of its wordings: those of its meta and those of files.
 
         Wordings of answers that the store does not have are left out.
         """
         yield from self._own
-        named = [
-            (hash((kind, name)), texts)
-            for file in files
-            for kind, known in ((_ID, file.by_id), (_TEXT, file.by_text))
-            for name, texts in known.items()
-        ]
-        wanted = np.array([each for each, _ in named], np.int64)
-        starts, ends = (np.searchsorted(self._hashes, wanted, side).tolist() for side in ("left", "right"))
-        for (_, texts), start, end in zip(named, starts, ends, strict=True):
-            yield from ((row, text) for row in self._rows[start:end].tolist() for text in texts)
+        named: defaultdict[int, list[str]] = defaultdict(list)
+        for kind, known in (("id", files.by_id), ("text", files.by_text)):
+            for name, texts in known.items():
+                named[hash((kind, name))] += texts
+        found = np.isin(self._hashes, np.array(list(named), np.int64))
+        for row, name in zip(self._rows[found].tolist(), self._hashes[found].tolist(), strict=True):
+            yield from ((row, text) for text in named[name])

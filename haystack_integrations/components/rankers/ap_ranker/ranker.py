@@ -320,11 +320,9 @@ class AnswerRanker(CheckpointComponent):
 
     def _wordings(self, documents: list[Document]) -> list[tuple[str, ...]]:
         """The known wordings of each document, as the model reads questions."""
-        self._files.refresh()
-        if not self._files.current:
-            return [tuple(map(self._question, own_wordings(document))) for document in documents]
+        known = self._files.now()
         return [
-            tuple(map(self._question, (*own_wordings(document), *self._files.of(*names_in_files(document)))))
+            tuple(map(self._question, (*own_wordings(document), *known.of(*names_in_files(document)))))
             for document in documents
         ]
 

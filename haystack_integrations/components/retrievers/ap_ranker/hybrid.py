@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +24,6 @@ from haystack_integrations.components.rankers.ap_ranker.checkpoint import (
 from haystack_integrations.components.retrievers.ap_ranker.known_wordings import KnownWordings
 from haystack_integrations.components.retrievers.ap_ranker.store_retriever import StoreRetriever
 from haystack_integrations.document_stores.ap_ranker.bm25s import BM25SDocumentStore
-
-PART = 256
-"""Documents embedded between two calls that report progress."""
 
 
 @component
@@ -157,13 +154,12 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
         with self._embedding:
             if self._is_embedded():
                 return
-            embed = _InParts(self._vectors, on_progress)
             self._embedded = self.document_store.embed_documents(
-                # Two programs with two checkpoints would else replace each other's embeddings for every question.
                 self._texts.origin(self._loaded()),
-                embed,
+                self._vectors,
+                # Two programs with two checkpoints would else replace each other's embeddings for every question.
                 replace_others=not self._has_embedded,
-                on_progress=embed.began,
+                on_progress=on_progress,
             )
             self._has_embedded = True
 
@@ -204,8 +200,7 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
             0. By default, the component's `top_k`.
         :returns: `documents`: copies of all that were found, without embeddings. The score of each is the cosine of its
             vector with the query's; the highest comes first. In the meta of each, `embedding_score` is that cosine and
-            `bm25_score` BM25's score, 0 if it shares no word with the query; `wording_score` is the cosine of the
-            query with the document's best known wording, `None` without any; `embedding_rank`, `bm25_rank` and
+            `bm25_score` BM25's score, 0 if it shares no word with the query; `embedding_rank`, `bm25_rank` and
             `wording_rank` are its ranks, from 1, or `None` if it was not among the `top_k`.
         :raises ValueError: The query is empty, or `top_k` is negative.
         :raises FilterError: `filters` are invalid.
@@ -227,31 +222,3 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
         return DocumentTexts(
             self.document_prefix, self.document_suffix, self.meta_fields_to_embed, self.embedding_separator
         )
-
-
-@dataclass
-class _InParts:
-    """Embeds many documents in parts, so that its progress is seen.
-
-    Attributes:
-        embed: the vectors of documents.
-        on_progress: called with the number of embedded documents and the number of those to embed.
-    """
-
-    embed: Callable[[list[Document]], list[list[float]]]
-    on_progress: Callable[[int, int], None]
-    _done: int = 0
-    _total: int = 0
-
-    def began(self, done: int, total: int) -> None:
-        """Take the numbers of documents before a call."""
-        self._done, self._total = done, total
-        self.on_progress(done, total)
-
-    def __call__(self, documents: list[Document]) -> list[list[float]]:
-        vectors: list[list[float]] = []
-        for start in range(0, len(documents), PART):
-            if start:
-                self.on_progress(self._done + start, self._total)
-            vectors += self.embed(documents[start : start + PART])
-        return vectors
