@@ -60,8 +60,6 @@ def read_wordings(path: str | Path) -> Wordings:
         InputError: the file cannot be read, or its columns are others.
     """
     path = Path(path)
-    by_id: defaultdict[str, dict[str, None]] = defaultdict(dict)
-    by_text: defaultdict[str, dict[str, None]] = defaultdict(dict)
     if path.is_file() and not path.stat().st_size:  # none yet
         return Wordings()
     table = read_named_table(path, guess=False)
@@ -72,14 +70,14 @@ def read_wordings(path: str | Path) -> Wordings:
             f"judgements (a column label), as visitors' clicks are. See what they say helped, `ap-ranker wordings "
             f"{path}`, and add what you accept to the FAQ's column wordings, or to a file of your own."
         )
+    known: list[dict[str, tuple[str]]] = []
     for row in table.rows:
-        question = row.need("question")
+        question = (row.need("question"),)
         if layout == Layout.pairs:
-            by_text[normalized(row.need("answer"))][question] = None
+            known.append({normalized(row.need("answer")): question})
         elif row.get("answerable").lower() not in UNANSWERABLE:
-            for answer_id in row.need("answer_ids").split():
-                by_id[answer_id][question] = None
-    return Wordings(*({key: tuple(texts) for key, texts in known.items()} for known in (by_id, by_text)))
+            known.append(dict.fromkeys(row.need("answer_ids").split(), question))
+    return Wordings(by_text=_merged(known)) if layout == Layout.pairs else Wordings(by_id=_merged(known))
 
 
 @lru_cache(maxsize=16)
@@ -103,7 +101,6 @@ class WordingFiles:
 
     def add(self, path: Path) -> None:
         """Follow one more file."""
-        path = path.absolute()
         self._files[path] = Watched(path, lambda path: _read(path, file_version(path)))
 
     def now(self) -> Wordings:
@@ -116,7 +113,7 @@ class WordingFiles:
         return merged
 
 
-def _merged(parts: Iterable[Mapping[str, Sequence[str]]]) -> Mapping[str, Sequence[str]]:
+def _merged(parts: Iterable[Mapping[str, Iterable[str]]]) -> Mapping[str, Sequence[str]]:
     merged: defaultdict[str, dict[str, None]] = defaultdict(dict)
     for part in parts:
         for key, texts in part.items():
@@ -136,18 +133,8 @@ def read_with_wordings(
 ) -> Dataset:
     """Read questions to evaluate; their answers have their known wordings, as in a search over them.
 
-    Args:
-        source: as for `read_dataset`, like all arguments but `wordings`; of a folder, the questions of `train.*` are
-            known wordings.
-        split: of the folder.
-        wordings: a file of wordings, as for `read_wordings`, in place of these.
-        answers: the file of answers.
-        pools: the candidate pools.
-        match: the text to match, for answers with a stored question.
-        columns: the names of the columns of questions and answers.
-
-    Raises:
-        InputError: a file cannot be read, or as `with_wordings_of`.
+    These are those of a file `wordings`, as for `read_wordings`; by default the questions of a folder's `train.*`. The
+    other arguments and the errors are those of `read_dataset` and `with_wordings_of`.
     """
     dataset = read_dataset(source, split, answers=answers, pools=pools, match=match, columns=columns)
     if wordings is not None:
@@ -180,16 +167,14 @@ def with_wordings(dataset: Dataset, training: Dataset) -> Dataset:
     """
     if dataset.judged or training.judged:
         return dataset
-    known: defaultdict[str, dict[str, None]] = defaultdict(dict)
-    for question in training.questions:
-        for row in question.positives:
-            known[normalized(training.answers[row].text)][question.text] = None
-    return _with(dataset, lambda answer: known.get(normalized(answer.text), ()))
+    answers = training.answers
+    pairs = [(normalized(answers[row].text), each.text) for each in training.questions for row in each.positives]
+    known = Wordings(by_text=_merged({text: (question,)} for text, question in pairs))
+    return _with(dataset, lambda answer: known.of("", answer.text))
 
 
 def _with(dataset: Dataset, wordings: Callable[[Answer], Iterable[str]]) -> Dataset:
-    answers = [
-        replace(answer, wordings=tuple(dict.fromkeys((*answer.wordings, *wordings(answer)))))
-        for answer in dataset.answers
-    ]
-    return replace(dataset, answers=answers)
+    def extended(answer: Answer) -> Answer:
+        return replace(answer, wordings=tuple(dict.fromkeys((*answer.wordings, *wordings(answer)))))
+
+    return replace(dataset, answers=list(map(extended, dataset.answers)))

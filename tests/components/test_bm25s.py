@@ -659,7 +659,7 @@ def no_database(folder: Path) -> None:
     [
         (foreign_file, "expected a folder, or nothing yet, found a file"),
         (foreign_folder, r"found 0.txt, 1.txt, 2.txt, 3.txt, 4.txt, .... Choose another path."),
-        (other_database, "expected the documents of a BM25SDocumentStore, found another database"),
+        (other_database, "found another database"),
         (no_database, "file is not a database"),
     ],
 )
@@ -679,7 +679,7 @@ def test_a_later_format_is_refused(saved: Path) -> None:
     connection = sqlite3.connect(saved / "documents.sqlite")
     connection.execute("PRAGMA user_version = 99")
     connection.close()
-    with pytest.raises(InputError, match=r"expected format version 1, found 99. Update ap-ranker."):
+    with pytest.raises(InputError, match=r"format 1, found .* format 99\). Update ap-ranker"):
         BM25SDocumentStore(saved).count_documents()
 
 

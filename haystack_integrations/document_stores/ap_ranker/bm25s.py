@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -14,26 +13,23 @@ from haystack import Document, default_from_dict, default_to_dict
 from haystack.utils import expit
 
 from ap_ranker.data.faq import DEFAULT_MATCH, Match
-from ap_ranker.errors import InputError, one_line
+from ap_ranker.errors import InputError
 from ap_ranker.ranking.bm25 import K1, B, check_parameters
-from ap_ranker.ranking.int8_vectors import EMBEDDED_BY
 from ap_ranker.text.stem import check_language
 from ap_ranker.text.synonyms import SynonymFile
 from ap_ranker.threads import in_thread
-from haystack_integrations.document_stores.ap_ranker.contract import StoredDocuments, checked
-from haystack_integrations.document_stores.ap_ranker.documents import Documents, MemoryDocuments, to_array
+from haystack_integrations.document_stores.ap_ranker.documents import Documents, to_array
 from haystack_integrations.document_stores.ap_ranker.entries import read_documents
-from haystack_integrations.document_stores.ap_ranker.folder_documents import FolderDocuments
+from haystack_integrations.document_stores.ap_ranker.folder_documents import DATABASE, FolderDocuments
 from haystack_integrations.document_stores.ap_ranker.legs import Leg, find
-from haystack_integrations.document_stores.ap_ranker.versions import Version
+from haystack_integrations.document_stores.ap_ranker.stored_documents import StoredDocuments, checked
+from haystack_integrations.document_stores.ap_ranker.versions import Version, keep_version, list_versions
 from haystack_integrations.document_stores.ap_ranker.wordings import WordingRows
 
 logger = logging.getLogger(__name__)
 
 _SCALE = 8  # InMemoryDocumentStore's: a score of 8 becomes 0.73
-_WRITTEN = 1024  # documents embedded before they are written: an interrupted run loses as many
 _WORDS, _VECTORS, _WORDINGS = "words", "vectors", "wordings"
-_EMBEDDED = 256  # documents embedded between two calls that report progress
 
 
 class BM25SDocumentStore(StoredDocuments):
@@ -108,7 +104,7 @@ class BM25SDocumentStore(StoredDocuments):
         self._synonyms: SynonymFile | None = None
         self._is_read = False
         self._lock = threading.RLock()
-        self._documents: Documents = MemoryDocuments() if self.path is None else FolderDocuments(Path(self.path))
+        self._documents: Documents = Documents() if self.path is None else FolderDocuments(Path(self.path))
         self._computed: dict[str, tuple[str, Any]] = {}  # from the documents of a revision
 
     def __getstate__(self) -> dict[str, Any]:
@@ -160,10 +156,7 @@ class BM25SDocumentStore(StoredDocuments):
             self._documents.close()
 
     def _forms(self, query: str) -> list[str]:
-        """The query, and with the synonyms of its words.
-
-        :raises InputError: The file of synonyms cannot be read.
-        """
+        """The query, and with the synonyms of its words."""
         if self.synonyms is None:
             return [query]
         known = self._synonyms
@@ -181,23 +174,20 @@ class BM25SDocumentStore(StoredDocuments):
     ) -> list[Document]:
         """The documents that share words with a query, best first; ties are in the order of writing.
 
-        :param query: The question of the user; repeated words count repeatedly.
+        :param query: The question of the user.
         :param filters: Only documents that match are returned; the statistics of BM25 are still those of all documents.
         :param top_k: The maximum number of documents to return.
         :param scale_score: Whether to map the scores to the interval from 0.5 to 1 as `InMemoryDocumentStore` does, by
             1 / (1 + exp(-score / 8)).
         :param wordings: As for `hybrid_retrieval`.
-        :returns: Copies with their scores, without embeddings. In the meta of each, `bm25_score` is the score before
-            scaling, `bm25_rank` the rank, from 1, and `bm25_language` the language of the stemmer, or `None`. A
-            document that was found only by `wordings` has a `bm25_rank` of `None`.
+        :returns: As `BM25SRetriever.run`.
         :raises ValueError: The query is empty.
         :raises FilterError: `filters` are invalid.
         :raises InputError: The folder at `path` contains something else, or is damaged.
         """
         with self._transaction() as documents:
-            legs = _with([self._by_words(query)], wordings)
-            scale = _probability if scale_score else float
-            return find(documents, legs, filters, top_k, scale=scale)
+            scale = (lambda score: float(expit(score / _SCALE))) if scale_score else float
+            return find(documents, [self._by_words(query)], filters, top_k, wordings=wordings, scale=scale)
 
     def embedding_retrieval(
         self,
@@ -214,9 +204,7 @@ class BM25SDocumentStore(StoredDocuments):
         :param top_k: The maximum number of documents to return.
         :param scale_score: Whether to map the cosines to the interval from 0 to 1, by (1 + cosine) / 2.
         :param return_embedding: Whether the documents returned have their embeddings.
-        :returns: Copies with their scores: the cosine of the query with the embedding as 8-bit numbers. In the meta of
-            each, `embedding_score` is the score before scaling, and `embedding_rank` the rank, from 1. Documents
-            without embedding are left out.
+        :returns: As `BM25SEmbeddingRetriever.run`.
         :raises ValueError: `query_embedding` is not a list of finite floats, or is empty.
         :raises FilterError: `filters` are invalid.
         :raises DocumentStoreError: The embeddings differ in size from each other or from the query's.
@@ -226,7 +214,7 @@ class BM25SDocumentStore(StoredDocuments):
             leg = self._by_meaning(query_embedding)
             if not len(leg.rows):
                 logger.warning("Expected documents with embeddings, found none. Embed them: APDocumentEmbedder.")
-            scale = _share if scale_score else float
+            scale = (lambda cosine: (1 + cosine) / 2) if scale_score else float
             return find(documents, [leg], filters, top_k, scale=scale, embedding=bool(return_embedding))
 
     def hybrid_retrieval(
@@ -247,18 +235,15 @@ class BM25SDocumentStore(StoredDocuments):
         :param rank_all: A store with at most this many documents returns all that have content or an embedding.
         :param wordings: The scores of documents by known wordings (`KnownWordings`): the `top_k` best of these are
             returned, too. Documents deleted since are left out.
-        :returns: Copies, the highest `embedding_score` first. It is the `score` of the document, too, and `None` if it
-            has no embedding; these come last. `bm25_score` is 0 if it shares no word with the query. `bm25_rank` and
-            `embedding_rank` are `None` if the document was not among the `top_k` of BM25 or of the embeddings. With
-            `wordings`, `wording_rank` is likewise.
+        :returns: As `HybridRetriever.run`; the `score` is `None` without an embedding, and these documents come last.
         :raises ValueError: The query is empty, or `query_embedding` is not a list of finite floats, or is empty.
         :raises FilterError: `filters` are invalid.
         :raises DocumentStoreError: The embeddings differ in size from each other or from the query's.
         :raises InputError: The folder at `path` contains something else, or is damaged.
         """
         with self._transaction() as documents:
-            legs = _with([self._by_meaning(query_embedding), self._by_words(query)], wordings)
-            return find(documents, legs, filters, top_k, rank_all=rank_all)
+            legs = [self._by_meaning(query_embedding), self._by_words(query)]
+            return find(documents, legs, filters, top_k, wordings=wordings, rank_all=rank_all)
 
     def _by_words(self, query: str) -> Leg:
         if not query:
@@ -280,54 +265,6 @@ class BM25SDocumentStore(StoredDocuments):
             rows: WordingRows = self._latest(_WORDINGS)
             return rows
 
-    def embed_documents(
-        self,
-        origin: str,
-        embed: Callable[[list[Document]], Sequence[Sequence[float]]],
-        *,
-        replace_others: bool = True,
-        on_progress: Callable[[int, int], None] = lambda done, total: None,
-    ) -> str | None:
-        """Embed the documents that have no embedding of this origin, and leave the others alone.
-
-        They are written in batches, so that an interrupted call is continued by the next one. Others may read and write
-        meanwhile: a document that they have changed is left out.
-
-        :param origin: What the embeddings come from; it is written into `meta["embedded_by"]`.
-        :param embed: A function that returns the embeddings of documents.
-        :param replace_others: Whether to replace the embeddings of another origin.
-        :param on_progress: Called with the number of embedded documents and their total.
-        :returns: The revision of which every document has an embedding of this origin; `None` if one was written or
-            changed meanwhile.
-        :raises InputError: There are embeddings of another origin, and `replace_others` is false; or as other methods.
-        """
-        with self._transaction() as documents:
-            rows = documents.not_embedded_by(origin)
-            if not replace_others:
-                self._refuse_others(origin, documents.fetch(rows).values())
-        for start in range(0, len(rows), _WRITTEN):
-            with self._transaction() as documents:
-                before = documents.fetch(rows[start : start + _WRITTEN])
-            some, embeddings = list(before.values()), []
-            for part in range(0, len(some), _EMBEDDED):
-                on_progress(start + part, len(rows))
-                embeddings += embed(some[part : part + _EMBEDDED])
-            with self._transaction(write=True) as documents:
-                now = documents.fetch(before)
-                for (row, document), embedding in zip(before.items(), embeddings, strict=True):
-                    if now.get(row) is document or now.get(row) == document:  # in memory it is the same object
-                        meta = {**document.meta, EMBEDDED_BY: origin}
-                        documents.update(row, replace(document, meta=meta, embedding=list(embedding)))
-        if rows:
-            on_progress(len(rows), len(rows))
-        with self._transaction() as documents:
-            return None if documents.not_embedded_by(origin) else documents.revision()
-
-    def document_ids(self) -> set[str]:
-        """The ids of all documents."""
-        with self._transaction() as documents:
-            return {document.id for _, document in documents.by_row()}
-
     def exchange_documents(self, new: Sequence[Document], removed: Collection[str]) -> None:
         """Write documents and delete others in one step, in memory.
 
@@ -339,7 +276,7 @@ class BM25SDocumentStore(StoredDocuments):
         """
         while True:
             with self._transaction() as before:
-                if not isinstance(before, MemoryDocuments):
+                if isinstance(before, FolderDocuments):
                     raise InputError(f"{self.path}: expected a store in memory. Use `ap-ranker index` for a folder.")
                 revision, after = before.revision(), before.copy()
                 kinds = list(self._computed)
@@ -359,61 +296,49 @@ class BM25SDocumentStore(StoredDocuments):
 
         :raises InputError: The store is in memory, or a version is damaged.
         """
-        return self._folder().versions()
+        return list_versions(self._folder().folder)
 
     def keep_version(self) -> None:
-        """Keep the documents of a folder as they are now, so that `restore_version` can bring them back.
-
-        Only the last five versions are kept; one that equals the last one, or is empty, is not.
+        """Keep the documents of a folder as they are now, unless the last version has them; the last five are kept.
 
         :raises InputError: The store is in memory, or something is damaged.
         """
-        self._folder().keep_version()
+        folder = self._folder().folder
+        self.revision()  # creates the database
+        keep_version(folder, folder / DATABASE)
 
     def restore_version(self, number: int | None = None) -> Version:
-        """Bring back the documents of an earlier version, with their embeddings, in one step.
-
-        The present ones become a version, too.
+        """Bring back the documents of an earlier version in one step; the present ones become a version, too.
 
         :param number: Of the version; by default the last one that differs from the present documents.
         :returns: The version.
         :raises InputError: There is no such version, the store is in memory, or something is damaged.
         """
+        folder, versions, now = self._folder(), self.versions(), self.revision()
+        found = [each for each in versions if (each.revision != now if number is None else each.number == number)]
+        if not found:
+            numbers = ", ".join(str(each.number) for each in versions) or "none"
+            wanted = "an earlier version" if number is None else f"version {number}"
+            raise InputError(f"{self.path}: expected {wanted}, found {numbers}. `ap-ranker index` keeps the last five.")
         with self._lock:
-            return self._folder().restore_version(number)
+            keep_version(folder.folder, folder.folder / DATABASE, found[-1])
+            folder.restore(found[-1])
+        return found[-1]
 
     def _folder(self) -> FolderDocuments:
         if not isinstance(self._documents, FolderDocuments):
             raise InputError("Expected a store with a path, which keeps versions, found one in memory.")
         return self._documents
 
-    def revision(self) -> str:
-        """A text that differs after every change of a document."""
-        with self._transaction() as documents:
-            return documents.revision()
-
-    def _refuse_others(self, origin: str, documents: Iterable[Document]) -> None:
-        others = {document.meta.get(EMBEDDED_BY) for document in documents} - {None}
-        if others:
-            raise InputError(
-                f"{self.path or 'The store in memory'}: expected the embeddings of one checkpoint ({origin[:12]}), "
-                f"found that another program has written those of another ({one_line(min(map(str, others)), 12)}). "
-                "Restart this program with the new checkpoint, or give each checkpoint a store of its own."
-            )
-
     @contextmanager
     def _transaction(self, *, write: bool = False) -> Iterator[Documents]:
         with self._lock:
-            self._read()
+            if self.documents is not None and not self._is_read:
+                for document in read_documents(self.documents, Match(self.match)):
+                    self._documents.put(document)
+                self._is_read = True
             with self._documents.transaction(write=write):
                 yield self._documents
-
-    def _read(self) -> None:
-        """Read the file or folder of `documents`, once."""
-        if self.documents is not None and not self._is_read:
-            for document in read_documents(self.documents, Match(self.match)):
-                self._documents.put(document)
-            self._is_read = True
 
     def _latest(self, kind: str) -> Any:
         """What is computed from the present documents, on first use rather than on each write."""
@@ -431,17 +356,3 @@ class BM25SDocumentStore(StoredDocuments):
     bm25_retrieval_async = in_thread(bm25_retrieval)
     embedding_retrieval_async = in_thread(embedding_retrieval)
     hybrid_retrieval_async = in_thread(hybrid_retrieval)
-    embed_documents_async = in_thread(embed_documents)
-
-
-def _with(legs: list[Leg], wordings: Leg | None) -> list[Leg]:
-    """These legs and that of the wordings, of those documents that the others know: it is older than this query."""
-    return legs if wordings is None else [*legs, wordings.within(legs)]
-
-
-def _probability(score: float) -> float:
-    return float(expit(score / _SCALE))
-
-
-def _share(cosine: float) -> float:
-    return (1 + cosine) / 2

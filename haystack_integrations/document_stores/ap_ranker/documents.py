@@ -1,15 +1,14 @@
-"""A store's documents: what memory and a folder have in common, and those in memory."""
+"""A store's documents in memory, and what those in a folder have in common with them."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from haystack import Document
@@ -39,66 +38,94 @@ class Index(Generic[Kind]):
     rows: np.ndarray
 
 
-class Documents(ABC):
-    """Documents by id and by row, in the order of writing. Every call but `close` needs a `transaction`.
+class Documents:
+    """Documents by id and by row, in the order of writing, in memory. Every call but `close` needs a `transaction`.
 
     The number of a document's row stays while the document does; a new document has a higher one than all before.
     Embeddings are kept beside the documents, because few who read these need them. The caller must not change them.
     """
 
-    place: str
+    place = "The store in memory"
 
-    @abstractmethod
+    def __init__(self) -> None:
+        self._rows: dict[str, int] = {}
+        self._documents: dict[int, Document] = {}
+        self._embeddings: dict[int, np.ndarray] = {}  # lists of floats would be ten times larger
+        self._next = 0
+        self._changes = 0
+
+    def copy(self) -> Documents:
+        """The same documents in the same rows; what is written into one does not change the other."""
+        copied = Documents()
+        copied._rows, copied._documents = self._rows.copy(), self._documents.copy()
+        copied._embeddings = self._embeddings.copy()
+        copied._next, copied._changes = self._next, self._changes
+        return copied
+
     def transaction(self, *, write: bool = False) -> AbstractContextManager[None]:
         """A context without writes by others; its own writes are kept if it ends without an error."""
+        return nullcontext()  # the store checks everything before its first change, and no change here can fail
 
-    @abstractmethod
     def revision(self) -> str:
         """A text that differs after every change."""
+        return str(self._changes)
 
-    @abstractmethod
-    def __len__(self) -> int: ...
+    def __len__(self) -> int:
+        return len(self._rows)
 
-    @abstractmethod
-    def __contains__(self, document_id: str) -> bool: ...
+    def __contains__(self, document_id: object) -> bool:
+        return document_id in self._rows
 
-    @abstractmethod
     def by_row(self) -> Iterator[tuple[int, Document]]:
         """The rows, ascending, and their documents."""
+        return iter(self._documents.items())
 
-    @abstractmethod
     def contents(self) -> Iterator[tuple[int, str]]:
         """The rows, ascending, of the documents that have content, and this."""
+        return ((row, each.content) for row, each in self._documents.items() if each.content is not None)
 
-    @abstractmethod
     def embeddings(self, rows: Iterable[int] | None = None) -> Iterator[tuple[int, str, np.ndarray]]:
         """The rows, of these or of all, ascending, whose documents have an embedding, their ids, and this."""
+        for row in sorted(self._embeddings if rows is None else self._embeddings.keys() & rows):
+            yield row, self._documents[row].id, self._embeddings[row]
 
-    @abstractmethod
     def fetch(self, rows: Iterable[int]) -> dict[int, Document]:
         """The documents of those of these rows that there still are."""
+        return {row: self._documents[row] for row in rows if row in self._documents}
 
-    @abstractmethod
     def put(self, document: Document) -> None:
         """Write a document at the end, in place of an older one with the same id."""
+        self.remove(document.id)
+        self.update(self._next, document)
+        self._next += 1
 
-    @abstractmethod
     def update(self, row: int, document: Document) -> None:
         """Write another version of a document into its row."""
+        self._rows[document.id] = row
+        self._documents[row] = replace(document, embedding=None)
+        self._embeddings.pop(row, None)
+        if document.embedding is not None:
+            self._embeddings[row] = to_array(document.embedding)
+        self._changes += 1
 
-    @abstractmethod
     def remove(self, document_id: str) -> None:
         """Delete the document with this id, if it exists."""
+        row = self._rows.pop(document_id, None)
+        if row is not None:
+            del self._documents[row]
+            self._embeddings.pop(row, None)
+            self._changes += 1
 
-    @abstractmethod
     def clear(self) -> None:
         """Delete all documents."""
+        self._rows, self._documents, self._embeddings = {}, {}, {}
+        self._changes += 1
 
-    @abstractmethod
     def not_embedded_by(self, origin: str) -> list[int]:
         """The rows of the documents without an embedding of this origin."""
+        some = self._documents.items()
+        return [row for row, each in some if row not in self._embeddings or each.meta.get(EMBEDDED_BY) != origin]
 
-    @abstractmethod
     def close(self) -> None:
         """Close files until the next use."""
 
@@ -161,88 +188,8 @@ class Documents(ABC):
         return self._kept("vectors", Vectors.load, build)
 
     def _kept(self, name: str, load: Callable[[Path], Kind], build: Callable[[], Index[Kind]]) -> Index[Kind]:
-        """What `build` gives, or what was kept of it; built here, as nothing is kept of what is in memory."""
+        """What `build` gives, or what a folder has kept of it."""
         return build()
-
-
-class MemoryDocuments(Documents):
-    """Documents in memory."""
-
-    place = "The store in memory"
-
-    def __init__(self) -> None:
-        self._rows: dict[str, int] = {}
-        self._documents: dict[int, Document] = {}
-        self._embeddings: dict[int, np.ndarray] = {}  # lists of floats would be ten times larger
-        self._next = 0
-        self._changes = 0
-
-    def copy(self) -> Self:
-        """The same documents in the same rows; what is written into one does not change the other."""
-        copied = type(self)()
-        copied._rows, copied._documents = self._rows.copy(), self._documents.copy()
-        copied._embeddings = self._embeddings.copy()
-        copied._next, copied._changes = self._next, self._changes
-        return copied
-
-    def transaction(self, *, write: bool = False) -> AbstractContextManager[None]:
-        return nullcontext()  # the store checks everything before its first change, and no change here can fail
-
-    def revision(self) -> str:
-        return str(self._changes)
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def __contains__(self, document_id: str) -> bool:
-        return document_id in self._rows
-
-    def by_row(self) -> Iterator[tuple[int, Document]]:
-        return iter(self._documents.items())
-
-    def contents(self) -> Iterator[tuple[int, str]]:
-        return ((row, each.content) for row, each in self._documents.items() if each.content is not None)
-
-    def embeddings(self, rows: Iterable[int] | None = None) -> Iterator[tuple[int, str, np.ndarray]]:
-        for row in sorted(self._embeddings if rows is None else self._embeddings.keys() & rows):
-            yield row, self._documents[row].id, self._embeddings[row]
-
-    def fetch(self, rows: Iterable[int]) -> dict[int, Document]:
-        return {row: self._documents[row] for row in rows if row in self._documents}
-
-    def put(self, document: Document) -> None:
-        self.remove(document.id)
-        self.update(self._next, document)
-        self._next += 1
-
-    def update(self, row: int, document: Document) -> None:
-        self._rows[document.id] = row
-        self._documents[row] = replace(document, embedding=None)
-        self._embeddings.pop(row, None)
-        if document.embedding is not None:
-            self._embeddings[row] = to_array(document.embedding)
-        self._changes += 1
-
-    def remove(self, document_id: str) -> None:
-        row = self._rows.pop(document_id, None)
-        if row is not None:
-            del self._documents[row]
-            self._embeddings.pop(row, None)
-            self._changes += 1
-
-    def clear(self) -> None:
-        self._rows, self._documents, self._embeddings = {}, {}, {}
-        self._changes += 1
-
-    def not_embedded_by(self, origin: str) -> list[int]:
-        return [
-            row
-            for row, document in self._documents.items()
-            if row not in self._embeddings or document.meta.get(EMBEDDED_BY) != origin
-        ]
-
-    def close(self) -> None:
-        pass
 
 
 def asks_for_embeddings(filters: object) -> bool:

@@ -13,12 +13,10 @@ from ap_ranker.ranking.wordings import WORDINGS
 
 
 def to_document(entry: Entry, match: Match) -> Document:
-    """Convert an entry into a document.
+    """Convert an entry of a FAQ file into a document; `match` names the text that becomes its content.
 
-    :param entry: The entry of a FAQ file.
-    :param match: The text of the entry that becomes the content, which is compared with a question.
-    :returns: The document; its meta contains `question`, `answer`, the file's other columns and, if the entry has any,
-        `wordings`. Of a passage, it contains `title`, `file_path` and, if there is one, `page_number` or `url`.
+    Its meta contains `question`, `answer`, the file's other columns and, if the entry has any, `wordings`; of a passage
+    `title`, `file_path` and, if there is one, `page_number` or `url`.
     """
     meta: dict[str, Any] = {**entry.other, "question": entry.question, "answer": entry.answer}
     if entry.title:
@@ -29,11 +27,8 @@ def to_document(entry: Entry, match: Match) -> Document:
 
 
 def read_documents(path: str | Path, match: Match) -> list[Document]:
-    """Read a FAQ file, a document, or a folder of documents and tables.
+    """Read a FAQ file, a document, or a folder of documents and tables; equal entries are one document.
 
-    :param path: The file or folder.
-    :param match: As for `to_document`.
-    :returns: The documents, those of equal entries once.
     :raises InputError: It cannot be read, or there are no entries in it.
     """
     documents = (to_document(entry, match) for entry in read_entries(Path(path)))

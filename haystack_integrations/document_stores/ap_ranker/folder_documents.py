@@ -25,7 +25,7 @@ from ap_ranker.errors import InputError, one_line
 from ap_ranker.files import WriteError, atomic_directory, make_folder
 from ap_ranker.ranking.int8_vectors import EMBEDDED_BY
 from haystack_integrations.document_stores.ap_ranker.documents import Documents, Index, Kind, to_array
-from haystack_integrations.document_stores.ap_ranker.versions import Version, keep_version, list_versions, reading
+from haystack_integrations.document_stores.ap_ranker.versions import Version, reading
 
 logger = logging.getLogger(__name__)
 
@@ -42,11 +42,9 @@ _TYPES: dict[bytes, Any] = {b"f": np.dtype("<f4"), b"d": np.dtype("<f8")}
 
 
 class FolderDocuments(Documents):
-    """Documents in a folder, which are read one by one on demand.
+    """The same in a folder, which is read on demand. Every method raises `InputError` if it is another or damaged.
 
     Several processes may use a folder; a write waits until no other process is in a transaction.
-
-    :raises InputError: (all methods) The folder contains something else, or is damaged.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -70,7 +68,7 @@ class FolderDocuments(Documents):
             ) from error
 
     def revision(self) -> str:
-        revision = str(self._one("SELECT revision FROM state"))
+        revision = str(self._one("SELECT max(revision) FROM state"))
         if not revision.isalnum():  # it becomes part of a folder name
             raise InputError(f"{self.place}: damaged: {one_line(repr(revision), 50)} is no revision.")
         return revision
@@ -78,7 +76,7 @@ class FolderDocuments(Documents):
     def __len__(self) -> int:
         return int(self._one("SELECT count(*) FROM documents"))
 
-    def __contains__(self, document_id: str) -> bool:
+    def __contains__(self, document_id: object) -> bool:
         return bool(self._one("SELECT EXISTS (SELECT 1 FROM documents WHERE id = ?)", document_id))
 
     def by_row(self) -> Iterator[tuple[int, Document]]:
@@ -117,32 +115,13 @@ class FolderDocuments(Documents):
         query = "SELECT row FROM documents WHERE embedding IS NULL OR NOT instr(rest, ?) ORDER BY row"
         return [row for (row,) in self._open().execute(query, (f'"{EMBEDDED_BY}": "{origin}"',))]
 
-    def versions(self) -> list[Version]:
-        """The earlier versions, oldest first; needs no transaction, like the methods below."""
-        return list_versions(self.folder)
-
-    def keep_version(self, spared: Version | None = None) -> None:
-        """Keep the documents as they are now; of the versions, the last ones and the one that is spared stay."""
-        self._open()  # creates the database
-        keep_version(self.folder, self.folder / DATABASE, spared)
-
-    def restore_version(self, number: int | None) -> Version:
-        """Replace all documents by those of a version, by default the last other one, in one step; keep these first."""
-        versions, now = self.versions(), self.revision()
-        found = [each for each in versions if (each.revision != now if number is None else each.number == number)]
-        if not found:
-            numbers = ", ".join(str(each.number) for each in versions) or "none"
-            wanted = "an earlier version" if number is None else f"version {number}"
-            raise InputError(
-                f"{self.folder}: expected {wanted}, found {numbers}. `ap-ranker index` keeps the last five."
-            )
-        self.keep_version(found[-1])
-        with reading(found[-1].path) as earlier, self._begin("IMMEDIATE") as connection:
+    def restore(self, version: Version) -> None:
+        """Replace all documents by those of a version, in one step."""
+        with reading(version.path) as earlier, self._begin("IMMEDIATE") as connection:
             connection.execute("DELETE FROM documents")
             rows = earlier.execute("SELECT row, id, content, rest, embedding FROM documents")
             connection.executemany("INSERT INTO documents VALUES (?, ?, ?, ?, ?)", rows)
-            connection.execute("UPDATE state SET revision = ?", (found[-1].revision,))
-        return found[-1]
+            connection.execute("UPDATE state SET revision = ?", (version.revision,))
 
     def close(self) -> None:
         if self._connection is not None:
@@ -157,7 +136,13 @@ class FolderDocuments(Documents):
             self._connection = sqlite3.connect(self.place, timeout=_WAIT, isolation_level=None, check_same_thread=False)
             try:
                 self._create()
-                self._check_database()
+                found = self._one("PRAGMA application_id"), self._one("PRAGMA user_version")
+                if found != (_APPLICATION, FORMAT_VERSION):
+                    raise InputError(
+                        f"{self.place}: expected documents of a BM25SDocumentStore in format {FORMAT_VERSION}, found "
+                        f"another database (application {found[0]}, format {found[1]}). Update ap-ranker, or choose "
+                        "another path."
+                    )
             except BaseException:
                 self.close()
                 raise
@@ -189,14 +174,6 @@ class FolderDocuments(Documents):
                 connection.execute("CREATE TABLE state (revision TEXT)")
                 connection.execute("INSERT INTO state VALUES ('new')")
 
-    def _check_database(self) -> None:
-        if self._one("PRAGMA application_id") != _APPLICATION:
-            raise InputError(f"{self.place}: expected the documents of a BM25SDocumentStore, found another database.")
-        if (version := self._one("PRAGMA user_version")) != FORMAT_VERSION:
-            raise InputError(
-                f"{self.place}: expected format version {FORMAT_VERSION}, found {version}. Update ap-ranker."
-            )
-
     @contextmanager
     def _begin(self, kind: str) -> Iterator[sqlite3.Connection]:
         connection = self._open()
@@ -209,10 +186,7 @@ class FolderDocuments(Documents):
 
     def _one(self, query: str, *values: object) -> Any:
         """The one value that a query gives."""
-        row = self._open().execute(query, values).fetchone()
-        if row is None:
-            raise InputError(f"{self.place}: damaged: no answer to {query} with {values}.")
-        return row[0]
+        return self._open().execute(query, values).fetchone()[0]
 
     def _select(self, some: str, *values: object) -> Iterator[tuple[int, Document]]:
         query = f"SELECT row, id, content, rest FROM documents {some}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any
 
@@ -24,8 +24,7 @@ from haystack_integrations.document_stores.ap_ranker.documents import (
     copied,
 )
 
-_BATCH = 256
-"""Documents fetched at once."""
+_BATCH = 256  # documents fetched at once
 
 
 @dataclass(frozen=True)
@@ -70,11 +69,6 @@ class Leg:
         scores = np.zeros(0, np.float32) if index.scorer.is_empty else index.scorer.scores(query)
         return cls(index.rows, scores, EMBEDDING_RANK, EMBEDDING_SCORE)
 
-    def within(self, others: Sequence[Leg]) -> Leg:
-        """The leg of those documents that others know, too."""
-        known = np.isin(self.rows, np.concatenate([leg.rows for leg in others]))
-        return Leg(self.rows[known], self.scores[known])
-
     def best(self, limit: int | None) -> list[int]:
         """At most `limit` rows, the highest score first; ties are in the order of writing."""
         rows: list[int] = self.rows[best_rows(self.scores, limit, above=self.above)].tolist()
@@ -95,6 +89,7 @@ def find(
     filters: dict[str, Any] | None,
     top_k: int,
     *,
+    wordings: Leg | None = None,
     rank_all: int = 0,
     scale: Callable[[float], float] = lambda score: score,
     embedding: bool = False,
@@ -105,10 +100,14 @@ def find(
     :param legs: The first gives documents their score, and `None` to those that it does not know, which come last.
     :param filters: Only documents that match are returned.
     :param top_k: The maximum number of documents of each leg.
+    :param wordings: A further leg. It is older than this query: only documents that the others know count.
     :param rank_all: At most so many documents are all found.
     :param scale: What becomes of the score, but not of that in the meta.
     :param embedding: Whether the copies have their embeddings.
     """
+    if wordings is not None:
+        known = np.isin(wordings.rows, np.concatenate([leg.rows for leg in legs]))
+        legs = [*legs, replace(wordings, rows=wordings.rows[known], scores=wordings.scores[known])]
     candidates = _Candidates(stored, filters, embedding=embedding)
     best = [candidates.first(leg.best(None if filters else top_k), top_k) for leg in legs]
     rows = sorted(set().union(*best))
@@ -116,26 +115,24 @@ def find(
         everything = sorted(set().union(*(leg.rows.tolist() for leg in legs)))
         rows = candidates.first(everything, rank_all) if len(everything) <= rank_all else rows
     metas: list[dict[str, Any]] = [{} for _ in rows]
-    for leg, found in zip(legs, best, strict=True):
-        ranks = {row: rank for rank, row in enumerate(found, start=1)}
-        for meta, row in zip(metas, rows, strict=True):
+    for leg, first in zip(legs, best, strict=True):
+        ranks = {row: rank for rank, row in enumerate(first, start=1)}
+        for meta, row, score in zip(metas, rows, leg.scores_of(rows), strict=True):
             meta.update(leg.meta, **{leg.rank_field: ranks.get(row)})
-        if leg.score_field:
-            for meta, score in zip(metas, leg.scores_of(rows), strict=True):
+            if leg.score_field:
                 meta[leg.score_field] = score
-    first = legs[0].score_field
-    scores = [-inf if meta[first] is None else meta[first] for meta in metas]
-    documents = []
-    for place in sorted(range(len(rows)), key=scores.__getitem__, reverse=True):
-        document, meta = candidates.documents[rows[place]], metas[place]
-        found = copy(document)  # `replace` would check its fields again: for a hundred documents, as long as BM25 takes
-        vars(found).update(
-            meta=copied(document.meta) | meta,
-            score=None if meta[first] is None else scale(meta[first]),
+    scores = legs[0].scores_of(rows)
+    found = []
+    for place in sorted(range(len(rows)), key=lambda row: (scores[row] is not None, scores[row]), reverse=True):
+        document, score = candidates.documents[rows[place]], scores[place]
+        one = copy(document)  # `replace` would check its fields again: for a hundred documents, as long as BM25 takes
+        vars(one).update(
+            meta=copied(document.meta) | metas[place],
+            score=None if score is None else scale(score),
             embedding=document.embedding if embedding else None,
         )
-        documents.append(found)
-    return documents
+        found.append(one)
+    return found
 
 
 class _Candidates:
@@ -158,10 +155,8 @@ class _Candidates:
                 missing = min(set(new) - fetched.keys())
                 raise InputError(f"{self._stored.place}: damaged: there is no document of row {missing} of the index.")
             self.documents |= self._stored.with_embeddings(fetched) if self._embedding else fetched
-            matching += [row for row in batch if self._matches(self.documents[row])]
+            filters, found = self._filters, self.documents
+            matching += [row for row in batch if not filters or document_matches_filter(filters, found[row])]
             if len(matching) >= limit:
                 break
         return matching[:limit]
-
-    def _matches(self, document: Document) -> bool:
-        return not self._filters or document_matches_filter(self._filters, document)

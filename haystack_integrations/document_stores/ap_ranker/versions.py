@@ -38,11 +38,7 @@ class Version:
 
 
 def list_versions(folder: Path) -> list[Version]:
-    """The versions of a store's folder, oldest first.
-
-    Raises:
-        InputError: one of them is damaged.
-    """
+    """The versions of a store's folder, oldest first; an `InputError` if one is damaged."""
     versions = []
     for path in (folder / "versions").glob("*.sqlite"):
         if path.stem.isdecimal():
@@ -54,16 +50,9 @@ def list_versions(folder: Path) -> list[Version]:
 
 
 def keep_version(folder: Path, database: Path, spared: Version | None = None) -> None:
-    """Keep the documents of a database as they are now, unless there are none or the last version is the same.
+    """Keep the documents of a folder's database, unless there are none or the last version is the same.
 
-    Args:
-        folder: the store's folder.
-        database: in the folder.
-        spared: a version that is needed, however old.
-
-    Raises:
-        InputError: the database, or a version, is damaged.
-        WriteError: it cannot be written.
+    Of the versions before, the last ones stay, and the one that is spared. Raises `InputError` if one is damaged.
     """
     versions = list_versions(folder)
     with reading(database) as connection:
@@ -81,11 +70,7 @@ def keep_version(folder: Path, database: Path, spared: Version | None = None) ->
 
 @contextmanager
 def reading(path: Path) -> Iterator[sqlite3.Connection]:
-    """A connection that only reads a database.
-
-    Raises:
-        InputError: it is damaged.
-    """
+    """A connection that only reads a database; an `InputError` if it is damaged."""
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
             yield connection

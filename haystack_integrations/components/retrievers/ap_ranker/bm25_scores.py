@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any
 
-from haystack import Document, component, default_from_dict, default_to_dict
+from haystack import Document, component
 
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.bm25 import BM25_RANK, BM25_SCORE, K1, check_parameters
 from ap_ranker.threads import in_thread
-from haystack_integrations.components.rankers.ap_ranker.checkpoint import init_parameters
 from haystack_integrations.components.retrievers.ap_ranker.lucene_scores import with_lucene_score
 
 
@@ -60,15 +59,6 @@ class BM25Scores:
         """Close the retriever's connections; a later `run` opens them again."""
         if hasattr(self.retriever, "close"):
             self.retriever.close()
-
-    def to_dict(self) -> dict[str, Any]:
-        """The component as basic types."""
-        return default_to_dict(self, **init_parameters(self))
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        """Create the component from a dictionary, as made by `to_dict` or read from YAML."""
-        return default_from_dict(cls, data)
 
     @component.output_types(documents=list[Document])
     def run(self, query: str, documents: list[Document]) -> dict[str, list[Document]]:

@@ -36,9 +36,6 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
     has not embedded yet are embedded by `warm_up`, or by the first `run`, and written back into the store: all of them
     the first time and after another training, later only new ones. Known wordings are encoded, too, and kept in memory.
 
-    If Haystack's tracing is on, a run's span has the
-    tags `ap_ranker.top_k` and `ap_ranker.found` (number of documents).
-
     ```python
     from haystack_integrations.components.retrievers.ap_ranker import HybridRetriever
 
@@ -194,10 +191,9 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
         """Find documents.
 
         :param query: The question of the user. Must not be empty.
-        :param filters: Haystack filters on the documents' meta; only documents that match are returned. The component's
-            `filter_policy` says whether they replace the component's filters or are merged with them.
+        :param filters: Replace the component's, or are merged with them, as its `filter_policy` says.
         :param top_k: The maximum number of documents to find by words, by meaning, and by known wordings, each; may be
-            0. By default, the component's `top_k`.
+            0. By default, the component's.
         :returns: `documents`: copies of all that were found, without embeddings. The score of each is the cosine of its
             vector with the query's; the highest comes first. In the meta of each, `embedding_score` is that cosine and
             `bm25_score` BM25's score, 0 if it shares no word with the query; `embedding_rank`, `bm25_rank` and

@@ -1,10 +1,10 @@
-"""Haystack's protocol of document stores: writing, filtering and deleting documents, and queries of their meta."""
+"""What a store does with its documents, whatever finds them: Haystack's protocol of document stores, and embedding."""
 
 from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from copy import deepcopy
 from dataclasses import replace
@@ -14,17 +14,26 @@ from haystack import Document
 from haystack.document_stores.errors import DuplicateDocumentError
 from haystack.document_stores.types import DuplicatePolicy
 
-from ap_ranker.errors import InputError
+from ap_ranker.errors import InputError, one_line
+from ap_ranker.ranking.int8_vectors import EMBEDDED_BY
 from ap_ranker.threads import in_thread
 from haystack_integrations.document_stores.ap_ranker.documents import Documents, copied, to_array
 
+_WRITTEN = 1024  # documents embedded before they are written: an interrupted run loses as many
+_EMBEDDED = 256  # documents embedded between two calls that report progress
+
 
 class StoredDocuments(ABC):
-    """Implements the protocol on `Documents`. The prefix `meta.` of a field is optional."""
+    """Reads, writes and embeds `Documents`. The prefix `meta.` of a field is optional."""
 
     @abstractmethod
     def _transaction(self, *, write: bool = False) -> AbstractContextManager[Documents]:
         """The documents, without writes by others meanwhile."""
+
+    def revision(self) -> str:
+        """A text that differs after every change of a document."""
+        with self._transaction() as documents:
+            return documents.revision()
 
     def count_documents(self) -> int:
         """The number of documents."""
@@ -99,7 +108,7 @@ class StoredDocuments(ABC):
     def count_unique_metadata_by_filter(self, filters: dict[str, Any], metadata_fields: list[str]) -> dict[str, int]:
         """For each field, without `meta.`, the number of its different values in the documents that match."""
         documents = self.filter_documents(filters)
-        return {_key(field): len(_unique(documents, field)) for field in metadata_fields}
+        return {field.removeprefix("meta."): len(_unique(documents, field)) for field in metadata_fields}
 
     def get_metadata_fields_info(self) -> dict[str, dict[str, str]]:
         """For each field its `type`: boolean, int, float, or keyword for all else; of several, the last one written."""
@@ -140,6 +149,60 @@ class StoredDocuments(ABC):
         matching.sort(key=lambda value: (str(value), type(value).__name__))
         return matching[from_ : from_ + size], len(matching)
 
+    def embed_documents(
+        self,
+        origin: str,
+        embed: Callable[[list[Document]], Sequence[Sequence[float]]],
+        *,
+        replace_others: bool = True,
+        on_progress: Callable[[int, int], None] = lambda done, total: None,
+    ) -> str | None:
+        """Embed the documents that have no embedding of this origin, and leave the others alone.
+
+        They are written in batches, so that an interrupted call is continued by the next one. Others may read and write
+        meanwhile: a document that they have changed is left out.
+
+        :param origin: What the embeddings come from; it is written into `meta["embedded_by"]`.
+        :param embed: A function that returns the embeddings of documents.
+        :param replace_others: Whether to replace the embeddings of another origin.
+        :param on_progress: Called with the number of embedded documents and their total.
+        :returns: The revision of which every document has an embedding of this origin; `None` if one was written or
+            changed meanwhile.
+        :raises InputError: There are embeddings of another origin, and `replace_others` is false; or as other methods.
+        """
+        with self._transaction() as documents:
+            rows = documents.not_embedded_by(origin)
+            known = documents.fetch(() if replace_others else rows).values()
+            others = [str(each.meta[EMBEDDED_BY]) for each in known if each.meta.get(EMBEDDED_BY) is not None]
+        if others:
+            raise InputError(
+                f"{documents.place}: expected the embeddings of one checkpoint ({origin[:12]}), found that another "
+                f"program has written those of another ({one_line(min(others), 12)}). Restart this program with the new "
+                "checkpoint, or give each checkpoint a store of its own."
+            )
+        for start in range(0, len(rows), _WRITTEN):
+            with self._transaction() as documents:
+                before = documents.fetch(rows[start : start + _WRITTEN])
+            some, embeddings = list(before.values()), []
+            for part in range(0, len(some), _EMBEDDED):
+                on_progress(start + part, len(rows))
+                embeddings += embed(some[part : part + _EMBEDDED])
+            with self._transaction(write=True) as documents:
+                now = documents.fetch(before)
+                for (row, document), embedding in zip(before.items(), embeddings, strict=True):
+                    if now.get(row) is document or now.get(row) == document:  # in memory it is the same object
+                        meta = {**document.meta, EMBEDDED_BY: origin}
+                        documents.update(row, replace(document, meta=meta, embedding=list(embedding)))
+        if rows:
+            on_progress(len(rows), len(rows))
+        with self._transaction() as documents:
+            return None if documents.not_embedded_by(origin) else documents.revision()
+
+    def document_ids(self) -> set[str]:
+        """The ids of all documents."""
+        with self._transaction() as documents:
+            return {document.id for _, document in documents.by_row()}
+
     count_documents_async = in_thread(count_documents)
     filter_documents_async = in_thread(filter_documents)
     write_documents_async = in_thread(write_documents)
@@ -147,6 +210,7 @@ class StoredDocuments(ABC):
     delete_all_documents_async = in_thread(delete_all_documents)
     delete_by_filter_async = in_thread(delete_by_filter)
     update_by_filter_async = in_thread(update_by_filter)
+    embed_documents_async = in_thread(embed_documents)
     count_documents_by_filter_async = in_thread(count_documents_by_filter)
     count_unique_metadata_by_filter_async = in_thread(count_unique_metadata_by_filter)
     get_metadata_fields_info_async = in_thread(get_metadata_fields_info)
@@ -158,12 +222,8 @@ _TYPES: dict[type, str] = {bool: "boolean", int: "int", float: "float"}
 _ORDERED = (int, float, str)
 
 
-def _key(field: str) -> str:
-    return field.removeprefix("meta.")
-
-
 def _values(documents: list[Document], field: str) -> list[Any]:
-    values = (document.meta.get(_key(field)) for document in documents)
+    values = (document.meta.get(field.removeprefix("meta.")) for document in documents)
     return [value for value in values if value is not None]
 
 
