@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import bm25s
@@ -100,11 +100,11 @@ class BM25:
         known = [ways for word in asked if (ways := self._known(word))]
         if self._index is None or not known:
             return np.zeros(self._size, dtype=np.float32)
-        scores = self._sum(term for ways in known if _is_plain(ways) for term in ways[0][0])
-        for ways in known:
-            if not _is_plain(ways):
-                best = np.stack([np.maximum.reduce([self._sum(form) for form in way]) for way in ways])
-                scores = scores + (1 - TIE_BREAKER) * best.max(axis=0) + TIE_BREAKER * best.sum(axis=0)
+        several = [ways for ways in known if len(ways) > 1 or len(ways[0]) > 1]
+        scores = self._sum(term for ways in known if ways not in several for term in ways[0][0])
+        for ways in several:
+            best = np.stack([np.maximum.reduce([self._sum(form) for form in way]) for way in ways])
+            scores = scores + (1 - TIE_BREAKER) * best.max(axis=0) + TIE_BREAKER * best.sum(axis=0)
         length = sum(len(word[0]) for word in asked)
         return scores if length <= LONGEST else scores * np.float32(LONGEST / length)
 
@@ -132,25 +132,17 @@ class BM25:
 
     @classmethod
     def load(cls, folder: Path, language: str | None = None) -> BM25:
-        """Map a saved index into memory, so that only the parts that questions need are read.
+        """Map a saved index into memory; if a file is missing or damaged, an exception of almost any class.
 
         Args:
             folder: where it was saved.
             language: the one it was built with, which the files do not tell.
-
-        Raises:
-            Exception: of almost any class, as the libraries have it, if a file is missing or damaged.
         """
         # These settings override those in the file.
         fixed = {"method": "lucene", "idf_method": "lucene", "dtype": "float32", "int_dtype": "int32"}
         index = bm25s.BM25.load(folder, mmap=True, allow_pickle=False, backend="numpy", **fixed)
         loaded = cls((), language=language)
         loaded._index, loaded._size = index, index.scores["num_docs"]
-        loaded._check(index)
-        return loaded
-
-    def _check(self, index: bm25s.BM25) -> None:
-        """Check a loaded index: a wrong number may silently add to another text's score."""
         data, texts, starts = (index.scores[name] for name in ("data", "indices", "indptr"))
         words = list(index.vocab_dict.values())
         is_whole = (
@@ -160,28 +152,20 @@ class BM25:
             and starts[0] == 0
             and (np.diff(starts) >= 0).all()
             and starts[-1] == len(texts) == len(data)
-            and 0 <= texts.min() <= texts.max() < self._size
+            and 0 <= texts.min() <= texts.max() < loaded._size  # a wrong one may add to another text's score
             and np.isfinite(data).all()
         )
         if not is_whole:
             raise ValueError(f"{len(words)} words with {len(starts)} starts, {len(texts)} texts and {len(data)} scores")
+        return loaded
 
 
 def check_parameters(k1: float, b: float = B) -> None:
-    """Check parameters of BM25.
-
-    Raises:
-        InputError: one is out of range.
-    """
+    """Check parameters of BM25; an `InputError` if one is out of range."""
     if not 0 <= k1 < float("inf"):
         raise InputError(f"Expected a k1 of 0 or more, found {k1}.")
     if not 0 <= b <= 1:
         raise InputError(f"Expected a b from 0 to 1, found {b}.")
-
-
-def _is_plain(ways: Sequence[Sequence[Form]]) -> bool:
-    """Whether a word has but one form."""
-    return len(ways) == 1 and len(ways[0]) == 1
 
 
 def _counted(words: Iterable[Word]) -> Iterator[Word]:

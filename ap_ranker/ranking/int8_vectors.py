@@ -70,11 +70,7 @@ class Vectors:
 
     @classmethod
     def load(cls, folder: Path) -> Vectors:
-        """Map saved vectors into memory.
-
-        Raises:
-            Exception: of almost any class, as numpy has it, if a file is missing or damaged.
-        """
+        """Map saved vectors into memory; if a file is missing or damaged, an exception of almost any class."""
         loaded = cls(())
         matrix, scales = (np.load(folder / name, mmap_mode="c", allow_pickle=False) for name in (_MATRIX, _SCALES))
         if (matrix.dtype, matrix.ndim, scales.dtype, scales.shape) != (np.int8, 2, np.float32, matrix.shape[:1]):

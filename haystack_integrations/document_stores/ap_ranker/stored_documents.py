@@ -177,8 +177,8 @@ class StoredDocuments(ABC):
         if others:
             raise InputError(
                 f"{documents.place}: expected the embeddings of one checkpoint ({origin[:12]}), found that another "
-                f"program has written those of another ({one_line(min(others), 12)}). Restart this program with the new "
-                "checkpoint, or give each checkpoint a store of its own."
+                f"program has written those of another ({one_line(min(others), 12)}). Restart this program with the "
+                "new checkpoint, or give each checkpoint a store of its own."
             )
         for start in range(0, len(rows), _WRITTEN):
             with self._transaction() as documents:
