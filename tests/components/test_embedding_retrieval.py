@@ -231,7 +231,7 @@ def test_the_saved_index_is_mapped(saved: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(documents, "Index", None)  # nothing is built
     with closing(BM25SDocumentStore(saved)) as store:
         found = store.embedding_retrieval(QUERY, top_k=99)
-        assert isinstance(store._computed["vectors"][1].scorer._matrix, np.memmap)
+        assert isinstance(store._computed[documents.Documents.vectors][1].scorer._matrix, np.memmap)
     assert {document.id: document.score for document in found} == pytest.approx(cosines(MIXED), abs=LOSSLESS)
     assert sorted(path.name for path in saved.rglob("*")) == before
 
@@ -394,7 +394,7 @@ def test_retriever_to_and_from_dict() -> None:
 async def test_run(filled: BM25SDocumentStore) -> None:
     retriever = BM25SEmbeddingRetriever(filled, top_k=3)
     retriever.warm_up()
-    assert "words" not in filled._computed, "an index of words is not built"
+    assert filled._words not in filled._computed, "an index of words is not built"
     for options in ({}, {"top_k": 1}, {"top_k": 0}, {"filters": EVEN}, {"scale_score": True, "return_embedding": True}):
         expected = filled.embedding_retrieval(QUERY, **{"top_k": 3, **options})
         assert retriever.run(QUERY, **options) == {"documents": expected}

@@ -30,6 +30,7 @@ from ap_ranker.ranking.ranker import Ranker
 from haystack_integrations.components.rankers.ap_ranker import AnswerRanker
 from haystack_integrations.components.retrievers.ap_ranker import FAQSearch, HybridRetriever
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
+from haystack_integrations.document_stores.ap_ranker.documents import Documents
 from haystack_integrations.document_stores.ap_ranker.legs import Leg
 
 CPU = ComponentDevice.from_str("cpu")
@@ -228,17 +229,17 @@ def test_an_entry_that_is_written_or_deleted(store: BM25SDocumentStore, checkpoi
 
 
 def test_documents_deleted_between_the_scores_and_the_search(store: BM25SDocumentStore) -> None:
-    rows = np.arange(SIZE) + min(store._latest("words").rows)
+    rows = np.arange(SIZE) + min(store._latest(store._words).rows)
     leg = Leg(rows, np.linspace(0, 1, SIZE))
     store.delete_documents([str(SIZE - 1)])
-    vector = [1.0] * store._latest("vectors").scorer.size
+    vector = [1.0] * store._latest(Documents.vectors).scorer.size
     for found in (store.hybrid_retrieval("xyzzy", vector, None, 1, 0, leg), store.bm25_retrieval("x", wordings=leg)):
         assert [d.id for d in found if d.meta["wording_rank"] == 1] == [str(SIZE - 2)]
 
 
 def test_bm25_and_wordings_without_vectors_of_documents(store: BM25SDocumentStore) -> None:
     """Documents found by wordings alone come last, with BM25's score of 0."""
-    leg = Leg(np.array(store._latest("words").rows[[3, TARGET]]), np.array([0.5, 0.9]))
+    leg = Leg(np.array(store._latest(store._words).rows[[3, TARGET]]), np.array([0.5, 0.9]))
     alone = store.bm25_retrieval("parcel", top_k=2)
     both = store.bm25_retrieval("parcel", top_k=2, wordings=leg)
     assert [(d.id, d.score, d.meta["bm25_rank"]) for d in both[:2]] == [

@@ -114,11 +114,11 @@ def test_warming_up_a_retriever_builds_the_index(store: BM25SDocumentStore) -> N
     retriever = BM25SRetriever(store)
     assert not store._computed
     retriever.warm_up()
-    built = store._computed["words"]
+    built = store._computed[store._words]
     assert built
     retriever.warm_up()
     retriever.run(query=QUERY)
-    assert store._computed["words"] is built
+    assert store._computed[store._words] is built
 
 
 # --- whose score is it? -----------------------------------------------------------------------------------------------

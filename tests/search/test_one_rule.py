@@ -44,8 +44,7 @@ from ap_ranker.text.tokenizer import WordTokenizer
 from haystack_integrations.components.rankers.ap_ranker import AnswerRanker
 from haystack_integrations.components.retrievers.ap_ranker import BM25SRetriever, FAQSearch
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
-from haystack_integrations.document_stores.ap_ranker.entries import to_document
-from haystack_integrations.document_stores.ap_ranker.wordings import own_wordings
+from haystack_integrations.document_stores.ap_ranker.entries import own_wordings, to_document
 
 FAQ = ROOT / "examples" / "faq"
 ANSWERS, WORDINGS = FAQ / "answers.csv", FAQ / "train.csv"

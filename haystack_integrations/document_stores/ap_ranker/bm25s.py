@@ -4,32 +4,31 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from haystack import Document, default_from_dict, default_to_dict
 from haystack.utils import expit
 
 from ap_ranker.data.faq import DEFAULT_MATCH, Match
 from ap_ranker.errors import InputError
-from ap_ranker.ranking.bm25 import K1, B, check_parameters
+from ap_ranker.ranking.bm25 import BM25, K1, B, check_parameters
 from ap_ranker.text.stem import check_language
 from ap_ranker.text.synonyms import SynonymFile
 from ap_ranker.threads import in_thread
-from haystack_integrations.document_stores.ap_ranker.documents import Documents, to_array
+from haystack_integrations.document_stores.ap_ranker.documents import Documents, Index, to_array
 from haystack_integrations.document_stores.ap_ranker.entries import read_documents
 from haystack_integrations.document_stores.ap_ranker.folder_documents import DATABASE, FolderDocuments
 from haystack_integrations.document_stores.ap_ranker.legs import Leg, find
 from haystack_integrations.document_stores.ap_ranker.stored_documents import StoredDocuments, checked
 from haystack_integrations.document_stores.ap_ranker.versions import Version, keep_version, list_versions
-from haystack_integrations.document_stores.ap_ranker.wordings import WordingRows
 
 logger = logging.getLogger(__name__)
 
 _SCALE = 8  # InMemoryDocumentStore's: a score of 8 becomes 0.73
-_WORDS, _VECTORS, _WORDINGS = "words", "vectors", "wordings"
+T = TypeVar("T")
 
 
 class BM25SDocumentStore(StoredDocuments):
@@ -105,7 +104,7 @@ class BM25SDocumentStore(StoredDocuments):
         self._is_read = False
         self._lock = threading.RLock()
         self._documents: Documents = Documents() if self.path is None else FolderDocuments(Path(self.path))
-        self._computed: dict[str, tuple[str, Any]] = {}  # from the documents of a revision
+        self._computed: dict[Callable[[Documents], Any], tuple[str, Any]] = {}  # from the documents of a revision
 
     def __getstate__(self) -> dict[str, Any]:
         """A copy of a store in memory has its own documents; a copy of a store with a path reads the same folder."""
@@ -139,15 +138,18 @@ class BM25SDocumentStore(StoredDocuments):
         :param words: Whether to prepare the index of the content.
         :param embeddings: Whether to prepare the index of the embeddings.
         """
-        words, embeddings = words and _WORDS not in self._computed, embeddings and _VECTORS not in self._computed
+        words, embeddings = (
+            words and self._words not in self._computed,
+            embeddings and Documents.vectors not in self._computed,
+        )
         if not (words or embeddings):  # a pipeline asks before each run
             return
         with self._transaction():
             if words:
-                self._latest(_WORDS)
+                self._latest(self._words)
                 self._forms("")  # so that a wrong line is found before the first query
             if embeddings:
-                self._latest(_VECTORS)
+                self._latest(Documents.vectors)
 
     def close(self) -> None:
         """Close the folder's files; the next use opens them again. Documents in memory stay."""
@@ -180,10 +182,7 @@ class BM25SDocumentStore(StoredDocuments):
         :param scale_score: Whether to map the scores to the interval from 0.5 to 1 as `InMemoryDocumentStore` does, by
             1 / (1 + exp(-score / 8)).
         :param wordings: As for `hybrid_retrieval`.
-        :returns: As `BM25SRetriever.run`.
-        :raises ValueError: The query is empty.
-        :raises FilterError: `filters` are invalid.
-        :raises InputError: The folder at `path` contains something else, or is damaged.
+        :returns: As `BM25SRetriever.run`, like the errors.
         """
         with self._transaction() as documents:
             scale = (lambda score: float(expit(score / _SCALE))) if scale_score else float
@@ -204,11 +203,7 @@ class BM25SDocumentStore(StoredDocuments):
         :param top_k: The maximum number of documents to return.
         :param scale_score: Whether to map the cosines to the interval from 0 to 1, by (1 + cosine) / 2.
         :param return_embedding: Whether the documents returned have their embeddings.
-        :returns: As `BM25SEmbeddingRetriever.run`.
-        :raises ValueError: `query_embedding` is not a list of finite floats, or is empty.
-        :raises FilterError: `filters` are invalid.
-        :raises DocumentStoreError: The embeddings differ in size from each other or from the query's.
-        :raises InputError: The folder at `path` contains something else, or is damaged.
+        :returns: As `BM25SEmbeddingRetriever.run`, like the errors.
         """
         with self._transaction() as documents:
             leg = self._by_meaning(query_embedding)
@@ -235,11 +230,8 @@ class BM25SDocumentStore(StoredDocuments):
         :param rank_all: A store with at most this many documents returns all that have content or an embedding.
         :param wordings: The scores of documents by known wordings (`KnownWordings`): the `top_k` best of these are
             returned, too. Documents deleted since are left out.
-        :returns: As `HybridRetriever.run`; the `score` is `None` without an embedding, and these documents come last.
-        :raises ValueError: The query is empty, or `query_embedding` is not a list of finite floats, or is empty.
-        :raises FilterError: `filters` are invalid.
-        :raises DocumentStoreError: The embeddings differ in size from each other or from the query's.
-        :raises InputError: The folder at `path` contains something else, or is damaged.
+        :returns: As `HybridRetriever.run`, like the errors; the `score` is `None` without an embedding, and these
+            documents come last.
         """
         with self._transaction() as documents:
             legs = [self._by_meaning(query_embedding), self._by_words(query)]
@@ -248,7 +240,7 @@ class BM25SDocumentStore(StoredDocuments):
     def _by_words(self, query: str) -> Leg:
         if not query:
             raise ValueError("Query should be a non-empty string")
-        return Leg.bm25(self._latest(_WORDS), self._forms(query))
+        return Leg.bm25(self._latest(self._words), self._forms(query))
 
     def _by_meaning(self, embedding: Sequence[float]) -> Leg:
         if len(embedding) == 0 or not isinstance(embedding[0], float):
@@ -257,13 +249,12 @@ class BM25SDocumentStore(StoredDocuments):
             query = to_array(embedding).astype(float)
         except ValueError as error:
             raise ValueError(f"query_embedding should be a list of finite floats, but is {error}") from error
-        return Leg.dense(self._latest(_VECTORS), query)
+        return Leg.dense(self._latest(Documents.vectors), query)
 
-    def wording_rows(self) -> WordingRows:
-        """Which documents known wordings ask for; the same object until a document changes."""
+    def computed(self, compute: Callable[[Documents], T]) -> T:
+        """What a function computes from the documents; the same object until a document changes."""
         with self._transaction():
-            rows: WordingRows = self._latest(_WORDINGS)
-            return rows
+            return self._latest(compute)
 
     def exchange_documents(self, new: Sequence[Document], removed: Collection[str]) -> None:
         """Write documents and delete others in one step, in memory.
@@ -279,13 +270,13 @@ class BM25SDocumentStore(StoredDocuments):
                 if isinstance(before, FolderDocuments):
                     raise InputError(f"{self.path}: expected a store in memory. Use `ap-ranker index` for a folder.")
                 revision, after = before.revision(), before.copy()
-                kinds = list(self._computed)
+                functions = list(self._computed)
             for document_id in removed:
                 after.remove(document_id)
             for document in map(checked, new):
                 if document.id not in after:
                     after.put(document)
-            computed = {kind: (after.revision(), self._compute(kind, after)) for kind in kinds}
+            computed = {compute: (after.revision(), compute(after)) for compute in functions}
             with self._lock:
                 if self._documents is before and before.revision() == revision:  # nobody has written meanwhile
                     self._documents, self._computed = after, computed
@@ -340,18 +331,17 @@ class BM25SDocumentStore(StoredDocuments):
             with self._documents.transaction(write=write):
                 yield self._documents
 
-    def _latest(self, kind: str) -> Any:
-        """What is computed from the present documents, on first use rather than on each write."""
+    def _latest(self, compute: Callable[[Documents], T]) -> T:
+        """As `computed`: on first use rather than on each write."""
         revision = self._documents.revision()
-        if self._computed.get(kind, ("",))[0] != revision:
-            self._computed.pop(kind, None)  # frees the old one's memory before the new one needs it
-            self._computed[kind] = revision, self._compute(kind, self._documents)
-        return self._computed[kind][1]
+        if self._computed.get(compute, ("",))[0] != revision:
+            self._computed.pop(compute, None)  # frees the old one's memory before the new one needs it
+            self._computed[compute] = revision, compute(self._documents)
+        found: T = self._computed[compute][1]
+        return found
 
-    def _compute(self, kind: str, documents: Documents) -> Any:
-        if kind == _WORDS:
-            return documents.index(self.k1, self.b, self.language)
-        return documents.vectors() if kind == _VECTORS else WordingRows(documents.by_row())
+    def _words(self, documents: Documents) -> Index[BM25]:
+        return documents.index(self.k1, self.b, self.language)
 
     bm25_retrieval_async = in_thread(bm25_retrieval)
     embedding_retrieval_async = in_thread(embedding_retrieval)

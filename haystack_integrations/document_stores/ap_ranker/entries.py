@@ -1,7 +1,8 @@
-"""Conversion of FAQ entries into documents."""
+"""FAQ entries as documents."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,3 +34,16 @@ def read_documents(path: str | Path, match: Match) -> list[Document]:
     """
     documents = (to_document(entry, match) for entry in read_entries(Path(path)))
     return list({document.id: document for document in documents}.values())
+
+
+def own_wordings(document: Document) -> Iterator[str]:
+    """The wordings in a document's meta: its stored question and further ones; other things there are left out."""
+    further = document.meta.get(WORDINGS)
+    for text in (document.meta.get("question"), *(further if isinstance(further, list) else [])):
+        if text and isinstance(text, str):
+            yield text
+
+
+def names_in_files(document: Document) -> tuple[str, str, str]:
+    """What files of wordings may call a document: its id in the FAQ, its content, and its answer."""
+    return str(document.meta.get("aid", "")), document.content or "", str(document.meta.get("answer", ""))

@@ -34,7 +34,7 @@ from haystack_integrations.components.rankers.ap_ranker.checkpoint import (
     check_number,
     file_list,
 )
-from haystack_integrations.document_stores.ap_ranker.wordings import names_in_files, own_wordings
+from haystack_integrations.document_stores.ap_ranker.entries import names_in_files, own_wordings
 
 logger = logging.getLogger(__name__)
 

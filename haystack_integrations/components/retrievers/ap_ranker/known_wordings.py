@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import threading
+from array import array
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ap_ranker.data.wordings import WordingFiles
+from ap_ranker.data.wordings import WordingFiles, Wordings
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.wordings import WordingIndex
-from ap_ranker.text.keys import question_key
+from ap_ranker.text.keys import normalized, question_key
 from haystack_integrations.document_stores.ap_ranker.bm25s import BM25SDocumentStore
+from haystack_integrations.document_stores.ap_ranker.documents import Documents
+from haystack_integrations.document_stores.ap_ranker.entries import names_in_files, own_wordings
 from haystack_integrations.document_stores.ap_ranker.legs import Leg
+
+Pairs = Iterable[tuple[int, str]]
 
 
 class KnownWordings:
@@ -39,11 +44,8 @@ class KnownWordings:
         self._made: dict[str, tuple[list[object], Any]] = {}
         self._lock = threading.Lock()
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in ("paths", "prefix", "suffix")}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(**state)  # type: ignore[misc]
+    def __reduce__(self) -> tuple[Any, ...]:
+        return KnownWordings, (self.paths, self.prefix, self.suffix)
 
     def add(self, path: str | Path) -> None:
         """Follow one more file."""
@@ -82,7 +84,7 @@ class KnownWordings:
         with self._lock:
             if self._files is None:
                 self._files = WordingFiles(self.paths)
-            rows, files = store.wording_rows(), self._files.now()
+            rows, files = store.computed(WordingRows), self._files.now()
             sources = [rows, files, *more]
             known, made = self._made.get(name, (None, None))
             if known is None or any(now is not then for now, then in zip(sources, known, strict=True)):
@@ -96,11 +98,38 @@ class KnownWordings:
             self._files, self._made = None, {}
 
 
-Pairs = Iterable[tuple[int, str]]
-
-
 def _by_key(pairs: Pairs) -> dict[str, set[int]]:
     rows: defaultdict[str, set[int]] = defaultdict(set)
     for row, text in pairs:
         rows[question_key(text)].add(row)
     return dict(rows)
+
+
+class WordingRows:
+    """Finds the rows of the documents that wordings ask for, without reading the documents again."""
+
+    def __init__(self, documents: Documents) -> None:
+        self._own: list[tuple[int, str]] = []
+        # Hashes of the names: the texts of a million documents in a dictionary would take gigabytes.
+        hashes, rows = array("q"), array("q")
+        for row, document in documents.by_row():
+            self._own += ((row, text) for text in own_wordings(document))
+            answer_id, *texts = names_in_files(document)
+            for name in {("id", answer_id), *(("text", normalized(text)) for text in texts)}:
+                hashes.append(hash(name))
+                rows.append(row)
+        self._hashes, self._rows = np.array(hashes, np.int64), np.array(rows, np.int64)
+
+    def pairs(self, files: Wordings) -> Iterator[tuple[int, str]]:
+        """Each document's row with each of its wordings: those of its meta and those of files.
+
+        Wordings of answers that the store does not have are left out.
+        """
+        yield from self._own
+        named: defaultdict[int, list[str]] = defaultdict(list)
+        for kind, known in (("id", files.by_id), ("text", files.by_text)):
+            for name, texts in known.items():
+                named[hash((kind, name))] += texts
+        found = np.isin(self._hashes, np.array(list(named), np.int64))
+        for row, name in zip(self._rows[found].tolist(), self._hashes[found].tolist(), strict=True):
+            yield from ((row, text) for text in named[name])
