@@ -183,7 +183,7 @@ class StoredDocuments(ABC):
         for start in range(0, len(rows), _WRITTEN):
             with self._transaction() as documents:
                 before = documents.fetch(rows[start : start + _WRITTEN])
-            some, embeddings = list(before.values()), []
+            some, embeddings = list(before.values()), list[Sequence[float]]()
             for part in range(0, len(some), _EMBEDDED):
                 on_progress(start + part, len(rows))
                 embeddings += embed(some[part : part + _EMBEDDED])
