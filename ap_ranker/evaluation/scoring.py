@@ -151,7 +151,7 @@ def score_wordings(
         if (asked := question_key(question.text)) in known:  # a question never meets its own text
             lists = [[text for text in each if question_key(text) != asked] for each in lists]
         started = time.perf_counter()
-        found = vectors.best(vector, lists, ranker.embed_questions).cosines if any(lists) else None
+        found = vectors.best(vector, lists, ranker.embed_questions)[0] if any(lists) else None
         seconds += time.perf_counter() - started
         results.append(None if found is None else found.astype(np.float64))
     return replace(

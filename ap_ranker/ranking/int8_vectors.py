@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 
-from ap_ranker.errors import InputError, one_line
 from ap_ranker.models.int8 import LARGEST, int8_products
 
 EMBEDDING_SCORE, EMBEDDING_RANK = "embedding_score", "embedding_rank"
@@ -71,10 +70,6 @@ class Vectors:
         """Bytes of one vector."""
         return self.matrix[:1].nbytes + self.scales[:1].nbytes
 
-    def selected(self, rows: np.ndarray) -> Vectors:
-        """The vectors in these rows."""
-        return Vectors(self.matrix[rows], self.scales[rows])
-
     def extended(self, others: Vectors) -> Vectors:
         """These vectors and then the others."""
         return Vectors(np.concatenate([self.matrix, others.matrix]), np.concatenate([self.scales, others.scales]))
@@ -105,22 +100,12 @@ class Vectors:
 
     @classmethod
     def load(cls, folder: Path) -> Vectors:
-        """Map saved vectors into memory.
-
-        Raises:
-            InputError: a file is missing or damaged.
-        """
-        try:
-            matrix, scales = (np.load(folder / name, mmap_mode="c", allow_pickle=False) for name in (_MATRIX, _SCALES))
-            if matrix.dtype != np.int8 or matrix.ndim != 2 or scales.dtype != np.float32:
-                raise ValueError(f"arrays of {matrix.dtype}{list(matrix.shape)} and {scales.dtype}")
-            if scales.shape != matrix.shape[:1] or not ((scales >= 0) & (scales <= 1)).all():
-                raise ValueError(f"other scales of {len(matrix)} vectors than from 0 to 1")
-        except Exception as error:  # numpy raises almost anything for a damaged header
-            raise InputError(
-                f"{folder}: expected saved vectors, found damaged ones ({one_line(error, 200)}). Delete the folder "
-                f"{folder}; the next query builds it again."
-            ) from error
+        """Map saved vectors into memory; if a file is missing or damaged, an exception of almost any class."""
+        matrix, scales = (np.load(folder / name, mmap_mode="c", allow_pickle=False) for name in (_MATRIX, _SCALES))
+        if (matrix.dtype, matrix.ndim, scales.dtype, scales.shape) != (np.int8, 2, np.float32, matrix.shape[:1]):
+            raise ValueError(f"arrays of {matrix.dtype}{list(matrix.shape)} and {scales.dtype}{list(scales.shape)}")
+        if not ((scales >= 0) & (scales <= 1)).all():
+            raise ValueError("scales that are not from 0 to 1")
         return cls(matrix, scales)
 
 

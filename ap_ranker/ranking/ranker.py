@@ -269,9 +269,9 @@ class Ranker(TextEncoder):
         signals = replace(signals, model=scores.double().numpy())
         if vector is None:
             return EntryScores(signals, [None] * len(answers))
-        best = self.wording_vectors.best(vector[0].float().cpu().numpy(), known, self.embed_wordings)
-        own, theirs = cosines.double().numpy(), best.cosines.astype(np.float64)
-        found = [text if better else None for text, better in zip(best.texts, (theirs > own).tolist(), strict=True)]
+        best, texts = self.wording_vectors.best(vector[0].float().cpu().numpy(), known, self.embed_wordings)
+        own, theirs = cosines.double().numpy(), best.astype(np.float64)
+        found = [text if better else None for text, better in zip(texts, (theirs > own).tolist(), strict=True)]
         return EntryScores(replace(signals, cosines=own, wordings=theirs), found)
 
     def explain(self, question: str, answer: str) -> Explanation:
