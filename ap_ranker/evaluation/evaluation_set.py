@@ -19,6 +19,7 @@ from ap_ranker.ranking.bm25 import BM25, best_rows
 from ap_ranker.ranking.calibration import Calibration
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.rule import Ranking, Signals, Weights, rank
+from ap_ranker.ranking.trained_questions import SEEN
 from ap_ranker.ranking.wordings import DEFAULT_WEIGHT
 from ap_ranker.text.keys import question_key
 
@@ -27,6 +28,9 @@ CANDIDATES = 100
 
 RANK_ALL = 1000
 """Maximum number of answers that are all candidates: so few need no first stage, which would cost recall."""
+
+FEW = 20
+"""With fewer candidates per question, the right answer is easily the first of them."""
 
 DIVERGED = (
     "The model has diverged: expected scores that are finite numbers, found others. "
@@ -49,7 +53,7 @@ class EvaluationSet:
         candidates: how the candidates were chosen, in words.
 
     Raises:
-        InputError: no question has a right answer; by all methods that take or compute scores: a score is not finite.
+        InputError: no question has a right answer; by all methods that compute scores: a score is not finite.
     """
 
     def __init__(
@@ -60,8 +64,7 @@ class EvaluationSet:
         language: str | None = None,
         retriever: Ranker | None = None,
     ) -> None:
-        self.dataset = dataset
-        self.language = language
+        self.dataset, self.language = dataset, language
         self.questions = answerable(dataset)
         if unanswerable:
             self.questions = list(dataset.questions)
@@ -119,7 +122,8 @@ class EvaluationSet:
     ) -> CandidateScores:
         """The model's scores of each question's candidates, with the time taken."""
         scores = score_candidates(ranker, self.dataset, self.questions, self.pools, on_progress)
-        _check_finite(scores.by_question)
+        if not all(np.isfinite(values).all() for values in scores.by_question):  # they have no order
+            raise InputError(DIVERGED)
         return scores
 
     def scores(self, ranker: Ranker, *, as_new: bool = True) -> CandidateScores:
@@ -133,13 +137,7 @@ class EvaluationSet:
         return self.with_wordings(ranker, scores, as_new=as_new) if ranker.decision().weights.wording else scores
 
     def with_wordings(self, ranker: Ranker, scores: CandidateScores, *, as_new: bool = True) -> CandidateScores:
-        """Add the scores of the best known wordings, if there are any and the model can compare them.
-
-        Args:
-            ranker: the model.
-            scores: its scores of this set's candidates.
-            as_new: as for `scores`.
-        """
+        """Add the scores of the best known wordings, if there are any and the model can compare them."""
         return score_wordings(ranker, self.dataset, self.questions, self.pools, scores, as_new=as_new)
 
     def signals(self, scores: CandidateScores, *, as_new: bool = True) -> list[Signals]:
@@ -164,10 +162,6 @@ class EvaluationSet:
 
     def fit_fusion(self, ranker: Ranker, scores: CandidateScores) -> tuple[CandidateScores, Weights]:
         """Fit the weights of the known wordings, then that of BM25, each 0 if it does not help.
-
-        Args:
-            ranker: the model.
-            scores: its scores of this set's candidates.
 
         Returns:
             The scores with the known wordings, if these have a weight, and the weights. Without known wordings, theirs
@@ -194,10 +188,6 @@ class EvaluationSet:
         """The mean measures with the known wordings at their default weight, or without them if that is better.
 
         Training chooses its best epoch by them, and fits the weight to that epoch alone (`fit_fusion`).
-
-        Args:
-            ranker: the model.
-            scores: its scores of this set's candidates.
         """
         raised = self.with_wordings(ranker, scores)
         each = [self._measured(self.rank(raised, weights)) for weights in (Weights(DEFAULT_WEIGHT), Weights())]
@@ -206,6 +196,14 @@ class EvaluationSet:
     def measures(self, scores: Sequence[Sequence[float] | np.ndarray]) -> dict[str, float]:
         """The mean measures of each question's scores."""
         return means(self.measures_each(scores))
+
+    def measures_each(self, scores: Sequence[Sequence[float] | np.ndarray]) -> dict[str, np.ndarray]:
+        """The measures question by question: measure -> (Q,) values, of equal scores the expected one."""
+        n_right = [len(question.positives) for question in self.questions]
+        return measure_each(zip(scores, self.right, n_right, strict=True))
+
+    def _measured(self, rankings: Sequence[Ranking]) -> dict[str, np.ndarray]:
+        return self.measures_each([-ranking.levels for ranking in rankings])
 
     def report(self, ranker: Ranker, *, as_new: bool = True) -> EvaluationReport:
         """The model, BM25 and their fusion side by side, with the checkpoint's weights and calibration.
@@ -231,36 +229,22 @@ class EvaluationSet:
         """As `report`, from known scores of this set's candidates."""
         rankings = self.rank(scores, replace(weights, bm25=0.0), as_new=as_new)
         served = self.rank(scores, weights, calibration, as_new=as_new)
-        model, fused = self._measured(rankings), self._measured(served) if weights.bm25 else None
         alone = self.rank(scores, Weights()) if weights.wording and scores.wordings else None
         return EvaluationReport(
             dataset=self.dataset,
-            n_questions=len(self.questions),
             unanswerable=len(self.dataset.questions) - len(self.questions),
             candidates=self.candidates,
-            model=means(model),
-            bm25=self.bm25,
-            fusion=means(fused) if fused else None,
-            model_each=model,
+            model_each=self._measured(rankings),
             bm25_each=self.bm25_each,
             encode_seconds=scores.encode_seconds,
             seconds_per_question=scores.question_seconds / len(self.questions),
             bytes_per_answer=scores.bytes_per_answer,
-            fusion_each=fused,
+            fusion_each=self._measured(served) if weights.bm25 else None,
             rankings=rankings,
             served=served,
             without_wordings=means(self._measured(alone)) if alone else None,
             bm25_language=self.language,
         )
-
-    def measures_each(self, scores: Sequence[Sequence[float] | np.ndarray]) -> dict[str, np.ndarray]:
-        """The measures question by question: measure -> (Q,) values, of equal scores the expected one."""
-        _check_finite(scores)
-        n_right = [len(question.positives) for question in self.questions]
-        return measure_each(zip(scores, self.right, n_right, strict=True))
-
-    def _measured(self, rankings: Sequence[Ranking]) -> dict[str, np.ndarray]:
-        return self.measures_each([-ranking.levels for ranking in rankings])
 
     def _choose_candidates(self, retriever: Ranker | None) -> tuple[list[tuple[int, ...]], str]:
         """The candidates of each question, and how they were chosen."""
@@ -287,6 +271,27 @@ def _best(scores: np.ndarray) -> tuple[int, ...]:
     return tuple(best_rows(scores, CANDIDATES, above=-np.inf).tolist())
 
 
-def _check_finite(scores: Sequence[Sequence[float] | np.ndarray]) -> None:
-    if not all(np.isfinite(values).all() for values in scores):  # they have no order
-        raise InputError(DIVERGED)
+def easy_warnings(dataset: Dataset, seen: Sequence[bool] | None) -> list[str]:
+    """What makes measures flatter: fewer candidates than in a search, and questions that the checkpoint knows.
+
+    Args:
+        dataset: the questions.
+        seen: whether each was seen in training, as of `Ranker.seen_in_training`.
+    """
+    warnings = []
+    sizes = [len(dataset.answers if each.candidates is None else each.candidates) for each in dataset.questions]
+    mean = sum(sizes) / max(1, len(sizes))
+    if dataset.own_answers:
+        warnings.append(
+            f"the candidates were only the {len(dataset.answers):,} answers of {dataset.name}. If the FAQ has others, "
+            "a search is harder than this: name the FAQ with --answers FAQ.csv."
+        )
+    elif mean < FEW:
+        warnings.append(
+            f"only {mean:.0f} candidates per question: a search has more to choose from and is harder than this."
+        )
+    if seen is None:
+        warnings.append(f"it is unknown whether questions were seen in training: the checkpoint has no {SEEN}.")
+    elif any(seen):
+        warnings.append(f"{sum(seen):,} of the {len(seen):,} questions were seen in training, which makes them easy.")
+    return warnings

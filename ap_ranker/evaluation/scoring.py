@@ -6,6 +6,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 import torch
@@ -73,13 +74,13 @@ def score_candidates(
     texts = [question.text for question in questions]
     batches = [texts[i : i + BATCH_SIZE] for i in range(0, len(texts), BATCH_SIZE)]
     question_states = States.stack([ranker.encode_questions(batch) for batch in batches])
-    uses: dict[int, list[tuple[int, int]]] = defaultdict(list)  # answer -> (question, position among its candidates)
-    for question, rows in enumerate(candidates):
-        for position, row in enumerate(rows):
-            uses[row].append((question, position))
-    scores = [np.zeros(len(rows)) for rows in candidates]
     question_vectors = ranker.model.text_vectors(question_states)
-    cosines = None if question_vectors is None else [np.zeros(len(rows)) for rows in candidates]
+    sizes = [len(rows) for rows in candidates]
+    question_of = np.repeat(np.arange(len(candidates)), sizes)
+    uses: defaultdict[int, list[int]] = defaultdict(list)  # answer -> its places among the candidates of all questions
+    for place, row in enumerate(chain.from_iterable(candidates)):
+        uses[row].append(place)
+    scores, cosines = np.zeros((2, len(question_of)))
     question_seconds = time.perf_counter() - started
 
     started, matching, n_bytes = time.perf_counter(), 0.0, 0
@@ -87,27 +88,26 @@ def score_candidates(
     on_progress(0, len(order))
     for batch, states in ranker.ranked_states([dataset.answers[row].text for row in order]):
         match_started = time.perf_counter()
-        pairs = [(q, column, position) for column, row in enumerate(batch) for q, position in uses[order[row]]]
-        rows, columns, positions = zip(*pairs, strict=True)
-        matched = ranker.model.match_pairs(question_states, states, torch.tensor(rows), torch.tensor(columns))
-        for question, position, score in zip(rows, positions, matched.float().tolist(), strict=True):
-            scores[question][position] = score
+        used = [uses[order[row]] for row in batch]
+        places = np.concatenate(used)
+        rows = torch.from_numpy(question_of[places])
+        columns = torch.arange(len(batch)).repeat_interleave(torch.tensor([len(each) for each in used]))
+        scores[places] = ranker.model.match_pairs(question_states, states, rows, columns).float().cpu().numpy()
         matching += time.perf_counter() - match_started
         vectors = ranker.model.text_vectors(states)
-        if cosines is not None and question_vectors is not None and vectors is not None:
-            values = (question_vectors @ vectors.T)[list(rows), list(columns)].float().tolist()
-            for question, position, value in zip(rows, positions, values, strict=True):
-                cosines[question][position] = value
+        if question_vectors is not None and vectors is not None:
+            cosines[places] = (question_vectors @ vectors.T)[rows, columns].float().cpu().numpy()
         n_bytes += ranker.quantize(states, ranker.stored_dtype).nbytes
         done += len(batch)
         on_progress(done, len(order))
     encode_seconds = time.perf_counter() - started - matching
+    ends = np.cumsum(sizes)[:-1]
     return CandidateScores(
-        scores,
+        np.split(scores, ends),
         encode_seconds,
         question_seconds + matching,
         n_bytes / max(1, len(order)),
-        cosines,
+        None if question_vectors is None else np.split(cosines, ends),
         None if question_vectors is None else question_vectors.float().cpu().numpy(),
     )
 
@@ -127,8 +127,8 @@ def score_wordings(
     Args:
         ranker: the model.
         dataset: holds the answers and their wordings.
-        questions: to score candidates for.
-        candidates: the candidates of each question, as rows of `dataset.answers`.
+        questions: as for `score_candidates`.
+        candidates: likewise.
         scores: of the same candidates.
         as_new: leave out wordings that are equal to the question, which would give its answer away.
         encoded: the wordings that the same model has encoded before; those of this call join them.

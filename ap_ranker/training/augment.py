@@ -1,17 +1,21 @@
-"""Makes questions for a student to learn from its teacher: the training questions with other words.
+"""Makes more questions to learn from: the sentences of answers, and the training questions with other words.
 
-As in TinyBERT (Jiao et al. 2020, section "Data Augmentation"), words are exchanged for their neighbours among the word
-vectors. Others are left out, and some questions go on as another one does. What a question made so asks for, the
-teacher tells: such a question has no label.
+Each sentence of an answer is a question for that answer. A student of a teacher also learns from questions without
+labels, since the teacher tells what they ask for: as in TinyBERT (Jiao et al. 2020, section "Data Augmentation"), words
+are exchanged for their neighbours among the word vectors. Others are left out, and some questions go on as another one
+does.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from ap_ranker.data.dataset import Dataset
+from ap_ranker.data.dataset import Dataset, Question
+from ap_ranker.text.near import near_any
 from ap_ranker.text.tokenizer import split_words
 from ap_ranker.text.word_vectors import PretrainedVectors
 
@@ -25,6 +29,23 @@ NEIGHBOURS, LEAST_COSINE = 8, 0.4
 """Maximum number of words that take a word's place, and their least cosine to it: most function words have none."""
 
 _AT_ONCE = 512
+
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
+
+
+def with_answer_sentences(data: Dataset) -> Dataset:
+    """Add a question for each sentence of the right answers that have several sentences."""
+    existing = {question.text.casefold() for question in data.questions}
+    added = []
+    for row in dict.fromkeys(row for question in data.questions for row in question.positives):
+        sentences = [part.strip() for part in _SENTENCE_END.split(data.answers[row].text) if part.strip()]
+        if len(sentences) > 1:
+            named = [Question(f"sentence-{row}-{i}", sentence, (row,)) for i, sentence in enumerate(sentences)]
+            added += [question for question in named if question.text.casefold() not in existing]
+    if data.withheld:  # an answer's text may include its stored question
+        withheld = near_any({question.text for question in added}, data.withheld)
+        added = [question for question in added if question.text not in withheld]
+    return replace(data, questions=[*data.questions, *added])
 
 
 def augmented_questions(data: Dataset, count: int, neighbours: Mapping[str, Sequence[str]], seed: int) -> list[str]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from transformers import TrainerCallback
@@ -18,10 +19,10 @@ from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluation_report import EvaluationReport
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.evaluation.metrics import MEASURES
+from ap_ranker.evaluation.plots import save_figure
 from ap_ranker.evaluation.significance import holm, randomisation_test
 from ap_ranker.models.pretrained import DEFAULT_ENCODER, find_encoder
 from ap_ranker.models.registry import MODELS, complete_options, count_parameters, model_spec
-from ap_ranker.models.spec import ModelSpec
 from ap_ranker.ranking.bm25 import bm25_name
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.ranker import Ranker, resolve_device
@@ -32,11 +33,13 @@ from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.peers import check_fine_tuning, train_or_load_peer
 from ap_ranker.training.runs import train_or_load
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 logger = logging.getLogger(__name__)
 
 MEASURE = "MRR"
 """The measure that sorts the table, is tested for significance and chooses the epoch."""
-
 
 ALONE = ", answers alone"
 """Ends the label of the row that ranks without the known wordings."""
@@ -76,18 +79,15 @@ class Contender:
         """Read several, separated by commas; `all` stands for all registered models whose encoder is available."""
         if text.strip() != "all":
             return [cls.parse(name) for name in dict.fromkeys(text.split(","))]
-        return [cls.parse(name) for name in sorted(MODELS) if _is_available(MODELS[name])]
-
-
-def _is_available(spec: ModelSpec) -> bool:
-    """Whether the pretrained encoder of a model, if it has one, is installed or can be downloaded."""
-    if spec.pretrained:
-        try:
-            find_encoder(spec.options["encoder"].default)
-        except InputError as error:
-            logger.warning("%s is left out: %s", spec.name, error)
-            return False
-    return True
+        names = []
+        for name, spec in sorted(MODELS.items()):
+            try:
+                if spec.pretrained:
+                    find_encoder(spec.options["encoder"].default)
+                names.append(name)
+            except InputError as error:
+                logger.warning("%s is left out: %s", name, error)
+        return [cls.parse(name) for name in names]
 
 
 @dataclass(frozen=True)
@@ -149,35 +149,13 @@ class Comparison:
         return json.dumps(asdict(self), indent=2) + "\n"
 
 
-@dataclass
-class _Runs:
-    """The runs of one row so far."""
+@dataclass(frozen=True)
+class _Run:
+    """One seed of a row."""
 
-    reports: list[EvaluationReport] = field(default_factory=list)
-    training_seconds: list[float] = field(default_factory=list)
-    parameters: int = 0
-
-    def add(self, report: EvaluationReport, training_seconds: float, parameters: int) -> None:
-        self.reports.append(report)
-        self.training_seconds.append(training_seconds)
-        self.parameters = parameters
-
-    @property
-    def each(self) -> np.ndarray:
-        """(Q,) each question's MRR, mean over the seeds."""
-        values: np.ndarray = np.mean([report.model_each[MEASURE] for report in self.reports], axis=0)
-        return values
-
-    def result(self, label: str, p_values: dict[str, float]) -> Result:
-        return Result(
-            label=label,
-            measures={measure: [report.model[measure] for report in self.reports] for measure in MEASURES},
-            p_values=p_values,
-            parameters=self.parameters,
-            training_seconds=float(np.mean(self.training_seconds)),
-            seconds_per_question=float(np.mean([report.seconds_per_question for report in self.reports])),
-            bytes_per_answer=float(np.mean([report.bytes_per_answer for report in self.reports])),
-        )
+    report: EvaluationReport
+    training_seconds: float
+    parameters: int
 
 
 def compare(
@@ -220,11 +198,11 @@ def compare(
     """
     check_fine_tuning(peers)
     evaluation_set = EvaluationSet(with_wordings(test, data), language=config.language)
-    runs: dict[str, _Runs] = {}
+    runs: defaultdict[str, list[_Run]] = defaultdict(list)
 
-    def add(label: str, seed: int, report: EvaluationReport, training_seconds: float, parameters: int) -> None:
-        runs.setdefault(label, _Runs()).add(report, training_seconds, parameters)
-        on_run(label, seed, report)
+    def add(label: str, seed: int, run: _Run) -> None:
+        runs[label].append(run)
+        on_run(label, seed, run.report)
 
     for contender in contenders:
         for seed in seeds:
@@ -238,22 +216,34 @@ def compare(
             assert ranker.config is not None
             training_seconds = ranker.config.training["seconds"]
             for label, row in _rows_of(contender, ranker).items():
-                add(label, seed, evaluation_set.report(row), training_seconds, count_parameters(row.model))
+                add(label, seed, _Run(evaluation_set.report(row), training_seconds, count_parameters(row.model)))
     for name in peers:
         for seed in seeds:
             encoder, folder = find_encoder(_encoder(contenders)), run_folder(output, name, seed)
             peer, training_seconds = train_or_load_peer(name, encoder, data, folder, seed, resolve_device(device))
             report = evaluation_set.report_of(peer.score(evaluation_set))
-            add(name, seed, report, training_seconds, peer.parameters)
-    results = [row.result(label, {}) for label, row in runs.items()]
-    baselines = {"BM25": evaluation_set.bm25_each[MEASURE]}
+            add(name, seed, _Run(report, training_seconds, peer.parameters))
+    each = {label: _mean(run.report.model_each[MEASURE] for run in row) for label, row in runs.items()}
     names = [*(contender.label + POOLED for contender in contenders), *peers]
-    baselines |= {name: runs[name].each for name in names if name in runs}
-    for baseline, each in baselines.items():
-        others = [result for result in results if result.label != baseline]
-        corrected = holm([randomisation_test(runs[result.label].each, each) for result in others])
-        for result, p_value in zip(others, corrected, strict=True):
-            result.p_values[baseline] = p_value
+    baselines = {"BM25": evaluation_set.bm25_each[MEASURE]} | {name: each[name] for name in names if name in each}
+    p_values: defaultdict[str, dict[str, float]] = defaultdict(dict)
+    for baseline, values in baselines.items():
+        others = [label for label in runs if label != baseline]
+        corrected = holm([randomisation_test(each[label], values) for label in others])
+        for label, p_value in zip(others, corrected, strict=True):
+            p_values[label][baseline] = p_value
+    results = [
+        Result(
+            label=label,
+            measures={measure: [run.report.model[measure] for run in row] for measure in MEASURES},
+            p_values=p_values[label],
+            parameters=row[-1].parameters,
+            training_seconds=float(_mean(run.training_seconds for run in row)),
+            seconds_per_question=float(_mean(run.report.seconds_per_question for run in row)),
+            bytes_per_answer=float(_mean(run.report.bytes_per_answer for run in row)),
+        )
+        for label, row in runs.items()
+    ]
     return Comparison(
         data=f"{test.name}; candidates: {evaluation_set.candidates}",
         n_questions=len(evaluation_set.questions),
@@ -264,6 +254,11 @@ def compare(
         baselines=list(baselines),
         results=sorted(results, key=lambda result: -result.mean(MEASURE)),
     )
+
+
+def _mean(values: Iterable[Any]) -> Any:
+    """Over the seeds."""
+    return np.mean(list(values), axis=0)
 
 
 def _rows_of(contender: Contender, ranker: Ranker) -> dict[str, Ranker]:
@@ -289,3 +284,47 @@ def _encoder(contenders: Sequence[Contender]) -> str:
 def run_folder(output: Path, label: str, seed: int) -> Path:
     """The folder in which `compare` keeps the run of a row."""
     return output / f"{label.replace(':', ',')}-seed{seed}"
+
+
+def plot_comparison(comparison: Comparison, path: Path) -> None:
+    """Plot MRR as bars with its deviation, BM25 and random order as lines; MRR against time, P@1 against size."""
+    from matplotlib.figure import Figure
+
+    results = comparison.results[::-1]  # bars are drawn from the bottom up
+    labels = [result.label for result in results]
+    mrr = [result.mean("MRR") for result in results]
+    learnt = [result for result in results if result.parameters]  # the axis of sizes is logarithmic
+    figure = Figure(figsize=(16 if learnt else 11, 2 + 0.28 * len(results)), layout="constrained")
+    bars, costs, *sizes = figure.subplots(1, 3 if learnt else 2)
+    bars.barh(labels, mrr, xerr=[result.deviation("MRR") for result in results], color="tab:blue", alpha=0.8)
+    bars.axvline(comparison.bm25["MRR"], color="tab:orange", label=comparison.bm25_name)
+    bars.axvline(comparison.random["MRR"], color="grey", linestyle=":", label="random order")
+    bars.set_xlabel("MRR")
+    bars.legend(loc="lower right")
+    times = {result.label: (result.seconds_per_question * 1000, result.mean("MRR")) for result in results}
+    _draw_costs(costs, times, "milliseconds per question, answers encoded beforehand")
+    costs.axhline(comparison.bm25["MRR"], color="tab:orange")
+    costs.set_ylabel("MRR")
+    for axes in sizes:
+        parameters = {result.label: (float(result.parameters), result.mean("P@1")) for result in learnt}
+        _draw_costs(axes, parameters, "parameters beside the word vectors")
+        axes.axhline(comparison.bm25["P@1"], color="tab:orange")
+        axes.set_ylabel("P@1")
+    figure.suptitle(f"{comparison.n_questions:,} questions, {len(comparison.seeds)} seed(s)")
+    save_figure(figure, path)
+
+
+def _draw_costs(axes: Axes, points: dict[str, tuple[float, float]], name: str) -> None:
+    """Plot named points over a logarithmic axis of costs."""
+    from matplotlib.ticker import EngFormatter, LogLocator, NullFormatter
+
+    axes.scatter(*zip(*points.values(), strict=True), color="tab:blue")
+    for label, point in points.items():
+        axes.annotate(label, point, fontsize=7, xytext=(3, 3), textcoords="offset points")
+    axes.set_xscale("log")
+    axes.margins(x=0.2)  # room for the labels
+    lowest, highest = (end(cost for cost, _ in points.values()) for end in (min, max))
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if highest < 1000 * lowest else (1,)))
+    axes.xaxis.set_major_formatter(EngFormatter(sep="") if highest >= 1000 else "{x:g}")
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.set_xlabel(name)

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load_file, save_file
 
 from ap_ranker.data.dataset import Dataset, Question
 from ap_ranker.data.wordings import with_wordings
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.evaluation.scoring import score_candidates, score_wordings
-from ap_ranker.files import atomic_file, cache_folder
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.rule import rank
+from ap_ranker.training.computed_once import computed_once
 from ap_ranker.training.progress import Progress
 
 CACHE = "teacher-scores"
@@ -68,12 +66,16 @@ class Teacher:
     averaged.
 
     Args:
-        rankers: the models; the candidates are those that the first one finds.
+        rankers: the models, from checkpoints; the candidates are those that the first one finds.
         questions: texts of questions without labels to learn from as well.
     """
 
     def __init__(self, rankers: Sequence[Ranker], questions: Sequence[str] = ()) -> None:
-        self._scorers = [_Scorer(ranker) for ranker in rankers]
+        self._rankers = [copy(ranker) for ranker in rankers]
+        for ranker in self._rankers:
+            # Its states are stored as a search stores them; all files of scores share them.
+            if ranker.cache is None or not ranker.cache.max_bytes:
+                ranker.cache = EncodingCache(CACHE_BYTES, ranker.stored_dtype)
         self.source = ", ".join(str(ranker.source) for ranker in rankers)
         self.questions = list(dict.fromkeys(text for text in questions if text.strip()))
 
@@ -102,14 +104,16 @@ class Teacher:
         Raises:
             InputError: questions without labels beside judged candidates, which no other question may be ranked with;
                 scores that are not finite.
-            WriteError: the cache cannot be written.
         """
         if data.judged and self.questions:
             raise InputError(
                 f"{data.name}: expected answers that all questions share, to rank questions without labels with, found "
                 "candidates judged for each question. Leave out --questions."
             )
-        n_labelled, data = len(data.questions), self._with_unlabelled(data, unanswered)
+        labelled = {question.text for question in data.questions}
+        new = [text for text in self.questions if text not in labelled and text not in data.withheld]
+        further = [*unanswered, *(Question(f"unlabelled-{i}", text, ()) for i, text in enumerate(new))]
+        n_labelled, data = len(data.questions), replace(data, questions=[*data.questions, *further])
         known = with_wordings(data, asked)
         pools = self._pools(known, language)
         rows = _padded([np.asarray(pool, dtype=np.int32) for pool in pools], -1)
@@ -121,27 +125,14 @@ class Teacher:
             taught[i] = replace(taught[i], positives=(int(rows[i, 0]),))
         return replace(data, questions=taught), TeacherScores(rows, values, n_labelled, len(data.answers))
 
-    def _with_unlabelled(self, data: Dataset, unanswered: Sequence[Question]) -> Dataset:
-        labelled = {question.text for question in data.questions}
-        added = [text for text in self.questions if text not in labelled and text not in data.withheld]
-        unlabelled = [Question(f"unlabelled-{i}", text, ()) for i, text in enumerate(added)]
-        return replace(data, questions=[*data.questions, *unanswered, *unlabelled])
-
     def _pools(self, data: Dataset, language: str | None) -> list[tuple[int, ...]]:
         """The answers to score for each question: its right ones and, as in an evaluation, its candidates."""
-        free = [question for question in data.questions if question.candidates is None]
-        chosen: list[tuple[int, ...]] = []
-        if free:
-            first = self._scorers[0].ranker
-            evaluation_set = EvaluationSet(
-                replace(data, questions=free),
-                unanswerable=True,
-                language=language,
-                retriever=first if first.has_vectors else None,
-            )
-            chosen = evaluation_set.pools
-        pools = iter(chosen)
-        candidates = [q.candidates if q.candidates is not None else next(pools) for q in data.questions]
+        free = replace(data, questions=[question for question in data.questions if question.candidates is None])
+        found: Iterator[tuple[int, ...]] = iter(())
+        if free.questions:
+            retriever = self._rankers[0] if self._rankers[0].has_vectors else None
+            found = iter(EvaluationSet(free, unanswerable=True, language=language, retriever=retriever).pools)
+        candidates = [next(found) if q.candidates is None else q.candidates for q in data.questions]
         return [
             tuple(dict.fromkeys((*rows, *question.positives)))
             for rows, question in zip(candidates, data.questions, strict=True)
@@ -149,70 +140,40 @@ class Teacher:
 
     def _scores(self, data: Dataset, pools: Sequence[Sequence[int]], on_progress: Progress) -> np.ndarray:
         """(Q, K) mean scores of each question's pool, in its order; NaN after its last answer."""
-        total, done = len(pools) * len(self._scorers), 0
+        ends = np.cumsum([len(pool) for pool in pools])[:-1]
+        total, done = len(pools) * len(self._rankers), 0
         each = []
-        for scorer in self._scorers:
-            parts: list[np.ndarray] = []
+        for ranker in self._rankers:
+            parts = []
             for start in range(0, len(pools), AT_ONCE):
                 on_progress("scoring with the teacher", done + start, total)
                 part = slice(start, start + AT_ONCE)
-                parts += scorer.kept(data, data.questions[part], pools[part])
+                parts.append(_kept_scores(ranker, data, data.questions[part], pools[part]))
             done += len(pools)
-            each.append(_padded(parts, np.nan) / scorer.ranker.model.temperature)
+            each.append(_padded(np.split(np.concatenate(parts), ends), np.nan) / ranker.model.temperature)
         on_progress("scoring with the teacher", total, total)
         mean: np.ndarray = np.mean(each, axis=0)
         return mean
 
 
-class _Scorer:
-    """Scores with one model; each file of scores is computed once.
+def _kept_scores(
+    ranker: Ranker, data: Dataset, questions: Sequence[Question], pools: Sequence[Sequence[int]]
+) -> np.ndarray:
+    """The scores of the questions' pools, one after the other."""
+    asked = [(question.text, list(rows)) for question, rows in zip(questions, pools, strict=True)]
+    answers = [(answer.text, answer.wordings) for answer in data.answers]
+    model = ranker.fingerprint, ranker.decision().weights.wording, str(ranker.stored_dtype)
+    return computed_once(CACHE, (*model, answers, asked), lambda: _score(ranker, data, questions, pools))
 
-    Args:
-        ranker: the model; its checkpoint's fingerprint names the files of its scores.
-    """
 
-    def __init__(self, ranker: Ranker) -> None:
-        # Its states are stored as a search stores them; all files of scores share them.
-        kept = ranker.cache is not None and ranker.cache.max_bytes > 0
-        cache = ranker.cache if kept else EncodingCache(CACHE_BYTES, ranker.stored_dtype)
-        self.ranker = Ranker(
-            ranker.model, ranker.tokenizer, ranker.device, ranker.config, cache=cache, encodings=ranker.encodings
-        )
-        self._source, self._fingerprint = ranker.source, ranker.fingerprint
-
-    def kept(self, data: Dataset, questions: Sequence[Question], pools: Sequence[Sequence[int]]) -> list[np.ndarray]:
-        """Of each question, (K,) scores of its pool, from the file or computed and written."""
-        path = cache_folder(CACHE) / f"{self._key(data, questions, pools)}.safetensors"
-        sizes = [len(pool) for pool in pools]
-        try:
-            scores = load_file(path)["scores_of_pools"]
-            if len(scores) == sum(sizes):
-                return np.split(scores, np.cumsum(sizes)[:-1])
-        except (OSError, SafetensorError, KeyError):
-            pass  # not there yet, or damaged
-        by_question = self._score(data, questions, pools)
-        with atomic_file(path) as draft:
-            save_file({"scores_of_pools": np.concatenate(by_question)}, draft)
-        return by_question
-
-    def _key(self, data: Dataset, questions: Sequence[Question], pools: Sequence[Sequence[int]]) -> str:
-        """A hash of the teacher and of all that its scores depend on."""
-        asked = [(question.text, list(rows)) for question, rows in zip(questions, pools, strict=True)]
-        answers = [(answer.text, answer.wordings) for answer in data.answers]
-        content = repr(
-            (self._fingerprint, self.ranker.decision().weights.wording, str(self.ranker.stored_dtype), answers, asked)
-        )
-        return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
-
-    def _score(self, data: Dataset, questions: Sequence[Question], pools: Sequence[Sequence[int]]) -> list[np.ndarray]:
-        scores, weights = score_candidates(self.ranker, data, questions, pools), self.ranker.decision().weights
-        if weights.wording:
-            encoded = self.ranker.wording_vectors
-            scores = score_wordings(self.ranker, data, questions, pools, scores, encoded=encoded)
-        ranked = [rank(signals, weights).scores for signals in scores.signals]
-        if not all(np.isfinite(values).all() for values in ranked):
-            raise InputError(f"{self._source}: expected finite scores of the teacher, found others. Train it again.")
-        return [values.astype(np.float32) for values in ranked]
+def _score(ranker: Ranker, data: Dataset, questions: Sequence[Question], pools: Sequence[Sequence[int]]) -> np.ndarray:
+    scores, weights = score_candidates(ranker, data, questions, pools), ranker.decision().weights
+    if weights.wording:
+        scores = score_wordings(ranker, data, questions, pools, scores, encoded=ranker.wording_vectors)
+    ranked = np.concatenate([rank(signals, weights).scores for signals in scores.signals])
+    if not np.isfinite(ranked).all():
+        raise InputError(f"{ranker.source}: expected finite scores of the teacher, found others. Train it again.")
+    return ranked.astype(np.float32)
 
 
 def _padded(parts: Sequence[np.ndarray], fill: float) -> np.ndarray:

@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from ap_ranker.evaluation.gain import Difference, Gain, gain_over_bm25
+from ap_ranker.evaluation.significance import Difference, Gain
 
 BM25 = np.array([0.5, 0.2, 1.0, 0.25, 0.5, 1.0, 0.1, 0.2])
 ABOVE, BELOW = np.minimum(BM25 + 0.3, 1.3), BM25 - 0.05
@@ -20,14 +20,14 @@ def naive_p(first: np.ndarray, second: np.ndarray) -> float:
 
 def test_both_tests_are_exact_and_corrected() -> None:
     uneven = np.array([0.9, 0.1, 1.0, 0.3, 0.7, 1.0, 0.2, 0.25])
-    gain = gain_over_bm25(uneven, BM25, ABOVE)
+    gain = Gain.over_bm25(uneven, BM25, ABOVE)
     assert gain.fusion is not None
     small, large = sorted([naive_p(uneven, BM25), naive_p(ABOVE, BM25)])
     assert naive_p(ABOVE, BM25) == small == 2 / 2**8
     assert gain.fusion.p_value == pytest.approx(2 * small)
     assert gain.model.p_value == pytest.approx(max(large, 2 * small))
     assert gain.model.mrr == pytest.approx(uneven.mean() - BM25.mean())
-    alone = gain_over_bm25(uneven, BM25, None)
+    alone = Gain.over_bm25(uneven, BM25, None)
     assert (alone.fusion, alone.model.p_value) == (None, pytest.approx(large))
 
 
@@ -89,6 +89,6 @@ def test_what_chance_may_explain(mrr: float, p_value: float, verdict: str) -> No
 def test_measured_ranks_get_the_verdict_of_their_test() -> None:
     verdicts = {"better": ABOVE, "worse": BELOW, "equal": BM25, "undecided": BM25 + np.eye(8)[0] / 2}
     for (model, ranks), (fusion, fused) in product(verdicts.items(), repeat=2):
-        gain = gain_over_bm25(ranks, BM25, fused)
+        gain = Gain.over_bm25(ranks, BM25, fused)
         assert gain.fusion is not None
         assert (gain.model.verdict, gain.fusion.verdict) == (model, fusion)

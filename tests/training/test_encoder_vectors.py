@@ -13,15 +13,15 @@ from ap_ranker.errors import InputError
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.tokenizer import WordTokenizer
 from ap_ranker.training.config import TrainingConfig
-from ap_ranker.training.encoder_vectors import (
+from ap_ranker.training.find_vectors import (
     ALPHA,
     EncoderVectors,
+    find_vectors,
     frequency_weights,
     principal_components,
     vectors_of_teacher,
     whole_words,
 )
-from ap_ranker.training.find_vectors import find_vectors
 from ap_ranker.training.train import train
 
 RNG = np.random.default_rng(7)

@@ -1,6 +1,6 @@
 from ap_ranker.data.dataset import Answer, Dataset, Question
+from ap_ranker.training.augment import with_answer_sentences
 from ap_ranker.training.config import FEW_PAIRS, TrainingConfig
-from ap_ranker.training.sentences import with_answer_sentences
 
 
 def test_sentences_of_right_answers_become_questions() -> None:

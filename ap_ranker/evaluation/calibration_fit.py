@@ -8,8 +8,9 @@ so that of a question without a right answer never does.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,43 +41,30 @@ CONFIDENCE = 0.95
 
 BINS = 10
 
+NO_TARGET = "-"
+"""Stands for a target precision at the threshold 0, which answers every question."""
+
 
 @dataclass(frozen=True)
 class Rankings:
-    """Q questions with the scores of their candidates.
+    """Q questions with their candidates.
 
     Attributes:
-        scores: one array per question: what its candidates are ranked by.
+        signals: of each question, what its candidates are ranked by as `model`, and what tells copies of an answer.
         right: one array per question: whether each candidate is right.
         answerable: (Q,) whether the data has a right answer, among the candidates or not.
         weights: (Q,) weight of each question.
-        answers: one list per question: what tells candidates that are the same answer, as in `Signals`; `None`: all
-            differ.
     """
 
-    scores: Sequence[NDArray[np.float64]]
+    signals: Sequence[Signals]
     right: Sequence[NDArray[np.bool_]]
     answerable: NDArray[np.bool_]
     weights: NDArray[np.float64]
-    answers: Sequence[Sequence[Sequence[str]]] | None = None
-
-    @property
-    def signals(self) -> list[Signals]:
-        """Each question's scores, ready to be ranked."""
-        answers: Sequence[Sequence[Sequence[str]] | None] = self.answers or [None] * len(self.scores)
-        return [Signals(scores, answers=each) for scores, each in zip(self.scores, answers, strict=True)]
 
 
 @dataclass(frozen=True)
 class TopAnswers:
-    """The first answers of Q rankings.
-
-    Attributes:
-        probabilities: (Q,) probability that each is right.
-        right: (Q,) whether it is.
-        answerable: (Q,) whether the question has a right answer at all.
-        weights: (Q,) weight of each question.
-    """
+    """The first answers of Q rankings: (Q,) the probability that each is right, whether it is; the rest as above."""
 
     probabilities: NDArray[np.float64]
     right: NDArray[np.bool_]
@@ -103,17 +91,37 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Bin:
-    """First answers of similar probability.
-
-    Attributes:
-        share: the bin's share of all first answers.
-        probability: mean probability of its answers.
-        right: share of its answers that are right.
-    """
+    """First answers of similar probability: their share of all, their mean probability, the share that is right."""
 
     share: float
     probability: float
     right: float
+
+
+@dataclass(frozen=True)
+class ScoreReport:
+    """How well one kind of score is calibrated.
+
+    Attributes:
+        bins: first answers grouped by probability, with the share that is right.
+        thresholds: target precision, or `NO_TARGET` -> its threshold's effect; `None` if no threshold reaches it.
+    """
+
+    bins: Sequence[Bin]
+    thresholds: Mapping[str, Outcome | None]
+
+    @property
+    def calibration_error(self) -> float:
+        """Expected calibration error (ECE; Guo et al. 2017): mean |probability - share that is right| over the bins."""
+        return sum(group.share * abs(group.probability - group.right) for group in self.bins)
+
+    def as_json(self) -> dict[str, Any]:
+        """The report as basic types, without targets that no threshold reaches."""
+        return {
+            "calibration_error": self.calibration_error,
+            "reliability": [asdict(group) for group in self.bins],
+            "thresholds": {name: asdict(effect) for name, effect in self.thresholds.items() if effect is not None},
+        }
 
 
 def rank(ranker: Ranker, dataset: Dataset) -> dict[str, Rankings]:
@@ -131,11 +139,10 @@ def rank(ranker: Ranker, dataset: Dataset) -> dict[str, Rankings]:
     answerable = np.array([bool(question.positives) for question in evaluation_set.questions])
     return {
         kind: Rankings(
-            [rule.rank(each, used).scores for each in signals],
+            [Signals(rule.rank(each, used).scores, answers=each.answers) for each in signals],
             evaluation_set.right,
             answerable,
             np.ones(len(signals)),
-            [each.answers or () for each in signals],
         )
         for kind, used in kinds.items()
     }
@@ -151,18 +158,22 @@ def with_hidden(rankings: Rankings, share: float) -> Rankings:
     Raises:
         InputError: all candidates are right answers.
     """
-    kept = [(row, np.flatnonzero(~right).tolist()) for row, right in enumerate(rankings.right) if not right.all()]
-    hidden = [rankings.scores[row][wrong] for row, wrong in kept]
+    pairs = zip(rankings.signals, rankings.right, strict=True)
+    hidden = [_part(signals, np.flatnonzero(~right)) for signals, right in pairs if not right.all()]
     if not hidden:
         raise InputError("Expected questions with wrong answers among their candidates, found only right ones.")
     weight = share / (1 - share) * rankings.weights.sum() / len(hidden)
     return Rankings(
-        [*rankings.scores, *hidden],
-        [*rankings.right, *(np.zeros(len(values), dtype=bool) for values in hidden)],
+        [*rankings.signals, *hidden],
+        [*rankings.right, *(np.zeros(len(each.model), dtype=bool) for each in hidden)],
         np.append(rankings.answerable, np.zeros(len(hidden), dtype=bool)),
         np.append(rankings.weights, np.full(len(hidden), weight)),
-        rankings.answers and [*rankings.answers, *([rankings.answers[row][i] for i in wrong] for row, wrong in kept)],
     )
+
+
+def _part(signals: Signals, rows: NDArray[np.int64]) -> Signals:
+    """The signals of some candidates."""
+    return Signals(signals.model[rows], answers=signals.answers and [signals.answers[row] for row in rows])
 
 
 def questions_needed(precision: float) -> int:
@@ -188,8 +199,8 @@ def fit(rankings: Rankings, precisions: Sequence[float]) -> Calibration:
     Raises:
         InputError: too few questions.
     """
-    if len(rankings.scores) < MIN_QUESTIONS:
-        raise InputError(f"Expected at least {MIN_QUESTIONS} questions to calibrate on, found {len(rankings.scores)}.")
+    if len(rankings.signals) < MIN_QUESTIONS:
+        raise InputError(f"Expected at least {MIN_QUESTIONS} questions to calibrate on, found {len(rankings.signals)}.")
     features, right, weights = _best_answers(rankings)
     positive, negative = weights[right].sum(), weights[~right].sum()
     targets = np.where(right, (positive + 1) / (positive + 2), 1 / (negative + 2))
@@ -257,6 +268,15 @@ def threshold(answers: TopAnswers, precision: float) -> float | None:
     return 0.0 if reached[-1] == len(order) - 1 else float(sorted_[reached[-1]])
 
 
+def measure(calibration: Calibration, rankings: Rankings, precisions: Sequence[float]) -> ScoreReport:
+    """How well a calibration fits these rankings, and what its thresholds do."""
+    answers = top_answers(calibration, rankings)
+    thresholds: dict[str, float | None] = {NO_TARGET: 0.0}
+    thresholds |= {key(precision): calibration.threshold(precision) for precision in precisions}
+    effects = {name: None if value is None else outcome(answers, value) for name, value in thresholds.items()}
+    return ScoreReport(reliability(answers), effects)
+
+
 def outcome(answers: TopAnswers, least: float) -> Outcome:
     """The effect of returning only first answers with a probability of at least `least`."""
     kept = answers.probabilities >= least
@@ -279,8 +299,3 @@ def reliability(answers: TopAnswers) -> list[Bin]:
         means = (np.average(values[rows], weights=weights) for values in (answers.probabilities, answers.right))
         bins.append(Bin(float(weights.sum() / answers.weights.sum()), *map(float, means)))
     return bins
-
-
-def calibration_error(bins: Sequence[Bin]) -> float:
-    """Expected calibration error (Guo et al., ICML 2017): mean |probability - share that is right| over the bins."""
-    return sum(group.share * abs(group.probability - group.right) for group in bins)
