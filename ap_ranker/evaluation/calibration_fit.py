@@ -74,10 +74,9 @@ class TopAnswers:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The effect of a threshold.
+    """The effect of a threshold, the minimum probability of a first answer to be returned.
 
     Attributes:
-        threshold: minimum probability of a first answer to be returned.
         answered: share of the questions whose first answer is returned.
         precision: share of the returned answers that are right; `None` if none is returned.
         rejected: share of the unanswerable questions that get no answer; `None` if there are no such questions.
@@ -100,12 +99,7 @@ class Bin:
 
 @dataclass(frozen=True)
 class ScoreReport:
-    """How well one kind of score is calibrated.
-
-    Attributes:
-        bins: first answers grouped by probability, with the share that is right.
-        thresholds: target precision, or `NO_TARGET` -> its threshold's effect; `None` if no threshold reaches it.
-    """
+    """How well one kind of score is calibrated; `thresholds` maps targets to effects, `None` where none reaches one."""
 
     bins: Sequence[Bin]
     thresholds: Mapping[str, Outcome | None]
@@ -125,10 +119,9 @@ class ScoreReport:
 
 
 def rank(ranker: Ranker, dataset: Dataset) -> dict[str, Rankings]:
-    """Score all questions, unanswerable ones included, with the candidates that `evaluate` uses.
+    """Kind of score -> all questions, unanswerable ones included, with the candidates that `evaluate` uses.
 
-    Returns:
-        The rankings by the model's scores and, if the checkpoint has a weight of BM25, by the fused ones.
+    The kinds are `model` and, if the checkpoint has a weight of BM25, `fused`.
 
     Raises:
         InputError: no question has a right answer, or the model's scores are not finite numbers.
@@ -149,11 +142,7 @@ def rank(ranker: Ranker, dataset: Dataset) -> dict[str, Rankings]:
 
 
 def with_hidden(rankings: Rankings, share: float) -> Rankings:
-    """Add a copy of each ranking without its right answers, to simulate unanswerable questions.
-
-    Args:
-        rankings: rankings of answerable questions.
-        share: the copies' share of the total weight, between 0 and 1.
+    """Simulate unanswerable questions: add copies of rankings without right answers, with this share of all weight.
 
     Raises:
         InputError: all candidates are right answers.
@@ -187,14 +176,10 @@ def questions_needed(precision: float) -> int:
 
 
 def fit(rankings: Rankings, precisions: Sequence[float]) -> Calibration:
-    """Fit the logistic model to the top answers by maximum likelihood, and choose its thresholds.
+    """Fit the logistic model to the top answers by maximum likelihood, and choose the thresholds that can be reached.
 
     The targets are Platt's, (N+ + 1) / (N+ + 2) and 1 / (N- + 2) instead of 1 and 0 (Platt 1999, equation 11), so
     that the weights stay finite where a few questions are perfectly separable.
-
-    Args:
-        rankings: rankings of at least `MIN_QUESTIONS` questions.
-        precisions: target precisions; those that these questions cannot reach get no threshold.
 
     Raises:
         InputError: too few questions.
@@ -223,9 +208,7 @@ def fit(rankings: Rankings, precisions: Sequence[float]) -> Calibration:
     return replace(calibration, thresholds=reached)
 
 
-def _best_answers(
-    rankings: Rankings,
-) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.float64]]:
+def _best_answers(rankings: Rankings) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.float64]]:
     """(R, 2) scores and margins of the `FITTED` best answers of each question; whether each is right; its weight."""
     features, right, weights = [], [], []
     for signals, relevant, weight in zip(rankings.signals, rankings.right, rankings.weights, strict=True):
@@ -251,12 +234,7 @@ def threshold(answers: TopAnswers, precision: float) -> float | None:
     overfits: in five-fold cross-validation on the example FAQ's dev questions it fell short of the target with each of
     three checkpoints, fused or not; the expected precision hardly ever did, and only by a little.
 
-    Args:
-        answers: first answers and their probabilities.
-        precision: the target, between 0 and 1.
-
-    Returns:
-        0 if all answers reach the target; `None` if fewer than `MIN_QUESTIONS` do.
+    It is 0 if all answers reach the target; `None` if fewer than `MIN_QUESTIONS` do.
     """
     order = np.argsort(-answers.probabilities, kind="stable")
     sorted_, weights = answers.probabilities[order], answers.weights[order]

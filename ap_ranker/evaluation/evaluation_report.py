@@ -69,17 +69,17 @@ class EvaluationReport:
         """Q, number of questions that the means are over."""
         return len(self.model_each["P@1"])
 
-    @cached_property
+    @property
     def model(self) -> dict[str, float]:
         """Measure -> the model's mean."""
         return means(self.model_each)
 
-    @cached_property
+    @property
     def bm25(self) -> dict[str, float]:
         """Measure -> BM25's mean."""
         return means(self.bm25_each)
 
-    @cached_property
+    @property
     def fusion(self) -> dict[str, float] | None:
         """Measure -> the mean with both scores added; `None` if BM25 has no weight."""
         return means(self.fusion_each) if self.fusion_each else None
@@ -140,15 +140,7 @@ class EvaluationReport:
 
 @dataclass(frozen=True)
 class LengthGroup:
-    """Questions whose right answers have similar lengths.
-
-    Attributes:
-        shortest: the group's smallest mean length of a question's right answers, in words and punctuation marks.
-        longest: the largest.
-        n_questions: number of questions.
-        model: the model's P@1.
-        bm25: BM25's P@1.
-    """
+    """Questions whose right answers have similar mean lengths, in words and punctuation marks; P@1 of each system."""
 
     shortest: float
     longest: float
@@ -159,15 +151,7 @@ class LengthGroup:
 
 @dataclass(frozen=True)
 class Change:
-    """A question whose first right answer changed its rank.
-
-    Attributes:
-        question: its text.
-        rank_before: of the first right answer among the candidates, from 1; the mean rank if candidates are tied.
-        rank_after: the same with the later model.
-        first_before: the text of the earlier model's first answer.
-        first_after: the text of the later model's.
-    """
+    """A question whose first right answer changed its rank (from 1; the mean among equal scores); the first answers."""
 
     question: str
     rank_before: float
@@ -186,12 +170,11 @@ class Differences:
 
 @dataclass(frozen=True)
 class RankingChanges:
-    """The later model against the earlier one.
+    """The later model against the earlier one, by their own scores.
 
     Attributes:
-        model: differences by the models' own scores.
-        fusion: differences with BM25's score added, with each checkpoint's weight; `None` if both weights are 0.
-        better: number of questions whose first right answer ranks higher, by the models' own scores.
+        fusion: the differences with BM25's score added, by each checkpoint's weight; `None` if both weights are 0.
+        better: number of questions whose first right answer ranks higher.
         worse: number of questions whose first right answer ranks lower.
         improved: the largest gains in reciprocal rank, the largest first.
         worsened: the largest losses.
@@ -207,11 +190,7 @@ class RankingChanges:
 
 @dataclass(frozen=True)
 class EarlierCheckpoint:
-    """An earlier checkpoint on the same questions and candidates: its folder or hub name, its report, the differences.
-
-    Attributes:
-        trained_match: the text of an entry that it was trained with; both checkpoints ranked the `match` of `before`.
-    """
+    """An earlier checkpoint on the same questions and candidates; `trained_match` is the text it was trained with."""
 
     checkpoint: str
     before: EvaluationReport

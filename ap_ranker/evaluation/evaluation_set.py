@@ -127,11 +127,9 @@ class EvaluationSet:
         return scores
 
     def scores(self, ranker: Ranker, *, as_new: bool = True) -> CandidateScores:
-        """The scores of each question's candidates, with those of the known wordings if the checkpoint uses them.
+        """As `timed_scores`, with those of the known wordings if the checkpoint uses them.
 
-        Args:
-            ranker: the model.
-            as_new: rank each question as if nobody had asked it before: no question meets its own text.
+        `as_new`, questions count as if nobody had asked them before: none meets its own text.
         """
         scores = self.timed_scores(ranker)
         return self.with_wordings(ranker, scores, as_new=as_new) if ranker.decision().weights.wording else scores
@@ -163,9 +161,7 @@ class EvaluationSet:
     def fit_fusion(self, ranker: Ranker, scores: CandidateScores) -> tuple[CandidateScores, Weights]:
         """Fit the weights of the known wordings, then that of BM25, each 0 if it does not help.
 
-        Returns:
-            The scores with the known wordings, if these have a weight, and the weights. Without known wordings, theirs
-            is the default.
+        Without known wordings, theirs is the default; with a weight, the scores that are returned have them.
         """
         raised = self.with_wordings(ranker, scores)
         if raised.wordings is None:
@@ -208,10 +204,7 @@ class EvaluationSet:
     def report(self, ranker: Ranker, *, as_new: bool = True) -> EvaluationReport:
         """The model, BM25 and their fusion side by side, with the checkpoint's weights and calibration.
 
-        Args:
-            ranker: the ranker.
-            as_new: as for `scores`; otherwise as a search ranks, which puts the answer first of which a question is a
-                known wording, word for word.
+        Unless `as_new`, an answer of which a question is a known wording, word for word, comes first, as in a search.
         """
         scores, decision = self.scores(ranker, as_new=as_new), ranker.decision()
         calibration = decision.calibration(fused=decision.weights.bm25 != 0)
@@ -272,12 +265,7 @@ def _best(scores: np.ndarray) -> tuple[int, ...]:
 
 
 def easy_warnings(dataset: Dataset, seen: Sequence[bool] | None) -> list[str]:
-    """What makes measures flatter: fewer candidates than in a search, and questions that the checkpoint knows.
-
-    Args:
-        dataset: the questions.
-        seen: whether each was seen in training, as of `Ranker.seen_in_training`.
-    """
+    """What makes measures flatter: fewer candidates than in a search, and questions that were `seen_in_training`."""
     warnings = []
     sizes = [len(dataset.answers if each.candidates is None else each.candidates) for each in dataset.questions]
     mean = sum(sizes) / max(1, len(sizes))

@@ -21,12 +21,7 @@ def fit_weight(signals: Sequence[Signals], right: Sequence[NDArray[np.bool_]], w
     """The weights with the one of an added signal that has the best MRR, or 0 if it does not help.
 
     It helps if, in five-fold cross-validation, weights chosen on four folds raise the MRR of the held-out folds.
-
-    Args:
-        signals: of each question.
-        right: which candidates of each question are right; at least one is.
-        weights: the other weight of these counts.
-        added: `wording` or `bm25`, of `Weights`.
+    `added` is `wording` or `bm25`; the other weight counts as it is given.
     """
     without = replace(weights, **{added: 0.0})
     values = [each.best_wording if added == "wording" else each.bm25 for each in signals]

@@ -97,13 +97,7 @@ def _none_right(n: int, r: int) -> NDArray[np.float64]:
 
 
 def measure(scores: ArrayLike, right: ArrayLike, n_right: int) -> dict[str, float]:
-    """Each measure of one question.
-
-    Args:
-        scores: (N,) what its candidates are ranked by, the highest first.
-        right: (N,) which of them are right.
-        n_right: number of its right answers, candidates or not.
-    """
+    """Each measure of one question: of (N,) scores, which are right, and its number of right answers, found or not."""
     found = Levels.of(scores, right)
     values = found.success(1), found.reciprocal_rank(), found.average_precision(n_right), found.ndcg(n_right, DEPTH)
     return dict(zip(MEASURES, values, strict=True))

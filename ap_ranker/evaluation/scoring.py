@@ -25,8 +25,8 @@ class CandidateScores:
 
     Attributes:
         by_question: one array per question, with a score per candidate in the candidates' order.
-        encode_seconds: time to encode all answers once.
-        question_seconds: time to encode all questions and match them with their candidates.
+        encode_seconds: to encode all answers once.
+        question_seconds: to encode all questions and match them with their candidates.
         bytes_per_answer: of the states kept of an answer, without padding; mean over the answers.
         cosines: as `by_question`, of the vectors of whole texts; `None` for a model without such vectors.
         question_vectors: (Q, C) the vectors of the questions, likewise.
@@ -58,17 +58,10 @@ def score_candidates(
     candidates: Sequence[Sequence[int]],
     on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> CandidateScores:
-    """Score each question's candidates.
+    """Score each question's candidates, rows of `dataset.answers`.
 
     The loop runs over batches of answers, not over questions: answers are encoded, matched with every question that
     has them as candidates, and dropped. So memory does not grow with the number of answers.
-
-    Args:
-        ranker: the model.
-        dataset: holds the answers.
-        questions: to score candidates for.
-        candidates: the candidates of each question, as rows of `dataset.answers`.
-        on_progress: called with the number of answers done and their total.
     """
     started = time.perf_counter()
     texts = [question.text for question in questions]
@@ -122,19 +115,10 @@ def score_wordings(
     as_new: bool = True,
     encoded: WordingVectors | None = None,
 ) -> CandidateScores:
-    """Compare each question with the known wordings of its candidates.
+    """Compare each question with the known wordings of its candidates, if there are any and the model can compare them.
 
-    Args:
-        ranker: the model.
-        dataset: holds the answers and their wordings.
-        questions: as for `score_candidates`.
-        candidates: likewise.
-        scores: of the same candidates.
-        as_new: leave out wordings that are equal to the question, which would give its answer away.
-        encoded: the wordings that the same model has encoded before; those of this call join them.
-
-    Returns:
-        The scores with those of the wordings; as they were if there are no wordings, or the model cannot compare them.
+    `as_new`, those equal to the question are left out, which would give its answer away. The wordings join those that
+    the same model has `encoded` before.
     """
     if scores.question_vectors is None or not any(answer.wordings for answer in dataset.answers):
         return scores

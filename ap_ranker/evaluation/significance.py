@@ -27,11 +27,6 @@ def randomisation_test(first: np.ndarray, second: np.ndarray, seed: int = 1) -> 
     """Two-sided p-value of Fisher's paired randomisation test (Smucker, Allan & Carterette 2007).
 
     Under the null hypothesis that both systems are equal, each question's two values are exchangeable.
-
-    Args:
-        first: (Q,) values of a measure for one system, one per question.
-        second: (Q,) values for the other.
-        seed: seed of the random swaps; with few questions all swaps are tried.
     """
     if len(first) < 2 or np.array_equal(first, second):
         return 1.0  # with one question, the swapped difference is as large as the observed one
@@ -77,13 +72,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Gain:
-    """A model against BM25 on the same questions and candidates.
-
-    Attributes:
-        n_questions: number of questions.
-        model: the difference by the model's own scores.
-        fusion: the difference with BM25's score added; `None` if that does not help.
-    """
+    """A model against BM25 on the same questions and candidates."""
 
     n_questions: int
     model: Difference

@@ -19,16 +19,9 @@ SYNONYMS_DEPTH = 10
 
 
 def bm25_recall(dataset: Dataset, language: str | None = None) -> dict[int, float]:
-    """The share of the answerable questions with a right answer among BM25's best; candidate pools are ignored.
+    """Number of candidates -> share of the answerable questions with a right answer among BM25's best; without pools.
 
     Where the last of the best are tied with others, a question counts by the chance that right ones are among them.
-
-    Args:
-        dataset: questions, and the answers to search.
-        language: of BM25's stemmer; `None` for no stemmer.
-
-    Returns:
-        Number of candidates -> share.
 
     Raises:
         InputError: no question has a right answer, or there is no stemmer for the language.
@@ -41,13 +34,7 @@ def bm25_recall(dataset: Dataset, language: str | None = None) -> dict[int, floa
 
 @dataclass(frozen=True)
 class Moved:
-    """A question whose first right answer has another rank with synonyms.
-
-    Attributes:
-        question: the question.
-        before: the rank without synonyms, from 1, the mean among equal scores; `None` if no word finds the answer.
-        after: the rank with them.
-    """
+    """A question whose first right answer has another rank with synonyms; `None`: no word finds it."""
 
     question: str
     before: float | None
@@ -61,15 +48,7 @@ class Moved:
 
 @dataclass(frozen=True)
 class SynonymPreview:
-    """The effect of synonyms on BM25.
-
-    Attributes:
-        n_questions: number of questions with a right answer.
-        concerned: number of those that have a synonym.
-        mrr: before and after.
-        recall: of the first `SYNONYMS_DEPTH` answers, before and after.
-        moved: the questions whose right answer rises or falls, those that move farthest first.
-    """
+    """The effect of synonyms on BM25: MRR and recall before and after, and who moved, the farthest first."""
 
     n_questions: int
     concerned: int
@@ -79,12 +58,7 @@ class SynonymPreview:
 
 
 def preview(data: Dataset, synonyms: Synonyms) -> SynonymPreview:
-    """Search the questions of a data set without and with synonyms, among all of its answers.
-
-    Args:
-        data: the questions and answers; at least one question has a right answer.
-        synonyms: the synonyms, for the stemmer that BM25 is to use.
-    """
+    """Search the questions of a data set without and with synonyms, among all of its answers."""
     index = BM25((answer.text for answer in data.answers), language=synonyms.language)
     found: list[tuple[Levels, Levels]] = []
     concerned = 0

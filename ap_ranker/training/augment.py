@@ -49,17 +49,7 @@ def with_answer_sentences(data: Dataset) -> Dataset:
 
 
 def augmented_questions(data: Dataset, count: int, neighbours: Mapping[str, Sequence[str]], seed: int) -> list[str]:
-    """Make questions of a data set's questions.
-
-    Args:
-        data: the training data.
-        count: number of questions to make; all training questions are used equally often.
-        neighbours: the words that may take a word's place, as `find_neighbours` gives them.
-        seed: of the random choices.
-
-    Returns:
-        `count` texts, fewer where some are equal.
-    """
+    """`count` texts made of the data's questions, fewer where some are equal; `neighbours` may take a word's place."""
     rng = np.random.default_rng(seed)
     texts = [words for question in data.questions if (words := split_words(question.text))]
     made: dict[str, None] = {}
@@ -75,10 +65,7 @@ def augmented_questions(data: Dataset, count: int, neighbours: Mapping[str, Sequ
 def find_neighbours(data: Dataset, vectors: PretrainedVectors, most: int) -> dict[str, list[str]]:
     """The nearest words of each word of the questions and answers, by the cosine of their vectors.
 
-    Args:
-        data: the training data.
-        vectors: of its words, and of more.
-        most: number of the vectors' own words to choose from, beside those of the data.
+    They are chosen among the words of the data and the vectors' `most` first ones.
     """
     texts = [question.text for question in data.questions] + [answer.text for answer in data.answers]
     own = [word for word in dict.fromkeys(word for text in texts for word in split_words(text)) if word.isalpha()]

@@ -25,7 +25,7 @@ from ap_ranker.evaluation.calibration_fit import (
 )
 from ap_ranker.evaluation.evaluation_set import easy_warnings
 from ap_ranker.files import restore, write_text_atomically
-from ap_ranker.ranking.calibration import FUSED, MODEL, key
+from ap_ranker.ranking.calibration import FUSED, MODEL, Calibration, key
 from ap_ranker.ranking.checkpoint import CARD, read_checkpoint_config, write_checkpoint_config
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.training.card import calibration_text, card_with_calibration
@@ -41,8 +41,6 @@ class SplitReport:
     """A calibration measured on one set of questions.
 
     Attributes:
-        data: name of the data.
-        n_questions: number of questions.
         unanswerable: number of questions without a right answer.
         hidden_share: if there are none, each question is counted again with its right answers hidden; these copies are
             this share of the total. `None` if there are some.
@@ -128,30 +126,22 @@ def calibrate(
         WriteError: the checkpoint cannot be written.
     """
     folder = Path(checkpoint)
-    if precisions is not None and not (precisions and all(0 < value < 1 for value in precisions)):
-        raise InputError(f"Expected precisions between 0 and 1, such as 0.9; found {list(precisions)}.")
-    if share is not None and not 0 < share < 1:
-        raise InputError(f"Expected a share above 0 and below 1, found {share:g}.")
-    restore(folder)
-    if not folder.is_dir():
-        raise InputError(
-            f"Expected a checkpoint folder on this machine, as calibrate writes into it; found none at "
-            f"{str(folder)!r}. Download one from the hub first: hf download NAME --local-dir DIR"
-        )
+    _check(folder, precisions, share)
     ranker = Ranker.from_pretrained(folder, device)
     assert ranker.config is not None
     training = ranker.config.training
-    set_aside = folder / DEV
-    faq = answers or _trained_answers(folder, training) if dev is None else answers
-    sources: dict[str, tuple[Dataset | str | Path, Path | None]] = {"dev": (set_aside if dev is None else dev, faq)}
-    if test is not None:
-        sources["test"] = test, answers
+    answers_of = {"dev": answers, "test": answers}
+    if dev is None:
+        dev, answers_of["dev"] = folder / DEV, answers or _trained_answers(folder, training)
     match = Match(training.get("match", Match.both))
     data = {
         split: source
         if isinstance(source, Dataset)
-        else read_with_wordings(source, split, wordings=wordings, answers=faq, match=match, columns=columns)
-        for split, (source, faq) in sources.items()
+        else read_with_wordings(
+            source, split, wordings=wordings, answers=answers_of[split], match=match, columns=columns
+        )
+        for split, source in (("dev", dev), ("test", test))
+        if source is not None
     }
     precisions, warnings = _reachable(precisions, data["dev"])
     for dataset in data.values():
@@ -185,8 +175,25 @@ def calibrate(
         )
         for split, dataset in data.items()
     }
-    report = CalibrationReport(reports, ["config.json"], list(dict.fromkeys(warnings)))
-    split = list(reports)[-1]
+    return _write(folder, fits, CalibrationReport(reports, ["config.json"], list(dict.fromkeys(warnings))))
+
+
+def _check(folder: Path, precisions: Sequence[float] | None, share: float | None) -> None:
+    if precisions is not None and not (precisions and all(0 < value < 1 for value in precisions)):
+        raise InputError(f"Expected precisions between 0 and 1, such as 0.9; found {list(precisions)}.")
+    if share is not None and not 0 < share < 1:
+        raise InputError(f"Expected a share above 0 and below 1, found {share:g}.")
+    restore(folder)
+    if not folder.is_dir():
+        raise InputError(
+            f"Expected a checkpoint folder on this machine, as calibrate writes into it; found none at "
+            f"{str(folder)!r}. Download one from the hub first: hf download NAME --local-dir DIR"
+        )
+
+
+def _write(folder: Path, fits: Mapping[str, Calibration], report: CalibrationReport) -> CalibrationReport:
+    """Write the calibration to the checkpoint; returns the report with the files written."""
+    split = list(report.splits)[-1]
     title = report.title(split)
     if report.measured.hidden_share is not None:
         title += "; each is counted again with its right answers hidden"
@@ -199,11 +206,7 @@ def calibrate(
 
 
 def _trained_answers(folder: Path, training: Mapping[str, Any]) -> Path | None:
-    """The FAQ of the questions that training has set aside: the file with the answers of its training.
-
-    Raises:
-        InputError: no questions were set aside, or the FAQ is no longer there.
-    """
+    """The FAQ of the questions that training has set aside: the file with the answers of its training."""
     if not (folder / DEV).is_file():
         raise InputError(
             f"{folder}: expected questions that training has set aside ({DEV}), found none: it was given dev "
@@ -218,11 +221,7 @@ def _trained_answers(folder: Path, training: Mapping[str, Any]) -> Path | None:
 
 
 def _reachable(wanted: Sequence[float] | None, dev: Dataset) -> tuple[list[float], list[str]]:
-    """The target precisions to calibrate for, and warnings about those of `PRECISIONS` that are left out.
-
-    Raises:
-        InputError: there are too few questions for one that the user wants, or for all.
-    """
+    """The target precisions to calibrate for, and warnings about those of `PRECISIONS` that are left out."""
     found = len(dev.answerable)
     precisions = sorted(set(wanted or PRECISIONS))
     refused = [precision for precision in precisions if found < questions_needed(precision)]

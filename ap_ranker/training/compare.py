@@ -58,11 +58,7 @@ class Contender:
 
     @classmethod
     def parse(cls, text: str) -> Contender:
-        """Read `ap-cnn` or `ap-cnn:filters=200:window=2`.
-
-        Raises:
-            InputError: no such model, option or value.
-        """
+        """Read `ap-cnn` or `ap-cnn:filters=200:window=2`."""
         model, *settings = text.strip().split(":")
         model_spec(model)
         options = {}
@@ -92,15 +88,13 @@ class Contender:
 
 @dataclass(frozen=True)
 class Result:
-    """A row of the comparison: the runs of a contender or of a peer, one per seed.
+    """A row of the comparison: the runs of a contender or of a peer, one per seed; times are means over the seeds.
 
     Attributes:
-        label: as the user named it.
         measures: measure -> one value per seed.
         p_values: of the difference to each baseline in the questions' mean MRR over the seeds, Holm-corrected.
         parameters: number of learnt parameters without the word vectors.
-        training_seconds: duration of a run; mean over the seeds.
-        seconds_per_question: time to encode a question and match it with its encoded candidates; mean over the seeds.
+        seconds_per_question: time to encode a question and match it with its encoded candidates.
         bytes_per_answer: of what is kept of an answer; mean over the answers. 0 where nothing can be.
     """
 
@@ -123,17 +117,14 @@ class Result:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The whole table.
+    """The whole table, the best row first.
 
     Attributes:
         data: what was ranked, in words.
-        n_questions: number of questions with a right answer.
-        seeds: the seeds of each contender's runs.
         random: measure -> mean over random orders.
         bm25: measure -> mean of BM25.
         bm25_name: BM25 as the table names it, with its stemmer.
         baselines: what each row is tested against: BM25, the peers, and pooled vectors alone.
-        results: the best row first.
     """
 
     data: str
@@ -174,24 +165,12 @@ def compare(
     about: About = About(),  # noqa: B008
     on_run: Callable[[str, int, EvaluationReport], None] = lambda *_: None,
 ) -> Comparison:
-    """Train each contender with each seed and rank the test questions.
+    """Train each contender with each seed on `data`, `dev` choosing the epochs, and rank the `test` questions.
 
-    Args:
-        contenders: the models to train.
-        data: the questions to learn from.
-        dev: the questions that choose each run's epoch.
-        test: the questions to compare on.
-        output: a folder for the checkpoints; those of an earlier comparison with the same settings are reused, so that
-            an interrupted comparison continues where it stopped.
-        config: the settings of all runs; `model`, `options` and `seed` are the contenders'.
-        seeds: of the runs.
-        peers: names of `PEERS`, trained from the pretrained encoder of the first contender that has one, or else from
-            the default encoder.
-        vectors: pre-trained word vectors, for the models without a pretrained encoder.
-        device: as in `train`.
-        callbacks: as in `train`.
-        about: as in `train`.
-        on_run: called after each run with the row's label, the seed and the results on the test questions.
+    All runs have the settings of `config`, but for the model, its options and the seed. Checkpoints of an earlier
+    comparison in `output` are reused, so that an interrupted one continues where it stopped. Peers start from the
+    pretrained encoder of the first contender that has one, or else from the default encoder. `on_run` is called after
+    each run with the row's label, the seed and the results on the test questions.
 
     Raises:
         InputError: `output` holds a run with other settings; a peer is unknown or its package is missing.

@@ -18,10 +18,7 @@ logger = logging.getLogger(__name__)
 def computed_once(kind: str, depends_on: object, compute: Callable[[], np.ndarray]) -> np.ndarray:
     """What `compute` returns, or has returned in an earlier run.
 
-    Args:
-        kind: of numbers, which names a folder of the cache.
-        depends_on: all that they depend on, as what differs in its `repr`.
-        compute: is called if they are not there yet, or damaged.
+    `kind` names a folder of the cache; `depends_on` is all that makes the numbers others, as its `repr` tells.
     """
     name = hashlib.sha256(repr(depends_on).encode("utf-8", "surrogatepass")).hexdigest()
     path = cache_folder(kind) / f"{name}.safetensors"

@@ -39,25 +39,15 @@ def distill(
 ) -> TrainingResult:
     """Train a model on the scores of a teacher, or of several, beside the labels, and write its checkpoint folder.
 
-    The teacher's scores are computed once and kept in the user's cache: an interrupted run, and the next student,
-    find them there.
+    A teacher is a checkpoint, trained or not, or its ranker; the scores of several are averaged, such as those of one
+    model trained with three seeds. They are computed once and kept in the user's cache: an interrupted run, and the
+    next student, find them there.
 
-    Args:
-        teacher: a checkpoint, trained or not, or its ranker; or several, whose scores are averaged, such as those of
-            one model trained with three seeds.
-        data: as for `train`.
-        dev: as for `train`.
-        output: as for `train`.
-        config: the student and its settings; `teacher_weight` and `teacher_temperature` are about the teacher.
-        questions: texts of questions whose answers are unknown; the teacher's scores take the place of their labels.
-            Where candidates were not judged, `config.augmented_questions` more are made of the training questions.
-        vectors: pre-trained word vectors of the student; by default those that `config.embeddings` names, or else those
-            of the teacher's own encoder.
-        device: as for `train`.
-        resume: as for `train`.
-        callbacks: as for `train`.
-        about: as for `train`.
-        on_progress: as for `train`.
+    The other arguments are those of `train`. `config` describes the student; `teacher_weight` and
+    `teacher_temperature` are about the teacher. `questions` are texts whose answers are unknown: the teacher's scores
+    take the place of their labels. Where candidates were not judged, `config.augmented_questions` more are made of the
+    training questions. Without `vectors`, a student of words begins with those that `config.embeddings` names, or else
+    with those of the teacher's own encoder.
 
     Raises:
         InputError: as `train`; an objective, which a student does not choose; a student without anything to learn;

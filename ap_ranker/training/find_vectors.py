@@ -106,11 +106,7 @@ def vectors_of_checkpoint(ranker: Ranker) -> WordVectors:
 
 
 def vectors_of_encoder(name: str, size: int | None, on_progress: Progress) -> EncoderVectors:
-    """Word vectors from a pretrained encoder, a folder or the name of a model on the hub.
-
-    Raises:
-        InputError: as `read_encoder`.
-    """
+    """Word vectors from a pretrained encoder, a folder or the name of a model on the hub, as `read_encoder` has it."""
     folder, tokenizer, inputs = read_encoder(name, WORD_TOKENS)
     encoder = TransformerEncoder(inputs.encoder or {}, 0.0, frozen=True).eval()
     encoder.load_pretrained(folder)
@@ -141,15 +137,9 @@ def vectors_of_teacher(
 
 
 class EncoderVectors:
-    """Word vectors that an encoder gives any vocabulary; those of its own words are kept in the user's cache.
+    """Word vectors that an encoder gives any vocabulary, by its vectors (N, H) of texts.
 
-    Args:
-        embed: the encoder's vectors: (N,) texts -> (N, H).
-        words: the words of the encoder's own vocabulary, most frequent first.
-        size: D, by default and at most `MAX_SIZE`.
-        origin: the encoder, in words.
-        key: differs between two encoders.
-        on_progress: called while words are read.
+    Those of its own words, most frequent first, are kept in the user's cache; `key` differs between two encoders.
     """
 
     def __init__(
@@ -175,12 +165,7 @@ class EncoderVectors:
         return hashlib.sha256(f"{self._key} {self._size}".encode()).hexdigest()
 
     def table(self, vocabulary: Sequence[str], rng: np.random.Generator) -> np.ndarray:
-        """(V, D) float32: the vector of each word or phrase; noise for an unknown word. The first row is zero.
-
-        Args:
-            vocabulary: V words, most frequent first; the first two are those of padding and of unknown words.
-            rng: of the noise.
-        """
+        """(V, D) float32: the vector of each word or phrase, most frequent first; 0 for padding, noise for unknown."""
         table = np.zeros((len(vocabulary), self.dimensions), dtype=np.float32)
         words = vocabulary[UNKNOWN + 1 :]
         if words:
@@ -226,10 +211,9 @@ def whole_words(tokenizer: AnyTokenizer) -> list[str]:
 
 
 def principal_components(vectors: np.ndarray, size: int) -> np.ndarray:
-    """(V, H) -> (V, min(size, H)): the leading principal components, the sign of each fixed.
+    """(V, H) -> (V, min(size, H)): the leading principal components.
 
-    The signs are free. The number of largest magnitude of each direction is positive, so that they are the same on
-    every machine.
+    Of each direction, the number of largest magnitude is positive, so that the signs are the same on every machine.
     """
     centred = vectors.astype(np.float64) - vectors.mean(axis=0, dtype=np.float64)
     directions = np.linalg.eigh(centred.T @ centred)[1][:, ::-1][:, :size]

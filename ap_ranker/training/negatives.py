@@ -42,10 +42,6 @@ QUESTIONS_AT_ONCE = 4096
 class HardNegatives:
     """For each question, wrong answers to draw negatives from: BM25's best until `mine` is called, then the model's.
 
-    Args:
-        dataset: Q questions, each with a right answer.
-        language: of BM25's stemmer; `None` for no stemmer.
-
     Attributes:
         rows: (Q,) arrays of answers that share a word with the question, in BM25's order, without answers that may be
             right and without those judged for the question, which are known already.

@@ -41,12 +41,7 @@ Arguments = TypeVar("Arguments", bound=TrainingArguments)
 
 
 class Peer(ABC):
-    """A model of sentence-transformers that learns from a data set and scores an evaluation set's candidates.
-
-    Args:
-        folder: of a pretrained encoder, or of a peer that `train_or_load_peer` wrote.
-        device: where it runs.
-    """
+    """A model of sentence-transformers, from the folder of a pretrained encoder or of a trained peer."""
 
     model: Any
 
@@ -59,7 +54,7 @@ class Peer(ABC):
 
     @abstractmethod
     def score(self, evaluation_set: EvaluationSet) -> CandidateScores:
-        """Scores of each question's candidates, in the time that a user would wait."""
+        """Score each question's candidates, in the time that a user would wait."""
 
     @property
     def parameters(self) -> int:
@@ -154,11 +149,7 @@ PEERS: dict[str, type[Peer]] = {"bi-encoder": FineTunedBiEncoder, "cross-encoder
 
 
 def check_fine_tuning(names: Sequence[str]) -> None:
-    """Fail before anything is trained.
-
-    Raises:
-        InputError: no such peer, or a package is missing.
-    """
+    """Refuse an unknown peer or a missing package before anything is trained."""
     if unknown := [name for name in names if name not in PEERS]:
         raise InputError(f"Expected peers among {', '.join(PEERS)}, found {unknown[0]!r}.")
     for package in ("datasets", "sentence_transformers") if names else ():
@@ -174,18 +165,7 @@ def check_fine_tuning(names: Sequence[str]) -> None:
 def train_or_load_peer(
     name: str, encoder: Path, data: Dataset, folder: Path, seed: int, device: torch.device
 ) -> tuple[Peer, float]:
-    """Load the peer that an earlier run wrote to `folder`, or else train one and write it there.
-
-    Args:
-        name: of `PEERS`.
-        encoder: folder of the pretrained encoder to start from.
-        data: the questions to learn from.
-        folder: of the peer.
-        seed: of the run.
-        device: where it trains and runs.
-
-    Returns:
-        The peer and the seconds of its training.
+    """The peer that an earlier run wrote to `folder`, or a new one, from an encoder; and the seconds of its training.
 
     Raises:
         InputError: `folder` holds a peer with other settings or of other data.

@@ -37,7 +37,6 @@ class TeacherScores:
         rows: (Q, K) answers, the highest-scored first; -1 after the last one.
         values: (Q, K) their scores, divided by the teacher's temperature.
         labelled: number of questions with labels, which come first.
-        n_answers: number of all answers.
     """
 
     rows: np.ndarray
@@ -63,11 +62,7 @@ class Teacher:
 
     Each scores as it would in a search, with the training questions as known wordings if its checkpoint has a weight
     for them; no question meets its own text. The scores of several, an ensemble, are divided by their temperatures and
-    averaged.
-
-    Args:
-        rankers: the models, from checkpoints; the candidates are those that the first one finds.
-        questions: texts of questions without labels to learn from as well.
+    averaged; the candidates are those that the first one finds. All are of checkpoints.
     """
 
     def __init__(self, rankers: Sequence[Ranker], questions: Sequence[str] = ()) -> None:
@@ -87,19 +82,11 @@ class Teacher:
         language: str | None = None,
         on_progress: Progress = lambda *_: None,
     ) -> tuple[Dataset, TeacherScores]:
-        """Score the questions of a data set, and those without labels.
+        """The data with the questions without labels after all others, and the scores of all.
 
-        Args:
-            data: the questions to learn from, each with a right answer.
-            asked: those of users, which are known wordings of their answers.
-            unanswered: questions whose candidates were all judged wrong. Which of them the teacher prefers tells a
-                student more than that.
-            language: of BM25's stemmer, which fetches candidates beside the teacher's vectors.
-            on_progress: called after each file of scores.
-
-        Returns:
-            The data with the questions without labels after all others, and the scores. The "right" answer of a
-            question without labels is the one that the teacher ranks first.
+        The questions `asked` by users are known wordings of their answers. Of the `unanswered`, all candidates were
+        judged wrong: which of them the teacher prefers tells a student more than that. The "right" answer of a question
+        without labels is the one that the teacher ranks first.
 
         Raises:
             InputError: questions without labels beside judged candidates, which no other question may be ranked with;
