@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -140,15 +140,6 @@ class Comparison:
         return json.dumps(asdict(self), indent=2) + "\n"
 
 
-@dataclass(frozen=True)
-class _Run:
-    """One seed of a row."""
-
-    report: EvaluationReport
-    training_seconds: float
-    parameters: int
-
-
 def compare(
     contenders: Sequence[Contender],
     data: Dataset,
@@ -177,11 +168,11 @@ def compare(
     """
     check_fine_tuning(peers)
     evaluation_set = EvaluationSet(with_wordings(test, data), language=config.language)
-    runs: defaultdict[str, list[_Run]] = defaultdict(list)
+    runs: defaultdict[str, list[tuple[EvaluationReport, float, int]]] = defaultdict(list)
 
-    def add(label: str, seed: int, run: _Run) -> None:
-        runs[label].append(run)
-        on_run(label, seed, run.report)
+    def add(label: str, seed: int, report: EvaluationReport, training_seconds: float, parameters: int) -> None:
+        runs[label].append((report, training_seconds, parameters))
+        on_run(label, seed, report)
 
     for contender in contenders:
         for seed in seeds:
@@ -195,14 +186,14 @@ def compare(
             assert ranker.config is not None
             training_seconds = ranker.config.training["seconds"]
             for label, row in _rows_of(contender, ranker).items():
-                add(label, seed, _Run(evaluation_set.report(row), training_seconds, count_parameters(row.model)))
+                add(label, seed, evaluation_set.report(row), training_seconds, count_parameters(row.model))
     for name in peers:
         for seed in seeds:
             encoder, folder = find_encoder(_encoder(contenders)), run_folder(output, name, seed)
             peer, training_seconds = train_or_load_peer(name, encoder, data, folder, seed, resolve_device(device))
             report = evaluation_set.report_of(peer.score(evaluation_set))
-            add(name, seed, _Run(report, training_seconds, peer.parameters))
-    each = {label: _mean(run.report.model_each[MEASURE] for run in row) for label, row in runs.items()}
+            add(name, seed, report, training_seconds, sum(weights.numel() for weights in peer.model.parameters()))
+    each = {label: np.mean([report.model_each[MEASURE] for report, *_ in row], axis=0) for label, row in runs.items()}
     names = [*(contender.label + POOLED for contender in contenders), *peers]
     baselines = {"BM25": evaluation_set.bm25_each[MEASURE]} | {name: each[name] for name in names if name in each}
     p_values: defaultdict[str, dict[str, float]] = defaultdict(dict)
@@ -211,18 +202,14 @@ def compare(
         corrected = holm([randomisation_test(each[label], values) for label in others])
         for label, p_value in zip(others, corrected, strict=True):
             p_values[label][baseline] = p_value
-    results = [
-        Result(
-            label=label,
-            measures={measure: [run.report.model[measure] for run in row] for measure in MEASURES},
-            p_values=p_values[label],
-            parameters=row[-1].parameters,
-            training_seconds=float(_mean(run.training_seconds for run in row)),
-            seconds_per_question=float(_mean(run.report.seconds_per_question for run in row)),
-            bytes_per_answer=float(_mean(run.report.bytes_per_answer for run in row)),
-        )
-        for label, row in runs.items()
-    ]
+    results = []
+    for label, row in runs.items():
+        reports, seconds, parameters = zip(*row, strict=True)
+        measures = {measure: [report.model[measure] for report in reports] for measure in MEASURES}
+        waited = float(np.mean([report.seconds_per_question for report in reports]))
+        kept = float(np.mean([report.bytes_per_answer for report in reports]))
+        trained = float(np.mean(seconds))
+        results.append(Result(label, measures, p_values[label], parameters[-1], trained, waited, kept))
     return Comparison(
         data=f"{test.name}; candidates: {evaluation_set.candidates}",
         n_questions=len(evaluation_set.questions),
@@ -233,11 +220,6 @@ def compare(
         baselines=list(baselines),
         results=sorted(results, key=lambda result: -result.mean(MEASURE)),
     )
-
-
-def _mean(values: Iterable[Any]) -> Any:
-    """Over the seeds."""
-    return np.mean(list(values), axis=0)
 
 
 def _rows_of(contender: Contender, ranker: Ranker) -> dict[str, Ranker]:

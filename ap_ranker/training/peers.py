@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib
 import json
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -40,29 +39,7 @@ SETTINGS = "peer.json"
 Arguments = TypeVar("Arguments", bound=TrainingArguments)
 
 
-class Peer(ABC):
-    """A model of sentence-transformers, from the folder of a pretrained encoder or of a trained peer."""
-
-    model: Any
-
-    @abstractmethod
-    def __init__(self, folder: Path, device: torch.device) -> None: ...
-
-    @abstractmethod
-    def fine_tune(self, data: Dataset, arguments: dict[str, Any]) -> None:
-        """Train on the pairs of question and right answer, with these arguments of the library's trainer."""
-
-    @abstractmethod
-    def score(self, evaluation_set: EvaluationSet) -> CandidateScores:
-        """Score each question's candidates, in the time that a user would wait."""
-
-    @property
-    def parameters(self) -> int:
-        """Number of learnt parameters."""
-        return sum(parameter.numel() for parameter in self.model.parameters())
-
-
-class FineTunedBiEncoder(Peer):
+class FineTunedBiEncoder:
     """One vector per text; the score is their cosine (Reimers & Gurevych 2019)."""
 
     def __init__(self, folder: Path, device: torch.device) -> None:
@@ -100,7 +77,7 @@ class FineTunedBiEncoder(Peer):
         return vectors
 
 
-class FineTunedCrossEncoder(Peer):
+class FineTunedCrossEncoder:
     """Reads question and answer together, so nothing can be kept (Nogueira & Cho 2019)."""
 
     def __init__(self, folder: Path, device: torch.device) -> None:
@@ -144,6 +121,9 @@ class FineTunedCrossEncoder(Peer):
         ]
         return CandidateScores(scores, 0.0, time.perf_counter() - started, 0)
 
+
+Peer = FineTunedBiEncoder | FineTunedCrossEncoder
+"""A model of sentence-transformers, from the folder of a pretrained encoder or of a trained peer."""
 
 PEERS: dict[str, type[Peer]] = {"bi-encoder": FineTunedBiEncoder, "cross-encoder": FineTunedCrossEncoder}
 

@@ -31,29 +31,27 @@ AT_ONCE = 512
 
 @dataclass(frozen=True)
 class TeacherScores:
-    """The teacher's scores of Q questions with up to K answers each.
+    """The teacher's scores of Q questions with some answers each.
 
     Attributes:
-        rows: (Q, K) answers, the highest-scored first; -1 after the last one.
-        values: (Q, K) their scores, divided by the teacher's temperature.
+        rows: of each question, (K,) answers, the highest-scored first.
+        values: of each question, (K,) their scores, divided by the teacher's temperature.
         labelled: number of questions with labels, which come first.
     """
 
-    rows: np.ndarray
-    values: np.ndarray
+    rows: Sequence[np.ndarray]
+    values: Sequence[np.ndarray]
     labelled: int
     n_answers: int
 
     def best(self, question: int, most: int) -> np.ndarray:
         """The answers that the teacher scores highest, best first."""
-        rows: np.ndarray = self.rows[question, :most]
-        return rows[rows >= 0]
+        return self.rows[question][:most]
 
     def logits(self, question: int, answers: Sequence[int]) -> np.ndarray:
         """(N,) float32 of these answers; NaN where the teacher has not scored."""
-        known = self.rows[question] >= 0
         values = np.full(self.n_answers, np.nan, dtype=np.float32)
-        values[self.rows[question][known]] = self.values[question][known]
+        values[self.rows[question]] = self.values[question]
         return values[list(answers)]
 
 
@@ -103,13 +101,13 @@ class Teacher:
         n_labelled, data = len(data.questions), replace(data, questions=[*data.questions, *further])
         known = with_wordings(data, asked)
         pools = self._pools(known, language)
-        rows = _padded([np.asarray(pool, dtype=np.int32) for pool in pools], -1)
         values = self._scores(known, pools, on_progress)
-        order = np.argsort(-values, axis=1, kind="stable")  # NaN, behind a question's last answer, stays there
-        rows, values = (np.take_along_axis(each, order, axis=1) for each in (rows, values))
+        orders = [np.argsort(-each, kind="stable") for each in values]
+        rows = [np.asarray(pool, dtype=np.int32)[order] for pool, order in zip(pools, orders, strict=True)]
+        values = [each[order] for each, order in zip(values, orders, strict=True)]
         taught = [*data.questions]
         for i in range(n_labelled, len(taught)):
-            taught[i] = replace(taught[i], positives=(int(rows[i, 0]),))
+            taught[i] = replace(taught[i], positives=(int(rows[i][0]),))
         return replace(data, questions=taught), TeacherScores(rows, values, n_labelled, len(data.answers))
 
     def _pools(self, data: Dataset, language: str | None) -> list[tuple[int, ...]]:
@@ -125,8 +123,8 @@ class Teacher:
             for rows, question in zip(candidates, data.questions, strict=True)
         ]
 
-    def _scores(self, data: Dataset, pools: Sequence[Sequence[int]], on_progress: Progress) -> np.ndarray:
-        """(Q, K) mean scores of each question's pool, in its order; NaN after its last answer."""
+    def _scores(self, data: Dataset, pools: Sequence[Sequence[int]], on_progress: Progress) -> list[np.ndarray]:
+        """The mean scores of each question's pool, in its order."""
         ends = np.cumsum([len(pool) for pool in pools])[:-1]
         total, done = len(pools) * len(self._rankers), 0
         each = []
@@ -137,10 +135,9 @@ class Teacher:
                 part = slice(start, start + AT_ONCE)
                 parts.append(_kept_scores(ranker, data, data.questions[part], pools[part]))
             done += len(pools)
-            each.append(_padded(np.split(np.concatenate(parts), ends), np.nan) / ranker.model.temperature)
+            each.append(np.concatenate(parts) / ranker.model.temperature)
         on_progress("scoring with the teacher", total, total)
-        mean: np.ndarray = np.mean(each, axis=0)
-        return mean
+        return np.split(np.mean(each, axis=0), ends)
 
 
 def _kept_scores(
@@ -161,11 +158,3 @@ def _score(ranker: Ranker, data: Dataset, questions: Sequence[Question], pools: 
     if not np.isfinite(ranked).all():
         raise InputError(f"{ranker.source}: expected finite scores of the teacher, found others. Train it again.")
     return ranked.astype(np.float32)
-
-
-def _padded(parts: Sequence[np.ndarray], fill: float) -> np.ndarray:
-    """Rows of different lengths as one array."""
-    padded = np.full((len(parts), max(map(len, parts))), fill, dtype=parts[0].dtype)
-    for row, part in zip(padded, parts, strict=True):
-        row[: len(part)] = part
-    return padded

@@ -12,8 +12,7 @@ from haystack.utils import ComponentDevice
 from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.evaluation.calibration_fit import rank
 from ap_ranker.evaluation.evaluate import evaluate
-from ap_ranker.evaluation.evaluation_set import EvaluationSet
-from ap_ranker.evaluation.fusion import fit_weight, reciprocal_ranks
+from ap_ranker.evaluation.evaluation_set import EvaluationSet, fit_weight, reciprocal_ranks
 from ap_ranker.ranking.bm25 import BM25
 from ap_ranker.ranking.checkpoint import read_checkpoint_config, write_checkpoint_config
 from ap_ranker.ranking.ranker import Ranker
