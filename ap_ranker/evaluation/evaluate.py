@@ -113,14 +113,14 @@ def _trained_match(ranker: Ranker) -> Match:
 def changes(evaluation_set: EvaluationSet, before: EvaluationReport, after: EvaluationReport) -> RankingChanges:
     """Compare the reports of an earlier and of a later model on the questions of one set."""
     gains = after.model_each["MRR"] - before.model_each["MRR"]
-    fusion = None
-    if before.fusion_each or after.fusion_each:
-        fusion = _differences(before.fusion_each or before.model_each, after.fusion_each or after.model_each)
 
     def largest(gains: np.ndarray) -> list[Change]:
         rows = [row for row in np.argsort(-gains, kind="stable")[:SHOWN] if gains[row] > 0]
         return [_change(evaluation_set, before, after, row) for row in rows]
 
+    fusion = None
+    if before.fusion_each or after.fusion_each:
+        fusion = _differences(before.fusion_each or before.model_each, after.fusion_each or after.model_each)
     return RankingChanges(
         model=_differences(before.model_each, after.model_each),
         fusion=fusion,

@@ -42,8 +42,7 @@ b {{ font-weight: inherit; border-radius: 0.2em; background: rgb(var(--heat) / c
 </head>
 <body>
 <p class="quiet">{title}</p>
-{texts}
-</body>
+{texts}</body>
 </html>
 """
 
@@ -51,14 +50,7 @@ b {{ font-weight: inherit; border-radius: 0.2em; background: rgb(var(--heat) / c
 def write_explanation(
     checkpoint: str | Path, question: str, answer: str, output: Path, device: str | None = None
 ) -> tuple[str, Explanation]:
-    """Write the attention weights of a question's and of an answer's words as a page or a picture.
-
-    Args:
-        checkpoint: a checkpoint folder, or the name of a hub repository, of a model with attention.
-        question: the question of a user.
-        answer: the text to match with the question.
-        output: a page (`.html`), or a picture (`.png`; needs matplotlib).
-        device: as for `Ranker.from_pretrained`.
+    """Write the attention weights of a question's and of an answer's words as a page (`.html`) or a picture (`.png`).
 
     Returns:
         The model's name and the explanation.
@@ -84,11 +76,12 @@ def write_explanation(
 
 def page(explanation: Explanation, question: str, answer: str, model: str) -> str:
     """A self-contained HTML page with the explanation of these two texts by the model of this name."""
-    sides = [("Question", question, explanation.question), ("Answer", answer, explanation.answer)]
-    texts = "\n".join(
-        f"<section>\n<h1>{name}</h1>\n<p>{_marked(text, tokens)}</p>{_note(tokens)}\n</section>"
-        for name, text, tokens in sides
-    )
+    texts = ""
+    for name, text, tokens in (("Question", question, explanation.question), ("Answer", answer, explanation.answer)):
+        texts += f"<section>\n<h1>{name}</h1>\n<p>{_marked(text, tokens)}</p>\n"
+        if all(token.weight is None for token in tokens):
+            texts += '<p class="quiet">The model has no attention weights for these words.</p>\n'
+        texts += "</section>\n"
     return _PAGE.format(title=escape(f"{model}, score {explanation.score:.3f}"), texts=texts)
 
 
@@ -99,12 +92,6 @@ def _marked(text: str, tokens: Sequence[Token]) -> str:
         last = end
     rest = escape(text[last:])
     return "".join(parts) + (f'<span class="quiet">{rest}</span>' if rest.strip() else rest)
-
-
-def _note(tokens: Sequence[Token]) -> str:
-    if all(token.weight is None for token in tokens):
-        return '\n<p class="quiet">The model has no attention weights for these words.</p>'
-    return ""
 
 
 def _draw(explanation: Explanation, question: str, answer: str, model: str, path: Path) -> None:

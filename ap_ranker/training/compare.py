@@ -203,12 +203,12 @@ def compare(
         for label, p_value in zip(others, corrected, strict=True):
             p_values[label][baseline] = p_value
     results = []
-    for label, row in runs.items():
-        reports, seconds, parameters = zip(*row, strict=True)
+    for label, own in runs.items():
+        reports, durations, parameters = zip(*own, strict=True)
         measures = {measure: [report.model[measure] for report in reports] for measure in MEASURES}
         waited = float(np.mean([report.seconds_per_question for report in reports]))
         kept = float(np.mean([report.bytes_per_answer for report in reports]))
-        trained = float(np.mean(seconds))
+        trained = float(np.mean(durations))
         results.append(Result(label, measures, p_values[label], parameters[-1], trained, waited, kept))
     return Comparison(
         data=f"{test.name}; candidates: {evaluation_set.candidates}",

@@ -103,23 +103,14 @@ class HardNegatives:
 
     def _log(self, source: str, left_out: dict[str, int], started: float) -> None:
         if is_first_process():
-            sizes = [len(rows) for rows in self.rows]
-            logger.info(
-                "Hard negatives by %s: %.1f per question, none for %d of %d; left out: %s; %.0f s.",
-                source,
-                sum(sizes) / max(1, len(sizes)),
-                sizes.count(0),
-                len(sizes),
-                ", ".join(f"{count:,} {reason}" for reason, count in left_out.items()),
-                time.perf_counter() - started,
-            )
+            sizes, seconds = [len(rows) for rows in self.rows], time.perf_counter() - started
+            found = f"{np.mean(sizes):.1f} per question, none for {sizes.count(0)} of {len(sizes)}"
+            reasons = ", ".join(f"{count:,} {reason}" for reason, count in left_out.items())
+            logger.info("Hard negatives by %s: %s; left out: %s; %.0f s.", source, found, reasons, seconds)
 
 
 class MineEachEpoch(TrainerCallback):
-    """Mines the negatives again before each epoch but the first, when the model is untrained.
-
-    A run resumed after an epoch has that epoch's weights, so it mines the same negatives.
-    """
+    """Mines the negatives before each epoch but the first; a resumed run has the same weights, and mines the same."""
 
     def __init__(self, hard: HardNegatives, ranker: Ranker) -> None:
         self._hard, self._ranker = hard, ranker
