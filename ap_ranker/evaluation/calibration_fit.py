@@ -41,9 +41,6 @@ CONFIDENCE = 0.95
 
 BINS = 10
 
-NO_TARGET = "-"
-"""Stands for a target precision at the threshold 0, which answers every question."""
-
 
 @dataclass(frozen=True)
 class Rankings:
@@ -99,7 +96,10 @@ class Bin:
 
 @dataclass(frozen=True)
 class ScoreReport:
-    """How well one kind of score is calibrated; `thresholds` maps targets to effects, `None` where none reaches one."""
+    """How well one kind of score is calibrated.
+
+    `thresholds` maps target precisions to the effects of theirs, `None` if none reaches one; "-" is the threshold 0.
+    """
 
     bins: Sequence[Bin]
     thresholds: Mapping[str, Outcome | None]
@@ -147,8 +147,12 @@ def with_hidden(rankings: Rankings, share: float) -> Rankings:
     Raises:
         InputError: all candidates are right answers.
     """
-    pairs = zip(rankings.signals, rankings.right, strict=True)
-    hidden = [_part(signals, np.flatnonzero(~right)) for signals, right in pairs if not right.all()]
+    hidden = []
+    for signals, right in zip(rankings.signals, rankings.right, strict=True):
+        wrong = np.flatnonzero(~right)
+        if len(wrong):
+            parts = signals.answers and [signals.answers[row] for row in wrong]
+            hidden.append(Signals(signals.model[wrong], answers=parts))
     if not hidden:
         raise InputError("Expected questions with wrong answers among their candidates, found only right ones.")
     weight = share / (1 - share) * rankings.weights.sum() / len(hidden)
@@ -158,11 +162,6 @@ def with_hidden(rankings: Rankings, share: float) -> Rankings:
         np.append(rankings.answerable, np.zeros(len(hidden), dtype=bool)),
         np.append(rankings.weights, np.full(len(hidden), weight)),
     )
-
-
-def _part(signals: Signals, rows: NDArray[np.int64]) -> Signals:
-    """The signals of some candidates."""
-    return Signals(signals.model[rows], answers=signals.answers and [signals.answers[row] for row in rows])
 
 
 def questions_needed(precision: float) -> int:
@@ -249,9 +248,10 @@ def threshold(answers: TopAnswers, precision: float) -> float | None:
 def measure(calibration: Calibration, rankings: Rankings, precisions: Sequence[float]) -> ScoreReport:
     """How well a calibration fits these rankings, and what its thresholds do."""
     answers = top_answers(calibration, rankings)
-    thresholds: dict[str, float | None] = {NO_TARGET: 0.0}
-    thresholds |= {key(precision): calibration.threshold(precision) for precision in precisions}
-    effects = {name: None if value is None else outcome(answers, value) for name, value in thresholds.items()}
+    effects: dict[str, Outcome | None] = {"-": outcome(answers, 0.0)}
+    for precision in precisions:
+        least = calibration.threshold(precision)
+        effects[key(precision)] = None if least is None else outcome(answers, least)
     return ScoreReport(reliability(answers), effects)
 
 

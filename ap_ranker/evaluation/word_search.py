@@ -22,9 +22,6 @@ def bm25_recall(dataset: Dataset, language: str | None = None) -> dict[int, floa
     """Number of candidates -> share of the answerable questions with a right answer among BM25's best; without pools.
 
     Where the last of the best are tied with others, a question counts by the chance that right ones are among them.
-
-    Raises:
-        InputError: no question has a right answer, or there is no stemmer for the language.
     """
     questions = answerable(dataset)
     index = BM25([answer.text for answer in dataset.answers], language=language)

@@ -252,40 +252,38 @@ def plot_comparison(comparison: Comparison, path: Path) -> None:
     from matplotlib.figure import Figure
 
     results = comparison.results[::-1]  # bars are drawn from the bottom up
-    labels = [result.label for result in results]
-    mrr = [result.mean("MRR") for result in results]
-    learnt = [result for result in results if result.parameters]  # the axis of sizes is logarithmic
-    figure = Figure(figsize=(16 if learnt else 11, 2 + 0.28 * len(results)), layout="constrained")
-    bars, costs, *sizes = figure.subplots(1, 3 if learnt else 2)
-    bars.barh(labels, mrr, xerr=[result.deviation("MRR") for result in results], color="tab:blue", alpha=0.8)
+    times = {result.label: result.seconds_per_question * 1000 for result in results}
+    sizes = {result.label: float(result.parameters) for result in results if result.parameters}  # on a logarithmic axis
+    figure = Figure(figsize=(16 if sizes else 11, 2 + 0.28 * len(results)), layout="constrained")
+    bars, *others = figure.subplots(1, 3 if sizes else 2)
+    mrr, deviation = ([of(result, "MRR") for result in results] for of in (Result.mean, Result.deviation))
+    bars.barh([result.label for result in results], mrr, xerr=deviation, color="tab:blue", alpha=0.8)
     bars.axvline(comparison.bm25["MRR"], color="tab:orange", label=comparison.bm25_name)
     bars.axvline(comparison.random["MRR"], color="grey", linestyle=":", label="random order")
     bars.set_xlabel("MRR")
     bars.legend(loc="lower right")
-    times = {result.label: (result.seconds_per_question * 1000, result.mean("MRR")) for result in results}
-    _draw_costs(costs, times, "milliseconds per question, answers encoded beforehand")
-    costs.axhline(comparison.bm25["MRR"], color="tab:orange")
-    costs.set_ylabel("MRR")
-    for axes in sizes:
-        parameters = {result.label: (float(result.parameters), result.mean("P@1")) for result in learnt}
-        _draw_costs(axes, parameters, "parameters beside the word vectors")
-        axes.axhline(comparison.bm25["P@1"], color="tab:orange")
-        axes.set_ylabel("P@1")
+    _draw_costs(others[0], times, "milliseconds per question, answers encoded beforehand", comparison, "MRR")
+    if sizes:
+        _draw_costs(others[1], sizes, "parameters beside the word vectors", comparison, "P@1")
     figure.suptitle(f"{comparison.n_questions:,} questions, {len(comparison.seeds)} seed(s)")
     save_figure(figure, path)
 
 
-def _draw_costs(axes: Axes, points: dict[str, tuple[float, float]], name: str) -> None:
-    """Plot named points over a logarithmic axis of costs."""
+def _draw_costs(axes: Axes, costs: dict[str, float], name: str, comparison: Comparison, measure: str) -> None:
+    """Plot a measure over a logarithmic axis of costs."""
     from matplotlib.ticker import EngFormatter, LogLocator, NullFormatter
 
-    axes.scatter(*zip(*points.values(), strict=True), color="tab:blue")
-    for label, point in points.items():
-        axes.annotate(label, point, fontsize=7, xytext=(3, 3), textcoords="offset points")
+    for result in comparison.results:
+        if result.label in costs:
+            point = costs[result.label], result.mean(measure)
+            axes.scatter(*point, color="tab:blue")
+            axes.annotate(result.label, point, fontsize=7, xytext=(3, 3), textcoords="offset points")
+    axes.axhline(comparison.bm25[measure], color="tab:orange")
     axes.set_xscale("log")
     axes.margins(x=0.2)  # room for the labels
-    lowest, highest = (end(cost for cost, _ in points.values()) for end in (min, max))
+    lowest, highest = min(costs.values()), max(costs.values())
     axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if highest < 1000 * lowest else (1,)))
     axes.xaxis.set_major_formatter(EngFormatter(sep="") if highest >= 1000 else "{x:g}")
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.set_xlabel(name)
+    axes.set_ylabel(measure)

@@ -58,16 +58,10 @@ AT_ONCE = 256
 def find_vectors(
     source: str, size: int | None, on_progress: Progress = lambda what, done, total: None
 ) -> PretrainedVectors:
-    """Word vectors from a file, a package, a pretrained encoder or a checkpoint.
+    """Word vectors from a file or a package, as `read_vectors`; from a checkpoint of a model of words, or an encoder.
 
-    Args:
-        source: as for `read_vectors`; or `encoder`, or `encoder:NAME` with the folder or the hub name of an encoder; or
-            the folder of a checkpoint of a model of words.
-        size: D of vectors from an encoder, by default and at most 300; a file or a checkpoint decides itself.
-        on_progress: called while words are read.
-
-    Raises:
-        InputError: as `read_vectors`, `read_encoder` or `vectors_of_checkpoint`.
+    An encoder is named as `encoder`, the default one, or `encoder:NAME` with its folder or hub name. D is `size`, by
+    default and at most 300; a file or a checkpoint decides itself.
     """
     kind, _, name = source.partition(":")
     if kind == ENCODER:
@@ -176,9 +170,8 @@ class EncoderVectors:
 
     def _vectors(self, words: Sequence[str]) -> np.ndarray:
         """(V, H) the encoder's vectors of words."""
-        own = computed_once(
-            "word-vectors", (self._key, list(self.words)), lambda: self._read(self.words).astype(np.float16)
-        )
+        depends_on = self._key, list(self.words)
+        own = computed_once("word-vectors", depends_on, lambda: self._read(self.words).astype(np.float16))
         texts = [" ".join(phrase_words(word)) or word for word in words]
         known = dict(zip(self.words, own.astype(np.float32), strict=True))
         new = [text for text in texts if text not in known]

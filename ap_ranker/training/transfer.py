@@ -26,11 +26,7 @@ from ap_ranker.training.progress import Progress
 
 
 def settings_of_start(config: TrainingConfig, start: Ranker) -> TrainingConfig:
-    """The settings with those that a checkpoint's weights decide: options, length, segmenter, size of word vectors.
-
-    Raises:
-        InputError: the checkpoint is of another model, or the settings name word vectors, which it already has.
-    """
+    """The settings with those that a checkpoint's weights decide: options, length, segmenter, size of word vectors."""
     first = start.config
     if first is None:
         raise InputError("Expected a checkpoint to start from, found a model that was never saved. Save it.")
@@ -61,9 +57,6 @@ def initialize_from(
 
     The vocabulary of a model of words grows by the words of the data; those that the checkpoint does not know begin
     with noise.
-
-    Raises:
-        InputError: the weights have other sizes than the settings ask for.
     """
     first = start.config
     assert first is not None
