@@ -79,7 +79,7 @@ def evaluate(
 
     if not isinstance(ranker, Ranker):
         ranker = load(ranker)
-    match = match or _trained_match(ranker)
+    match = match or trained_match(ranker)
     earlier = None if compare is None else load(compare)
     if not isinstance(data, Dataset):
         data = read_with_wordings(
@@ -103,10 +103,11 @@ def evaluate(
         return report
     before = evaluation_set.with_language(earlier.bm25_language).report(earlier, as_new=False)
     differences = changes(evaluation_set, before, report)
-    return replace(report, comparison=EarlierCheckpoint(str(compare), before, differences, _trained_match(earlier)))
+    return replace(report, comparison=EarlierCheckpoint(str(compare), before, differences, trained_match(earlier)))
 
 
-def _trained_match(ranker: Ranker) -> Match:
+def trained_match(ranker: Ranker) -> Match:
+    """The text of an entry that a checkpoint was trained with."""
     return Match(ranker.config.training.get("match", Match.both) if ranker.config else Match.both)
 
 

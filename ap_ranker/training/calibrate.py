@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from ap_ranker.data.dataset import Dataset
-from ap_ranker.data.faq import Match
 from ap_ranker.data.wordings import read_with_wordings
 from ap_ranker.data.writer import DEV
 from ap_ranker.errors import InputError
@@ -23,6 +22,7 @@ from ap_ranker.evaluation.calibration_fit import (
     rank,
     with_hidden,
 )
+from ap_ranker.evaluation.evaluate import trained_match
 from ap_ranker.evaluation.evaluation_set import easy_warnings
 from ap_ranker.files import restore, write_text_atomically
 from ap_ranker.ranking.calibration import FUSED, MODEL, Calibration, key
@@ -129,16 +129,14 @@ def calibrate(
     _check(folder, precisions, share)
     ranker = Ranker.from_pretrained(folder, device)
     assert ranker.config is not None
-    training = ranker.config.training
     answers_of = {"dev": answers, "test": answers}
     if dev is None:
-        dev, answers_of["dev"] = folder / DEV, answers or _trained_answers(folder, training)
-    match = Match(training.get("match", Match.both))
+        dev, answers_of["dev"] = folder / DEV, answers or _trained_answers(folder, ranker.config.training)
     data = {
         split: source
         if isinstance(source, Dataset)
         else read_with_wordings(
-            source, split, wordings=wordings, answers=answers_of[split], match=match, columns=columns
+            source, split, wordings=wordings, answers=answers_of[split], match=trained_match(ranker), columns=columns
         )
         for split, source in (("dev", dev), ("test", test))
         if source is not None
