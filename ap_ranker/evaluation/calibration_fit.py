@@ -151,7 +151,7 @@ def with_hidden(rankings: Rankings, share: float) -> Rankings:
     for signals, right in zip(rankings.signals, rankings.right, strict=True):
         wrong = np.flatnonzero(~right)
         if len(wrong):
-            parts = signals.answers and [signals.answers[row] for row in wrong]
+            parts = signals.answers and [signals.answers[row] for row in wrong.tolist()]
             hidden.append(Signals(signals.model[wrong], answers=parts))
     if not hidden:
         raise InputError("Expected questions with wrong answers among their candidates, found only right ones.")
