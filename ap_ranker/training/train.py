@@ -33,6 +33,7 @@ from ap_ranker.ranking.checkpoint import CheckpointConfig, is_checkpoint, save_c
 from ap_ranker.ranking.ranker import Ranker, resolve_device
 from ap_ranker.ranking.trained_questions import SEEN, seen_lines
 from ap_ranker.text.word_vectors import PretrainedVectors
+from ap_ranker.training.augment import with_answer_sentences
 from ap_ranker.training.batches import Batches, training_pairs
 from ap_ranker.training.card import About, model_card
 from ap_ranker.training.config import TrainingConfig
@@ -43,7 +44,6 @@ from ap_ranker.training.negatives import HardNegatives, MineEachEpoch
 from ap_ranker.training.objectives.registry import objective_spec
 from ap_ranker.training.progress import Progress
 from ap_ranker.training.resume_folder import ResumeFolder, seconds_so_far
-from ap_ranker.training.sentences import with_answer_sentences
 from ap_ranker.training.teacher import Teacher
 from ap_ranker.training.trainer import AnswerTrainer
 from ap_ranker.training.transfer import initialize_from, settings_of_start

@@ -236,11 +236,11 @@ def test_a_student_learns_what_no_label_says(teacher: Path, tmp_path: Path, monk
     labelled = Dataset("data", answers, [Question("0", TEXTS[0], (1,))])
     others, right = ["alpha", "beta", "gamma", "delta", "epsilon"], [5, 4, 0, 1, 2]
 
-    def made_up(_: object, data: Dataset, questions: list[Question], pools: list[tuple[int, ...]]) -> list[np.ndarray]:
+    def made_up(_: object, data: Dataset, questions: list[Question], pools: list[tuple[int, ...]]) -> np.ndarray:
         first = [right[others.index(q.text)] if q.text in others else 1 for q in questions]
-        return [np.float32([row == best for row in pool]) for best, pool in zip(first, pools, strict=True)]
+        return np.float32([row == best for best, pool in zip(first, pools, strict=True) for row in pool])
 
-    monkeypatch.setattr("ap_ranker.training.teacher._Scorer._score", made_up)
+    monkeypatch.setattr("ap_ranker.training.teacher._score", made_up)
     asked = [Question(str(i), text, (row,)) for i, (text, row) in enumerate(zip(others, right, strict=True))]
     config = TrainingConfig("bow-idf", epochs=40, patience=40, learning_rate=0.03, answer_sentences=False)
     dev = replace(labelled, questions=asked)
