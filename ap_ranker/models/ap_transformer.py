@@ -31,7 +31,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ap_ranker.models.base import AnswerModel, Attention, CosineModel, JudgedCandidates, States
+from ap_ranker.models.base import AnswerModel, Attention, JudgedCandidates, States
+from ap_ranker.models.kinds import CosineModel
 from ap_ranker.models.pooling import masked_softmax
 from ap_ranker.models.pretrained import DEFAULT_ENCODER, MINILM
 from ap_ranker.models.similarity import exact

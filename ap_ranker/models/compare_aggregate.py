@@ -29,11 +29,10 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from ap_ranker.models.alignment import dot_products
-from ap_ranker.models.base import PairModel, States
-from ap_ranker.models.classifier import hidden_layer
-from ap_ranker.models.encoders import Convolution, WordEmbedding
-from ap_ranker.models.pooling import masked_softmax, max_pool
+from ap_ranker.models.base import States
+from ap_ranker.models.encoders import Convolution
+from ap_ranker.models.kinds import PairModel, hidden_layer
+from ap_ranker.models.pooling import dot_products, masked_softmax, max_pool
 from ap_ranker.models.similarity import unit
 from ap_ranker.models.spec import DROPOUT, SHARE, Inputs, ModelSpec, Option, Recipe
 from ap_ranker.text.batch import TokenBatch
@@ -94,8 +93,6 @@ class Clip(nn.Module):
 class CompareAggregate(PairModel):
     """Compares every answer word with its aligned question words; a CNN aggregates the comparisons."""
 
-    embedding: WordEmbedding
-
     def __init__(
         self,
         inputs: Inputs,
@@ -107,8 +104,7 @@ class CompareAggregate(PairModel):
         threshold: float,
         dropout: float,
     ) -> None:
-        super().__init__()
-        self.embedding = WordEmbedding(inputs, dropout)
+        super().__init__(inputs, dropout)
         self.input_gate = nn.Linear(inputs.embedding_size, hidden)  # W^i
         self.update = nn.Linear(inputs.embedding_size, hidden)  # W^u
         self.attention = nn.Linear(hidden, hidden, bias=False)  # W^g
@@ -128,7 +124,7 @@ class CompareAggregate(PairModel):
 
     def align(self, questions: States, answers: States) -> Tensor:
         """(P, L, M): G, the attention of each answer word to each question word."""
-        WQ, A = questions.per_token["projected"], answers.per_token["states"]  # noqa: N806 - the paper's names
+        WQ, A = questions.per_token["projected"], answers.per_token["states"]
         weights: Tensor = self.clip(masked_softmax(dot_products(A, WQ), questions.mask.unsqueeze(1)))
         return weights
 
@@ -141,9 +137,9 @@ class CompareAggregate(PairModel):
         return attention / attention.sum(dim=1, keepdim=True).clamp(min=1e-5), None
 
     def compare(self, questions: States, answers: States) -> Tensor:
-        Q, A = questions.per_token["states"], answers.per_token["states"]  # noqa: N806 - the paper's names
-        G = self.align(questions, answers)  # noqa: N806
-        T = self.comparison(A, G @ Q) * answers.mask.unsqueeze(2)  # noqa: N806
+        Q, A = questions.per_token["states"], answers.per_token["states"]
+        G = self.align(questions, answers)
+        T = self.comparison(A, G @ Q) * answers.mask.unsqueeze(2)
         # relu is monotonic: max(relu(x)) = relu(max(x)).
         r = [torch.relu(max_pool(convolution(T, answers.mask), answers.mask)) for convolution in self.convolutions]
         scores: Tensor = self.head(torch.cat(r, dim=1))

@@ -2,21 +2,23 @@
 
 A short text is bound by reading weights and by the overhead of each operator. So the three projections of a layer's
 attention are one, an activation is part of its product, weights lie as oneDNN reads them, and they are bfloat16 where
-the CPU has instructions for it. Sums, norms and the result stay in float32. The products are operators of torch that
-its compiler uses, too; should a version of torch lack them, `checked` says so and `Bert` reads the texts.
+the CPU has instructions for it. Sums, norms and the result stay in float32. Should a version of torch lack the
+operators, `checked` says so and `Bert` reads the texts.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ap_ranker.models.bert import FAMILIES
+from ap_ranker.models.bert import Bert
+from ap_ranker.models.private_operators import packed_linear
 
 logger = logging.getLogger(__name__)
 
@@ -39,29 +41,13 @@ LEAST_COSINE = 0.999
 """Of a token's state and what transformers computes; with bfloat16, those of all-MiniLM-L6-v2 have 0.9999."""
 
 
-class _Linear:
-    """y = x W^T + b, with W in the order in which oneDNN reads it."""
-
-    def __init__(self, *layers: nn.Linear, dtype: torch.dtype) -> None:
-        self._dtype = dtype
-        self._bias = torch.cat([layer.bias.detach() for layer in layers]).to(dtype)
-        weight = torch.cat([layer.weight.detach() for layer in layers]).to(dtype)
-        self._weight = torch.ops.mkldnn._reorder_linear_weight(weight)
-
-    def __call__(self, x: Tensor, activation: str = "none") -> Tensor:
-        y: Tensor = torch.ops.mkldnn._linear_pointwise(
-            x.to(self._dtype), self._weight, self._bias, activation, [], "none"
-        )
-        return y
-
-
 @dataclass(frozen=True)
 class _Layer:
-    projections: _Linear
-    attended: _Linear
+    projections: Callable[..., Tensor]
+    attended: Callable[..., Tensor]
     attention_norm: nn.LayerNorm
-    wide: _Linear
-    narrow: _Linear
+    wide: Callable[..., Tensor]
+    narrow: Callable[..., Tensor]
     norm: nn.LayerNorm
 
 
@@ -69,7 +55,7 @@ class FastBert:
     """A copy of a backbone's weights, to be made again when they change.
 
     Args:
-        backbone: a transformer for which `supports` is true.
+        backbone: on a CPU, in float32.
         dtype: of the matrices: float32 or bfloat16.
 
     Attributes:
@@ -78,41 +64,27 @@ class FastBert:
 
     reads_apart = True
 
-    def __init__(self, backbone: Any, dtype: torch.dtype) -> None:
+    def __init__(self, backbone: Bert, dtype: torch.dtype) -> None:
         table, self._heads, self._dtype = backbone.embeddings, int(backbone.config.num_attention_heads), dtype
         self._words, self._norm = table.word_embeddings, table.LayerNorm
-        shifted = backbone.config.model_type != "bert"  # as in fairseq, positions begin after the padding's
-        first = backbone.config.pad_token_id + 1 if shifted else 0
-        places = table.position_embeddings.weight.detach()[first:] + table.token_type_embeddings.weight.detach()[0]
+        places = table.position_embeddings.weight.detach()[table.first :]
+        places = places + table.token_type_embeddings.weight.detach()[0]
         self._places = F.pad(places, (0, 0, 0, ATTENTION_WIDTH))  # those beyond are padding's
         self._layers = [
             _Layer(
-                _Linear(attention.query, attention.key, attention.value, dtype=dtype),
-                _Linear(layer.attention.output.dense, dtype=dtype),
+                packed_linear(attention.query, attention.key, attention.value, dtype=dtype),
+                packed_linear(layer.attention.output.dense, dtype=dtype),
                 layer.attention.output.LayerNorm,
-                _Linear(layer.intermediate.dense, dtype=dtype),
-                _Linear(layer.output.dense, dtype=dtype),
+                packed_linear(layer.intermediate.dense, dtype=dtype),
+                packed_linear(layer.output.dense, dtype=dtype),
                 layer.output.LayerNorm,
             )
             for layer in backbone.encoder.layer
             for attention in [layer.attention.self]
         ]
 
-    @staticmethod
-    def supports(backbone: Any) -> bool:
-        """Whether a transformer is of this architecture, on a CPU, in float32."""
-        config = backbone.config
-        return (
-            config.model_type in FAMILIES
-            and config.hidden_act == "gelu"
-            and getattr(config, "position_embedding_type", None) in (None, "absolute")
-            and not getattr(config, "is_decoder", False)
-            and backbone.device.type == "cpu"
-            and backbone.dtype == torch.float32
-        )
-
     @classmethod
-    def checked(cls, backbone: Any, dtype: torch.dtype) -> Self | None:
+    def checked(cls, backbone: Bert, dtype: torch.dtype) -> Self | None:
         """A copy that computes what the backbone does; `None`, which is logged, if there can be none."""
         ids = torch.arange(10, 34).reshape(2, 12) % backbone.config.vocab_size
         mask = torch.ones_like(ids, dtype=torch.bool)

@@ -6,9 +6,12 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import Field
 
 from ap_ranker.errors import InputError, one_line
+from ap_ranker.settings import read_fields, settings
 
 Pooling = Literal["mean", "cls"]
 """The mean of the token states, or the first token's."""
@@ -24,7 +27,11 @@ ANSWER_PROMPTS = ("document", "passage", "corpus")
 """Names of prompts; the first that is there counts, also where it is empty."""
 
 
-@dataclass(frozen=True)
+Token = Annotated[int, Field(ge=0)]
+Prompt = Annotated[tuple[Token, ...], Field(strict=False)]  # JSON has lists
+
+
+@settings
 class SentenceSettings:
     """What an encoder does beside its transformer.
 
@@ -36,9 +43,9 @@ class SentenceSettings:
     """
 
     pooling: Pooling = "mean"
-    question_prompt: tuple[int, ...] = ()
-    answer_prompt: tuple[int, ...] = ()
-    leading: int = 0
+    question_prompt: Prompt = ()
+    answer_prompt: Prompt = ()
+    leading: Token = 0
 
     @classmethod
     def of(cls, encoder: Mapping[str, Any]) -> SentenceSettings:
@@ -47,24 +54,10 @@ class SentenceSettings:
         Raises:
             InputError: they are damaged.
         """
-        stored = encoder.get(KEY, {})
-        try:
-            settings = cls(
-                stored.get("pooling", cls.pooling),
-                tuple(stored.get("question_prompt", ())),
-                tuple(stored.get("answer_prompt", ())),
-                stored.get("leading", 0),
-            )
-            ids = [settings.leading, *settings.question_prompt, *settings.answer_prompt]
-            known = all(type(token) is int and 0 <= token < encoder["vocab_size"] for token in ids)
-        except (AttributeError, KeyError, TypeError):
-            known = False
-        if not known or settings.pooling not in get_args(Pooling):
-            raise InputError(
-                f"Expected encoder.{KEY} with pooling ({' or '.join(get_args(Pooling))}) and prompts of token ids, "
-                f"found {one_line(repr(stored), 200)}."
-            )
-        return settings
+        found = read_fields(cls, encoder.get(KEY, {}), f"encoder.{KEY}")
+        if (largest := max([*found.question_prompt, *found.answer_prompt], default=0)) >= encoder["vocab_size"]:
+            raise InputError(f"encoder.{KEY}: expected token ids below {encoder['vocab_size']}, found {largest}.")
+        return found
 
     def config(self) -> dict[str, Any]:
         """What the encoder configuration keeps of them: nothing if all are the usual ones."""
@@ -73,14 +66,7 @@ class SentenceSettings:
 
 @dataclass(frozen=True)
 class SentenceFiles:
-    """The settings as an encoder's folder has them, prompts as text.
-
-    Attributes:
-        pooling: how token states become one vector.
-        question_prompt: what is put before a question.
-        answer_prompt: what is put before an answer.
-        max_tokens: where texts are cut; `None` if the folder does not say.
-    """
+    """The settings as an encoder's folder has them: prompts as text; `max_tokens`, if it says where texts are cut."""
 
     pooling: Pooling = "mean"
     question_prompt: str = ""

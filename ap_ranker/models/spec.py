@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
-
-if TYPE_CHECKING:
-    from ap_ranker.models.base import AnswerModel
+from operator import ge, gt, le, lt
+from typing import Any, Literal
 
 Optimizer = Literal["adam", "sgd", "adadelta"]
 Schedule = Literal["linear", "constant", "inverse"]
@@ -53,23 +51,19 @@ class Bounds:
 
     def violated(self, value: float) -> str:
         """The bound that the value violates, such as `above 0`; empty if it is within bounds."""
-        if self.above is not None and not value > self.above:
-            return f"above {self.above:,}"
-        if self.least is not None and not value >= self.least:
-            return f"of at least {self.least:,}"
-        if self.below is not None and not value < self.below:
-            return f"below {self.below:,}"
-        if self.most is not None and not value <= self.most:
-            return f"of at most {self.most:,}"
-        return ""
+        bounds = (
+            ("above", self.above, gt),
+            ("of at least", self.least, ge),
+            ("below", self.below, lt),
+            ("of at most", self.most, le),
+        )
+        broken = ((words, bound) for words, bound, holds in bounds if bound is not None and not holds(value, bound))
+        return next((f"{words} {bound:,}" for words, bound in broken), "")
 
 
 SHARE = Bounds(least=0, below=1)
 SIZE = Bounds(above=0, most=4_096)
 """Bounds of options without their own: the largest value of the papers is 4,000 filters."""
-
-WINDOW = Bounds(above=0, most=100)
-"""Words that a filter sees at once: its weights grow with them, and answers have about 100."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +113,7 @@ class ModelSpec:
         year: year of the source.
         family: determines which component loads its checkpoints.
         cached: what is computed once per answer, before any question is known.
-        build: builds the model from `Inputs` and its options.
+        build: builds the `AnswerModel` from `Inputs` and its options.
         options: hyper-parameters by name.
         recipe: the paper's training settings.
         objective: the default objective of `ap-ranker train`.
@@ -134,7 +128,7 @@ class ModelSpec:
     year: int
     family: Family
     cached: str
-    build: Callable[..., AnswerModel]
+    build: Callable[..., Any]
     recipe: Recipe
     options: Mapping[str, Option] = field(default_factory=dict)
     objective: str = "softmax"
@@ -144,3 +138,8 @@ class ModelSpec:
 
 
 DROPOUT = Option(0.3, "share of the words dropped in training (ours: see Defaults in the README)", bounds=SHARE)
+
+HIDDEN = Option(141, "units of the LSTM in each direction")
+
+WINDOW = Option(3, "words that a filter sees at once", bounds=Bounds(above=0, most=100))
+"""A filter's weights grow with its window, and answers have about 100 words."""

@@ -76,11 +76,7 @@ class TransformerEncoder(nn.Module):
         return dtype
 
     def load_pretrained(self, folder: Path) -> None:
-        """Take the weights of a pretrained encoder.
-
-        Raises:
-            InputError: as `read_weights`.
-        """
+        """Take the weights of a pretrained encoder; raises as `read_weights`."""
         weights = read_weights(folder, self.backbone.state_dict())
         self.backbone.load_state_dict(weights, strict=False)  # the pooler's are left over
 
@@ -158,7 +154,7 @@ class TransformerEncoder(nn.Module):
 
     def _fast_forward(self) -> FastBert | None:
         """Our own forward pass with the backbone's present weights; `None` if this transformer has none."""
-        if not FastBert.supports(self.backbone):
+        if not isinstance(self.backbone, Bert) or self.backbone.device.type != "cpu" or self._dtype != torch.float32:
             return None
         weights = [(w.data_ptr(), 0 if w.is_inference() else w._version) for w in self._weights]
         known, fast = self._fast

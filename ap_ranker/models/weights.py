@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -58,9 +59,16 @@ RANDOM = {"normal_", "uniform_", "trunc_normal_", "orthogonal_", "kaiming_unifor
 and on the meta device they import torch's compiler."""
 
 
-class _Unfilled(TorchFunctionMode):
+class _Building(TorchFunctionMode):
+    def __init__(self, most_calls: float) -> None:
+        super().__init__()
+        self.remaining = most_calls
+
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        self.remaining -= 1
+        if self.remaining < 0:
+            raise InputError("expected a model of no more layers than its weights have, found more")
         if getattr(func, "__name__", "") in RANDOM:
             return kwargs["tensor"] if "tensor" in kwargs else args[0]
         return func(*args, **kwargs)
@@ -68,19 +76,7 @@ class _Unfilled(TorchFunctionMode):
 
 def unfilled() -> TorchFunctionMode:
     """A context in which this thread builds models whose weights are read afterwards: they begin as anything."""
-    return _Unfilled()
-
-
-class _Counted(TorchFunctionMode):
-    def __init__(self, limit: int) -> None:
-        super().__init__()
-        self.remaining = limit
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.remaining -= 1
-        if self.remaining < 0:
-            raise InputError("expected a model of no more layers than its weights have, found more")
-        return func(*args, **(kwargs or {}))
+    return _Building(math.inf)
 
 
 @contextmanager
@@ -90,5 +86,5 @@ def planned(tensors: int) -> Iterator[None]:
     Raises:
         InputError: a model would have many more tensors.
     """
-    with torch.device("meta"), unfilled(), _Counted(CALLS + CALLS_PER_TENSOR * tensors):
+    with torch.device("meta"), _Building(CALLS + CALLS_PER_TENSOR * tensors):
         yield

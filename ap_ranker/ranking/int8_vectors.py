@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from ap_ranker.errors import InputError, one_line
-from ap_ranker.models.int8 import LARGEST, multiplies_int8
+from ap_ranker.models.private_operators import LARGEST, int8_product, multiplies_int8
 
 EMBEDDING_SCORE, EMBEDDING_RANK = "embedding_score", "embedding_rank"
 """Meta fields of a document for its cosine with the question, and for its rank by that, from 1."""
@@ -162,7 +162,7 @@ def _products(matrix: np.ndarray, vector: np.ndarray) -> np.ndarray:
     take 0.2 ms.
     """
     if multiplies_int8() and matrix.size:
-        products: np.ndarray = torch._int_mm(torch.from_numpy(matrix), torch.from_numpy(vector)[:, None]).numpy()[:, 0]
+        products: np.ndarray = int8_product(torch.from_numpy(matrix), torch.from_numpy(vector)[:, None]).numpy()[:, 0]
         return products
     is_exact = matrix.shape[1] * LARGEST**2 <= _EXACT
     exact = vector.astype(np.float32 if is_exact else np.float64)
