@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import cache
 from itertools import chain, islice
 from pathlib import Path
 
@@ -21,22 +20,19 @@ PAD_TOKEN = "[PAD]"
 UNKNOWN_TOKEN = "[UNK]"
 
 
-@cache
-def _normalizer(characters: bool) -> normalizers.Normalizer:
-    """Lower-cases, as the word vectors and the papers do; keeps accents, which distinguish words in most languages.
-
-    With `characters`, every CJK character becomes a token, because there are no spaces between CJK words.
-    """
-    return normalizers.BertNormalizer(
+# They lower-case, as the word vectors and the papers do, and keep accents, which distinguish words in most languages.
+# Without a segmenter, every CJK character becomes a token, because there are no spaces between CJK words.
+_NORMALIZERS = {
+    characters: normalizers.BertNormalizer(
         clean_text=True, handle_chinese_chars=characters, strip_accents=False, lowercase=True
     )
-
+    for characters in (False, True)
+}
+_pre_tokenizer = pre_tokenizers.BertPreTokenizer()
 
 _UNSPACED_CHARACTER = regex.compile(rf"(?=[{UNSPACED}])\X")
 
 _SYMBOL = regex.compile(r"[\p{S}--\p{ASCII}]+", regex.V1)
-
-_pre_tokenizer = pre_tokenizers.BertPreTokenizer()
 
 
 def split_words(text: str) -> list[str]:
@@ -44,21 +40,23 @@ def split_words(text: str) -> list[str]:
 
     These are the tokens of the word models, as of their papers; BM25 reads the forms of `ap_ranker.text.reading`.
     """
-    return _split(_apart(_plain(text)), characters=True)
-
-
-def _split(text: str, *, characters: bool) -> list[str]:
-    normalized = _normalizer(characters).normalize_str(text)
-    return [word for word, _ in _pre_tokenizer.pre_tokenize_str(normalized)]
+    return _split(_spaced(_plain(text), None), characters=True)
 
 
 def _plain(text: str) -> str:
     return plain(text).replace("İ", "i")  # lower case would leave its dot behind, as a mark
 
 
-def _apart(text: str) -> str:
-    """A plain text with spaces around symbols, and between the characters of scripts without spaces."""
+def _spaced(text: str, segment: Segmenter | None) -> str:
+    """A plain text with spaces around symbols and between words, or the characters of scripts without spaces."""
+    if segment:
+        return segment(symbols_apart(text))
     return text if text.isascii() else _UNSPACED_CHARACTER.sub(r" \g<0> ", symbols_apart(text))
+
+
+def _split(text: str, *, characters: bool) -> list[str]:
+    normalized = _NORMALIZERS[characters].normalize_str(text)
+    return [word for word, _ in _pre_tokenizer.pre_tokenize_str(normalized)]
 
 
 class Vocabulary:
@@ -129,7 +127,7 @@ class WordTokenizer(Vocabulary):
         """
         segment = find_segmenter(segmenter)
         characters = segment is None
-        texts = [_segmented(_plain(text), segment) for text in texts]
+        texts = [_spaced(_plain(text), segment) for text in texts]
         special = [PAD_TOKEN, UNKNOWN_TOKEN]
         counter = _word_level({PAD_TOKEN: PAD, UNKNOWN_TOKEN: UNKNOWN}, characters)
         counter.train_from_iterator(
@@ -149,7 +147,7 @@ class WordTokenizer(Vocabulary):
 
         A text without any token (empty, or only white space) becomes one `[UNK]`, so that every text has a state.
         """
-        texts = [_segmented(_plain(text), self._segment) for text in texts]
+        texts = [_spaced(_plain(text), self._segment) for text in texts]
         encodings = self._tokenizer.encode_batch_fast(texts)
         encoded = [
             self._phrases.join(self._with_nearest(text, encoding.ids))
@@ -165,7 +163,7 @@ class WordTokenizer(Vocabulary):
         empty span (0, 0).
         """
         characters = _plain(text)
-        segmented = _segmented(characters, self._segment)
+        segmented = _spaced(characters, self._segment)
         [encoding] = self._tokenizer.encode_batch([segmented])
         origin, place = origins(characters, segmented), plain_spans(text)
         by_word = self._by_word(segmented, encoding.ids)
@@ -191,11 +189,7 @@ class WordTokenizer(Vocabulary):
     def _read(self, word: str) -> tuple[int, ...]:
         if _SYMBOL.fullmatch(word):  # that no text of the training had says nothing
             return ()
-        return tuple(self._row(known) for known in self._nearest.read(word)) or (UNKNOWN,)
-
-    def _row(self, word: str) -> int:
-        row: int | None = self._tokenizer.token_to_id(word)
-        return UNKNOWN if row is None else row
+        return tuple(map(self._tokenizer.token_to_id, self._nearest.read(word))) or (UNKNOWN,)
 
     def _spans_in(self, span: Span, word: tuple[int, ...]) -> list[Span]:
         """The spans of a word's tokens: of the two parts of a compound, or of the whole word."""
@@ -227,11 +221,6 @@ class WordTokenizer(Vocabulary):
         return cls(tokenizer, max_tokens, segmenter)
 
 
-def _segmented(text: str, segment: Segmenter | None) -> str:
-    """A plain text with spaces between its words."""
-    return segment(symbols_apart(text)) if segment else _apart(text)
-
-
 def read_tokenizer(path: Path) -> Tokenizer:
     """Read any `tokenizer.json`.
 
@@ -246,6 +235,6 @@ def read_tokenizer(path: Path) -> Tokenizer:
 
 def _word_level(vocabulary: dict[str, int], characters: bool) -> Tokenizer:
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token=UNKNOWN_TOKEN))
-    tokenizer.normalizer = _normalizer(characters)
+    tokenizer.normalizer = _NORMALIZERS[characters]
     tokenizer.pre_tokenizer = _pre_tokenizer
     return tokenizer
