@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -90,20 +91,10 @@ class AttentionChannel(nn.Module):
 class ABCNN(SCNN):
     """Attention as a second channel of the convolution (`channel`), in the pooling, or both."""
 
-    def __init__(
-        self,
-        inputs: Inputs,
-        *,
-        channel: bool,
-        filters: int,
-        window: int,
-        attention_from: str = "",
-        dropout: float,
-        classes: int,
-    ) -> None:
+    def __init__(self, inputs: Inputs, *, channel: bool, attention_from: str = "", **options: Any) -> None:
         """`attention_from`: what the pooling compares, "embeddings" or "convolution"; "" for plain max-pooling."""
-        super().__init__(inputs, filters=filters, window=window, dropout=dropout, classes=classes)
-        self.channel = AttentionChannel(inputs, filters, window) if channel else None
+        super().__init__(inputs, **options)
+        self.channel = AttentionChannel(inputs, options["filters"], options["window"]) if channel else None
         self.pooling = attention_from
         self.compares_words = channel or attention_from == "embeddings"
 

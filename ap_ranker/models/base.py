@@ -29,8 +29,7 @@ TensorFunction = Callable[[Tensor], Tensor]
 class States:
     """The output of `encode` for N texts: everything that `match` needs, independent of the other side.
 
-    `states[rows]` selects texts, `States.stack` joins texts of different lengths. Names contain no dots; `ids` always
-    means token ids.
+    Names contain no dots; `ids` always means token ids.
 
     Attributes:
         mask: (N, T) bool; True on real tokens, or on other positions that have states. Every model sets it, even
@@ -103,11 +102,9 @@ JudgedCandidates = tuple[States, States, Tensor]
 
 @dataclass(frozen=True)
 class Attention:
-    """The attention weights of each token for each pair. They sum to 1 over a text and are 0 on padding.
+    """The attention weights of each token for each pair, (B, N, M) and (B, N, L); `None` for a side without any.
 
-    Attributes:
-        questions: (B, N, M) weights of the question's tokens; `None` if only answers have weights.
-        answers: (B, N, L) weights of the answer's tokens; `None` if only questions have weights.
+    They sum to 1 over a text and are 0 on padding.
     """
 
     questions: Tensor | None
@@ -183,10 +180,8 @@ class AnswerModel(nn.Module, ABC):
         raise NotImplementedError
 
     def match_pairs(self, questions: States, answers: States, rows: Tensor, columns: Tensor) -> Tensor:
-        """(P,) scores of question `rows[p]` with answer `columns[p]`, for a few of the B x N pairs.
-
-        Calls `match` once per answer, so that its states are not copied for each of its questions.
-        """
+        """(P,) scores of question `rows[p]` with answer `columns[p]`, for a few of the B x N pairs."""
+        # `match` is called once per answer, so that its states are not copied for each of its questions.
         order = columns.argsort()
         distinct, counts = columns[order].unique_consecutive(return_counts=True)
         groups = zip(distinct.tolist(), order.split(counts.tolist()), strict=True)
@@ -194,16 +189,10 @@ class AnswerModel(nn.Module, ABC):
         return torch.cat(scores)[order.argsort()]
 
     def training_scores(self, questions: States, answers: States, wanted: Tensor, classes: int) -> Tensor:
-        """Scores of a batch for the objective. Models that can score some pairs more cheaply than all override this.
+        """(B, N) scores for the objective, or (B, N, K) logits of a classifier of more than two classes.
 
-        Args:
-            questions: states of B questions.
-            answers: states of N answers.
-            wanted: (B, N) bool, the pairs that the objective uses; other pairs may have any score.
-            classes: K, the number of classes of the labels.
-
-        Returns:
-            (B, N) scores, or (B, N, K) logits of a classifier of more than two classes.
+        Models that can score some pairs more cheaply than all override this: pairs that are not `wanted` (B, N) may
+        have any score.
         """
         return self.match(questions, answers)
 

@@ -80,18 +80,7 @@ class Matching(nn.Module):
     def forward(
         self, first: Tensor, second: Tensor, first_end: Tensor, second_end: Tensor, real: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Matches of the first text's tokens and of the second's.
-
-        Args:
-            first: (P, M, C).
-            second: (P, L, C).
-            first_end: (P, C) the LSTM's final state.
-            second_end: (P, C).
-            real: (P, M, L) True where both tokens are real.
-
-        Returns:
-            (P, M, 4K), (P, L, 4K).
-        """
+        """(P, M, C), (P, L, C), their ends (P, C), both tokens real (P, M, L) -> matches (P, M, 4K), (P, L, 4K)."""
         alpha = unit(first) @ unit(second).transpose(1, 2)
         strongest_first, strongest_second = strongest(first, second, self.W[1], real)
         return (
@@ -151,10 +140,8 @@ def _strongest(first: Tensor, second: Tensor, W: Tensor, real: Tensor) -> tuple[
 
 
 def _length(states: Tensor, squares: Tensor) -> Tensor:
-    """|W_k ∘ v| for all k: (P, T, C), (C, K) -> (P, T, K).
-
-    The minimum length keeps the cosine of padding, a zero vector, at zero and its gradient finite.
-    """
+    """|W_k ∘ v| for all k: (P, T, C), (C, K) -> (P, T, K)."""
+    # The minimum keeps the cosine of padding, a zero vector, at zero and its gradient finite.
     return (states.square() @ squares).clamp_min(1e-24).sqrt()
 
 
@@ -182,9 +169,9 @@ class BiMPM(Classifier):
 
     def features(self, questions: States, answers: States) -> Tensor:
         real = questions.mask.unsqueeze(2) & answers.mask.unsqueeze(1)
-        q, a = (states.per_token["forwards"] for states in (questions, answers))
+        q, a = questions.per_token["forwards"], answers.per_token["forwards"]
         forwards = self.forward_matching(q, a, last_pool(q, questions.mask), last_pool(a, answers.mask), real)
-        q, a = (states.per_token["backwards"] for states in (questions, answers))
+        q, a = questions.per_token["backwards"], answers.per_token["backwards"]
         backwards = self.backward_matching(q, a, q[:, 0], a[:, 0], real)
         ends = [
             ends_pool(self.aggregation(torch.cat(matches, dim=2), states.mask), states.mask)

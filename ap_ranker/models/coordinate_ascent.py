@@ -13,12 +13,7 @@ import numpy as np
 
 
 def average_precision(scores: np.ndarray, relevant: np.ndarray) -> float:
-    """The mean precision at each relevant candidate; ties keep the order of the candidates.
-
-    Args:
-        scores: (n,).
-        relevant: (n,) bool; the result is 0 if all are False.
-    """
+    """The mean precision at each relevant candidate, 0 without any; (n,), (n,) bool. Ties keep their order."""
     hits = relevant[np.argsort(-scores, kind="stable")]
     ranks = np.flatnonzero(hits) + 1
     return float(np.mean(np.arange(1, len(ranks) + 1) / ranks)) if len(ranks) else 0.0
@@ -104,8 +99,7 @@ def _best_value(questions: Questions, weights: np.ndarray, j: int) -> float:
 def _precision(offset: np.ndarray, slope: np.ndarray, relevant: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     """Precision at the rank of candidate k, as a function of one weight w: scores are offset + w · slope.
 
-    Returns:
-        (C,) ascending values of w where a line crosses that of k; (C + 1,) precision before, between and after.
+    (C,) ascending values of w where a line crosses that of k; (C + 1,) precision before, between and after.
     """
     lead, steeper = offset - offset[k], slope - slope[k]
     crosses = steeper != 0

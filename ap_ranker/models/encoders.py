@@ -14,8 +14,7 @@ from ap_ranker.text.batch import PAD, TokenBatch
 class WordEmbedding(nn.Module):
     """Word vectors of token ids; zero on padding and, during training, on a share `dropout` of the words.
 
-    Word dropout (Iyyer et al. 2015, section 3.1) teaches a model to recognise a text by any of its words. Dropping
-    single numbers of the vectors would only add noise.
+    Word dropout (Iyyer et al. 2015, section 3.1) teaches a model to recognise a text by any of its words.
     """
 
     def __init__(self, inputs: Inputs, dropout: float) -> None:
@@ -48,12 +47,7 @@ class WordEmbedding(nn.Module):
 
 @dataclass(frozen=True)
 class FramedWords:
-    """N texts of T words, framed with padding, by their distinct words.
-
-    Attributes:
-        vectors: (W, D) of the distinct words; zero for padding.
-        indices: (N, left + T + right) of the words in `vectors`.
-    """
+    """N texts of T words framed with padding: `vectors` (W, D) of distinct words; `indices` (N, left + T + right)."""
 
     vectors: Tensor
     indices: Tensor
@@ -107,14 +101,9 @@ class Convolution(nn.Module):
         return torch.cat([rows @ self.linear.weight, (rows @ self.linear.bias).unsqueeze(-1)], dim=-1)
 
     def project(self, words: FramedWords, filters: Tensor) -> Tensor:
-        """The dot product of each row with each convolved state.
+        """(R, N, T) dot products of R rows, by their `filters` (R, window * D + 1), with each convolved state.
 
-        Args:
-            words: N texts of T words, framed with `left` and `right` words of zeros.
-            filters: (R, window * D + 1) the `filters` of the rows.
-
-        Returns:
-            (R, N, T).
+        The N texts of T words are framed with `left` and `right` words of zeros.
         """
         size, (n, framed_length) = words.vectors.shape[1], words.indices.shape
         length = framed_length - self.window + 1
@@ -132,14 +121,9 @@ class Convolution(nn.Module):
         return products.add_(filters[:, -1].view(-1, 1, 1))
 
     def pool(self, words: FramedWords, weights: Tensor) -> Tensor:
-        """The R weighted sums of each text's convolved states; the weights of each sum add up to 1.
+        """(N, R, T) weights, each row of which adds up to 1 -> (N, R, C) weighted sums of each text's convolved states.
 
-        Args:
-            words: N texts of T words, framed with `left` and `right` words of zeros.
-            weights: (N, R, T).
-
-        Returns:
-            (N, R, C).
+        The N texts of T words are framed with `left` and `right` words of zeros.
         """
         # The k-th words of all windows are the text shifted by k. Shifting the weights instead moves less memory.
         shifted = [nn.functional.pad(weights, (k, self.window - 1 - k)) for k in range(self.window)]
@@ -169,8 +153,7 @@ class Convolution(nn.Module):
 class Recurrent(nn.Module):
     """A recurrent encoder. On a CPU it reads texts in groups of similar length."""
 
-    GROUP = 32
-    """Texts per group: a long text delays 31 others at most, and fewer would leave a CPU idle."""
+    GROUP = 32  # a long text delays 31 others at most, and fewer would leave a CPU idle
 
     state_size: int
 

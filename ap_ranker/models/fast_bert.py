@@ -24,8 +24,8 @@ logger = logging.getLogger(__name__)
 
 FEW_TOKENS = 32
 """Up to here, products have as many rows as tokens: a question alone pays for no padding. Above, their number is
-rounded up: each new number leaves 2.6 MB behind for all-MiniLM-L6-v2, among it the programs that oneDNN compiles. On a
-server, whose batches differ, the memory of each process grew by 250 MB in five thousand questions."""
+rounded up: each new one leaves 2.6 MB behind for all-MiniLM-L6-v2, among it the programs that oneDNN compiles; a server
+grew by 250 MB a process in five thousand questions."""
 
 LEAST_ROWS = 2
 """Of a product. oneDNN gives a row the same sums among any 2 to 2,048 rows, at any place among them (AVX2, AVX-512 and
@@ -33,9 +33,8 @@ its bfloat16; 1 to 16 threads). A row alone is summed in another order if it has
 
 ATTENTION_WIDTH = 16
 """Texts are attended to at widths that are a multiple of this. Torch computes a softmax in vectors of 16 numbers and
-what is left one by one: as wide as 14 or 16 tokens, a text of 14 has other states, in bfloat16 by .004 in every layer
-and by up to .007 in the score. At 16, 32, ... 256 they are equal to the last bit (AVX2 and AVX-512, 1 and 2 threads).
-That costs nothing: attention of 9 to 16 tokens takes 28 microseconds so; as wide as 15 it took 43."""
+what is left one by one: as wide as 14 or 16 tokens, a text of 14 has other states, by up to .007 in the score. At 16,
+32, ... 256 they are equal to the last bit (AVX2 and AVX-512, 1 and 2 threads), and attention takes no longer."""
 
 LEAST_COSINE = 0.999
 """Of a token's state and what transformers computes; with bfloat16, those of all-MiniLM-L6-v2 have 0.9999."""

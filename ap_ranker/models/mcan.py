@@ -47,8 +47,6 @@ class Highway(nn.Module):
 
 
 class Sum(nn.Module):
-    """Σ_i u_i."""
-
     def forward(self, u: Tensor) -> Tensor:
         """(..., C) -> (..., 1)."""
         return u.sum(dim=-1, keepdim=True)
@@ -104,9 +102,8 @@ class MCAN(Classifier):
         self.highway = Highway(size)
         self.F = nn.Sequential(nn.Linear(size, size), nn.ReLU())
         self.F_intra = nn.Sequential(nn.Linear(size, size), nn.ReLU())
-        self.cast_max, self.cast_mean, self.cast_alignment, self.cast_intra = (
-            Cast(compression, size, factors) for _ in range(4)
-        )
+        casts = [Cast(compression, size, factors) for _ in range(4)]
+        self.cast_max, self.cast_mean, self.cast_alignment, self.cast_intra = casts
         self.lstm = LSTM(size + 12, hidden)
         joined = 4 * 2 * hidden
         self.head = nn.Sequential(Highway(joined), Highway(joined), nn.Linear(joined, classes))
@@ -124,10 +121,7 @@ class MCAN(Classifier):
         return dot_products(questions.per_token["F"], answers.per_token["F"])
 
     def pair_attention_weights(self, questions: States, answers: States) -> tuple[Tensor, Tensor]:
-        """The mean of the weights of the max and of the mean attention, the two that pool a text.
-
-        The alignment and the intra-attention give a token no weight of its own.
-        """
+        """The mean of the weights of the max and of the mean attention; the other two give a token no weight."""
         S = self.affinity(questions, answers)
         q, a = self.poolings(S, questions, answers), self.poolings(S.transpose(1, 2), answers, questions)
         return (q[0] + q[1]) / 2, (a[0] + a[1]) / 2

@@ -39,11 +39,7 @@ LARGEST = 10**6
 
 
 def model_spec(name: str) -> ModelSpec:
-    """Look up a model.
-
-    Raises:
-        InputError: the name is unknown; the message lists the known ones.
-    """
+    """Look up a model; InputError, which lists the known ones, if the name is unknown."""
     if name not in MODELS:
         known = f"expected one of {', '.join(sorted(MODELS))}"
         raise InputError(f"Unknown model {one_line(repr(name))}: {known}.{did_you_mean(name, MODELS)}")
@@ -51,11 +47,7 @@ def model_spec(name: str) -> ModelSpec:
 
 
 def complete_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge the given options into the model's defaults.
-
-    Raises:
-        InputError: an option is unknown, or its value has the wrong type or is out of bounds.
-    """
+    """Merge options into the model's defaults; InputError if one is unknown, of a wrong type or out of bounds."""
     known = model_spec(name).options
     for key, value in options.items():
         if key not in known:

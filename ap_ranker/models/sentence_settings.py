@@ -49,11 +49,7 @@ class SentenceSettings:
 
     @classmethod
     def of(cls, encoder: Mapping[str, Any]) -> SentenceSettings:
-        """Read them from a checkpoint's encoder configuration.
-
-        Raises:
-            InputError: they are damaged.
-        """
+        """Read them from a checkpoint's encoder configuration; InputError if they are damaged."""
         found = read_fields(cls, encoder.get(KEY, {}), f"encoder.{KEY}")
         if (largest := max([*found.question_prompt, *found.answer_prompt], default=0)) >= encoder["vocab_size"]:
             raise InputError(f"encoder.{KEY}: expected token ids below {encoder['vocab_size']}, found {largest}.")
@@ -88,7 +84,7 @@ class SentenceFiles:
             length = _json(folder / "sentence_bert_config.json", {}).get("max_seq_length")
             length = length or _json(folder / "tokenizer_config.json", {}).get("model_max_length")
             pooling = _pooling(_json(kinds["Pooling"] / "config.json", {})) if "Pooling" in kinds else ("mean",)
-            settings = cls(
+            files = cls(
                 pooling=pooling[0],
                 question_prompt=_first(prompts, QUESTION_PROMPTS),
                 answer_prompt=_first(prompts, ANSWER_PROMPTS),
@@ -99,18 +95,14 @@ class SentenceFiles:
                 f"{folder}: expected the files of a sentence-transformers encoder, found some that cannot be read "
                 f"({one_line(repr(error))})."
             ) from error
-        unknown = sorted(kinds.keys() - set(MODULES))
-        if unknown:
-            raise InputError(
-                f"{folder}: expected an encoder of the modules {', '.join(MODULES)}, found {unknown[0]}. "
-                "Choose another encoder."
-            )
-        if len(pooling) != 1 or settings.pooling not in get_args(Pooling):
-            raise InputError(
-                f"{folder}: expected an encoder that pools by {' or '.join(get_args(Pooling))}, found "
-                f"{' and '.join(map(str, pooling))}. Choose another encoder."
-            )
-        return settings
+        expected = found = ""
+        if unknown := sorted(kinds.keys() - set(MODULES)):
+            expected, found = f"of the modules {', '.join(MODULES)}", unknown[0]
+        elif len(pooling) != 1 or files.pooling not in get_args(Pooling):
+            expected, found = f"that pools by {' or '.join(get_args(Pooling))}", " and ".join(map(str, pooling))
+        if expected:
+            raise InputError(f"{folder}: expected an encoder {expected}, found {found}. Choose another encoder.")
+        return files
 
 
 def _json(path: Path, default: Any) -> Any:

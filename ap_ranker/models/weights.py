@@ -22,11 +22,7 @@ CALLS_PER_TENSOR, CALLS = 200, 10_000
 
 
 def read_shapes(path: Path) -> dict[str, tuple[int, ...]]:
-    """The shape of each tensor of a file, read from its header only.
-
-    Raises:
-        SafetensorError, OSError: the file is damaged or cannot be read.
-    """
+    """The shape of each tensor of a file, read from its header only; raises SafetensorError or OSError."""
     with safe_open(path, "pt") as file:
         return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118 (not a mapping)
 
@@ -41,11 +37,7 @@ def difference(expected: Shapes, stored: Shapes) -> str:
 
 
 def check_finite(path: Path, weights: Mapping[str, Tensor]) -> None:
-    """Check that all weights are finite.
-
-    Raises:
-        InputError: a weight is NaN or infinite.
-    """
+    """Raise InputError if a weight is NaN or infinite."""
     for name, value in weights.items():
         if not value.isfinite().all():
             raise InputError(
@@ -81,10 +73,6 @@ def unfilled() -> TorchFunctionMode:
 
 @contextmanager
 def planned(tensors: int) -> Iterator[None]:
-    """A context in which this thread builds models without memory for weights, limited by a number of tensors.
-
-    Raises:
-        InputError: a model would have many more tensors.
-    """
+    """A context in which this thread builds models without memory for weights; InputError for many more tensors."""
     with torch.device("meta"), _Building(CALLS + CALLS_PER_TENSOR * tensors):
         yield

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.safe_open import decode, open_file
-from ap_ranker.text.folding import look_alike
+from ap_ranker.text.characters import look_alike
 from ap_ranker.text.reading import surface_words
 from ap_ranker.text.stem import stem
 from ap_ranker.watched import Watched
@@ -28,12 +28,9 @@ Words = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Synonyms:
-    """The synonyms of a file, for one stemmer.
+    """The synonyms of a file, for the stemmer of a language: words as they are compared -> `others`, searched, too.
 
-    Attributes:
-        others: words as they are compared -> what is searched in their place, too.
-        longest: the largest number of words of a synonym.
-        language: of the stemmer; `None` for none.
+    `longest` is the largest number of words of a synonym.
     """
 
     others: dict[Words, tuple[Words, ...]]

@@ -143,10 +143,7 @@ class WordTokenizer(Vocabulary):
         return cls(tokenizer, max_tokens, segmenter)
 
     def encode(self, texts: Sequence[str]) -> tuple[list[list[int]], int]:
-        """Token ids of each text, and the number of texts that were cut after `max_tokens` tokens.
-
-        A text without any token (empty, or only white space) becomes one `[UNK]`, so that every text has a state.
-        """
+        """Token ids of each text, of an empty one `[UNK]`; and how many texts were cut after `max_tokens` tokens."""
         texts = [_spaced(_plain(text), self._segment) for text in texts]
         encodings = self._tokenizer.encode_batch_fast(texts)
         encoded = [
@@ -157,11 +154,7 @@ class WordTokenizer(Vocabulary):
         return [ids[: self.max_tokens] or [UNKNOWN] for ids in encoded], cut
 
     def spans(self, text: str) -> list[Span]:
-        """The spans, in the original text, of the tokens that `encode` returns.
-
-        Spans do not overlap. A phrase's span reaches from its first word to its last. A text without any token has the
-        empty span (0, 0).
-        """
+        """The spans, in the original text, of the tokens that `encode` returns; (0, 0) for a text without any token."""
         characters = _plain(text)
         segmented = _spaced(characters, self._segment)
         [encoding] = self._tokenizer.encode_batch([segmented])
@@ -178,7 +171,6 @@ class WordTokenizer(Vocabulary):
         return spans or [(0, 0)]
 
     def _with_nearest(self, text: str, ids: list[int]) -> list[int]:
-        """The token ids of a segmented text, those of known words in place of unknown ones."""
         return [*chain.from_iterable(self._by_word(text, ids))] if UNKNOWN in ids else ids
 
     def _by_word(self, text: str, ids: Sequence[int]) -> list[tuple[int, ...]]:
@@ -189,7 +181,8 @@ class WordTokenizer(Vocabulary):
     def _read(self, word: str) -> tuple[int, ...]:
         if _SYMBOL.fullmatch(word):  # that no text of the training had says nothing
             return ()
-        return tuple(map(self._tokenizer.token_to_id, self._nearest.read(word))) or (UNKNOWN,)
+        rows = map(self._tokenizer.token_to_id, self._nearest.read(word))
+        return tuple(row for row in rows if row is not None) or (UNKNOWN,)
 
     def _spans_in(self, span: Span, word: tuple[int, ...]) -> list[Span]:
         """The spans of a word's tokens: of the two parts of a compound, or of the whole word."""
@@ -222,11 +215,7 @@ class WordTokenizer(Vocabulary):
 
 
 def read_tokenizer(path: Path) -> Tokenizer:
-    """Read any `tokenizer.json`.
-
-    Raises:
-        InputError: the file is damaged.
-    """
+    """Read any `tokenizer.json`; InputError if it is damaged."""
     try:
         return Tokenizer.from_file(str(path))
     except Exception as error:  # the tokenizers library raises bare Exception

@@ -25,8 +25,7 @@ MAX_DIMENSIONS = 10_000
 MAX_NUMBER = 1e6
 """The numbers of word vectors are about 1; much larger ones would become infinite in training."""
 
-MAX_WORD = 1_000
-"""Maximum number of bytes of a word in a binary file, which has no line ends."""
+MAX_WORD = 1_000  # bytes of a word in a binary file, which has no line ends
 
 
 class PretrainedVectors(Protocol):
@@ -54,13 +53,9 @@ class PretrainedVectors(Protocol):
 
 @dataclass(frozen=True)
 class WordVectors:
-    """V words with vectors of D dimensions, most frequent words first, as such files are sorted.
+    """V words, most frequent first as such files are sorted, with vectors `matrix` (V, D), float32.
 
-    Attributes:
-        words: V words.
-        matrix: (V, D) float32.
-        origin: where they come from, in words.
-        unknown: (D,) float32, the vector of unknown words; `None` for noise.
+    `unknown` (D,) is the vector of unknown words; `None` for noise. `origin` says where they come from.
 
     Raises:
         InputError: the numbers of words and of vectors differ, or a vector has a NaN, an infinity or a huge number.

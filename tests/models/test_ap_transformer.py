@@ -330,7 +330,7 @@ def test_no_such_encoder(name: str) -> None:
 
 def test_without_the_package_the_default_encoder_comes_from_the_hub() -> None:
     with (
-        patch.object(pretrained, "_packaged", lambda: None),
+        patch.object(pretrained, "find_spec", lambda name: None),
         patch("huggingface_hub.snapshot_download", return_value="/from/the/hub") as fetch,
     ):
         assert find_encoder(DEFAULT_ENCODER) == Path("/from/the/hub")
