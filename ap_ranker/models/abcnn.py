@@ -107,16 +107,12 @@ class ABCNN(SCNN):
         return States(self.convolution.positions(batch.mask), states)
 
     def pair_attention_weights(self, questions: States, answers: States) -> tuple[Tensor | None, Tensor | None]:
-        """The attention a_q and a_a of the pooling, normalised to sum to 1; `None` for max-pooling.
-
-        With `attention_from: convolution`, a_k is the weight of a window of h tokens, and a token's share is the sum
-        over all h windows that contain it.
-        """
+        """The attention a_q and a_a of the pooling, normalised to sum to 1; `None` for max-pooling."""
         if not self.pooling:
             return None, None
         _, A, _ = self._attended(questions, answers)
         sides = [A.sum(dim=2), A.sum(dim=1)]
-        if self.pooling == "convolution":
+        if self.pooling == "convolution":  # a_k is the weight of a window of h tokens; h windows contain a token
             sides = [window_sums(weights.unsqueeze(2), self.convolution.extra).squeeze(2) for weights in sides]
         masks = [states.mask[:, self.convolution.extra :] for states in (questions, answers)]
         a_q, a_a = (weights * mask for weights, mask in zip(sides, masks, strict=True))

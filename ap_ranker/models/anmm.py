@@ -34,11 +34,7 @@ ROUNDING = 1e-5
 
 
 class ANMM(WordModel):
-    """The weighted mean, over the question's words, of how well each is matched: a score between 0 and 1.
-
-    Attributes:
-        network: (..., 21) bins of one question word -> (..., 1) how well it is matched.
-    """
+    """The weighted mean, over the question's words, of how well each is matched by `network`, (..., 21) -> (..., 1)."""
 
     temperature = 0.05  # the scores lie between 0 and 1
 
@@ -79,11 +75,7 @@ class ANMM(WordModel):
 
 
 def _bin_weights(sets: int) -> nn.Linear:
-    """Initialise each bin's weight near the bin's value, or near 0 if that is negative.
-
-    So good matches score higher before training. Weights around 0 may rank the wrong way round at first, which wastes
-    many pairs.
-    """
+    """Each bin's weight begins near the bin's value, or near 0 if that is negative: good matches score higher."""
     layer = nn.Linear(BINS, sets, bias=False)
     with torch.no_grad():
         layer.weight.add_(torch.linspace(-1, 1, BINS).clamp_min(0))

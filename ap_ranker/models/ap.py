@@ -111,10 +111,7 @@ class AttentivePooling(CosineModel, WordModel):
 
 
 def initial_alignment(state_size: int) -> nn.Parameter:
-    """U as a small identity: training starts from the dot product of states, in the range where tanh is not saturated.
-
-    With a random U of the usual size every g is near 1 at first, so the attention is uniform.
-    """
+    """U as a small identity: training starts from the dot product of states, where tanh is not saturated."""
     return nn.Parameter(0.1 * torch.eye(state_size))
 
 
@@ -209,11 +206,7 @@ _LENGTHS = (1, 9, 4, 30)
 
 @cache
 def compiled_loops_agree() -> bool:
-    """Whether numba is there, and what it compiles scores an example as torch does.
-
-    The first call on a machine compiles for some seconds, the first of a process loads what was compiled. Whatever the
-    reason is if there are no compiled loops: torch alone computes the same.
-    """
+    """Whether numba is there, and what it compiles scores an example as torch does. The first call takes seconds."""
     try:
         with torch.random.fork_rng(devices=[]), torch.inference_mode():
             torch.manual_seed(0)

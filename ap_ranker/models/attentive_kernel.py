@@ -49,12 +49,7 @@ def framed_words(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The different words of N answers, and where they occur: (W,) ids, padding first; the index; the offsets.
 
-    Args:
-        ids: (R,) of the words; answer n has `lengths[n]` from `starts[n]` on.
-        starts: (N,).
-        lengths: (N,).
-        window: K.
-        vocabulary: number of words that there are.
+    `ids` (R,) are those of all words, answer n's `lengths[n]` from `starts[n]` on.
     """
     offsets = np.zeros(len(lengths) + 1, np.int64)
     offsets[1:] = np.cumsum(lengths + (window - 1))
@@ -85,12 +80,8 @@ def attention(
 ) -> tuple[np.ndarray, np.ndarray]:
     """σ_a like `index`, where the K - 1 numbers after an answer's mean nothing; and (N, M') σ_q.
 
-    Args:
-        products: (W, K, M') of each word with each part of each token's filter; M' is a multiple of `LANES`.
-        bias: (M',) -inf beyond M.
-        index: the row of each word.
-        offsets: (N + 1,).
-        sharpness: factor of the tanh.
+    `products` (W, K, M') are those of each word with each part of each token's filter, M' a multiple of `LANES`; `bias`
+    (M',) is -inf beyond M.
     """
     window, size = products.shape[1:]
     answers = np.full(len(index), -np.inf, np.float32)

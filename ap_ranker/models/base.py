@@ -162,10 +162,7 @@ class AnswerModel(nn.Module, ABC):
         return self.encode(batch)
 
     def attention_weights(self, questions: TokenBatch, answers: TokenBatch) -> Attention | None:
-        """The attention weights that `match` gives the tokens of every pair; `None` for a model without attention.
-
-        `ModelSpec.attention_over` names the side or sides that have weights.
-        """
+        """The weights that `match` gives the tokens of the sides in `ModelSpec.attention_over`; `None` for no sides."""
         return None
 
     def reads_stored(self, dtypes: Mapping[str, torch.dtype]) -> bool:
@@ -173,10 +170,7 @@ class AnswerModel(nn.Module, ABC):
         return False
 
     def match_stored(self, question: States, answers: StoredStates) -> Tensor:
-        """(N,) scores of one question without padding: what `match` computes, up to rounding, but faster.
-
-        Only a model that `reads_stored` has this; it need not have a gradient.
-        """
+        """(N,) scores of one question, if `reads_stored`: what `match` computes, up to rounding, without gradients."""
         raise NotImplementedError
 
     def match_pairs(self, questions: States, answers: States, rows: Tensor, columns: Tensor) -> Tensor:
@@ -197,10 +191,7 @@ class AnswerModel(nn.Module, ABC):
         return self.match(questions, answers)
 
     def text_vectors(self, states: States) -> Tensor | None:
-        """(N, C) vectors of length 1 of whole texts, to be compared by their cosine; `None` for a model without any.
-
-        They depend on `states.per_text` only.
-        """
+        """(N, C) vectors of length 1 of whole texts, to be compared by their cosine; from `states.per_text` only."""
         return None
 
     def pooled_only(self) -> AnswerModel | None:
@@ -208,11 +199,7 @@ class AnswerModel(nn.Module, ABC):
         return None
 
     def load_pretrained(self, folder: Path, sample: Iterable[TokenBatch]) -> None:
-        """Initialise from a pretrained encoder's folder; `sample` are training texts. By default this does nothing.
-
-        Raises:
-            InputError: the encoder does not exist or is damaged.
-        """
+        """Initialise from a pretrained encoder's folder; `sample` are training texts. By default this does nothing."""
 
     def fit(self, questions: Iterable[JudgedCandidates]) -> None:
         """Fit weights to the training questions, encoded lazily, before any gradient. By default this does nothing."""

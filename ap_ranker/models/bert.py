@@ -32,11 +32,7 @@ _NEEDED = {
 
 
 class Bert(nn.Module):
-    """The encoder without its pooler and without dropout.
-
-    Args:
-        config: an architecture for which `reads` is true.
-    """
+    """The encoder without its pooler and without dropout; of an architecture that it `reads`."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         super().__init__()
@@ -73,12 +69,7 @@ class Bert(nn.Module):
         self.config._attn_implementation = name
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> SimpleNamespace:
-        """The `last_hidden_state` (N, T, H) of N texts.
-
-        Args:
-            input_ids: (N, T) token ids.
-            attention_mask: (N, T) 1 for the tokens to attend to. A text's positions are counted over all of its tokens.
-        """
+        """The `last_hidden_state` (N, T, H) of (N, T) ids, attending to tokens whose mask (N, T) is 1."""
         attended_to = attention_mask.bool()[:, None, None]
         attend = _eager if self.config._attn_implementation == "eager" else F.scaled_dot_product_attention
         states = self.embeddings(input_ids)

@@ -27,17 +27,16 @@ def coordinate_ascent(
     max_iterations: int = 20,
     tolerance: float = 1e-5,
 ) -> np.ndarray:
-    """Find weights w whose ranking by `features @ w` has an MAP that no change of a single weight can raise.
+    """(F,) weights w whose ranking by `features @ w` has an MAP that no change of a single weight can raise.
+
+    They have the same sum of absolute values as those at the `start`: scaling does not change the ranking.
 
     Args:
         features: per question, (n_candidates, F).
         relevant: per question, (n_candidates,) bool; questions without a right candidate are ignored.
-        start: (F,) the initial weights.
-        max_iterations: maximum number of iterations over all weights.
+        start: (F,).
+        max_iterations: over all weights.
         tolerance: minimum gain in MAP for which a weight is changed.
-
-    Returns:
-        (F,) weights with the same sum of absolute values as `start`: scaling does not change the ranking.
     """
     questions = [(f.astype(float), r.astype(bool)) for f, r in zip(features, relevant, strict=True) if r.any()]
     weights = start.astype(float)

@@ -68,11 +68,9 @@ class FramedWords:
 class Convolution(nn.Module):
     """Q = W z + b, where z_m concatenates the `window` states centred on token m (dos Santos 2016, section 2.1).
 
-    There is one state per token: positions beyond the text count as zero, like padding. An even window reaches one
-    token further to the right.
-
-    The convolution is linear, so `project` and `pool` compute products and weighted sums of the C-dimensional states
-    directly from the D-dimensional words, without computing the states.
+    Positions beyond the text count as zero, like padding. An even window reaches one token further to the right. The
+    convolution is linear, so `project` and `pool` compute products and weighted sums of the C-dimensional states from
+    the D-dimensional words, framed with `left` and `right` words of zeros.
     """
 
     def __init__(self, input_size: int, filters: int, window: int) -> None:
@@ -101,10 +99,7 @@ class Convolution(nn.Module):
         return torch.cat([rows @ self.linear.weight, (rows @ self.linear.bias).unsqueeze(-1)], dim=-1)
 
     def project(self, words: FramedWords, filters: Tensor) -> Tensor:
-        """(R, N, T) dot products of R rows, by their `filters` (R, window * D + 1), with each convolved state.
-
-        The N texts of T words are framed with `left` and `right` words of zeros.
-        """
+        """(R, N, T) dot products of R rows, by their `filters` (R, window * D + 1), with each convolved state."""
         size, (n, framed_length) = words.vectors.shape[1], words.indices.shape
         length = framed_length - self.window + 1
         if len(filters) >= size:
@@ -121,10 +116,7 @@ class Convolution(nn.Module):
         return products.add_(filters[:, -1].view(-1, 1, 1))
 
     def pool(self, words: FramedWords, weights: Tensor) -> Tensor:
-        """(N, R, T) weights, each row of which adds up to 1 -> (N, R, C) weighted sums of each text's convolved states.
-
-        The N texts of T words are framed with `left` and `right` words of zeros.
-        """
+        """(N, R, T) weights, whose rows add up to 1 -> (N, R, C) weighted sums of each text's convolved states."""
         # The k-th words of all windows are the text shifted by k. Shifting the weights instead moves less memory.
         shifted = [nn.functional.pad(weights, (k, self.window - 1 - k)) for k in range(self.window)]
         windows = words.sums(torch.stack(shifted, dim=2).flatten(1, 2))

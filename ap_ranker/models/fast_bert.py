@@ -51,17 +51,10 @@ class _Layer:
 
 
 class FastBert:
-    """A copy of a backbone's weights, to be made again when they change.
-
-    Args:
-        backbone: on a CPU, in float32.
-        dtype: of the matrices: float32 or bfloat16.
-
-    Attributes:
-        reads_apart: whether a text has the same states, to the last bit, whatever is read beside it; `checked` tries.
-    """
+    """A copy, with matrices of a dtype, of the weights of a backbone on a CPU, to be made again when they change."""
 
     reads_apart = True
+    """Whether a text has the same states, to the last bit, whatever is read beside it; `checked` tries."""
 
     def __init__(self, backbone: Bert, dtype: torch.dtype) -> None:
         table, self._heads, self._dtype = backbone.embeddings, int(backbone.config.num_attention_heads), dtype
@@ -104,12 +97,7 @@ class FastBert:
         return None
 
     def __call__(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """(N, T, H) hidden states of N texts; zero where the mask is not set.
-
-        Args:
-            ids: (N, T) token ids.
-            mask: (N, T) bool: the tokens to attend to. A text's positions are counted over all of its tokens.
-        """
+        """(N, T, H) hidden states of (N, T) ids, attending to those of the mask (N, T); zero where it is not set."""
         length = ids.shape[1]
         ids, mask = (F.pad(part, (0, -length % ATTENTION_WIDTH)) for part in (ids, mask))
         tokens = _Tokens(mask, length, self._dtype)
@@ -125,11 +113,7 @@ class FastBert:
 
 
 class _Tokens:
-    """The tokens of N texts one after another: no work is spent on padding but that of `_rows_for`.
-
-    Attributes:
-        attended_to: what is added to attention's products, so that padding counts nothing; `None` without padding.
-    """
+    """The tokens of N texts one after another: no work is spent on padding but that of `_rows_for`."""
 
     def __init__(self, mask: Tensor, length: int, dtype: torch.dtype) -> None:
         self._shape, self._count = mask.shape, int(mask.sum())
@@ -138,7 +122,7 @@ class _Tokens:
         self._is_one_text = len(mask) == 1 and self._count == length and self._rows <= mask.numel()
         if not self._is_one_text:
             self._places = F.pad(mask.flatten().nonzero().squeeze(1), (0, self._rows - self._count))
-        self.attended_to = None
+        self.attended_to = None  # or what is added to attention's products, so that padding counts nothing
         if self._count < mask.numel():
             self.attended_to = torch.zeros(mask.shape, dtype=dtype).masked_fill_(~mask, -torch.inf)[:, None, None]
 

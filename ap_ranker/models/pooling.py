@@ -32,10 +32,8 @@ class _RowAndColumnMax(torch.autograd.Function):
 
 
 def row_and_column_max(scores: Tensor, first: int, second: int) -> tuple[Tensor, Tensor]:
-    """The largest values along the first dimension, and along the second; the gradient of each goes to one element.
-
-    Autograd's `amax` spreads it over ties instead, and costs several times as much.
-    """
+    """The largest values along the first dimension, and along the second; the gradient of each goes to one element."""
+    # Autograd's `amax` spreads it over ties instead, and costs several times as much.
     if not scores.requires_grad:
         return scores.amax(dim=first), scores.amax(dim=second)
     largest: tuple[Tensor, Tensor] = _RowAndColumnMax.apply(scores, first, second)
@@ -72,8 +70,5 @@ def dot_products(first: Tensor, second: Tensor) -> Tensor:
 
 
 def align(scores: Tensor, others: Tensor, mask: Tensor) -> Tensor:
-    """Each token's mean of the other text's states, weighted by the softmax of its scores.
-
-    (P, M, L), (P, L, C), (P, L) -> (P, M, C).
-    """
+    """Means of the other text's states, weighted by softmax: (P, M, L), (P, L, C), (P, L) -> (P, M, C)."""
     return masked_softmax(scores, mask.unsqueeze(1)) @ others

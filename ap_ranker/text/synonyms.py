@@ -71,11 +71,7 @@ def _keys(words: Words, language: str | None) -> Words:
 
 
 def read_synonyms(path: str | Path, language: str | None = None) -> Synonyms:
-    """Read a file of synonyms.
-
-    Args:
-        path: the file, UTF-8 text.
-        language: of the stemmer that words are compared with; `None` compares whole words.
+    """Read a file of synonyms, UTF-8 text, to be compared by the stems of a language or as whole words.
 
     Raises:
         InputError: the file cannot be read, or a line is no synonym; names the line.
@@ -109,15 +105,7 @@ def _pairs(text: str, place: str) -> Iterator[tuple[Words, Words]]:
 
 
 class SynonymFile:
-    """A file of synonyms as it is now. Threads may share it.
-
-    Args:
-        path: the file.
-        language: as for `read_synonyms`.
-
-    Raises:
-        InputError: as `read_synonyms`; later, while a file is being edited, its last readable version counts.
-    """
+    """A file of synonyms as it is now, or was when it could last be read. Arguments and errors as `read_synonyms`."""
 
     def __init__(self, path: str | Path, language: str | None = None) -> None:
         self.path, self.language = Path(path), language

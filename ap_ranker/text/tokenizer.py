@@ -10,8 +10,8 @@ import regex
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 
 from ap_ranker.errors import InputError, one_line
-from ap_ranker.text.batch import PAD, UNKNOWN, Span
-from ap_ranker.text.characters import UNSPACED, plain, plain_spans, symbols_apart
+from ap_ranker.text.batch import PAD, UNKNOWN
+from ap_ranker.text.characters import UNSPACED, Span, plain, plain_spans, symbols_apart
 from ap_ranker.text.nearest import NearestWords
 from ap_ranker.text.phrases import Phrases, learn_phrases, phrase_words
 from ap_ranker.text.segment import Segmenter, find_segmenter, origins

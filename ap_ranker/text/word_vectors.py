@@ -94,10 +94,7 @@ class WordVectors:
         return digest.hexdigest()
 
     def table(self, vocabulary: Sequence[str], rng: np.random.Generator) -> np.ndarray:
-        """(len(vocabulary), D) float32: the vector of each known word; normal noise of the same spread for others.
-
-        A phrase without its own vector gets the mean of its words' vectors. The first row, padding, is zero.
-        """
+        """(len(vocabulary), D) float32: known words', means of a phrase's words, zero for padding, else normal noise."""
         row_of: dict[str, int] = {}
         for row, word in enumerate(self.words):
             row_of.setdefault(word.lower(), row)  # the more frequent spelling wins
