@@ -94,7 +94,7 @@ class WordVectors:
         return digest.hexdigest()
 
     def table(self, vocabulary: Sequence[str], rng: np.random.Generator) -> np.ndarray:
-        """(len(vocabulary), D) float32: known words', means of a phrase's words, zero for padding, else normal noise."""
+        """(len(vocabulary), D) float32: known words', means of a phrase's words, 0 for padding, else normal noise."""
         row_of: dict[str, int] = {}
         for row, word in enumerate(self.words):
             row_of.setdefault(word.lower(), row)  # the more frequent spelling wins
