@@ -11,6 +11,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+MOST_ROUNDS, LEAST_GAIN = 20, 1e-5
+"""Maximum number of passes over all weights, and minimum gain in MAP for which a weight is changed."""
+
 
 def average_precision(scores: np.ndarray, relevant: np.ndarray) -> float:
     """The mean precision at each relevant candidate, 0 without any; (n,), (n,) bool. Ties keep their order."""
@@ -19,14 +22,7 @@ def average_precision(scores: np.ndarray, relevant: np.ndarray) -> float:
     return float(np.mean(np.arange(1, len(ranks) + 1) / ranks)) if len(ranks) else 0.0
 
 
-def coordinate_ascent(
-    features: Sequence[np.ndarray],
-    relevant: Sequence[np.ndarray],
-    start: np.ndarray,
-    *,
-    max_iterations: int = 20,
-    tolerance: float = 1e-5,
-) -> np.ndarray:
+def coordinate_ascent(features: Sequence[np.ndarray], relevant: Sequence[np.ndarray], start: np.ndarray) -> np.ndarray:
     """(F,) weights w whose ranking by `features @ w` has an MAP that no change of a single weight can raise.
 
     They have the same sum of absolute values as those at the `start`: scaling does not change the ranking.
@@ -35,21 +31,19 @@ def coordinate_ascent(
         features: per question, (n_candidates, F).
         relevant: per question, (n_candidates,) bool; questions without a right candidate are ignored.
         start: (F,).
-        max_iterations: over all weights.
-        tolerance: minimum gain in MAP for which a weight is changed.
     """
     questions = [(f.astype(float), r.astype(bool)) for f, r in zip(features, relevant, strict=True) if r.any()]
     weights = start.astype(float)
     if not questions:
         return weights
     best = _map(questions, weights)
-    for _ in range(max_iterations):
+    for _ in range(MOST_ROUNDS):
         before = best
         for j in range(len(weights)):
             moved = weights.copy()
             moved[j] = _best_value(questions, weights, j)
             mean_average_precision = _map(questions, moved)
-            if mean_average_precision > best + tolerance:
+            if mean_average_precision > best + LEAST_GAIN:
                 weights, best = moved, mean_average_precision
         if best == before:
             break

@@ -105,7 +105,6 @@ class WordTokenizer(Vocabulary):
         texts: Iterable[str],
         *,
         max_tokens: int,
-        min_count: int = 1,
         extra_words: Sequence[str] = (),
         phrases: bool = False,
         segmenter: str | None = None,
@@ -115,7 +114,6 @@ class WordTokenizer(Vocabulary):
         Args:
             texts: the training data's questions and answers.
             max_tokens: maximum number of tokens per text; longer texts are cut.
-            min_count: rarer words become `[UNK]`, unless they are in `extra_words`.
             extra_words: words to include even if the training data lacks them (they have pre-trained vectors). Phrases
                 among them are left out, because phrases are learnt only from the training texts.
             phrases: join frequent bigrams and trigrams into one token, "new_york"; needs the extra `phrases`.
@@ -130,15 +128,12 @@ class WordTokenizer(Vocabulary):
         texts = [_spaced(_plain(text), segment) for text in texts]
         special = [PAD_TOKEN, UNKNOWN_TOKEN]
         counter = _word_level({PAD_TOKEN: PAD, UNKNOWN_TOKEN: UNKNOWN}, characters)
-        counter.train_from_iterator(
-            texts, trainers.WordLevelTrainer(vocab_size=2**31, min_frequency=min_count, special_tokens=special)
-        )
+        counter.train_from_iterator(texts, trainers.WordLevelTrainer(vocab_size=2**31, special_tokens=special))
         counted = counter.get_vocab()
         words = [*sorted(counted, key=counted.__getitem__), *(word for word in extra_words if not phrase_words(word))]
         split = (_split(text, characters=characters) for text in texts)
         first, second = learn_phrases(split) if phrases else ([], [])
-        parts = [word for phrase in (*first, *second) for word in phrase_words(phrase)]
-        vocabulary = dict.fromkeys([*special, *first, *words, *parts, *second])
+        vocabulary = dict.fromkeys([*special, *first, *words, *second])
         tokenizer = _word_level({word: row for row, word in enumerate(vocabulary)}, characters)
         return cls(tokenizer, max_tokens, segmenter)
 
