@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 
+from ap_ranker.models.registry import FILES as MODEL_FILES
+
 GROUND = ["errors", "settings", "locks", "files", "watched", "processes", "safe_open", "threads"]
 """Single files that any room may use, lowest first."""
 
@@ -111,37 +113,10 @@ def test_the_house_stays_small() -> None:
     assert core <= MOST_CORE_LINES
 
 
-SHARED = {
-    "alignment",
-    "attentive",
-    "attentive_kernel",
-    "base",
-    "bert",
-    "classifier",
-    "coordinate_ascent",
-    "encoders",
-    "fast_bert",
-    "int8",
-    "pooling",
-    "pretrained",
-    "sentence_settings",
-    "siamese",
-    "similarity",
-    "spec",
-    "statistics",
-    "transformer_encoder",
-    "weights",
-}
-"""What several families of models share; every other file of the room is one family."""
-
-
 @pytest.mark.parametrize("path", [p for p in FILES if p.parent.name == "models"], ids=lambda path: path.stem)
 def test_no_model_imports_another_family(path: Path) -> None:
-    if path.stem == "registry":
-        return
-    modules = [n.module or "" for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.ImportFrom)]
-    inside = {module.removeprefix("ap_ranker.models.") for module in modules if module.startswith("ap_ranker.models.")}
-    assert inside <= SHARED
+    """Families share the other files of the room."""
+    assert not imported_modules(path) & {f"ap_ranker.models.{file}" for file in MODEL_FILES}
 
 
 def test_no_one_outside_asks_what_model_it_is() -> None:

@@ -23,15 +23,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from ap_ranker.models.base import States
-from ap_ranker.models.classifier import CLASSES, Classifier, hidden_layer
-from ap_ranker.models.encoders import Convolution, WordEmbedding
+from ap_ranker.models.encoders import Convolution
+from ap_ranker.models.kinds import CLASSIFIER, Classifier, hidden_layer
 from ap_ranker.models.pooling import max_pool
-from ap_ranker.models.spec import DROPOUT, WINDOW, Inputs, ModelSpec, Option, Recipe
+from ap_ranker.models.spec import WINDOW, Inputs, ModelSpec, Option, Recipe
 from ap_ranker.text.batch import TokenBatch
 
 
@@ -56,11 +57,8 @@ class WideConvolution(Convolution):
 class SCNN(Classifier):
     """The siamese base: a text's vector is the maximum of each filter over its positions."""
 
-    embedding: WordEmbedding
-
     def __init__(self, inputs: Inputs, *, filters: int, window: int, dropout: float, classes: int) -> None:
-        super().__init__()
-        self.embedding = WordEmbedding(inputs, dropout)
+        super().__init__(inputs, dropout)
         self.convolution = WideConvolution(inputs.embedding_size, filters, window)
         self.head = hidden_layer(2 * filters, 2 * filters, classes)
 
@@ -69,9 +67,8 @@ class SCNN(Classifier):
         vector = torch.relu(max_pool(convolved, self.convolution.positions(batch.mask)))
         return States(batch.mask, per_text={"vector": vector})
 
-    def classify(self, questions: States, answers: States) -> Tensor:
-        logits: Tensor = self.head(torch.cat([questions.per_text["vector"], answers.per_text["vector"]], dim=1))
-        return logits
+    def features(self, questions: States, answers: States) -> Tensor:
+        return torch.cat([questions.per_text["vector"], answers.per_text["vector"]], dim=1)
 
 
 class AttentionChannel(nn.Module):
@@ -85,7 +82,7 @@ class AttentionChannel(nn.Module):
         self.convolution = WideConvolution(inputs.embedding_size, filters, window)
         self.convolution.linear.register_parameter("bias", None)  # the first channel's is enough
 
-    def forward(self, A: Tensor, W: Tensor, mask: Tensor) -> Tensor:  # noqa: N803
+    def forward(self, A: Tensor, W: Tensor, mask: Tensor) -> Tensor:
         """(P, T, other T), W_q or W_a, (P, T) -> (P, T + h - 1, m)."""
         states: Tensor = self.convolution(A[:, :, : len(W)] @ W[: A.shape[2]], mask)
         return states
@@ -94,20 +91,10 @@ class AttentionChannel(nn.Module):
 class ABCNN(SCNN):
     """Attention as a second channel of the convolution (`channel`), in the pooling, or both."""
 
-    def __init__(
-        self,
-        inputs: Inputs,
-        *,
-        channel: bool,
-        filters: int,
-        window: int,
-        attention_from: str = "",
-        dropout: float,
-        classes: int,
-    ) -> None:
+    def __init__(self, inputs: Inputs, *, channel: bool, attention_from: str = "", **options: Any) -> None:
         """`attention_from`: what the pooling compares, "embeddings" or "convolution"; "" for plain max-pooling."""
-        super().__init__(inputs, filters=filters, window=window, dropout=dropout, classes=classes)
-        self.channel = AttentionChannel(inputs, filters, window) if channel else None
+        super().__init__(inputs, **options)
+        self.channel = AttentionChannel(inputs, options["filters"], options["window"]) if channel else None
         self.pooling = attention_from
         self.compares_words = channel or attention_from == "embeddings"
 
@@ -120,45 +107,40 @@ class ABCNN(SCNN):
         return States(self.convolution.positions(batch.mask), states)
 
     def pair_attention_weights(self, questions: States, answers: States) -> tuple[Tensor | None, Tensor | None]:
-        """The attention a_q and a_a of the pooling, normalised to sum to 1; `None` for max-pooling.
-
-        With `attention_from: convolution`, a_k is the weight of a window of h tokens, and a token's share is the sum
-        over all h windows that contain it.
-        """
+        """The attention a_q and a_a of the pooling, normalised to sum to 1; `None` for max-pooling."""
         if not self.pooling:
             return None, None
-        _, A, _ = self._attended(questions, answers)  # noqa: N806
+        _, A, _ = self._attended(questions, answers)
         sides = [A.sum(dim=2), A.sum(dim=1)]
-        if self.pooling == "convolution":
+        if self.pooling == "convolution":  # a_k is the weight of a window of h tokens; h windows contain a token
             sides = [window_sums(weights.unsqueeze(2), self.convolution.extra).squeeze(2) for weights in sides]
         masks = [states.mask[:, self.convolution.extra :] for states in (questions, answers)]
         a_q, a_a = (weights * mask for weights, mask in zip(sides, masks, strict=True))
         return a_q / a_q.sum(dim=1, keepdim=True), a_a / a_a.sum(dim=1, keepdim=True)
 
-    def classify(self, questions: States, answers: States) -> Tensor:
-        C_q, A, C_a = self._attended(questions, answers)  # noqa: N806 - the paper's names
+    def features(self, questions: States, answers: States) -> Tensor:
+        C_q, A, C_a = self._attended(questions, answers)
         c_q = self._pool(C_q, A.sum(dim=2), questions.mask)
         c_a = self._pool(C_a, A.sum(dim=1), answers.mask)
-        logits: Tensor = self.head(torch.cat([c_q, c_a], dim=1))
-        return logits
+        return torch.cat([c_q, c_a], dim=1)
 
     def _attended(self, questions: States, answers: States) -> tuple[Tensor, Tensor, Tensor]:
         """C_q, the attention matrix A of the pooling, and C_a."""
-        C_q, C_a = questions.per_token["convolved"], answers.per_token["convolved"]  # noqa: N806 - the paper's names
+        C_q, C_a = questions.per_token["convolved"], answers.per_token["convolved"]
         extra = self.convolution.extra
         mask_q, mask_a = questions.mask[:, extra:], answers.mask[:, extra:]
         if self.compares_words:
-            S_q, S_a = questions.per_token["words"], answers.per_token["words"]  # noqa: N806
-            A = similarity(S_q[:, : mask_q.shape[1]], S_a[:, : mask_a.shape[1]], mask_q, mask_a)  # noqa: N806
+            S_q, S_a = questions.per_token["words"], answers.per_token["words"]
+            A = similarity(S_q[:, : mask_q.shape[1]], S_a[:, : mask_a.shape[1]], mask_q, mask_a)
         if self.channel is not None:
-            C_q = C_q + self.channel(A, self.channel.W_q, mask_q)  # noqa: N806
-            C_a = C_a + self.channel(A.transpose(1, 2), self.channel.W_a, mask_a)  # noqa: N806
-        C_q, C_a = torch.relu(C_q), torch.relu(C_a)  # noqa: N806
+            C_q = C_q + self.channel(A, self.channel.W_q, mask_q)
+            C_a = C_a + self.channel(A.transpose(1, 2), self.channel.W_a, mask_a)
+        C_q, C_a = torch.relu(C_q), torch.relu(C_a)
         if self.pooling == "convolution":
-            A = similarity(C_q, C_a, questions.mask, answers.mask)  # noqa: N806
+            A = similarity(C_q, C_a, questions.mask, answers.mask)
         return C_q, A, C_a
 
-    def _pool(self, C: Tensor, attention: Tensor, wide: Tensor) -> Tensor:  # noqa: N803
+    def _pool(self, C: Tensor, attention: Tensor, wide: Tensor) -> Tensor:
         """(P, T + h - 1, m), (P, T), or (P, T + h - 1) with the attention of `convolution`, -> (P, m)."""
         extra, weights = self.convolution.extra, attention.unsqueeze(2)
         if not self.pooling:
@@ -183,7 +165,7 @@ def window_sums(states: Tensor, extra: int) -> Tensor:
 
 _SIZES = {
     "filters": Option(50, "convolution filters, so also the size of a text's vector (Yin's; SwissAlps names none)"),
-    "window": Option(4, "words that a filter sees at once (Yin's; SwissAlps names none)", bounds=WINDOW),
+    "window": replace(WINDOW, default=4, meaning="words that a filter sees at once (Yin's; SwissAlps names none)"),
 }
 _POOLING = {
     "attention_from": Option(
@@ -192,7 +174,6 @@ _POOLING = {
         ("embeddings", "convolution"),
     )
 }
-_TRAINING = {"dropout": replace(DROPOUT, default=0.1), "classes": CLASSES}
 
 _SWISSALPS = "Deriu & Cieliebak, SwissAlps at SemEval-2017 Task 3: Attention-based CNN for Community Question Answering"
 _YIN = "Yin, Schütze, Xiang & Zhou, ABCNN: Attention-Based Convolutional Neural Network for Modeling Sentence Pairs"
@@ -205,7 +186,7 @@ _SPEC = ModelSpec(
     family="abcnn",
     cached="one vector",
     build=SCNN,
-    options=_SIZES | _TRAINING,
+    options=_SIZES | CLASSIFIER,
     recipe=Recipe("pointwise", "adadelta", 1.0, weight_decay=4e-4),
     objective="listwise",
 )
@@ -215,7 +196,7 @@ _ABCNN_2 = replace(
     name="abcnn-2",
     build=partial(ABCNN, channel=False),
     attention_over="both",
-    options=_SIZES | _POOLING | _TRAINING,
+    options=_SIZES | _POOLING | CLASSIFIER,
 )
 _ABCNN_3 = replace(_ABCNN_2, name="abcnn-3", paper=_YIN, year=2015, build=partial(ABCNN, channel=True))
 

@@ -13,11 +13,13 @@ A signal's bin has no derivative, but its value has: the word vectors learn thro
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor, nn
 
-from ap_ranker.models.base import AnswerModel, Attention, States
-from ap_ranker.models.encoders import WordEmbedding
+from ap_ranker.models.base import Attention, States
+from ap_ranker.models.kinds import WordModel
 from ap_ranker.models.pooling import masked_softmax
 from ap_ranker.models.similarity import unit
 from ap_ranker.models.spec import DROPOUT, Inputs, ModelSpec, Option, Recipe
@@ -31,21 +33,15 @@ ROUNDING = 1e-5
 """By how much rounding may lower a word's cosine with itself below 1."""
 
 
-class ANMM(AnswerModel):
-    """The weighted mean, over the question's words, of how well each is matched: a score between 0 and 1.
+class ANMM(WordModel):
+    """The weighted mean, over the question's words, of how well each is matched by `network`, (..., 21) -> (..., 1)."""
 
-    Attributes:
-        network: (..., 21) bins of one question word -> (..., 1) how well it is matched.
-    """
-
-    embedding: WordEmbedding
     temperature = 0.05  # the scores lie between 0 and 1
 
-    def __init__(self, embedding: WordEmbedding, network: nn.Sequential) -> None:
-        super().__init__()
-        self.embedding = embedding
+    def __init__(self, inputs: Inputs, dropout: float, network: nn.Sequential) -> None:
+        super().__init__(inputs, dropout)
         self.network = network
-        self.v = nn.Linear(embedding.vectors.embedding_dim, 1, bias=False)
+        self.v = nn.Linear(inputs.embedding_size, 1, bias=False)
 
     def encode(self, batch: TokenBatch) -> States:
         return States(batch.mask, {"words": unit(self.embedding(batch))})
@@ -62,11 +58,11 @@ class ANMM(AnswerModel):
         return Attention(tau.squeeze(2).unsqueeze(1).expand(-1, len(answers.ids), -1), None)
 
     def match(self, questions: States, answers: States) -> Tensor:
-        Q, A = questions.per_token["words"], answers.per_token["words"]  # noqa: N806
-        (B, M, D), (N, L, _) = Q.shape, A.shape  # noqa: N806
+        Q, A = questions.per_token["words"], answers.per_token["words"]
+        (B, M, D), (N, L, _) = Q.shape, A.shape
         # Not in bfloat16, as a GPU trains: a word's cosine with itself may be below 1 there, which is no exact match.
         with torch.autocast(Q.device.type, enabled=False):
-            P = (Q.reshape(B * M, D) @ A.reshape(N * L, D).T).view(B, M, N, L)  # noqa: N806
+            P = (Q.reshape(B * M, D) @ A.reshape(N * L, D).T).view(B, M, N, L)
         # The signals of padding are zero and add nothing to their bin.
         bins = ((P.detach() + (1 + ROUNDING)) * PER_UNIT).long().clamp(0, BINS - 1)
         x = P.new_zeros(B, M, N, BINS).scatter_add(3, bins, P)
@@ -79,11 +75,7 @@ class ANMM(AnswerModel):
 
 
 def _bin_weights(sets: int) -> nn.Linear:
-    """Initialise each bin's weight near the bin's value, or near 0 if that is negative.
-
-    So good matches score higher before training. Weights around 0 may rank the wrong way round at first, which wastes
-    many pairs.
-    """
+    """Each bin's weight begins near the bin's value, or near 0 if that is negative: good matches score higher."""
     layer = nn.Linear(BINS, sets, bias=False)
     with torch.no_grad():
         layer.weight.add_(torch.linspace(-1, 1, BINS).clamp_min(0))
@@ -92,8 +84,7 @@ def _bin_weights(sets: int) -> nn.Linear:
 
 def anmm_1(inputs: Inputs, *, dropout: float) -> ANMM:
     """One set of weights for the bins."""
-    network = nn.Sequential(_bin_weights(1), nn.Sigmoid())
-    return ANMM(WordEmbedding(inputs, dropout), network)
+    return ANMM(inputs, dropout, nn.Sequential(_bin_weights(1), nn.Sigmoid()))
 
 
 def anmm_2(inputs: Inputs, *, weights: int, dropout: float) -> ANMM:
@@ -101,34 +92,25 @@ def anmm_2(inputs: Inputs, *, weights: int, dropout: float) -> ANMM:
     r = nn.Linear(weights, 1, bias=False)
     nn.init.constant_(r.weight, 0.5)  # at first every output raises the score
     network = nn.Sequential(_bin_weights(weights), nn.Sigmoid(), r, nn.Sigmoid())
-    return ANMM(WordEmbedding(inputs, dropout), network)
+    return ANMM(inputs, dropout, network)
 
 
-_PAPER = "Yang, Ai, Guo & Croft, aNMM: Ranking Short Answer Texts with Attention-Based Neural Matching Model"
+_ANMM_1 = ModelSpec(
+    name="anmm-1",
+    paper="Yang, Ai, Guo & Croft, aNMM: Ranking Short Answer Texts with Attention-Based Neural Matching Model",
+    year=2016,
+    family="survey",
+    cached="word vectors",
+    build=anmm_1,
+    attention_over="question",
+    options={"dropout": DROPOUT},
+    recipe=Recipe("hinge", "sgd", margin=1.0),  # the objective is the paper's, the rest of it ours
+)
+_ANMM_2 = replace(
+    _ANMM_1,
+    name="anmm-2",
+    build=anmm_2,
+    options={"weights": Option(5, "sets of weights for the bins (the paper tunes it)"), "dropout": DROPOUT},
+)
 
-_RECIPE = Recipe("hinge", "sgd", margin=1.0)  # the objective is the paper's, the rest of it ours
-
-SPECS = [
-    ModelSpec(
-        name="anmm-1",
-        paper=_PAPER,
-        year=2016,
-        family="survey",
-        cached="word vectors",
-        build=anmm_1,
-        attention_over="question",
-        options={"dropout": DROPOUT},
-        recipe=_RECIPE,
-    ),
-    ModelSpec(
-        name="anmm-2",
-        paper=_PAPER,
-        year=2016,
-        family="survey",
-        cached="word vectors",
-        build=anmm_2,
-        attention_over="question",
-        options={"weights": Option(5, "sets of weights for the bins (the paper tunes it)"), "dropout": DROPOUT},
-        recipe=_RECIPE,
-    ),
-]
+SPECS = [_ANMM_1, _ANMM_2]

@@ -1,8 +1,13 @@
-"""AP-CNN and AP-biLSTM: attentive pooling of words (dos Santos et al. 2016, section 3).
+"""AP-CNN and AP-biLSTM: each text's token weights depend on the other text (dos Santos et al. 2016, section 3).
 
-The score is computed in attentive.py; this file encodes the words:
+    Q, A = encoder(E_q), encoder(E_a)                  (M, C), (L, C)   convolution or biLSTM over the words
+    G = tanh(Q U A^T)                                  (M, L)   soft alignment
+    g_q = max over answer tokens of G,  g_a = max over question tokens of G
+    σ = softmax(g)                                     over the text's own tokens
+    r_q = σ_q^T Q,  r_a = σ_a^T A                      (C,)
+    s(q, a) = cos(r_q, r_a)
 
-    Q, A = encoder(E_q), encoder(E_a)                  (M, C), (L, C)
+tanh is monotonic, so max(tanh(G)) = tanh(max(G)): M + L values of tanh are computed instead of M x L.
 
 A question alone is matched with stored answers by compiled loops, if numba is installed (`attentive_kernel.py`).
 """
@@ -10,61 +15,125 @@ A question alone is matched with stored answers by compiled loops, if numba is i
 from __future__ import annotations
 
 import logging
-from abc import abstractmethod
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
+from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import pad
 from torch.nn.utils.rnn import pad_sequence
 
-from ap_ranker.models.attentive import SHARPNESS, AttentivePooling
-from ap_ranker.models.base import States, StoredStates
-from ap_ranker.models.encoders import BiLSTM, Convolution, FramedWords, WordEmbedding
-from ap_ranker.models.int8 import int8_products, multiplies_int8
-from ap_ranker.models.spec import DROPOUT, WINDOW, Inputs, ModelSpec, Option, Recipe
+from ap_ranker.models.base import Attention, States, StoredStates
+from ap_ranker.models.encoders import BiLSTM, Convolution, FramedWords
+from ap_ranker.models.kinds import CosineModel, WordModel
+from ap_ranker.models.pooling import masked_softmax, row_and_column_max
+from ap_ranker.models.private_operators import int8_products, multiplies_int8
+from ap_ranker.models.spec import DROPOUT, HIDDEN, WINDOW, Bounds, Inputs, ModelSpec, Option, Recipe
 from ap_ranker.text.batch import TokenBatch
 
 logger = logging.getLogger(__name__)
 
 
-class AttentivePoolingWords(AttentivePooling):
-    """Attentive pooling whose token states come from word vectors."""
+class AttentivePooling(CosineModel, WordModel):
+    """The cosine of two texts, each pooled with attention from the other."""
 
-    embedding: WordEmbedding
+    encoder: Convolution | BiLSTM
+    U: nn.Parameter
 
-    def __init__(self, embedding: WordEmbedding, encoder: Convolution | BiLSTM, sharpness: float) -> None:
-        super().__init__(encoder.state_size, sharpness)
-        self.embedding = embedding
-        self.encoder = encoder
+    def __init__(self, inputs: Inputs, dropout: float, sharpness: float) -> None:
+        super().__init__(inputs, dropout)
+        self.sharpness = sharpness
 
     def encode(self, batch: TokenBatch) -> States:
         return States(batch.mask, {"states": self.encoder(self.embedding(batch), batch.mask)})
 
+    def encode_questions(self, batch: TokenBatch) -> States:
+        encoded = self.encode(batch)
+        states = encoded.per_token["states"]
+        return States(encoded.mask, {"states": states, "probes": self.probes(states @ self.U)})
+
+    def probes(self, rows: Tensor) -> Tensor:
+        """Convert rows of Q U for `project`, once per question: (B, M, C) -> (B, M, ·)."""
+        return rows
+
+    def read(self, answers: States) -> Any:
+        """The input of `project` and `pool`: the (N, L, C) states."""
+        return answers.per_token["states"]
+
+    def project(self, answers: Any, probes: Tensor) -> Tensor:
+        """(R, ·) -> (R, N, L): the products of R rows of Q U and the answers' states."""
+        states = answers.flatten(0, 1)
+        # A CPU reads tall matrices row by row faster than it multiplies with their transpose.
+        products = probes @ states.T if len(probes) >= states.shape[1] else (states @ probes.T).T.contiguous()
+        return products.unflatten(1, answers.shape[:2])
+
+    def pool(self, answers: Any, weights: Tensor) -> Tensor:
+        """(N, B, L) -> (N, B, C): the sums of each answer's states."""
+        pooled: Tensor = weights @ answers
+        return pooled
+
+    def attention_weights(self, questions: TokenBatch, answers: TokenBatch) -> Attention:
+        """σ_q and σ_a."""
+        states = self.encode_answers(answers)
+        sigma_q, sigma_a = self._attention(self.encode_questions(questions), states, self.read(states))
+        return Attention(sigma_q.transpose(1, 2), sigma_a)
+
+    def match(self, questions: States, answers: States) -> Tensor:
+        Q, read = questions.per_token["states"], self.read(answers)
+        sigma_q, sigma_a = self._attention(questions, answers, read)
+        r_a = self.pool(read, sigma_a.transpose(0, 1)).transpose(0, 1)  # (B, N, C)
+        # r_q itself is not computed: its product with r_a and its length need M numbers per pair instead of C.
+        weights = sigma_q.transpose(1, 2)  # (B, N, M)
+        dot = (weights * (r_a @ Q.mT)).sum(dim=2)
+        squared = (weights * (weights @ (Q @ Q.mT))).sum(dim=2)
+        squared = squared.clamp(min=1e-24)  # a root has no slope at 0, which a question of unknown words may have
+        return dot / (squared.sqrt() * torch.linalg.vector_norm(r_a, dim=2)).clamp(min=1e-12)
+
+    def _attention(self, questions: States, answers: States, read: Any) -> tuple[Tensor, Tensor]:
+        """Weights of the question's (B, M, N) and the answer's (B, N, L) tokens."""
+        probes, question_mask, answer_mask = questions.per_token["probes"], questions.mask, answers.mask
+        # One matrix product for all pairs, (B·M, C) x (C, N·L); the longest dimension is last.
+        G = self.project(read, probes.flatten(0, 1)).unflatten(0, probes.shape[:2])  # (B, M, N, L)
+        # Padding is masked in place without autograd: it is never the largest, so it gets no gradient anyway.
+        values = G.detach()
+        values.masked_fill_(~answer_mask, float("-inf"))
+        if not question_mask.all():
+            values[~question_mask] = float("-inf")
+        g_q, g_a = row_and_column_max(G, 3, 1)
+        sigma_q = masked_softmax(self.sharpness * torch.tanh(g_q), question_mask.unsqueeze(2), dim=1)
+        return sigma_q, masked_softmax(self.sharpness * torch.tanh(g_a), answer_mask, dim=2)
+
     def reads_stored(self, dtypes: Mapping[str, torch.dtype]) -> bool:
-        return self.reads_dtypes(dtypes) and self.U.is_cpu and self.U.dtype == torch.float32 and compiled_loops_agree()
-
-    @abstractmethod
-    def reads_dtypes(self, dtypes: Mapping[str, torch.dtype]) -> bool:
-        """Whether `match_stored` can read states of these dtypes."""
+        return self.U.is_cpu and self.U.dtype == torch.float32 and compiled_loops_agree()
 
 
-class AttentivePoolingBiLSTM(AttentivePoolingWords):
+def initial_alignment(state_size: int) -> nn.Parameter:
+    """U as a small identity: training starts from the dot product of states, where tanh is not saturated."""
+    return nn.Parameter(0.1 * torch.eye(state_size))
+
+
+class AttentivePoolingBiLSTM(AttentivePooling):
     """Reads stored answers in 8 bits a number, without widening them: they are a quarter of the memory to read."""
 
     encoder: BiLSTM
     stored_bits = 8
 
-    def reads_dtypes(self, dtypes: Mapping[str, torch.dtype]) -> bool:
-        return dtypes.get("states") == torch.int8 and multiplies_int8()
+    def __init__(self, inputs: Inputs, *, hidden: int, sharpness: float, dropout: float) -> None:
+        super().__init__(inputs, dropout, sharpness)
+        self.encoder = BiLSTM(inputs.embedding_size, hidden)
+        self.U = initial_alignment(self.encoder.state_size)
+
+    def reads_stored(self, dtypes: Mapping[str, torch.dtype]) -> bool:
+        return dtypes.get("states") == torch.int8 and multiplies_int8() and super().reads_stored(dtypes)
 
     def match_stored(self, question: States, answers: StoredStates) -> Tensor:
         from ap_ranker.models import attentive_kernel as loops
 
         states, token_scales = answers.per_token["states"], answers.per_token["states.scale"].flatten().float().numpy()
-        Q, probes = (question.per_token[name][0].numpy() for name in ("states", "probes"))  # noqa: N806
+        Q, probes = (question.per_token[name][0].numpy() for name in ("states", "probes"))
         digits, scales = loops.two_digits(probes)
         products = loops.joined_digits(int8_products(states.numpy(), digits), scales, token_scales)
         bias = np.where(np.arange(len(scales)) < len(Q), np.float32(0), np.float32(-np.inf))
@@ -74,7 +143,7 @@ class AttentivePoolingBiLSTM(AttentivePoolingWords):
         return torch.from_numpy(loops.cosines(Q, sigma_q, r_a))
 
 
-class AttentivePoolingCNN(AttentivePoolingWords):
+class AttentivePoolingCNN(AttentivePooling):
     """Computes the same scores without the answers' states: Q U A^T = (Q U W) Z^T + Q U b, and likewise for r_a.
 
     The convolution A = Z W^T + b is linear, so the question's rows become filters. An answer is stored as token ids,
@@ -83,16 +152,25 @@ class AttentivePoolingCNN(AttentivePoolingWords):
 
     encoder: Convolution
 
+    def __init__(
+        self, inputs: Inputs, *, filters: int, window: int, sharpness: float, copy_words: bool, dropout: float
+    ) -> None:
+        super().__init__(inputs, dropout, sharpness)
+        self.encoder = Convolution(inputs.embedding_size, filters, window)
+        self.U = initial_alignment(filters)
+        if copy_words:
+            self.encoder.copy_words()
+            # Hardly any attention: to the words that two texts share, which U begins with, it makes all answers alike
+            # that have these words. Untrained, good word vectors rank better without it.
+            self.U.data.mul_(0.01)
+
     def encode_answers(self, batch: TokenBatch) -> States:
         return States(batch.mask, {"ids": self.embedding.apply_word_dropout(batch)})
-
-    def reads_dtypes(self, dtypes: Mapping[str, torch.dtype]) -> bool:
-        return True
 
     def match_stored(self, question: States, answers: StoredStates) -> Tensor:
         from ap_ranker.models import attentive_kernel as loops
 
-        Q, probes = question.per_token["states"][0], question.per_token["probes"][0]  # noqa: N806
+        Q, probes = question.per_token["states"][0], question.per_token["probes"][0]
         window, vectors = self.encoder.window, self.embedding.vectors.weight.detach()
         ids = answers.per_token["ids"].numpy()
         words, *texts = loops.framed_words(ids, answers.starts, answers.lengths, window, len(vectors))
@@ -119,24 +197,6 @@ class AttentivePoolingCNN(AttentivePoolingWords):
         return self.encoder.pool(answers, weights)
 
 
-def ap_cnn(
-    inputs: Inputs, *, filters: int, window: int, sharpness: float, copy_words: bool, dropout: float
-) -> AttentivePooling:
-    """AP-CNN."""
-    embedding, encoder = WordEmbedding(inputs, dropout), Convolution(inputs.embedding_size, filters, window)
-    model = AttentivePoolingCNN(embedding, encoder, sharpness)
-    if copy_words:
-        encoder.copy_words()
-        model.begin_evenly()
-    return model
-
-
-def ap_bilstm(inputs: Inputs, *, hidden: int, sharpness: float, dropout: float) -> AttentivePooling:
-    """AP-biLSTM."""
-    embedding = WordEmbedding(inputs, dropout)
-    return AttentivePoolingBiLSTM(embedding, BiLSTM(inputs.embedding_size, hidden), sharpness)
-
-
 TOLERANCE = 1e-4
 """Between cosines of the compiled loops and of torch: float32 adds up in another order, and probes have 15 bits."""
 
@@ -145,19 +205,15 @@ _LENGTHS = (1, 9, 4, 30)
 
 @cache
 def compiled_loops_agree() -> bool:
-    """Whether numba is there, and what it compiles scores an example as torch does.
-
-    The first call on a machine compiles for some seconds, the first of a process loads what was compiled. Whatever the
-    reason is if there are no compiled loops: torch alone computes the same.
-    """
+    """Whether numba is there, and what it compiles scores an example as torch does. The first call takes seconds."""
     try:
         with torch.random.fork_rng(devices=[]), torch.inference_mode():
             torch.manual_seed(0)
             inputs = Inputs(tuple(map(str, range(50))), 20, max(_LENGTHS))
-            cnn = ap_cnn(inputs, filters=24, window=3, sharpness=2.0, copy_words=False, dropout=0.0)
+            cnn = AttentivePoolingCNN(inputs, filters=24, window=3, sharpness=2.0, copy_words=False, dropout=0.0)
             if not _loops_agree(cnn, {"ids": torch.randint(1, 50, (sum(_LENGTHS),), dtype=torch.int32)}):
                 return False
-            bilstm = ap_bilstm(inputs, hidden=12, sharpness=2.0, dropout=0.0)
+            bilstm = AttentivePoolingBiLSTM(inputs, hidden=12, sharpness=2.0, dropout=0.0)
             states = torch.randint(-127, 128, (sum(_LENGTHS), 24), dtype=torch.int8)
             scales = torch.rand(sum(_LENGTHS), 1).half() / 127
             return not multiplies_int8() or _loops_agree(bilstm, {"states": states, "states.scale": scales})
@@ -179,44 +235,41 @@ def _loops_agree(model: AttentivePooling, stored: Mapping[str, Tensor]) -> bool:
     return torch.allclose(found, model.match(question, answers)[0], rtol=0, atol=TOLERANCE)
 
 
-_PAPER = "dos Santos, Tan, Xiang & Zhou, Attentive Pooling Networks"
+_SHARPNESS = Option(
+    1.0,
+    "multiplies the attention scores, which tanh keeps in -1..1, before their softmax",
+    bounds=Bounds(above=0, most=1_000),
+)
 
 # Sizes and recipes: the paper's table of hyper-parameters for InsuranceQA.
-SPECS = [
-    ModelSpec(
-        name="ap-cnn",
-        paper=_PAPER,
-        year=2016,
-        family="attentive-pooling",
-        cached="token ids",
-        build=ap_cnn,
-        attention_over="both",
-        options={
-            "filters": Option(400, "convolution filters, so also the size of a token's state"),
-            "window": Option(3, "words that a filter sees at once", bounds=WINDOW),
-            "sharpness": SHARPNESS,
-            "copy_words": Option(
-                False,
-                "begins with filters that copy the word in the middle and even attention, as a bag of words: good "
-                "word vectors rank from the start",
-            ),
-            "dropout": DROPOUT,
-        },
-        recipe=Recipe("hinge", "sgd", 1.1, "inverse", batch_size=20, margin=0.5),
-    ),
-    ModelSpec(
-        name="ap-bilstm",
-        paper=_PAPER,
-        year=2016,
-        family="attentive-pooling",
-        cached="token states",
-        build=ap_bilstm,
-        attention_over="both",
-        options={
-            "hidden": Option(141, "units of the LSTM in each direction"),
-            "sharpness": SHARPNESS,
-            "dropout": DROPOUT,
-        },
-        recipe=Recipe("hinge", "sgd", 1.1, "inverse", batch_size=20, margin=0.2),
-    ),
-]
+_AP_CNN = ModelSpec(
+    name="ap-cnn",
+    paper="dos Santos, Tan, Xiang & Zhou, Attentive Pooling Networks",
+    year=2016,
+    family="attentive-pooling",
+    cached="token ids",
+    build=AttentivePoolingCNN,
+    attention_over="both",
+    options={
+        "filters": Option(400, "convolution filters, so also the size of a token's state"),
+        "window": WINDOW,
+        "sharpness": _SHARPNESS,
+        "copy_words": Option(
+            False,
+            "begins with filters that copy the word in the middle and even attention, as a bag of words: good word "
+            "vectors rank from the start",
+        ),
+        "dropout": DROPOUT,
+    },
+    recipe=Recipe("hinge", "sgd", 1.1, "inverse", batch_size=20, margin=0.5),
+)
+_AP_BILSTM = replace(
+    _AP_CNN,
+    name="ap-bilstm",
+    cached="token states",
+    build=AttentivePoolingBiLSTM,
+    options={"hidden": HIDDEN, "sharpness": _SHARPNESS, "dropout": DROPOUT},
+    recipe=Recipe("hinge", "sgd", 1.1, "inverse", batch_size=20, margin=0.2),
+)
+
+SPECS = [_AP_CNN, _AP_BILSTM]

@@ -31,7 +31,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ap_ranker.models.base import AnswerModel, Attention, CosineModel, JudgedCandidates, States
+from ap_ranker.models.base import AnswerModel, Attention, JudgedCandidates, States
+from ap_ranker.models.kinds import CosineModel
 from ap_ranker.models.pooling import masked_softmax
 from ap_ranker.models.pretrained import DEFAULT_ENCODER, MINILM
 from ap_ranker.models.similarity import exact
@@ -44,16 +45,12 @@ WORD_WEIGHTS = (0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0)
 """The weights w that `fit` tries. A hundred questions sometimes choose a larger one by chance, which costs the example
 FAQ a point of MRR; where a larger one is better, WikiQA and TREC-QA, it is so by 0.003."""
 
-SCALAR_RATE = 20
-"""How many times the learning rate w and gamma learn at: at the rate of a matrix, a single number would hardly
-move."""
+SCALAR_RATE = 20  # times the learning rate, for w and gamma: at the rate of a matrix, a single number would hardly move
 
 TOKENS_PER_STATE = 2
-"""Neighbouring tokens of an answer that share a state: on the example FAQ three cost a point of dev MRR, two at most
-half a point."""
+"""Neighbours in an answer that share a state: on the example FAQ three cost a point of dev MRR, two at most half."""
 
-SMALLEST_IDF = 1e-3
-"""What counts as the rarity of a token that every answer holds, whose logarithm there would be none of."""
+SMALLEST_IDF = 1e-3  # the rarity of a token that every answer holds: it needs a logarithm
 
 
 class PooledTransformer(CosineModel):

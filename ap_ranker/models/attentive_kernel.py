@@ -5,8 +5,8 @@
     sums[k] = sum over t of σ_a[t] row[word of t + k]
 
 Each answer is read once per sum. G exists for four tokens of the question at a time and one of the answer, so that it
-stays in registers. Only `attentive.py` and the models of its family use this file, and only if it computes the same as
-they do: torch alone needs several passes over padded tensors.
+stays in registers. Only `ap.py` uses this file, and only if it computes the same as torch, which needs several passes
+over padded tensors.
 
 Sizes: N answers, W different words (or tokens) with a row of D numbers, K the window, M question tokens. All arrays are
 of numpy; `index` names the row of each word of all answers, one answer after the other, each framed with K - 1 words of
@@ -47,19 +47,12 @@ _f32, _i32 = np.float32, np.int32
 def framed_words(
     ids: np.ndarray, starts: np.ndarray, lengths: np.ndarray, window: int, vocabulary: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The different words of N answers, and where they occur.
+    """The different words of N answers, and where they occur: (W,) ids, padding first; the index; the offsets.
 
-    Args:
-        ids: (R,) of the words; answer n has `lengths[n]` from `starts[n]` on.
-        starts: (N,).
-        lengths: (N,).
-        window: K.
-        vocabulary: number of words that there are.
-
-    Returns:
-        (W,) ids, of which the first is padding; the index and the offsets.
+    `ids` (R,) are those of all words, answer n's `lengths[n]` from `starts[n]` on.
     """
-    offsets = _offsets(lengths, window)
+    offsets = np.zeros(len(lengths) + 1, np.int64)
+    offsets[1:] = np.cumsum(lengths + (window - 1))
     index = np.zeros(offsets[-1], np.int32)
     row = np.full(vocabulary, -1, np.int32)
     words = np.zeros(min(vocabulary, len(index) + 1), np.int64)
@@ -75,40 +68,20 @@ def framed_words(
     return words[:found], index, offsets
 
 
-@_compiled
 def token_rows(starts: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The index and the offsets of answers whose tokens have a row each, from `starts[n]` on; the window is 1."""
-    offsets = _offsets(lengths, 1)
-    index = np.empty(offsets[-1], np.int32)
-    for n in range(len(starts)):
-        for t in range(lengths[n]):
-            index[offsets[n] + t] = starts[n] + t
-    return index, offsets
-
-
-@_compiled
-def _offsets(lengths: np.ndarray, window: int) -> np.ndarray:
-    offsets = np.zeros(len(lengths) + 1, np.int64)
-    for n in range(len(lengths)):
-        offsets[n + 1] = offsets[n] + lengths[n] + window - 1
-    return offsets
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    return (np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], lengths)).astype(np.int32), offsets
 
 
 @_compiled
 def attention(
     products: np.ndarray, bias: np.ndarray, index: np.ndarray, offsets: np.ndarray, sharpness: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """σ of each answer's tokens and of the question's.
+    """σ_a like `index`, where the K - 1 numbers after an answer's mean nothing; and (N, M') σ_q.
 
-    Args:
-        products: (W, K, M') of each word with each part of each token's filter; M' is a multiple of `LANES`.
-        bias: (M',) -inf beyond M.
-        index: the row of each word.
-        offsets: (N + 1,).
-        sharpness: factor of the tanh.
-
-    Returns:
-        σ_a like `index`: an answer's begin at its offset, and the K - 1 numbers after them mean nothing; (N, M') σ_q.
+    `products` (W, K, M') are those of each word with each part of each token's filter, M' a multiple of `LANES`; `bias`
+    (M',) is -inf beyond M.
     """
     window, size = products.shape[1:]
     answers = np.full(len(index), -np.inf, np.float32)
@@ -191,14 +164,9 @@ def _exp(x: np.ndarray) -> None:
 def weighted_sums(
     rows: np.ndarray, weights: np.ndarray, index: np.ndarray, offsets: np.ndarray, window: int
 ) -> np.ndarray:
-    """(N, K, D) sums of each answer's rows; the k-th of these are those of the words k places further on.
+    """(N, K, D) sums of each answer's rows (W, D), in float32 or int8, weighted by `attention`'s σ_a.
 
-    Args:
-        rows: (W, D) float32 or int8.
-        weights: as the σ_a of `attention`.
-        index: the row of each word.
-        offsets: (N + 1,).
-        window: K.
+    The k-th of these are those of the words k places further on.
     """
     sums = np.zeros((len(offsets) - 1, window, rows.shape[1]), np.float32)
     for n in range(len(sums)):
@@ -222,11 +190,9 @@ def weighted_sums(
 
 @_compiled
 def two_digits(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Round (M, C) rows to whole numbers of 15 bits.
+    """Round (M, C) rows to whole numbers of 15 bits: (2M', C) high, then low digits; (M',) scales.
 
-    Returns:
-        (2M', C) int8: their high digits, then their low ones, M' the multiple of `LANES` from M on; (M',) what a whole
-        number of each row is multiplied by.
+    M' is the multiple of `LANES` from M on; a scale is what a whole number of its row is multiplied by.
     """
     size = -(-len(rows) // LANES) * LANES
     digits = np.zeros((2 * size, rows.shape[1]), np.int8)
@@ -243,12 +209,9 @@ def two_digits(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 @_compiled
 def joined_digits(digits: np.ndarray, scales: np.ndarray, token_scales: np.ndarray) -> np.ndarray:
-    """(R, 2M') products with the `two_digits` of M' rows -> (R, 1, M') products with the rows.
+    """(R, 2M') int32 products with the `two_digits` of M' rows -> (R, 1, M') products with the rows.
 
-    Args:
-        digits: int32.
-        scales: (M',) of the rows.
-        token_scales: (R,) of the tokens.
+    `scales` are those of the rows, `token_scales` (R,) those of the tokens.
     """
     size = len(scales)
     products = np.empty((len(digits), 1, size), np.float32)
@@ -260,7 +223,7 @@ def joined_digits(digits: np.ndarray, scales: np.ndarray, token_scales: np.ndarr
 
 
 @_compiled
-def cosines(Q: np.ndarray, sigma_q: np.ndarray, r_a: np.ndarray) -> np.ndarray:  # noqa: N803
+def cosines(Q: np.ndarray, sigma_q: np.ndarray, r_a: np.ndarray) -> np.ndarray:
     """(N,) cosines of r_q = σ_q^T Q and r_a: (M, C), (N, M'), (N, C)."""
     scores = np.empty(len(r_a), np.float32)
     r_q = np.empty(Q.shape[1], np.float32)

@@ -22,9 +22,6 @@ from ap_ranker.models.encoders import WordEmbedding
 from ap_ranker.models.statistics import CorpusStatistics
 from ap_ranker.text.batch import TokenBatch
 
-PAIRS_AT_ONCE = 1024
-"""Pairs that a `PairModel` compares at once: more need memory for token-by-token matrices and gain no speed."""
-
 TensorFunction = Callable[[Tensor], Tensor]
 
 
@@ -32,8 +29,7 @@ TensorFunction = Callable[[Tensor], Tensor]
 class States:
     """The output of `encode` for N texts: everything that `match` needs, independent of the other side.
 
-    `states[rows]` selects texts, `States.stack` joins texts of different lengths. Names contain no dots; `ids` always
-    means token ids.
+    Names contain no dots; `ids` always means token ids.
 
     Attributes:
         mask: (N, T) bool; True on real tokens, or on other positions that have states. Every model sets it, even
@@ -88,10 +84,9 @@ class StoredStates:
     """The states of N answers as a cache stores them: one answer after the other, in the cache's dtype.
 
     Attributes:
-        starts: (N,) the row of each answer's first token; between two answers there may be rows that belong to none.
+        starts: (N,) the row of each answer's first token; rows between two answers belong to none.
         lengths: (N,) number of tokens of each answer.
-        per_token: (R, C) numbers or (R,) integers by name. Numbers `x` in int8 have their scales beside them, one for
-            each row, as `x.scale`.
+        per_token: (R, C) numbers or (R,) integers by name; the scales of numbers `x` in int8, one a row, as `x.scale`.
         per_text: (N, C) numbers by name, likewise.
     """
 
@@ -107,11 +102,9 @@ JudgedCandidates = tuple[States, States, Tensor]
 
 @dataclass(frozen=True)
 class Attention:
-    """The attention weights of each token for each pair. They sum to 1 over a text and are 0 on padding.
+    """The attention weights of each token for each pair, (B, N, M) and (B, N, L); `None` for a side without any.
 
-    Attributes:
-        questions: (B, N, M) weights of the question's tokens; `None` if only answers have weights.
-        answers: (B, N, L) weights of the answer's tokens; `None` if only questions have weights.
+    They sum to 1 over a text and are 0 on padding.
     """
 
     questions: Tensor | None
@@ -166,14 +159,10 @@ class AnswerModel(nn.Module, ABC):
         return self.encode(batch)
 
     def encode_answers(self, batch: TokenBatch) -> States:
-        """As `encode`."""
         return self.encode(batch)
 
     def attention_weights(self, questions: TokenBatch, answers: TokenBatch) -> Attention | None:
-        """The attention weights that `match` gives the tokens of every pair; `None` for a model without attention.
-
-        `ModelSpec.attention_over` names the side or sides that have weights.
-        """
+        """The weights that `match` gives the tokens of the sides in `ModelSpec.attention_over`; `None` for no sides."""
         return None
 
     def reads_stored(self, dtypes: Mapping[str, torch.dtype]) -> bool:
@@ -181,17 +170,12 @@ class AnswerModel(nn.Module, ABC):
         return False
 
     def match_stored(self, question: States, answers: StoredStates) -> Tensor:
-        """(N,) scores of one question without padding: what `match` computes, up to rounding, but faster.
-
-        Only a model that `reads_stored` has this; it need not have a gradient.
-        """
+        """(N,) scores of one question, if `reads_stored`: what `match` computes, up to rounding, without gradients."""
         raise NotImplementedError
 
     def match_pairs(self, questions: States, answers: States, rows: Tensor, columns: Tensor) -> Tensor:
-        """(P,) scores of question `rows[p]` with answer `columns[p]`, for a few of the B x N pairs.
-
-        Calls `match` once per answer, so that its states are not copied for each of its questions.
-        """
+        """(P,) scores of question `rows[p]` with answer `columns[p]`, for a few of the B x N pairs."""
+        # `match` is called once per answer, so that its states are not copied for each of its questions.
         order = columns.argsort()
         distinct, counts = columns[order].unique_consecutive(return_counts=True)
         groups = zip(distinct.tolist(), order.split(counts.tolist()), strict=True)
@@ -199,57 +183,31 @@ class AnswerModel(nn.Module, ABC):
         return torch.cat(scores)[order.argsort()]
 
     def training_scores(self, questions: States, answers: States, wanted: Tensor, classes: int) -> Tensor:
-        """Scores of a batch for the objective. Models that can score some pairs more cheaply than all override this.
+        """(B, N) scores for the objective, or (B, N, K) logits of a classifier of more than two classes.
 
-        Args:
-            questions: states of B questions.
-            answers: states of N answers.
-            wanted: (B, N) bool, the pairs that the objective uses; other pairs may have any score.
-            classes: K, the number of classes of the labels.
-
-        Returns:
-            (B, N) scores, or (B, N, K) logits of a classifier of more than two classes.
+        Models that can score some pairs more cheaply than all override this: pairs that are not `wanted` (B, N) may
+        have any score.
         """
         return self.match(questions, answers)
 
     def text_vectors(self, states: States) -> Tensor | None:
-        """(N, C) vectors of length 1 of whole texts: the cosine of any two texts, also of two questions, compares them.
-
-        `None` for a model without such vectors. They depend on `states.per_text` only.
-        """
+        """(N, C) vectors of length 1 of whole texts, to be compared by their cosine; from `states.per_text` only."""
         return None
 
     def pooled_only(self) -> AnswerModel | None:
-        """The same model with the cosine of its pooled vectors as its score: what its attention has to beat.
-
-        `None` for a model without pooled vectors.
-        """
+        """The same model with the cosine of its pooled vectors as its score: what its attention has to beat."""
         return None
 
     def load_pretrained(self, folder: Path, sample: Iterable[TokenBatch]) -> None:
-        """Initialise from the weights of a pretrained encoder. By default this does nothing.
-
-        Args:
-            folder: the folder of the pretrained encoder.
-            sample: some of the training texts, read lazily.
-
-        Raises:
-            InputError: the encoder does not exist or is damaged.
-        """
+        """Initialise from a pretrained encoder's folder; `sample` are training texts. By default this does nothing."""
 
     def fit(self, questions: Iterable[JudgedCandidates]) -> None:
-        """Fit weights to questions before any gradient reaches them. By default this does nothing.
-
-        Args:
-            questions: the training questions, encoded lazily.
-        """
+        """Fit weights to the training questions, encoded lazily, before any gradient. By default this does nothing."""
 
     def parameter_groups(self, rate: float, encoder_rate: float) -> list[dict[str, Any]]:
         """The trained parameters with their learning rates, as the optimisers of torch expect them.
 
-        Args:
-            rate: learning rate of randomly initialised parameters.
-            encoder_rate: learning rate of a pretrained encoder, for the models that have one.
+        `encoder_rate` is that of a pretrained encoder, `rate` that of parameters that begin at random.
         """
         return [{"params": [parameter for parameter in self.parameters() if parameter.requires_grad], "lr": rate}]
 
@@ -260,59 +218,3 @@ class AnswerModel(nn.Module, ABC):
     def forward(self, questions: TokenBatch, answers: TokenBatch) -> Tensor:
         """(B, N) scores of B questions with N answers, encoding both."""
         return self.match(self.encode_questions(questions), self.encode_answers(answers))
-
-
-class CosineModel(AnswerModel):
-    """A model whose score is the cosine of two vectors, between -1 and 1."""
-
-    temperature = 0.05  # cosines must be spread out before a softmax over them can become confident
-
-    def scale(self, scores: Tensor) -> Tensor:
-        return (1 + scores) / 2
-
-
-class PairModel(AnswerModel):
-    """A model that compares aligned pairs: P questions with P answers. Scores are log-odds."""
-
-    @abstractmethod
-    def compare(self, questions: States, answers: States) -> Tensor:
-        """(P,) score of each question with the answer at the same position."""
-
-    def pair_attention_weights(self, questions: States, answers: States) -> tuple[Tensor | None, Tensor | None]:
-        """(P, M) and (P, L) attention weights of each question and of the answer at the same position."""
-        return None, None
-
-    def attention_weights(self, questions: TokenBatch, answers: TokenBatch) -> Attention | None:
-        question_states, answer_states = self.encode_questions(questions), self.encode_answers(answers)
-        rows, columns = _every_pair(question_states, answer_states)
-        sides = [
-            None if weights is None else weights.unflatten(0, (len(question_states), len(answer_states)))
-            for weights in self.pair_attention_weights(question_states[rows], answer_states[columns])
-        ]
-        return Attention(*sides) if any(side is not None for side in sides) else None
-
-    def match(self, questions: States, answers: States) -> Tensor:
-        rows, columns = _every_pair(questions, answers)
-        return self.match_pairs(questions, answers, rows, columns).view(len(questions), len(answers))
-
-    def match_pairs(self, questions: States, answers: States, rows: Tensor, columns: Tensor) -> Tensor:
-        parts = zip(rows.split(PAIRS_AT_ONCE), columns.split(PAIRS_AT_ONCE), strict=True)
-        return torch.cat([self.compare(questions.selected(part), answers.selected(others)) for part, others in parts])
-
-    def training_scores(self, questions: States, answers: States, wanted: Tensor, classes: int) -> Tensor:
-        rows, columns = wanted.nonzero(as_tuple=True)
-        scores = self.training_pairs(questions, answers, rows, columns, classes)
-        return scores.new_zeros(*wanted.shape, *scores.shape[1:]).index_put((rows, columns), scores)
-
-    def training_pairs(self, questions: States, answers: States, rows: Tensor, columns: Tensor, classes: int) -> Tensor:
-        """(P,) scores, or (P, K) logits, of question `rows[p]` with answer `columns[p]`, as `training_scores`."""
-        return self.match_pairs(questions, answers, rows, columns)
-
-    def scale(self, scores: Tensor) -> Tensor:
-        return torch.sigmoid(scores)
-
-
-def _every_pair(questions: States, answers: States) -> tuple[Tensor, Tensor]:
-    """The indices (P,) of the questions and (P,) of the answers of all B x N pairs."""
-    rows = torch.arange(len(questions)).repeat_interleave(len(answers))
-    return rows, torch.arange(len(answers)).repeat(len(questions))

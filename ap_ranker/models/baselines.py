@@ -17,8 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from ap_ranker.models.base import AnswerModel, States
-from ap_ranker.models.encoders import WordEmbedding
-from ap_ranker.models.siamese import Siamese
+from ap_ranker.models.kinds import Siamese
 from ap_ranker.models.similarity import term_frequency
 from ap_ranker.models.spec import Bounds, Inputs, ModelSpec, Option, Recipe
 from ap_ranker.models.statistics import CorpusStatistics
@@ -54,12 +53,10 @@ class BM25(AnswerModel):
 class BagOfWords(Siamese):
     """A text is the sum of its words' vectors, rare words counting more."""
 
-    embedding: WordEmbedding
     statistics: CorpusStatistics
 
     def __init__(self, inputs: Inputs) -> None:
-        super().__init__()
-        self.embedding = WordEmbedding(inputs, dropout=0.0)
+        super().__init__(inputs, dropout=0.0)
         self.statistics = CorpusStatistics(inputs.words)
 
     def represent(self, batch: TokenBatch) -> Tensor:

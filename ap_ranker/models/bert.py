@@ -7,7 +7,6 @@ take longer to import than a FAQ takes to be read.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,7 +17,7 @@ from torch.nn import functional as F
 FAMILIES = ("bert", "roberta", "xlm-roberta", "camembert")
 """Architectures, by transformers' `model_type`, that are this one."""
 
-_SIZES = (
+_NEEDED = {
     "vocab_size",
     "hidden_size",
     "intermediate_size",
@@ -26,26 +25,14 @@ _SIZES = (
     "num_hidden_layers",
     "max_position_embeddings",
     "type_vocab_size",
-)
-
-
-@dataclass(frozen=True)
-class Output:
-    """What `Bert` computes, under the name that transformers gives it.
-
-    Attributes:
-        last_hidden_state: (N, T, H) one state per token.
-    """
-
-    last_hidden_state: Tensor
+    "layer_norm_eps",
+    "initializer_range",
+    "pad_token_id",
+}
 
 
 class Bert(nn.Module):
-    """The encoder without its pooler and without dropout.
-
-    Args:
-        config: an architecture for which `reads` is true.
-    """
+    """The encoder without its pooler and without dropout; of an architecture that it `reads`."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         super().__init__()
@@ -59,56 +46,43 @@ class Bert(nn.Module):
     @staticmethod
     def reads(config: Mapping[str, Any]) -> bool:
         """Whether an encoder's configuration, as a checkpoint has it, describes this architecture completely."""
-        sizes = [config.get(name) for name in _SIZES]
-        epsilon, deviation, padding = (
-            config.get(name) for name in ("layer_norm_eps", "initializer_range", "pad_token_id")
-        )
         return (
             config.get("model_type") in FAMILIES
             and config.get("hidden_act") == "gelu"
             and config.get("position_embedding_type") in (None, "absolute")
             and not config.get("is_decoder")
-            and all(type(size) is int and size > 0 for size in sizes)
+            and config.keys() >= _NEEDED
+            and isinstance(config["layer_norm_eps"], float)
             and config["hidden_size"] % config["num_attention_heads"] == 0
-            and type(padding) is int
-            and 0 <= padding < min(config["vocab_size"], config["max_position_embeddings"])
-            and all(isinstance(number, float) and 0 < number < 1 for number in (epsilon, deviation))
         )
 
     @property
     def device(self) -> torch.device:
-        """The device of the weights."""
         return self.embeddings.word_embeddings.weight.device
 
     @property
     def dtype(self) -> torch.dtype:
-        """The dtype of the weights."""
         return self.embeddings.word_embeddings.weight.dtype
 
     def set_attn_implementation(self, name: str) -> None:
         """Compute attention by torch's fused operator, `sdpa`, or step by step, `eager`."""
         self.config._attn_implementation = name
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Output:
-        """Read N texts.
-
-        Args:
-            input_ids: (N, T) token ids.
-            attention_mask: (N, T) 1 for the tokens to attend to. A text's positions are counted over all of its tokens.
-        """
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> SimpleNamespace:
+        """The `last_hidden_state` (N, T, H) of (N, T) ids, attending to tokens whose mask (N, T) is 1."""
         attended_to = attention_mask.bool()[:, None, None]
         attend = _eager if self.config._attn_implementation == "eager" else F.scaled_dot_product_attention
         states = self.embeddings(input_ids)
         for layer in self.encoder.layer:
             states = layer(states, attended_to, attend)
-        return Output(states)
+        return SimpleNamespace(last_hidden_state=states)
 
 
 class _Embeddings(nn.Module):
     def __init__(self, config: Any) -> None:
         super().__init__()
         size, padding = config.hidden_size, config.pad_token_id
-        self._first = 0 if config.model_type == "bert" else padding + 1  # as in fairseq, after the padding's
+        self.first = 0 if config.model_type == "bert" else padding + 1  # as in fairseq, after the padding's
         self.word_embeddings = nn.Embedding(config.vocab_size, size, padding_idx=padding)
         self.position_embeddings = nn.Embedding(config.max_position_embeddings, size)
         self.token_type_embeddings = nn.Embedding(config.type_vocab_size, size)
@@ -116,7 +90,7 @@ class _Embeddings(nn.Module):
 
     def forward(self, ids: Tensor) -> Tensor:
         """(N, T) -> (N, T, H)"""
-        positions = torch.arange(self._first, self._first + ids.shape[1], device=ids.device)
+        positions = torch.arange(self.first, self.first + ids.shape[1], device=ids.device)
         words = self.word_embeddings(ids) + self.position_embeddings(positions)
         states: Tensor = self.LayerNorm(words + self.token_type_embeddings.weight[0])
         return states

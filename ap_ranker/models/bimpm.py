@@ -20,18 +20,17 @@ The model gives no token a weight of its own: α is a cosine of either sign, for
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from ap_ranker.models.base import States
-from ap_ranker.models.classifier import CLASSES, Classifier, hidden_layer
-from ap_ranker.models.encoders import LSTM, BiLSTM, WordEmbedding
+from ap_ranker.models.encoders import LSTM, BiLSTM
+from ap_ranker.models.kinds import CLASSIFIER, Classifier, hidden_layer
 from ap_ranker.models.pooling import ends_pool, last_pool
 from ap_ranker.models.similarity import unit
-from ap_ranker.models.spec import DROPOUT, Inputs, ModelSpec, Option, Recipe
+from ap_ranker.models.spec import Inputs, ModelSpec, Option, Recipe
 from ap_ranker.text.batch import TokenBatch
 
 LETTER_SIZE, SPELLING_SIZE = 20, 50
@@ -81,18 +80,7 @@ class Matching(nn.Module):
     def forward(
         self, first: Tensor, second: Tensor, first_end: Tensor, second_end: Tensor, real: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Matches of the first text's tokens and of the second's.
-
-        Args:
-            first: (P, M, C).
-            second: (P, L, C).
-            first_end: (P, C) the LSTM's final state.
-            second_end: (P, C).
-            real: (P, M, L) True where both tokens are real.
-
-        Returns:
-            (P, M, 4K), (P, L, 4K).
-        """
+        """(P, M, C), (P, L, C), their ends (P, C), both tokens real (P, M, L) -> matches (P, M, 4K), (P, L, 4K)."""
         alpha = unit(first) @ unit(second).transpose(1, 2)
         strongest_first, strongest_second = strongest(first, second, self.W[1], real)
         return (
@@ -119,7 +107,7 @@ class Matching(nn.Module):
         )
 
 
-def perspectives(first: Tensor, second: Tensor, W: Tensor) -> Tensor:  # noqa: N803
+def perspectives(first: Tensor, second: Tensor, W: Tensor) -> Tensor:
     """f_m: cos(W_k ∘ v1, W_k ∘ v2) for all k: (P, M, C), (P, M or 1, C), (K, C) -> (P, M, K).
 
     Matrix products with W² avoid a tensor of P x M x K x C.
@@ -128,7 +116,7 @@ def perspectives(first: Tensor, second: Tensor, W: Tensor) -> Tensor:  # noqa: N
     return (first * second) @ squares / (_length(first, squares) * _length(second, squares))
 
 
-def strongest(first: Tensor, second: Tensor, W: Tensor, real: Tensor) -> tuple[Tensor, Tensor]:  # noqa: N803
+def strongest(first: Tensor, second: Tensor, W: Tensor, real: Tensor) -> tuple[Tensor, Tensor]:
     """Each token's largest f_m with any token of the other text: (P, M, C), (P, L, C) -> (P, M, K), (P, L, K)."""
     batch_size = max(1, MOST_COSINES // (len(W) * real[0].numel()))
     batches = list(zip(first.split(batch_size), second.split(batch_size), real.split(batch_size), strict=True))
@@ -140,8 +128,8 @@ def strongest(first: Tensor, second: Tensor, W: Tensor, real: Tensor) -> tuple[T
     return strongest_first, strongest_second
 
 
-def _strongest(first: Tensor, second: Tensor, W: Tensor, real: Tensor) -> tuple[Tensor, Tensor]:  # noqa: N803
-    (P, M, C), K = first.shape, len(W)  # noqa: N806
+def _strongest(first: Tensor, second: Tensor, W: Tensor, real: Tensor) -> tuple[Tensor, Tensor]:
+    (P, M, C), K = first.shape, len(W)
     squares = W.square()
     dots = (first.unsqueeze(1) * squares.view(1, K, 1, C)).view(P, K * M, C) @ second.transpose(1, 2)
     lengths = [_length(v, squares.T).transpose(1, 2) for v in (first, second)]  # (P, K, M), (P, K, L)
@@ -152,23 +140,18 @@ def _strongest(first: Tensor, second: Tensor, W: Tensor, real: Tensor) -> tuple[
 
 
 def _length(states: Tensor, squares: Tensor) -> Tensor:
-    """|W_k ∘ v| for all k: (P, T, C), (C, K) -> (P, T, K).
-
-    The minimum length keeps the cosine of padding, a zero vector, at zero and its gradient finite.
-    """
+    """|W_k ∘ v| for all k: (P, T, C), (C, K) -> (P, T, K)."""
+    # The minimum keeps the cosine of padding, a zero vector, at zero and its gradient finite.
     return (states.square() @ squares).clamp_min(1e-24).sqrt()
 
 
 class BiMPM(Classifier):
     """Matches each text's tokens with the other text, by four strategies and K perspectives; a biLSTM aggregates."""
 
-    embedding: WordEmbedding
-
     def __init__(
         self, inputs: Inputs, *, hidden: int, perspectives: int, characters: bool, dropout: float, classes: int
     ) -> None:
-        super().__init__()
-        self.embedding = WordEmbedding(inputs, dropout)
+        super().__init__(inputs, dropout)
         self.spelling = Spelling(inputs.words) if characters else None
         self.context = BiLSTM(inputs.embedding_size + (SPELLING_SIZE if characters else 0), hidden)
         self.forward_matching = Matching(hidden, perspectives)
@@ -184,18 +167,17 @@ class BiMPM(Classifier):
         forwards, backwards = self.context(words, batch.mask).chunk(2, dim=2)
         return States(batch.mask, {"forwards": forwards, "backwards": backwards})
 
-    def classify(self, questions: States, answers: States) -> Tensor:
+    def features(self, questions: States, answers: States) -> Tensor:
         real = questions.mask.unsqueeze(2) & answers.mask.unsqueeze(1)
-        q, a = (states.per_token["forwards"] for states in (questions, answers))
+        q, a = questions.per_token["forwards"], answers.per_token["forwards"]
         forwards = self.forward_matching(q, a, last_pool(q, questions.mask), last_pool(a, answers.mask), real)
-        q, a = (states.per_token["backwards"] for states in (questions, answers))
+        q, a = questions.per_token["backwards"], answers.per_token["backwards"]
         backwards = self.backward_matching(q, a, q[:, 0], a[:, 0], real)
         ends = [
             ends_pool(self.aggregation(torch.cat(matches, dim=2), states.mask), states.mask)
             for states, *matches in zip((questions, answers), forwards, backwards, strict=True)
         ]
-        logits: Tensor = self.head(torch.cat(ends, dim=1))
-        return logits
+        return torch.cat(ends, dim=1)
 
 
 SPECS = [
@@ -210,9 +192,8 @@ SPECS = [
             "hidden": Option(100, "units of both LSTMs in each direction"),
             "perspectives": Option(20, "weightings of the states under which two of them are compared"),
             "characters": Option(False, "read the letters of each word, too (the paper does)"),
-            "dropout": replace(DROPOUT, default=0.1),
-            "classes": CLASSES,
-        },
+        }
+        | CLASSIFIER,
         recipe=Recipe("pointwise"),
         objective="listwise",
     ),

@@ -29,11 +29,10 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from ap_ranker.models.alignment import dot_products
-from ap_ranker.models.base import PairModel, States
-from ap_ranker.models.classifier import hidden_layer
-from ap_ranker.models.encoders import Convolution, WordEmbedding
-from ap_ranker.models.pooling import masked_softmax, max_pool
+from ap_ranker.models.base import States
+from ap_ranker.models.encoders import Convolution
+from ap_ranker.models.kinds import PairModel, hidden_layer
+from ap_ranker.models.pooling import dot_products, masked_softmax, max_pool
 from ap_ranker.models.similarity import unit
 from ap_ranker.models.spec import DROPOUT, SHARE, Inputs, ModelSpec, Option, Recipe
 from ap_ranker.text.batch import TokenBatch
@@ -72,29 +71,20 @@ class Comparison(nn.Module):
                 return torch.relu(self.layer(torch.cat([(a - h).square(), a * h], dim=2)))
 
 
-class Clip(nn.Module):
-    """Keeps the largest attention weights and normalises them to sum to 1."""
-
-    def __init__(self, kind: str, k: int, threshold: float) -> None:
-        super().__init__()
-        self.kind, self.k, self.threshold = kind, k, threshold
-
-    def forward(self, weights: Tensor) -> Tensor:
-        """(P, L, M) weights over the question's tokens, before and after clipping."""
-        if self.kind == "none":
-            return weights
-        if self.kind == "k-max":
-            values, positions = weights.topk(min(self.k, weights.shape[2]), dim=2)
-            kept = torch.zeros_like(weights).scatter(2, positions, values)
-        else:
-            kept = weights * (weights > self.threshold)
-        return kept / kept.sum(dim=2, keepdim=True).clamp(min=1e-5)  # far below any weight worth keeping
+def clip(weights: Tensor, kind: str, k: int, threshold: float) -> Tensor:
+    """(P, L, M) attention weights, of which only the largest stay, normalised to sum to 1 again."""
+    if kind == "none":
+        return weights
+    if kind == "k-max":
+        values, positions = weights.topk(min(k, weights.shape[2]), dim=2)
+        kept = torch.zeros_like(weights).scatter(2, positions, values)
+    else:
+        kept = weights * (weights > threshold)
+    return kept / kept.sum(dim=2, keepdim=True).clamp(min=1e-5)  # far below any weight worth keeping
 
 
 class CompareAggregate(PairModel):
     """Compares every answer word with its aligned question words; a CNN aggregates the comparisons."""
-
-    embedding: WordEmbedding
 
     def __init__(
         self,
@@ -107,12 +97,11 @@ class CompareAggregate(PairModel):
         threshold: float,
         dropout: float,
     ) -> None:
-        super().__init__()
-        self.embedding = WordEmbedding(inputs, dropout)
+        super().__init__(inputs, dropout)
         self.input_gate = nn.Linear(inputs.embedding_size, hidden)  # W^i
         self.update = nn.Linear(inputs.embedding_size, hidden)  # W^u
         self.attention = nn.Linear(hidden, hidden, bias=False)  # W^g
-        self.clip = Clip(clip, k, threshold)
+        self.clip, self.k, self.threshold = clip, k, threshold
         self.comparison = Comparison(comparison, hidden)
         self.convolutions = nn.ModuleList([Convolution(self.comparison.state_size, hidden, w) for w in WINDOWS])
         self.head = hidden_layer(len(WINDOWS) * hidden, hidden, 1, nn.Tanh)
@@ -128,22 +117,22 @@ class CompareAggregate(PairModel):
 
     def align(self, questions: States, answers: States) -> Tensor:
         """(P, L, M): G, the attention of each answer word to each question word."""
-        WQ, A = questions.per_token["projected"], answers.per_token["states"]  # noqa: N806 - the paper's names
-        weights: Tensor = self.clip(masked_softmax(dot_products(A, WQ), questions.mask.unsqueeze(1)))
-        return weights
+        WQ, A = questions.per_token["projected"], answers.per_token["states"]
+        weights = masked_softmax(dot_products(A, WQ), questions.mask.unsqueeze(1))
+        return clip(weights, self.clip, self.k, self.threshold)
 
     def pair_attention_weights(self, questions: States, answers: States) -> tuple[Tensor, None]:
-        """Each question word's share of the attention of all answer words.
+        """Each question word's share of the attention of all answer words, 0 where `clip` leaves none.
 
-        All shares are 0 where `clip` leaves no weight. Answer words have no weights: the CNN takes maxima over them.
+        Answer words have no weights: the CNN takes maxima over them.
         """
         attention = (self.align(questions, answers) * answers.mask.unsqueeze(2)).sum(dim=1)
         return attention / attention.sum(dim=1, keepdim=True).clamp(min=1e-5), None
 
     def compare(self, questions: States, answers: States) -> Tensor:
-        Q, A = questions.per_token["states"], answers.per_token["states"]  # noqa: N806 - the paper's names
-        G = self.align(questions, answers)  # noqa: N806
-        T = self.comparison(A, G @ Q) * answers.mask.unsqueeze(2)  # noqa: N806
+        Q, A = questions.per_token["states"], answers.per_token["states"]
+        G = self.align(questions, answers)
+        T = self.comparison(A, G @ Q) * answers.mask.unsqueeze(2)
         # relu is monotonic: max(relu(x)) = relu(max(x)).
         r = [torch.relu(max_pool(convolution(T, answers.mask), answers.mask)) for convolution in self.convolutions]
         scores: Tensor = self.head(torch.cat(r, dim=1))

@@ -11,51 +11,39 @@ from collections.abc import Sequence
 
 import numpy as np
 
+MOST_ROUNDS, LEAST_GAIN = 20, 1e-5
+"""Maximum number of passes over all weights, and minimum gain in MAP for which a weight is changed."""
+
 
 def average_precision(scores: np.ndarray, relevant: np.ndarray) -> float:
-    """The mean precision at each relevant candidate; ties keep the order of the candidates.
-
-    Args:
-        scores: (n,).
-        relevant: (n,) bool; the result is 0 if all are False.
-    """
+    """The mean precision at each relevant candidate, 0 without any; (n,), (n,) bool. Ties keep their order."""
     hits = relevant[np.argsort(-scores, kind="stable")]
     ranks = np.flatnonzero(hits) + 1
     return float(np.mean(np.arange(1, len(ranks) + 1) / ranks)) if len(ranks) else 0.0
 
 
-def coordinate_ascent(
-    features: Sequence[np.ndarray],
-    relevant: Sequence[np.ndarray],
-    start: np.ndarray,
-    *,
-    max_iterations: int = 20,
-    tolerance: float = 1e-5,
-) -> np.ndarray:
-    """Find weights w whose ranking by `features @ w` has an MAP that no change of a single weight can raise.
+def coordinate_ascent(features: Sequence[np.ndarray], relevant: Sequence[np.ndarray], start: np.ndarray) -> np.ndarray:
+    """(F,) weights w whose ranking by `features @ w` has an MAP that no change of a single weight can raise.
+
+    They have the same sum of absolute values as those at the `start`: scaling does not change the ranking.
 
     Args:
         features: per question, (n_candidates, F).
         relevant: per question, (n_candidates,) bool; questions without a right candidate are ignored.
-        start: (F,) the initial weights.
-        max_iterations: maximum number of iterations over all weights.
-        tolerance: minimum gain in MAP for which a weight is changed.
-
-    Returns:
-        (F,) weights with the same sum of absolute values as `start`: scaling does not change the ranking.
+        start: (F,).
     """
     questions = [(f.astype(float), r.astype(bool)) for f, r in zip(features, relevant, strict=True) if r.any()]
     weights = start.astype(float)
     if not questions:
         return weights
     best = _map(questions, weights)
-    for _ in range(max_iterations):
+    for _ in range(MOST_ROUNDS):
         before = best
         for j in range(len(weights)):
             moved = weights.copy()
             moved[j] = _best_value(questions, weights, j)
             mean_average_precision = _map(questions, moved)
-            if mean_average_precision > best + tolerance:
+            if mean_average_precision > best + LEAST_GAIN:
                 weights, best = moved, mean_average_precision
         if best == before:
             break
@@ -104,8 +92,7 @@ def _best_value(questions: Questions, weights: np.ndarray, j: int) -> float:
 def _precision(offset: np.ndarray, slope: np.ndarray, relevant: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     """Precision at the rank of candidate k, as a function of one weight w: scores are offset + w · slope.
 
-    Returns:
-        (C,) ascending values of w where a line crosses that of k; (C + 1,) precision before, between and after.
+    (C,) ascending values of w where a line crosses that of k; (C + 1,) precision before, between and after.
     """
     lead, steeper = offset - offset[k], slope - slope[k]
     crosses = steeper != 0

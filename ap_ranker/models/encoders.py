@@ -14,8 +14,7 @@ from ap_ranker.text.batch import PAD, TokenBatch
 class WordEmbedding(nn.Module):
     """Word vectors of token ids; zero on padding and, during training, on a share `dropout` of the words.
 
-    Word dropout (Iyyer et al. 2015, section 3.1) teaches a model to recognise a text by any of its words. Dropping
-    single numbers of the vectors would only add noise.
+    Word dropout (Iyyer et al. 2015, section 3.1) teaches a model to recognise a text by any of its words.
     """
 
     def __init__(self, inputs: Inputs, dropout: float) -> None:
@@ -48,12 +47,7 @@ class WordEmbedding(nn.Module):
 
 @dataclass(frozen=True)
 class FramedWords:
-    """N texts of T words, framed with padding, by their distinct words.
-
-    Attributes:
-        vectors: (W, D) of the distinct words; zero for padding.
-        indices: (N, left + T + right) of the words in `vectors`.
-    """
+    """N texts of T words framed with padding: `vectors` (W, D) of distinct words; `indices` (N, left + T + right)."""
 
     vectors: Tensor
     indices: Tensor
@@ -74,11 +68,9 @@ class FramedWords:
 class Convolution(nn.Module):
     """Q = W z + b, where z_m concatenates the `window` states centred on token m (dos Santos 2016, section 2.1).
 
-    There is one state per token: positions beyond the text count as zero, like padding. An even window reaches one
-    token further to the right.
-
-    The convolution is linear, so `project` and `pool` compute products and weighted sums of the C-dimensional states
-    directly from the D-dimensional words, without computing the states.
+    Positions beyond the text count as zero, like padding. An even window reaches one token further to the right. The
+    convolution is linear, so `project` and `pool` compute products and weighted sums of the C-dimensional states from
+    the D-dimensional words, framed with `left` and `right` words of zeros.
     """
 
     def __init__(self, input_size: int, filters: int, window: int) -> None:
@@ -107,15 +99,7 @@ class Convolution(nn.Module):
         return torch.cat([rows @ self.linear.weight, (rows @ self.linear.bias).unsqueeze(-1)], dim=-1)
 
     def project(self, words: FramedWords, filters: Tensor) -> Tensor:
-        """The dot product of each row with each convolved state.
-
-        Args:
-            words: N texts of T words, framed with `left` and `right` words of zeros.
-            filters: (R, window * D + 1) the `filters` of the rows.
-
-        Returns:
-            (R, N, T).
-        """
+        """(R, N, T) dot products of R rows, by their `filters` (R, window * D + 1), with each convolved state."""
         size, (n, framed_length) = words.vectors.shape[1], words.indices.shape
         length = framed_length - self.window + 1
         if len(filters) >= size:
@@ -132,15 +116,7 @@ class Convolution(nn.Module):
         return products.add_(filters[:, -1].view(-1, 1, 1))
 
     def pool(self, words: FramedWords, weights: Tensor) -> Tensor:
-        """The R weighted sums of each text's convolved states; the weights of each sum add up to 1.
-
-        Args:
-            words: N texts of T words, framed with `left` and `right` words of zeros.
-            weights: (N, R, T).
-
-        Returns:
-            (N, R, C).
-        """
+        """(N, R, T) weights, whose rows add up to 1 -> (N, R, C) weighted sums of each text's convolved states."""
         # The k-th words of all windows are the text shifted by k. Shifting the weights instead moves less memory.
         shifted = [nn.functional.pad(weights, (k, self.window - 1 - k)) for k in range(self.window)]
         windows = words.sums(torch.stack(shifted, dim=2).flatten(1, 2))
@@ -169,8 +145,7 @@ class Convolution(nn.Module):
 class Recurrent(nn.Module):
     """A recurrent encoder. On a CPU it reads texts in groups of similar length."""
 
-    GROUP = 32
-    """Texts per group: a long text delays 31 others at most, and fewer would leave a CPU idle."""
+    GROUP = 32  # a long text delays 31 others at most, and fewer would leave a CPU idle
 
     state_size: int
 

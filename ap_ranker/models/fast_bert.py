@@ -2,28 +2,30 @@
 
 A short text is bound by reading weights and by the overhead of each operator. So the three projections of a layer's
 attention are one, an activation is part of its product, weights lie as oneDNN reads them, and they are bfloat16 where
-the CPU has instructions for it. Sums, norms and the result stay in float32. The products are operators of torch that
-its compiler uses, too; should a version of torch lack them, `checked` says so and `Bert` reads the texts.
+the CPU has instructions for it. Sums, norms and the result stay in float32. Should a version of torch lack the
+operators, `checked` says so and `Bert` reads the texts.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ap_ranker.models.bert import FAMILIES
+from ap_ranker.models.bert import Bert
+from ap_ranker.models.private_operators import packed_linear
 
 logger = logging.getLogger(__name__)
 
 FEW_TOKENS = 32
 """Up to here, products have as many rows as tokens: a question alone pays for no padding. Above, their number is
-rounded up: each new number leaves 2.6 MB behind for all-MiniLM-L6-v2, among it the programs that oneDNN compiles. On a
-server, whose batches differ, the memory of each process grew by 250 MB in five thousand questions."""
+rounded up: each new one leaves 2.6 MB behind for all-MiniLM-L6-v2, among it the programs that oneDNN compiles; a server
+grew by 250 MB a process in five thousand questions."""
 
 LEAST_ROWS = 2
 """Of a product. oneDNN gives a row the same sums among any 2 to 2,048 rows, at any place among them (AVX2, AVX-512 and
@@ -31,88 +33,50 @@ its bfloat16; 1 to 16 threads). A row alone is summed in another order if it has
 
 ATTENTION_WIDTH = 16
 """Texts are attended to at widths that are a multiple of this. Torch computes a softmax in vectors of 16 numbers and
-what is left one by one: as wide as 14 or 16 tokens, a text of 14 has other states, in bfloat16 by .004 in every layer
-and by up to .007 in the score. At 16, 32, ... 256 they are equal to the last bit (AVX2 and AVX-512, 1 and 2 threads).
-That costs nothing: attention of 9 to 16 tokens takes 28 microseconds so; as wide as 15 it took 43."""
+what is left one by one: as wide as 14 or 16 tokens, a text of 14 has other states, by up to .007 in the score. At 16,
+32, ... 256 they are equal to the last bit (AVX2 and AVX-512, 1 and 2 threads), and attention takes no longer."""
 
 LEAST_COSINE = 0.999
 """Of a token's state and what transformers computes; with bfloat16, those of all-MiniLM-L6-v2 have 0.9999."""
 
 
-class _Linear:
-    """y = x W^T + b, with W in the order in which oneDNN reads it."""
-
-    def __init__(self, *layers: nn.Linear, dtype: torch.dtype) -> None:
-        self._dtype = dtype
-        self._bias = torch.cat([layer.bias.detach() for layer in layers]).to(dtype)
-        weight = torch.cat([layer.weight.detach() for layer in layers]).to(dtype)
-        self._weight = torch.ops.mkldnn._reorder_linear_weight(weight)
-
-    def __call__(self, x: Tensor, activation: str = "none") -> Tensor:
-        y: Tensor = torch.ops.mkldnn._linear_pointwise(
-            x.to(self._dtype), self._weight, self._bias, activation, [], "none"
-        )
-        return y
-
-
 @dataclass(frozen=True)
 class _Layer:
-    projections: _Linear
-    attended: _Linear
+    projections: Callable[..., Tensor]
+    attended: Callable[..., Tensor]
     attention_norm: nn.LayerNorm
-    wide: _Linear
-    narrow: _Linear
+    wide: Callable[..., Tensor]
+    narrow: Callable[..., Tensor]
     norm: nn.LayerNorm
 
 
 class FastBert:
-    """A copy of a backbone's weights, to be made again when they change.
-
-    Args:
-        backbone: a transformer for which `supports` is true.
-        dtype: of the matrices: float32 or bfloat16.
-
-    Attributes:
-        reads_apart: whether a text has the same states, to the last bit, whatever is read beside it; `checked` tries.
-    """
+    """A copy, with matrices of a dtype, of the weights of a backbone on a CPU, to be made again when they change."""
 
     reads_apart = True
+    """Whether a text has the same states, to the last bit, whatever is read beside it; `checked` tries."""
 
-    def __init__(self, backbone: Any, dtype: torch.dtype) -> None:
+    def __init__(self, backbone: Bert, dtype: torch.dtype) -> None:
         table, self._heads, self._dtype = backbone.embeddings, int(backbone.config.num_attention_heads), dtype
         self._words, self._norm = table.word_embeddings, table.LayerNorm
-        shifted = backbone.config.model_type != "bert"  # as in fairseq, positions begin after the padding's
-        first = backbone.config.pad_token_id + 1 if shifted else 0
-        places = table.position_embeddings.weight.detach()[first:] + table.token_type_embeddings.weight.detach()[0]
+        places = table.position_embeddings.weight.detach()[table.first :]
+        places = places + table.token_type_embeddings.weight.detach()[0]
         self._places = F.pad(places, (0, 0, 0, ATTENTION_WIDTH))  # those beyond are padding's
         self._layers = [
             _Layer(
-                _Linear(attention.query, attention.key, attention.value, dtype=dtype),
-                _Linear(layer.attention.output.dense, dtype=dtype),
+                packed_linear(attention.query, attention.key, attention.value, dtype=dtype),
+                packed_linear(layer.attention.output.dense, dtype=dtype),
                 layer.attention.output.LayerNorm,
-                _Linear(layer.intermediate.dense, dtype=dtype),
-                _Linear(layer.output.dense, dtype=dtype),
+                packed_linear(layer.intermediate.dense, dtype=dtype),
+                packed_linear(layer.output.dense, dtype=dtype),
                 layer.output.LayerNorm,
             )
             for layer in backbone.encoder.layer
             for attention in [layer.attention.self]
         ]
 
-    @staticmethod
-    def supports(backbone: Any) -> bool:
-        """Whether a transformer is of this architecture, on a CPU, in float32."""
-        config = backbone.config
-        return (
-            config.model_type in FAMILIES
-            and config.hidden_act == "gelu"
-            and getattr(config, "position_embedding_type", None) in (None, "absolute")
-            and not getattr(config, "is_decoder", False)
-            and backbone.device.type == "cpu"
-            and backbone.dtype == torch.float32
-        )
-
     @classmethod
-    def checked(cls, backbone: Any, dtype: torch.dtype) -> Self | None:
+    def checked(cls, backbone: Bert, dtype: torch.dtype) -> Self | None:
         """A copy that computes what the backbone does; `None`, which is logged, if there can be none."""
         ids = torch.arange(10, 34).reshape(2, 12) % backbone.config.vocab_size
         mask = torch.ones_like(ids, dtype=torch.bool)
@@ -133,12 +97,7 @@ class FastBert:
         return None
 
     def __call__(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """(N, T, H) hidden states of N texts; zero where the mask is not set.
-
-        Args:
-            ids: (N, T) token ids.
-            mask: (N, T) bool: the tokens to attend to. A text's positions are counted over all of its tokens.
-        """
+        """(N, T, H) hidden states of (N, T) ids, attending to those of the mask (N, T); zero where it is not set."""
         length = ids.shape[1]
         ids, mask = (F.pad(part, (0, -length % ATTENTION_WIDTH)) for part in (ids, mask))
         tokens = _Tokens(mask, length, self._dtype)
@@ -154,11 +113,7 @@ class FastBert:
 
 
 class _Tokens:
-    """The tokens of N texts one after another: no work is spent on padding but that of `_rows_for`.
-
-    Attributes:
-        attended_to: what is added to attention's products, so that padding counts nothing; `None` without padding.
-    """
+    """The tokens of N texts one after another: no work is spent on padding but that of `_rows_for`."""
 
     def __init__(self, mask: Tensor, length: int, dtype: torch.dtype) -> None:
         self._shape, self._count = mask.shape, int(mask.sum())
@@ -167,7 +122,7 @@ class _Tokens:
         self._is_one_text = len(mask) == 1 and self._count == length and self._rows <= mask.numel()
         if not self._is_one_text:
             self._places = F.pad(mask.flatten().nonzero().squeeze(1), (0, self._rows - self._count))
-        self.attended_to = None
+        self.attended_to = None  # or what is added to attention's products, so that padding counts nothing
         if self._count < mask.numel():
             self.attended_to = torch.zeros(mask.shape, dtype=dtype).masked_fill_(~mask, -torch.inf)[:, None, None]
 

@@ -19,15 +19,17 @@ f(a))).
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor, nn
 
-from ap_ranker.models.base import Attention, CosineModel, States
-from ap_ranker.models.encoders import BiLSTM, WordEmbedding
+from ap_ranker.models.base import Attention, States
+from ap_ranker.models.encoders import BiLSTM
+from ap_ranker.models.kinds import CosineModel, Siamese, WordModel
 from ap_ranker.models.pooling import masked_softmax, mean_pool
-from ap_ranker.models.siamese import Siamese
 from ap_ranker.models.similarity import bag_cosine, first_occurrence, unit
-from ap_ranker.models.spec import DROPOUT, Inputs, ModelSpec, Option, Recipe
+from ap_ranker.models.spec import DROPOUT, HIDDEN, Inputs, ModelSpec, Option, Recipe
 from ap_ranker.text.batch import TokenBatch
 
 GLOBAL = 0.5
@@ -55,11 +57,8 @@ class GlobalView(nn.Module):
 class TFLSTM(Siamese):
     """A text's vector joins its words and the mean of its biLSTM states."""
 
-    embedding: WordEmbedding
-
     def __init__(self, inputs: Inputs, *, hidden: int, tf_size: int, dropout: float) -> None:
-        super().__init__()
-        self.embedding = WordEmbedding(inputs, dropout)
+        super().__init__(inputs, dropout)
         self.lstm = BiLSTM(inputs.embedding_size, hidden)
         self.global_view = GlobalView(len(inputs.words), tf_size)
 
@@ -68,14 +67,11 @@ class TFLSTM(Siamese):
         return joint(self.global_view(batch.ids), f)
 
 
-class GlobalLocal(CosineModel):
+class GlobalLocal(CosineModel, WordModel):
     """The question attends to each token of the answer by its local state and by the words of the whole answer."""
 
-    embedding: WordEmbedding
-
     def __init__(self, inputs: Inputs, *, hidden: int, tf_size: int, attention: int, dropout: float) -> None:
-        super().__init__()
-        self.embedding = WordEmbedding(inputs, dropout)
+        super().__init__(inputs, dropout)
         self.lstm = BiLSTM(inputs.embedding_size, hidden)
         self.global_view = GlobalView(len(inputs.words), tf_size)
         self.W2 = nn.Linear(self.lstm.state_size, attention, bias=False)
@@ -112,36 +108,30 @@ class GlobalLocal(CosineModel):
         return (GLOBAL**2 * words + local) / (GLOBAL**2 + 1)
 
 
-_PAPER = "Bachrach et al., An Attention Mechanism for Neural Answer Selection Using a Combined Global and Local View"
-_HIDDEN = Option(141, "units of the LSTM in each direction")
 _TF_SIZE = Option(50, "size of the global view b_tf, made of the words alone")
-_RECIPE = Recipe("hinge", "adam")  # the paper names the optimiser and the loss, but no numbers
 
-SPECS = [
-    ModelSpec(
-        name="tf-lstm",
-        paper=_PAPER,
-        year=2017,
-        family="global-local",
-        cached="one vector",
-        build=TFLSTM,
-        options={"hidden": _HIDDEN, "tf_size": _TF_SIZE, "dropout": DROPOUT},
-        recipe=_RECIPE,
-    ),
-    ModelSpec(
-        name="global-local",
-        paper=_PAPER,
-        year=2017,
-        family="global-local",
-        cached="token states",
-        build=GlobalLocal,
-        attention_over="answer",
-        options={
-            "hidden": _HIDDEN,
-            "tf_size": _TF_SIZE,
-            "attention": Option(140, "size of the local view b_i and of the vectors whose cosine is a token's weight"),
-            "dropout": DROPOUT,
-        },
-        recipe=_RECIPE,
-    ),
-]
+_TF_LSTM = ModelSpec(
+    name="tf-lstm",
+    paper="Bachrach et al., An Attention Mechanism for Neural Answer Selection Using a Combined Global and Local View",
+    year=2017,
+    family="global-local",
+    cached="one vector",
+    build=TFLSTM,
+    options={"hidden": HIDDEN, "tf_size": _TF_SIZE, "dropout": DROPOUT},
+    recipe=Recipe("hinge", "adam"),  # the paper names the optimiser and the loss, but no numbers
+)
+_GLOBAL_LOCAL = replace(
+    _TF_LSTM,
+    name="global-local",
+    cached="token states",
+    build=GlobalLocal,
+    attention_over="answer",
+    options={
+        "hidden": HIDDEN,
+        "tf_size": _TF_SIZE,
+        "attention": Option(140, "size of the local view b_i and of the vectors whose cosine is a token's weight"),
+        "dropout": DROPOUT,
+    },
+)
+
+SPECS = [_TF_LSTM, _GLOBAL_LOCAL]

@@ -13,17 +13,15 @@ X_feat are two word-overlap features of Severyn & Moschitti 2015, over the sets 
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import torch
 from torch import Tensor, nn
 
 from ap_ranker.models.base import States
-from ap_ranker.models.classifier import CLASSES, Classifier, hidden_layer
-from ap_ranker.models.encoders import LSTM, WordEmbedding
+from ap_ranker.models.encoders import LSTM
+from ap_ranker.models.kinds import CLASSIFIER, Classifier, hidden_layer
 from ap_ranker.models.pooling import last_pool
 from ap_ranker.models.similarity import first_occurrence, in_float32
-from ap_ranker.models.spec import DROPOUT, Bounds, Inputs, ModelSpec, Option, Recipe
+from ap_ranker.models.spec import Bounds, Inputs, ModelSpec, Option, Recipe
 from ap_ranker.models.statistics import CorpusStatistics
 from ap_ranker.text.batch import TokenBatch
 
@@ -31,12 +29,10 @@ from ap_ranker.text.batch import TokenBatch
 class HDLSTM(Classifier):
     """One vector per text, from one LSTM per side; their correlation is classified."""
 
-    embedding: WordEmbedding
     statistics: CorpusStatistics
 
     def __init__(self, inputs: Inputs, *, hidden: int, layers: int, head: int, classes: int, dropout: float) -> None:
-        super().__init__()
-        self.embedding = WordEmbedding(inputs, dropout)
+        super().__init__(inputs, dropout)
         self.statistics = CorpusStatistics(inputs.words)
         self.q_lstm = LSTM(inputs.embedding_size, hidden, layers=layers)
         self.a_lstm = LSTM(inputs.embedding_size, hidden, layers=layers)
@@ -58,11 +54,10 @@ class HDLSTM(Classifier):
         size = first.sum(dim=1, keepdim=True)  # |q| or |a|
         return States(batch.mask, {"ids": batch.ids, "overlap": overlap}, {"vector": vector, "size": size})
 
-    def classify(self, questions: States, answers: States) -> Tensor:
+    def features(self, questions: States, answers: States) -> Tensor:
         q, a = questions.per_text["vector"], answers.per_text["vector"]
         similarity = (q * self.M(a)).sum(dim=1, keepdim=True)
-        logits: Tensor = self.head(torch.cat([correlate(q, a), similarity, overlap(questions, answers)], dim=1))
-        return logits
+        return torch.cat([correlate(q, a), similarity, overlap(questions, answers)], dim=1)
 
 
 def correlate(q: Tensor, a: Tensor) -> Tensor:
@@ -91,9 +86,8 @@ SPECS = [
             "hidden": Option(200, "units of each LSTM layer, so also the size of a text's vector (a GPU may have 640)"),
             "layers": Option(2, "LSTM layers on each side", bounds=Bounds(above=0, most=16)),
             "head": Option(200, "units of the holographic hidden layer"),
-            "classes": CLASSES,
-            "dropout": replace(DROPOUT, default=0.1),
-        },
+        }
+        | CLASSIFIER,
         recipe=Recipe("pointwise", "adam", 1e-3, weight_decay=1e-5),
         objective="listwise",
     ),

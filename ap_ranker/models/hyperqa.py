@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ap_ranker.models.base import AnswerModel, States
-from ap_ranker.models.encoders import WordEmbedding
+from ap_ranker.models.base import States
+from ap_ranker.models.kinds import WordModel
 from ap_ranker.models.similarity import exact, in_float32
 from ap_ranker.models.spec import DROPOUT, Inputs, ModelSpec, Option, Recipe
 from ap_ranker.text.batch import TokenBatch
@@ -40,15 +40,13 @@ def hyperbolic_distance(questions: Tensor, answers: Tensor) -> Tensor:
     return 2 * torch.asinh(distance / torch.outer(to_edge_q, to_edge_a).sqrt())
 
 
-class HyperQA(AnswerModel):
+class HyperQA(WordModel):
     """The nearer two texts lie in the hyperbolic ball, the higher their score."""
 
-    embedding: WordEmbedding
     supports_quantization = False  # near the ball's edge the last digits decide
 
     def __init__(self, inputs: Inputs, *, projection: int, dropout: float) -> None:
-        super().__init__()
-        self.embedding = WordEmbedding(inputs, dropout)
+        super().__init__(inputs, dropout)
         self.projection = nn.Linear(inputs.embedding_size, projection)
         # Texts of more than a word or two lie at the edge. Two points there at a Euclidean distance of 1 have an
         # initial score of 0, so initial scores have both signs.

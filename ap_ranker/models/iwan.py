@@ -19,30 +19,24 @@ parameters. W₁ [s_i ; t_avg] is a sum of two parts that each depend on one tex
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import torch
 from torch import Tensor, nn
 
-from ap_ranker.models.alignment import align, dot_products
 from ap_ranker.models.base import States
-from ap_ranker.models.classifier import CLASSES, Classifier, hidden_layer
-from ap_ranker.models.encoders import BiLSTM, WordEmbedding
-from ap_ranker.models.pooling import masked_softmax, mean_pool
-from ap_ranker.models.spec import DROPOUT, Inputs, ModelSpec, Option, Recipe
+from ap_ranker.models.encoders import BiLSTM
+from ap_ranker.models.kinds import CLASSIFIER, Classifier, hidden_layer
+from ap_ranker.models.pooling import align, dot_products, masked_softmax, mean_pool
+from ap_ranker.models.spec import Inputs, ModelSpec, Option, Recipe
 from ap_ranker.text.batch import TokenBatch
 
 
 class IWAN(Classifier):
     """Sums up, word by word, how well each text is aligned with the other."""
 
-    embedding: WordEmbedding
-
     def __init__(
         self, inputs: Inputs, *, hidden: int, alignment: str, weights: str, classes: int, dropout: float
     ) -> None:
-        super().__init__()
-        self.embedding = WordEmbedding(inputs, dropout)
+        super().__init__(inputs, dropout)
         self.encoder = BiLSTM(inputs.embedding_size, hidden)
         self.alignment = alignment
         self.weights = weights
@@ -65,12 +59,11 @@ class IWAN(Classifier):
         own = self.W_own(important) * batch.mask.unsqueeze(2)
         return States(batch.mask, {"states": states, "own": own}, {"v": v, "average": average})
 
-    def classify(self, questions: States, answers: States) -> Tensor:
-        M = dot_products(questions.per_token["states"], answers.per_token["states"])  # noqa: N806 - the paper's name
+    def features(self, questions: States, answers: States) -> Tensor:
+        M = dot_products(questions.per_token["states"], answers.per_token["states"])
         aligned = [*self.summarise(M, questions, answers), *self.summarise(M.transpose(1, 2), answers, questions)]
         v_s, v_t = questions.per_text["v"], answers.per_text["v"]
-        logits: Tensor = self.head(torch.cat([*aligned, v_s * v_t, (v_s - v_t).abs()], dim=1))
-        return logits
+        return torch.cat([*aligned, v_s * v_t, (v_s - v_t).abs()], dim=1)
 
     def inter_weights(self, own: States, other: States) -> Tensor:
         """(P, own tokens): w of one text's words."""
@@ -125,9 +118,8 @@ SPECS = [
             "weights": Option(
                 "attention", "what determines a word's weight: IWAN-att or IWAN-skip", ("attention", "skip")
             ),
-            "classes": CLASSES,
-            "dropout": replace(DROPOUT, default=0.1),
-        },
+        }
+        | CLASSIFIER,
         recipe=Recipe("pointwise", "adam", 1e-3, batch_size=32),
         objective="listwise",
     ),

@@ -14,33 +14,30 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from ap_ranker.models.base import Attention
-from ap_ranker.models.encoders import BiLSTM, WordEmbedding
+from ap_ranker.models.encoders import BiLSTM
+from ap_ranker.models.kinds import SIMILARITY, Siamese
 from ap_ranker.models.pooling import masked_softmax
-from ap_ranker.models.siamese import SIMILARITY, Siamese
-from ap_ranker.models.spec import DROPOUT, Inputs, ModelSpec, Option, Recipe
+from ap_ranker.models.spec import DROPOUT, HIDDEN, Inputs, ModelSpec, Option, Recipe
 from ap_ranker.text.batch import TokenBatch
 
 
 class LWBiLSTM(Siamese):
     """A text's vector is the sum of its states, weighted by their importance."""
 
-    embedding: WordEmbedding
-
     def __init__(self, inputs: Inputs, *, hidden: int, importance: int, similarity: str, dropout: float) -> None:
-        super().__init__(similarity)
-        self.embedding = WordEmbedding(inputs, dropout)
+        super().__init__(inputs, dropout, similarity)
         self.encoder = BiLSTM(inputs.embedding_size, hidden)
         self.importance = BiLSTM(self.encoder.state_size, importance)
         self.w = nn.Linear(self.importance.state_size, 1, bias=False)
 
     def read(self, batch: TokenBatch) -> tuple[Tensor, Tensor]:
         """H (N, T, C) and α (N, T)."""
-        H = self.encoder(self.embedding(batch), batch.mask)  # noqa: N806 - the paper's name
+        H = self.encoder(self.embedding(batch), batch.mask)
         scores = self.w(self.importance(H, batch.mask)).squeeze(2)
         return H, masked_softmax(scores, batch.mask)
 
     def represent(self, batch: TokenBatch) -> Tensor:
-        H, alpha = self.read(batch)  # noqa: N806
+        H, alpha = self.read(batch)
         return (alpha.unsqueeze(1) @ H).squeeze(1)
 
     def attention_weights(self, questions: TokenBatch, answers: TokenBatch) -> Attention:
@@ -62,7 +59,7 @@ SPECS = [
         build=LWBiLSTM,
         attention_over="both",
         options={
-            "hidden": Option(141, "units of the LSTM in each direction"),
+            "hidden": HIDDEN,
             "importance": Option(141, "units, in each direction, of the LSTM that weights the tokens"),
             "similarity": SIMILARITY,
             "dropout": DROPOUT,

@@ -21,17 +21,14 @@ The two texts share all parameters; each scalar has its own C. Intra-attention n
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import torch
 from torch import Tensor, nn
 
-from ap_ranker.models.alignment import align, dot_products
 from ap_ranker.models.base import States
-from ap_ranker.models.classifier import CLASSES, Classifier, both_ways
-from ap_ranker.models.encoders import LSTM, WordEmbedding
-from ap_ranker.models.pooling import masked_softmax, max_pool, mean_pool
-from ap_ranker.models.spec import DROPOUT, Inputs, ModelSpec, Option, Recipe
+from ap_ranker.models.encoders import LSTM
+from ap_ranker.models.kinds import CLASSIFIER, Classifier
+from ap_ranker.models.pooling import align, dot_products, masked_softmax, max_pool, mean_pool
+from ap_ranker.models.spec import Inputs, ModelSpec, Option, Recipe
 from ap_ranker.text.batch import TokenBatch
 
 
@@ -45,13 +42,11 @@ class Highway(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         # On a GPU, layers answer in bfloat16 and an LSTM in float16, which `lerp` does not mix.
-        H, T = self.H(x).to(x.dtype), self.T(x).to(x.dtype)  # noqa: N806 - the paper's names
+        H, T = self.H(x).to(x.dtype), self.T(x).to(x.dtype)
         return torch.lerp(x, torch.relu(H), torch.sigmoid(T))
 
 
 class Sum(nn.Module):
-    """Σ_i u_i."""
-
     def forward(self, u: Tensor) -> Tensor:
         """(..., C) -> (..., 1)."""
         return u.sum(dim=-1, keepdim=True)
@@ -99,20 +94,16 @@ def compress(kind: str, size: int, factors: int) -> nn.Module:
 class MCAN(Classifier):
     """An LSTM reads each text together with attention features that relate it to the other text."""
 
-    embedding: WordEmbedding
-
     def __init__(
         self, inputs: Inputs, *, hidden: int, compression: str, factors: int, classes: int, dropout: float
     ) -> None:
-        super().__init__()
+        super().__init__(inputs, dropout)
         size = inputs.embedding_size
-        self.embedding = WordEmbedding(inputs, dropout)
         self.highway = Highway(size)
         self.F = nn.Sequential(nn.Linear(size, size), nn.ReLU())
         self.F_intra = nn.Sequential(nn.Linear(size, size), nn.ReLU())
-        self.cast_max, self.cast_mean, self.cast_alignment, self.cast_intra = (
-            Cast(compression, size, factors) for _ in range(4)
-        )
+        casts = [Cast(compression, size, factors) for _ in range(4)]
+        self.cast_max, self.cast_mean, self.cast_alignment, self.cast_intra = casts
         self.lstm = LSTM(size + 12, hidden)
         joined = 4 * 2 * hidden
         self.head = nn.Sequential(Highway(joined), Highway(joined), nn.Linear(joined, classes))
@@ -130,27 +121,23 @@ class MCAN(Classifier):
         return dot_products(questions.per_token["F"], answers.per_token["F"])
 
     def pair_attention_weights(self, questions: States, answers: States) -> tuple[Tensor, Tensor]:
-        """The mean of the weights of the max and of the mean attention, the two that pool a text.
-
-        The alignment and the intra-attention give a token no weight of its own.
-        """
-        S = self.affinity(questions, answers)  # noqa: N806 - the paper's name
+        """The mean of the weights of the max and of the mean attention; the other two give a token no weight."""
+        S = self.affinity(questions, answers)
         q, a = self.poolings(S, questions, answers), self.poolings(S.transpose(1, 2), answers, questions)
         return (q[0] + q[1]) / 2, (a[0] + a[1]) / 2
 
-    def classify(self, questions: States, answers: States) -> Tensor:
-        S = self.affinity(questions, answers)  # noqa: N806 - the paper's name
+    def features(self, questions: States, answers: States) -> Tensor:
+        S = self.affinity(questions, answers)
         r_q, r_d = self.read(S, questions, answers), self.read(S.transpose(1, 2), answers, questions)
-        logits: Tensor = self.head(both_ways(r_q, r_d))
-        return logits
+        return torch.cat([r_q, r_d, r_q * r_d, r_q - r_d], dim=1)
 
-    def poolings(self, S: Tensor, own: States, other: States) -> list[Tensor]:  # noqa: N803
+    def poolings(self, S: Tensor, own: States, other: States) -> list[Tensor]:
         """The weights of the max and of the mean attention, (P, own tokens) each; S as in `read`."""
         largest = S.masked_fill(~other.mask.unsqueeze(1), float("-inf")).amax(dim=2)
         mean = S.sum(dim=2) / other.mask.sum(dim=1, keepdim=True)
         return [masked_softmax(scores, own.mask) for scores in (largest, mean)]
 
-    def read(self, S: Tensor, own: States, other: States) -> Tensor:  # noqa: N803
+    def read(self, S: Tensor, own: States, other: States) -> Tensor:
         """(P, 2C) vector of one text; S is (P, own tokens, other tokens), zero on padding."""
         x, others = own.per_token["x"], other.per_token["x"]
         pooled = [(weights.unsqueeze(1) @ x).expand_as(x) for weights in self.poolings(S, own, other)]
@@ -178,9 +165,8 @@ SPECS = [
             "hidden": Option(100, "units of the LSTM; the last layers have eight times as many"),
             "compression": Option("fm", "how a vector becomes one scalar", ("sum", "nn", "fm")),
             "factors": Option(10, "numbers per input of the factorisation machine (`compression: fm`)"),
-            "classes": CLASSES,
-            "dropout": replace(DROPOUT, default=0.1),
-        },
+        }
+        | CLASSIFIER,
         recipe=Recipe("pointwise", "adam", 3e-4, weight_decay=1e-6),
         objective="listwise",
     ),

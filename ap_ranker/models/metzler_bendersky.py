@@ -34,11 +34,7 @@ from ap_ranker.text.batch import UNKNOWN, TokenBatch
 
 
 class MetzlerBendersky(AnswerModel):
-    """A linear ranker over `features`.
-
-    Attributes:
-        weights: (6,) for words, ordered pairs and unordered pairs: the weight of each concept, and that of its idf.
-    """
+    """A linear ranker over `features`, by (6,) weights: of words, ordered and unordered pairs, each with its idf's."""
 
     statistics: CorpusStatistics
 
@@ -86,7 +82,6 @@ class MetzlerBendersky(AnswerModel):
 
     @torch.inference_mode()
     def fit(self, questions: Iterable[JudgedCandidates]) -> None:
-        """Set the weights that rank the questions with the highest mean average precision."""
         features, relevant = [], []
         for question, candidates, answers_it in questions:
             features.append(self.features(question, candidates)[0].cpu().numpy())

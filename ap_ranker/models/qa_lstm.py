@@ -18,16 +18,17 @@ the question's mean instead of f(q).
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
 
-from ap_ranker.models.base import PairModel, States
-from ap_ranker.models.encoders import BiLSTM, Convolution, WordEmbedding
+from ap_ranker.models.base import States
+from ap_ranker.models.encoders import BiLSTM, Convolution
+from ap_ranker.models.kinds import SIMILARITY, PairModel, Siamese
 from ap_ranker.models.pooling import ends_pool, masked_softmax, max_pool, mean_pool
-from ap_ranker.models.siamese import SIMILARITY, Siamese
 from ap_ranker.models.similarity import gesd, unit
-from ap_ranker.models.spec import DROPOUT, WINDOW, Inputs, ModelSpec, Option, Recipe
+from ap_ranker.models.spec import DROPOUT, HIDDEN, WINDOW, Inputs, ModelSpec, Option, Recipe
 from ap_ranker.text.batch import TokenBatch
 
 Pooling = Callable[[Tensor, Tensor], Tensor]
@@ -50,15 +51,22 @@ class ConvolvedPooling(nn.Module):
 
 
 class QALSTM(Siamese):
-    """A text's vector is f of its biLSTM states."""
+    """A text's vector is f of its biLSTM states; with `filters`, f is that of QA-LSTM/CNN."""
 
-    embedding: WordEmbedding
-
-    def __init__(self, embedding: WordEmbedding, lstm: BiLSTM, f: Pooling, similarity: str) -> None:
-        super().__init__(similarity)
-        self.embedding = embedding
-        self.lstm = lstm
-        self.f = f
+    def __init__(
+        self,
+        inputs: Inputs,
+        *,
+        hidden: int,
+        similarity: str,
+        dropout: float,
+        pooling: str = "",
+        filters: int = 0,
+        window: int = 0,
+    ) -> None:
+        super().__init__(inputs, dropout, similarity)
+        self.lstm = BiLSTM(inputs.embedding_size, hidden)
+        self.f: Pooling = ConvolvedPooling(self.lstm.state_size, filters, window) if filters else POOLINGS[pooling]
 
     def represent(self, batch: TokenBatch) -> Tensor:
         return self.f(self.lstm(self.embedding(batch), batch.mask), batch.mask)
@@ -67,7 +75,6 @@ class QALSTM(Siamese):
 class AttentionLSTM(PairModel):
     """The question's vector weights each state of the answer before f pools them."""
 
-    embedding: WordEmbedding
     temperature = Siamese.temperature
 
     def __init__(
@@ -82,8 +89,7 @@ class AttentionLSTM(PairModel):
         similarity: str,
         dropout: float,
     ) -> None:
-        super().__init__()
-        self.embedding = WordEmbedding(inputs, dropout)
+        super().__init__(inputs, dropout)
         self.lstm = BiLSTM(inputs.embedding_size, hidden)
         size = self.lstm.state_size  # of the attention layer as well: the paper does not specify it
         self.f: Pooling = ConvolvedPooling(size, filters, window) if cnn else POOLINGS[pooling]
@@ -94,7 +100,7 @@ class AttentionLSTM(PairModel):
 
     def encode(self, batch: TokenBatch) -> States:
         """Answers: h_a and W_a h_a."""
-        H = self.lstm(self.embedding(batch), batch.mask)  # noqa: N806 - the paper's name
+        H = self.lstm(self.embedding(batch), batch.mask)
         return States(batch.mask, {"states": H, "projected": self.W_a(H)})
 
     def encode_questions(self, batch: TokenBatch) -> States:
@@ -104,13 +110,12 @@ class AttentionLSTM(PairModel):
 
     def pair_attention_weights(self, questions: States, answers: States) -> tuple[None, Tensor]:
         """α."""
-        m = torch.tanh(
-            answers.per_token["projected"] + self.W_q(questions.per_text["vector"]).unsqueeze(1)
-        )  # (P, L, C)
+        of_question = self.W_q(questions.per_text["vector"]).unsqueeze(1)
+        m = torch.tanh(answers.per_token["projected"] + of_question)  # (P, L, C)
         return None, masked_softmax(self.w(m).squeeze(2), answers.mask)
 
     def compare(self, questions: States, answers: States) -> Tensor:
-        f_q, H = questions.per_text["vector"], answers.per_token["states"]  # noqa: N806
+        f_q, H = questions.per_text["vector"], answers.per_token["states"]
         _, alpha = self.pair_attention_weights(questions, answers)
         f_a = self.f(alpha.unsqueeze(2) * H, answers.mask)
         if self.similarity == "gesd":
@@ -121,76 +126,39 @@ class AttentionLSTM(PairModel):
         return scores if self.similarity == "gesd" else (1 + scores) / 2
 
 
-def qa_lstm(inputs: Inputs, *, hidden: int, pooling: str, similarity: str, dropout: float) -> QALSTM:
-    """QA-LSTM."""
-    embedding = WordEmbedding(inputs, dropout)
-    return QALSTM(embedding, BiLSTM(inputs.embedding_size, hidden), POOLINGS[pooling], similarity)
-
-
-def qa_lstm_cnn(inputs: Inputs, *, hidden: int, filters: int, window: int, similarity: str, dropout: float) -> QALSTM:
-    """QA-LSTM/CNN."""
-    embedding = WordEmbedding(inputs, dropout)
-    lstm = BiLSTM(inputs.embedding_size, hidden)
-    return QALSTM(embedding, lstm, ConvolvedPooling(lstm.state_size, filters, window), similarity)
-
-
-_PAPER = "Tan, dos Santos, Xiang & Zhou, LSTM-based Deep Learning Models for Non-factoid Answer Selection"
-_HIDDEN = Option(141, "units of the LSTM in each direction")
-_FILTERS = Option(1000, "filters over the LSTM's states; the paper uses up to 4000, which is slow on a CPU")
-_WINDOW = Option(2, "states that a filter sees at once", bounds=WINDOW)
-_RECIPE = Recipe("hinge", "sgd", 1.1, batch_size=20, margin=0.2)
+_POOLING = Option("max", "how a text's states become its vector", tuple(POOLINGS))
+_CONVOLUTION = {
+    "filters": Option(1000, "filters over the LSTM's states; the paper uses up to 4000, which is slow on a CPU"),
+    "window": replace(WINDOW, default=2, meaning="states that a filter sees at once"),
+}
+_OTHERS = {"similarity": SIMILARITY, "dropout": DROPOUT}
 
 # Sizes and recipe: the paper's section 4 for InsuranceQA; its best pooling is the maximum.
-SPECS = [
-    ModelSpec(
-        name="qa-lstm",
-        paper=_PAPER,
-        year=2015,
-        family="global-local",
-        cached="one vector",
-        build=qa_lstm,
-        options={
-            "hidden": _HIDDEN,
-            "pooling": Option("max", "how a text's states become its vector", tuple(POOLINGS)),
-            "similarity": SIMILARITY,
-            "dropout": DROPOUT,
-        },
-        recipe=_RECIPE,
-    ),
-    ModelSpec(
-        name="qa-lstm-cnn",
-        paper=_PAPER,
-        year=2015,
-        family="global-local",
-        cached="one vector",
-        build=qa_lstm_cnn,
-        options={
-            "hidden": _HIDDEN,
-            "filters": _FILTERS,
-            "window": _WINDOW,
-            "similarity": SIMILARITY,
-            "dropout": DROPOUT,
-        },
-        recipe=_RECIPE,
-    ),
-    ModelSpec(
-        name="attention-lstm",
-        paper=_PAPER,
-        year=2015,
-        family="global-local",
-        cached="token states",
-        build=AttentionLSTM,
-        attention_over="answer",
-        options={
-            "hidden": _HIDDEN,
-            "pooling": Option("max", "how the states become one vector, without `cnn`", ("mean", "max")),
-            "cnn": Option(False, "a convolution over the states replaces `pooling`"),
-            "filters": _FILTERS,
-            "window": _WINDOW,
-            "similarity": SIMILARITY,
-            "dropout": DROPOUT,
-        },
-        recipe=_RECIPE,
-        objective="listwise",
-    ),
-]
+_QA_LSTM = ModelSpec(
+    name="qa-lstm",
+    paper="Tan, dos Santos, Xiang & Zhou, LSTM-based Deep Learning Models for Non-factoid Answer Selection",
+    year=2015,
+    family="global-local",
+    cached="one vector",
+    build=QALSTM,
+    options={"hidden": HIDDEN, "pooling": _POOLING} | _OTHERS,
+    recipe=Recipe("hinge", "sgd", 1.1, batch_size=20, margin=0.2),
+)
+_QA_LSTM_CNN = replace(_QA_LSTM, name="qa-lstm-cnn", options={"hidden": HIDDEN} | _CONVOLUTION | _OTHERS)
+_ATTENTION_LSTM = replace(
+    _QA_LSTM,
+    name="attention-lstm",
+    cached="token states",
+    build=AttentionLSTM,
+    attention_over="answer",
+    options={
+        "hidden": HIDDEN,
+        "pooling": Option("max", "how the states become one vector, without `cnn`", ("mean", "max")),
+        "cnn": Option(False, "a convolution over the states replaces `pooling`"),
+    }
+    | _CONVOLUTION
+    | _OTHERS,
+    objective="listwise",
+)
+
+SPECS = [_QA_LSTM, _QA_LSTM_CNN, _ATTENTION_LSTM]

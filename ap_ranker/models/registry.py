@@ -3,64 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import import_module
 from typing import Any, TypeGuard
 
 from ap_ranker.errors import InputError, did_you_mean, one_line
-from ap_ranker.models import (
-    abcnn,
-    anmm,
-    ap,
-    ap_transformer,
-    baselines,
-    bimpm,
-    compare_aggregate,
-    global_local,
-    hd_lstm,
-    hyperqa,
-    iwan,
-    lw_bilstm,
-    mcan,
-    metzler_bendersky,
-    qa,
-    qa_lstm,
-)
 from ap_ranker.models.base import AnswerModel
 from ap_ranker.models.spec import Inputs, ModelSpec, Option
 
-MODELS: dict[str, ModelSpec] = {
-    spec.name: spec
-    for module in (
-        qa,
-        ap,
-        ap_transformer,
-        qa_lstm,
-        global_local,
-        lw_bilstm,
-        hyperqa,
-        abcnn,
-        anmm,
-        compare_aggregate,
-        iwan,
-        mcan,
-        hd_lstm,
-        baselines,
-        metzler_bendersky,
-        bimpm,
-    )
-    for spec in module.SPECS
-}
+FILES = (
+    "qa",
+    "ap",
+    "ap_transformer",
+    "qa_lstm",
+    "global_local",
+    "lw_bilstm",
+    "hyperqa",
+    "abcnn",
+    "anmm",
+    "compare_aggregate",
+    "iwan",
+    "mcan",
+    "hd_lstm",
+    "baselines",
+    "metzler_bendersky",
+    "bimpm",
+)
+"""The files of this folder with `SPECS`, in the order in which models are shown."""
 
+MODELS: dict[str, ModelSpec] = {
+    spec.name: spec for file in FILES for spec in import_module(f"ap_ranker.models.{file}").SPECS
+}
 
 LARGEST = 10**6
 """Maximum of options and other sizes: a hundred times the largest value of any paper."""
 
 
 def model_spec(name: str) -> ModelSpec:
-    """Look up a model.
-
-    Raises:
-        InputError: the name is unknown; the message lists the known ones.
-    """
+    """Look up a model; InputError, which lists the known ones, if the name is unknown."""
     if name not in MODELS:
         known = f"expected one of {', '.join(sorted(MODELS))}"
         raise InputError(f"Unknown model {one_line(repr(name))}: {known}.{did_you_mean(name, MODELS)}")
@@ -68,11 +47,7 @@ def model_spec(name: str) -> ModelSpec:
 
 
 def complete_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge the given options into the model's defaults.
-
-    Raises:
-        InputError: an option is unknown, or its value has the wrong type or is out of bounds.
-    """
+    """Merge options into the model's defaults; InputError if one is unknown, of a wrong type or out of bounds."""
     known = model_spec(name).options
     for key, value in options.items():
         if key not in known:
@@ -103,7 +78,8 @@ def _fits(option: Option, value: Any) -> bool:
 
 def build_model(name: str, inputs: Inputs, options: Mapping[str, Any]) -> AnswerModel:
     """A freshly initialised model."""
-    return model_spec(name).build(inputs, **complete_options(name, options))
+    model: AnswerModel = model_spec(name).build(inputs, **complete_options(name, options))
+    return model
 
 
 def count_parameters(model: AnswerModel) -> int:

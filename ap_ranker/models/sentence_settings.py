@@ -6,9 +6,12 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import Field
 
 from ap_ranker.errors import InputError, one_line
+from ap_ranker.settings import read_fields, settings
 
 Pooling = Literal["mean", "cls"]
 """The mean of the token states, or the first token's."""
@@ -24,7 +27,11 @@ ANSWER_PROMPTS = ("document", "passage", "corpus")
 """Names of prompts; the first that is there counts, also where it is empty."""
 
 
-@dataclass(frozen=True)
+Token = Annotated[int, Field(ge=0)]
+Prompt = Annotated[tuple[Token, ...], Field(strict=False)]  # JSON has lists
+
+
+@settings
 class SentenceSettings:
     """What an encoder does beside its transformer.
 
@@ -36,35 +43,17 @@ class SentenceSettings:
     """
 
     pooling: Pooling = "mean"
-    question_prompt: tuple[int, ...] = ()
-    answer_prompt: tuple[int, ...] = ()
-    leading: int = 0
+    question_prompt: Prompt = ()
+    answer_prompt: Prompt = ()
+    leading: Token = 0
 
     @classmethod
     def of(cls, encoder: Mapping[str, Any]) -> SentenceSettings:
-        """Read them from a checkpoint's encoder configuration.
-
-        Raises:
-            InputError: they are damaged.
-        """
-        stored = encoder.get(KEY, {})
-        try:
-            settings = cls(
-                stored.get("pooling", cls.pooling),
-                tuple(stored.get("question_prompt", ())),
-                tuple(stored.get("answer_prompt", ())),
-                stored.get("leading", 0),
-            )
-            ids = [settings.leading, *settings.question_prompt, *settings.answer_prompt]
-            known = all(type(token) is int and 0 <= token < encoder["vocab_size"] for token in ids)
-        except (AttributeError, KeyError, TypeError):
-            known = False
-        if not known or settings.pooling not in get_args(Pooling):
-            raise InputError(
-                f"Expected encoder.{KEY} with pooling ({' or '.join(get_args(Pooling))}) and prompts of token ids, "
-                f"found {one_line(repr(stored), 200)}."
-            )
-        return settings
+        """Read them from a checkpoint's encoder configuration; InputError if they are damaged."""
+        found = read_fields(cls, encoder.get(KEY, {}), f"encoder.{KEY}")
+        if (largest := max([*found.question_prompt, *found.answer_prompt], default=0)) >= encoder["vocab_size"]:
+            raise InputError(f"encoder.{KEY}: expected token ids below {encoder['vocab_size']}, found {largest}.")
+        return found
 
     def config(self) -> dict[str, Any]:
         """What the encoder configuration keeps of them: nothing if all are the usual ones."""
@@ -73,14 +62,7 @@ class SentenceSettings:
 
 @dataclass(frozen=True)
 class SentenceFiles:
-    """The settings as an encoder's folder has them, prompts as text.
-
-    Attributes:
-        pooling: how token states become one vector.
-        question_prompt: what is put before a question.
-        answer_prompt: what is put before an answer.
-        max_tokens: where texts are cut; `None` if the folder does not say.
-    """
+    """The settings as an encoder's folder has them: prompts as text; `max_tokens`, if it says where texts are cut."""
 
     pooling: Pooling = "mean"
     question_prompt: str = ""
@@ -102,7 +84,7 @@ class SentenceFiles:
             length = _json(folder / "sentence_bert_config.json", {}).get("max_seq_length")
             length = length or _json(folder / "tokenizer_config.json", {}).get("model_max_length")
             pooling = _pooling(_json(kinds["Pooling"] / "config.json", {})) if "Pooling" in kinds else ("mean",)
-            settings = cls(
+            files = cls(
                 pooling=pooling[0],
                 question_prompt=_first(prompts, QUESTION_PROMPTS),
                 answer_prompt=_first(prompts, ANSWER_PROMPTS),
@@ -113,18 +95,14 @@ class SentenceFiles:
                 f"{folder}: expected the files of a sentence-transformers encoder, found some that cannot be read "
                 f"({one_line(repr(error))})."
             ) from error
-        unknown = sorted(kinds.keys() - set(MODULES))
-        if unknown:
-            raise InputError(
-                f"{folder}: expected an encoder of the modules {', '.join(MODULES)}, found {unknown[0]}. "
-                "Choose another encoder."
-            )
-        if len(pooling) != 1 or settings.pooling not in get_args(Pooling):
-            raise InputError(
-                f"{folder}: expected an encoder that pools by {' or '.join(get_args(Pooling))}, found "
-                f"{' and '.join(map(str, pooling))}. Choose another encoder."
-            )
-        return settings
+        expected = found = ""
+        if unknown := sorted(kinds.keys() - set(MODULES)):
+            expected, found = f"of the modules {', '.join(MODULES)}", unknown[0]
+        elif len(pooling) != 1 or files.pooling not in get_args(Pooling):
+            expected, found = f"that pools by {' or '.join(get_args(Pooling))}", " and ".join(map(str, pooling))
+        if expected:
+            raise InputError(f"{folder}: expected an encoder {expected}, found {found}. Choose another encoder.")
+        return files
 
 
 def _json(path: Path, default: Any) -> Any:

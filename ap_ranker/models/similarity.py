@@ -14,18 +14,15 @@ def unit(vectors: Tensor) -> Tensor:
 
 
 def in_float32(values: Tensor) -> Tensor:
-    """Numbers in float32, if they are in half precision: a GPU trains products and recurrent states in it.
-
-    For what loses its meaning there: 1 - 5e-4 is 1 in bfloat16. Float64 stays float64.
-    """
+    """Float32 for half precision, in which a GPU trains, and where 1 - 5e-4 is 1; float64 stays float64."""
     return values.to(torch.promote_types(values.dtype, torch.float32))
 
 
 def exact(values: Tensor) -> Tensor:
     """In float64 where a CPU computes without a gradient: its sums, rounded to float32, are the same in any company.
 
-    In float32 the last bit of a product's row depends on the number of rows and on its place among them. A bit matters
-    where it is magnified: in an answer's 4 bits, where it may turn a step, or near the edge of a hyperbolic ball.
+    In float32 the last bit of a product's row depends on the other rows. A bit matters where it is magnified: in an
+    answer's 4 bits, where it may turn a step, or near the edge of a hyperbolic ball.
     """
     return values if torch.is_grad_enabled() or values.device.type != "cpu" else values.double()
 
@@ -40,10 +37,7 @@ def gesd(questions: Tensor, answers: Tensor) -> Tensor:
 
 
 def term_frequency(question_ids: Tensor, answer_ids: Tensor) -> Tensor:
-    """How often each question token occurs in each answer; unknown words never do.
-
-    (B, M), (N, L) -> (B, N, M).
-    """
+    """How often each question token occurs in each answer, unknown words never: (B, M), (N, L) -> (B, N, M)."""
     same = question_ids[:, None, :, None] == answer_ids[None, :, None, :]
     return (same & (question_ids > UNKNOWN)[:, None, :, None]).sum(dim=3)
 
@@ -56,9 +50,9 @@ def first_occurrence(ids: Tensor) -> Tensor:
 
 
 def bag_cosine(question_ids: Tensor, answer_ids: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
-    """The cosine of two 0/1 bag-of-words vectors: |shared words| / sqrt(|words of q| · |words of a|).
+    """The cosine of two 0/1 bag-of-words vectors, |shared words| / sqrt(|words of q| · |words of a|), 0 without any.
 
-    (B, M), (N, L) -> (B, N); 0 where a text has no known word. No vocabulary-sized vector is made.
+    (B, M), (N, L) -> (B, N). No vocabulary-sized vector is made.
     """
     first_q, first_a = first_occurrence(question_ids), first_occurrence(answer_ids)
     shared = ((term_frequency(question_ids, answer_ids) > 0) & first_q[:, None, :]).sum(dim=2)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
-
-if TYPE_CHECKING:
-    from ap_ranker.models.base import AnswerModel
+from operator import ge, gt, le, lt
+from typing import Any, Literal
 
 Optimizer = Literal["adam", "sgd", "adadelta"]
 Schedule = Literal["linear", "constant", "inverse"]
@@ -20,31 +18,17 @@ AttentionOver = Literal["", "question", "answer", "both"]
 
 @dataclass(frozen=True)
 class Inputs:
-    """The inputs that a model is built for.
+    """The inputs that a model is built for."""
 
-    Attributes:
-        words: the vocabulary; a word's position is its token id.
-        embedding_size: D, dimensions of the word vectors; 0 for a model with a pretrained encoder.
-        max_tokens: maximum number of tokens per text.
-        encoder: the architecture of the pretrained encoder, for models that use one.
-    """
-
-    words: Sequence[str]
-    embedding_size: int
-    max_tokens: int
-    encoder: Mapping[str, Any] | None = None
+    words: Sequence[str]  # the vocabulary; a word's position is its token id
+    embedding_size: int  # D, dimensions of the word vectors; 0 for a model with a pretrained encoder
+    max_tokens: int  # of a text
+    encoder: Mapping[str, Any] | None = None  # the architecture of the pretrained encoder, for models that use one
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """The range of a setting. NaN is never in it.
-
-    Attributes:
-        least: inclusive minimum.
-        most: inclusive maximum.
-        above: exclusive minimum.
-        below: exclusive maximum.
-    """
+    """The range of a setting, `least` and `most` inclusive, `above` and `below` exclusive. NaN is never in it."""
 
     least: float | None = None
     most: float | None = None
@@ -53,40 +37,29 @@ class Bounds:
 
     def violated(self, value: float) -> str:
         """The bound that the value violates, such as `above 0`; empty if it is within bounds."""
-        if self.above is not None and not value > self.above:
-            return f"above {self.above:,}"
-        if self.least is not None and not value >= self.least:
-            return f"of at least {self.least:,}"
-        if self.below is not None and not value < self.below:
-            return f"below {self.below:,}"
-        if self.most is not None and not value <= self.most:
-            return f"of at most {self.most:,}"
-        return ""
+        bounds = (
+            ("above", self.above, gt),
+            ("of at least", self.least, ge),
+            ("below", self.below, lt),
+            ("of at most", self.most, le),
+        )
+        broken = ((words, bound) for words, bound, holds in bounds if bound is not None and not holds(value, bound))
+        return next((f"{words} {bound:,}" for words, bound in broken), "")
 
 
 SHARE = Bounds(least=0, below=1)
 SIZE = Bounds(above=0, most=4_096)
 """Bounds of options without their own: the largest value of the papers is 4,000 filters."""
 
-WINDOW = Bounds(above=0, most=100)
-"""Words that a filter sees at once: its weights grow with them, and answers have about 100."""
-
 
 @dataclass(frozen=True)
 class Option:
-    """One hyper-parameter of a model.
+    """One hyper-parameter of a model."""
 
-    Attributes:
-        default: the paper's value, if it gives one.
-        meaning: one line of help, shown by `ap-ranker models NAME`.
-        choices: all possible values, if they are words.
-        bounds: the range, if the value is a number.
-    """
-
-    default: Any
-    meaning: str
-    choices: tuple[str, ...] = ()
-    bounds: Bounds = SIZE
+    default: Any  # the paper's value, if it gives one
+    meaning: str  # one line of help, shown by `ap-ranker models NAME`
+    choices: tuple[str, ...] = ()  # all possible values, if they are words
+    bounds: Bounds = SIZE  # if the value is a number
 
 
 @dataclass(frozen=True)
@@ -111,36 +84,25 @@ class Recipe:
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """The description of a model.
+    """The description of a model."""
 
-    Attributes:
-        name: the name a user types.
-        paper: authors and title of the source.
-        year: year of the source.
-        family: determines which component loads its checkpoints.
-        cached: what is computed once per answer, before any question is known.
-        build: builds the model from `Inputs` and its options.
-        options: hyper-parameters by name.
-        recipe: the paper's training settings.
-        objective: the default objective of `ap-ranker train`.
-        attention_over: the texts whose tokens have attention weights (`AnswerModel.attention_weights`); empty for a
-            model without attention.
-        pretrained: whether a pretrained encoder, named by the option `encoder`, reads the texts; its recipe is ours.
-        format_version: version of its checkpoints; it rises when the weights or options of the model change.
-    """
-
-    name: str
-    paper: str
-    year: int
-    family: Family
-    cached: str
-    build: Callable[..., AnswerModel]
-    recipe: Recipe
+    name: str  # that a user types
+    paper: str  # authors and title of the source
+    year: int  # of the source
+    family: Family  # determines which component loads its checkpoints
+    cached: str  # what is computed once per answer, before any question is known
+    build: Callable[..., Any]  # builds the `AnswerModel` from `Inputs` and its options
+    recipe: Recipe  # the paper's training settings
     options: Mapping[str, Option] = field(default_factory=dict)
-    objective: str = "softmax"
-    attention_over: AttentionOver = ""
-    pretrained: bool = False
-    format_version: int = 1
+    objective: str = "softmax"  # the default of `ap-ranker train`
+    attention_over: AttentionOver = ""  # the texts whose tokens have weights (`AnswerModel.attention_weights`)
+    pretrained: bool = False  # whether a pretrained encoder, named by the option `encoder`, reads the texts
+    format_version: int = 1  # of its checkpoints; it rises when the weights or options of the model change
 
 
 DROPOUT = Option(0.3, "share of the words dropped in training (ours: see Defaults in the README)", bounds=SHARE)
+
+HIDDEN = Option(141, "units of the LSTM in each direction")
+
+WINDOW = Option(3, "words that a filter sees at once", bounds=Bounds(above=0, most=100))
+"""A filter's weights grow with its window, and answers have about 100 words."""

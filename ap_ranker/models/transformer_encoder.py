@@ -70,36 +70,20 @@ class TransformerEncoder(nn.Module):
         size: int = self.backbone.config.hidden_size
         return size
 
-    @property
-    def _dtype(self) -> torch.dtype:
-        dtype: torch.dtype = self.backbone.dtype
-        return dtype
-
     def load_pretrained(self, folder: Path) -> None:
-        """Take the weights of a pretrained encoder.
-
-        Raises:
-            InputError: as `read_weights`.
-        """
+        """Take the weights of a pretrained encoder; raises as `read_weights`."""
         weights = read_weights(folder, self.backbone.state_dict())
         self.backbone.load_state_dict(weights, strict=False)  # the pooler's are left over
 
     def forward(
         self, batch: TokenBatch, prompt: Sequence[int] = (), *, stored: bool = False
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Read texts, each after the prompt.
+        """(N, T, H) states, zero on padding; (N, T) bool: which subwords have one; (N, H) pooled vectors of length 1.
 
-        While training, a share `dropout` of the subwords is dropped, and has no state; each text's first one always
-        stays. A frozen transformer reads texts whole all the same, so that it may remember them.
-
-        Args:
-            batch: N texts of at most T subwords.
-            prompt: token ids that go before each text's own.
-            stored: whether the states will be rounded to few bits: then a last bit may turn into a whole step.
-
-        Returns:
-            (N, T, H) states of the text's own subwords, zero on padding; (N, T) bool: which have one; and (N, H) pooled
-            vectors of length 1, prompt included.
+        The `prompt` is read before each text; it counts for the pooled vector, and has no states in the result. While
+        training, a share `dropout` of the subwords is dropped, and has no state; each text's first one always stays. A
+        frozen transformer reads texts whole all the same, so that it may remember them. `stored` says that the states
+        will be rounded to few bits: then a last bit may turn into a whole step.
         """
         mask = batch.mask
         if self.training and self.dropout:
@@ -131,8 +115,7 @@ class TransformerEncoder(nn.Module):
     def _read(self, batch: TokenBatch, stored: bool) -> Tensor:
         """(N, T, H) hidden states; without a gradient, on a CPU, a text's do not depend on the others of the batch.
 
-        Where transformers reads, a question's may in the last bit: one by one, sixteen take half as long again. Answers
-        take no longer so.
+        Where transformers reads, a question's may in the last bit: one by one, sixteen take half as long again.
         """
         fast = None if torch.is_grad_enabled() else self._fast_forward()
         one_by_one = stored if fast is None else not fast.reads_apart
@@ -144,7 +127,7 @@ class TransformerEncoder(nn.Module):
         for rows in order.split(at_once):
             width = int(lengths[rows[-1]])
             states = self._read_group(batch.ids[rows, :width], batch.mask[rows, :width], fast)
-            parts.append(nn.functional.pad(states.to(self._dtype), (0, 0, 0, batch.ids.shape[1] - width)))
+            parts.append(nn.functional.pad(states.to(self.backbone.dtype), (0, 0, 0, batch.ids.shape[1] - width)))
         return torch.cat(parts)[order.argsort()]
 
     def _read_group(self, ids: Tensor, mask: Tensor, fast: FastBert | None) -> Tensor:
@@ -158,12 +141,13 @@ class TransformerEncoder(nn.Module):
 
     def _fast_forward(self) -> FastBert | None:
         """Our own forward pass with the backbone's present weights; `None` if this transformer has none."""
-        if not FastBert.supports(self.backbone):
+        backbone = self.backbone
+        if not isinstance(backbone, Bert) or backbone.device.type != "cpu" or backbone.dtype != torch.float32:
             return None
         weights = [(w.data_ptr(), 0 if w.is_inference() else w._version) for w in self._weights]
         known, fast = self._fast
         if known != weights:
-            fast = FastBert.checked(self.backbone, torch.bfloat16 if multiplies_bfloat16() else torch.float32)
+            fast = FastBert.checked(backbone, torch.bfloat16 if multiplies_bfloat16() else torch.float32)
             self._fast = weights, fast
         return fast
 
@@ -174,10 +158,10 @@ class TransformerEncoder(nn.Module):
             return self._read(batch, stored)
         lengths = batch.mask.sum(dim=1).tolist()
         texts = [row[:length].numpy().tobytes() for row, length in zip(batch.ids.cpu(), lengths, strict=True)]
-        hidden = torch.zeros(*batch.ids.shape, self.hidden_size, dtype=self._dtype, device=batch.ids.device)
+        hidden = torch.zeros(*batch.ids.shape, self.hidden_size, dtype=self.backbone.dtype, device=batch.ids.device)
         new = [row for row, text in enumerate(texts) if text not in self._memory]
         for row in set(range(len(texts))).difference(new):
-            hidden[row, : lengths[row]] = self._memory[texts[row]].to(self._dtype)
+            hidden[row, : lengths[row]] = self._memory[texts[row]].to(self.backbone.dtype)
         if new:
             hidden[new] = self._read(TokenBatch(batch.ids[new], batch.mask[new]), stored)
         for row in new:

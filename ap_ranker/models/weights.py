@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,11 +22,7 @@ CALLS_PER_TENSOR, CALLS = 200, 10_000
 
 
 def read_shapes(path: Path) -> dict[str, tuple[int, ...]]:
-    """The shape of each tensor of a file, read from its header only.
-
-    Raises:
-        SafetensorError, OSError: the file is damaged or cannot be read.
-    """
+    """The shape of each tensor of a file, read from its header only; raises SafetensorError or OSError."""
     with safe_open(path, "pt") as file:
         return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118 (not a mapping)
 
@@ -40,11 +37,7 @@ def difference(expected: Shapes, stored: Shapes) -> str:
 
 
 def check_finite(path: Path, weights: Mapping[str, Tensor]) -> None:
-    """Check that all weights are finite.
-
-    Raises:
-        InputError: a weight is NaN or infinite.
-    """
+    """Raise InputError if a weight is NaN or infinite."""
     for name, value in weights.items():
         if not value.isfinite().all():
             raise InputError(
@@ -58,9 +51,16 @@ RANDOM = {"normal_", "uniform_", "trunc_normal_", "orthogonal_", "kaiming_unifor
 and on the meta device they import torch's compiler."""
 
 
-class _Unfilled(TorchFunctionMode):
+class _Building(TorchFunctionMode):
+    def __init__(self, most_calls: float) -> None:
+        super().__init__()
+        self.remaining = most_calls
+
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        self.remaining -= 1
+        if self.remaining < 0:
+            raise InputError("expected a model of no more layers than its weights have, found more")
         if getattr(func, "__name__", "") in RANDOM:
             return kwargs["tensor"] if "tensor" in kwargs else args[0]
         return func(*args, **kwargs)
@@ -68,27 +68,11 @@ class _Unfilled(TorchFunctionMode):
 
 def unfilled() -> TorchFunctionMode:
     """A context in which this thread builds models whose weights are read afterwards: they begin as anything."""
-    return _Unfilled()
-
-
-class _Counted(TorchFunctionMode):
-    def __init__(self, limit: int) -> None:
-        super().__init__()
-        self.remaining = limit
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.remaining -= 1
-        if self.remaining < 0:
-            raise InputError("expected a model of no more layers than its weights have, found more")
-        return func(*args, **(kwargs or {}))
+    return _Building(math.inf)
 
 
 @contextmanager
 def planned(tensors: int) -> Iterator[None]:
-    """A context in which this thread builds models without memory for weights, limited by a number of tensors.
-
-    Raises:
-        InputError: a model would have many more tensors.
-    """
-    with torch.device("meta"), unfilled(), _Counted(CALLS + CALLS_PER_TENSOR * tensors):
+    """A context in which this thread builds models without memory for weights; InputError for many more tensors."""
+    with torch.device("meta"), _Building(CALLS + CALLS_PER_TENSOR * tensors):
         yield

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ap_ranker.errors import InputError
 from ap_ranker.models.registry import MODELS
-from ap_ranker.text.batch import Span
+from ap_ranker.text.characters import Span
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ap_ranker.models.int8 import LARGEST, int8_products
+from ap_ranker.models.private_operators import LARGEST, int8_products
 
 EMBEDDING_SCORE, EMBEDDING_RANK = "embedding_score", "embedding_rank"
 """Meta fields of a document for its cosine with the question, and for its rank by that, from 1."""

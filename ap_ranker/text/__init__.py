@@ -1,1 +1,1 @@
-"""Text becomes token ids: words, vocabulary, word vectors, padded batches."""
+"""Text becomes words: `reading` for search, `tokenizer` for word models, `subwords` for encoders, `keys` to compare."""

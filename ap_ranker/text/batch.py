@@ -14,9 +14,6 @@ PAD = 0
 UNKNOWN = 1
 """The id of `[UNK]` in every vocabulary: a word that is not in it."""
 
-Span = tuple[int, int]
-"""The character offsets of a token in a text: its start and its end (exclusive)."""
-
 
 @dataclass(frozen=True)
 class TokenBatch:

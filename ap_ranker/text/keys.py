@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import regex
 
-from ap_ranker.text.characters import SOFT, plain, softly_plain
-from ap_ranker.text.folding import TURKISH, look_alike, lower
+from ap_ranker.text.characters import SOFT, TURKISH, look_alike, lower, plain, softly_plain
 
 _WORD = regex.compile(r"[\p{L}\p{N}\p{M}]+")
 _JOINED_IN_KEYS = regex.compile(rf"(?<=[\p{{L}}\p{{M}}])['`.\-{SOFT}]+(?=\p{{L}})")

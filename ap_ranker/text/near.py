@@ -28,15 +28,7 @@ def near_key(text: str) -> str:
 
 
 def near_pairs(texts: Sequence[str], threshold: float = NEAR) -> np.ndarray:
-    """Find all pairs of texts that are near.
-
-    Args:
-        texts: N texts.
-        threshold: minimum Jaccard index of a pair.
-
-    Returns:
-        (pairs, 2) positions in `texts`, the smaller one first, sorted.
-    """
+    """(pairs, 2) positions of all texts that are near, the smaller one first, sorted."""
     grams = _grams([bare(text) for text in texts])
     sizes = np.diff(grams.indptr)
     order = np.argsort(sizes, kind="stable")[np.count_nonzero(sizes == 0) :]  # shortest first, without empty sets

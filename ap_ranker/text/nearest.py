@@ -24,7 +24,7 @@ import regex
 from rapidfuzz import process
 from rapidfuzz.distance import OSA
 
-from ap_ranker.text.folding import fold
+from ap_ranker.text.characters import fold
 
 LETTERS, PART = 4, 3
 """Minimum number of letters of a known word, and of each part of a compound: shorter ones are like too many others."""
@@ -46,11 +46,7 @@ KEPT = 10_000
 
 
 class NearestWords:
-    """The known words that unknown ones are read as.
-
-    Args:
-        words: the vocabulary, most frequent first.
-    """
+    """The known words that unknown ones are read as; of a vocabulary, most frequent words first."""
 
     def __init__(self, words: Iterable[str]) -> None:
         self._words = dict.fromkeys(words)  # a set that keeps their order

@@ -30,11 +30,7 @@ def phrase_words(token: str) -> list[str]:
 
 
 def learn_phrases(texts: Iterable[Sequence[str]]) -> tuple[list[str], list[str]]:
-    """Learn the phrases of the first and of the second pass from texts that are split into words.
-
-    Raises:
-        InputError: gensim is not installed.
-    """
+    """The phrases of the first and of the second pass, from texts that are split into words; needs gensim."""
     try:
         from gensim.models.phrases import Phrases as Pass
     except ImportError as error:

@@ -19,8 +19,7 @@ from functools import lru_cache
 
 import regex
 
-from ap_ranker.text.characters import SOFT, UNSPACED, softly_plain
-from ap_ranker.text.folding import TURKISH, fold, look_alike, lower
+from ap_ranker.text.characters import SOFT, TURKISH, UNSPACED, fold, look_alike, lower, softly_plain
 from ap_ranker.text.segment import bm25_segmenter
 from ap_ranker.text.stem import stem
 

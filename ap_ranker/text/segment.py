@@ -29,15 +29,9 @@ _lock = Lock()  # sudachipy refuses two threads at once; the others are no faste
 
 @dataclass(frozen=True)
 class Library:
-    """What splits the words of a language.
+    """What splits a language's words: its extra, the characters that it gets, for a set of `regex`, and its import."""
 
-    Attributes:
-        install: the command that installs it.
-        scripts: the characters that it gets, for a set of `regex`.
-        load: imports it and makes its function.
-    """
-
-    install: str
+    extra: str
     scripts: str
     load: Callable[[], Cut]
 
@@ -65,11 +59,7 @@ class Segmenter:
 
 
 def find_segmenter(name: str | None) -> Segmenter | None:
-    """Look up a segmenter by its name; `None` for none.
-
-    Raises:
-        InputError: the segmenter does not exist, or its package is not installed.
-    """
+    """Look up a segmenter by its name; InputError if it does not exist, or its package is not installed."""
     if name is None:
         return None
     if name not in SEGMENTERS:
@@ -77,7 +67,9 @@ def find_segmenter(name: str | None) -> Segmenter | None:
     try:
         _loaded(name)
     except ImportError as error:
-        raise InputError(f"The segmenter {name} needs an extra: {SEGMENTERS[name].install}") from error
+        raise InputError(
+            f'The segmenter {name} needs an extra: pip install "ap-ranker[{SEGMENTERS[name].extra}]"'
+        ) from error
     return Segmenter(name)
 
 
@@ -146,15 +138,13 @@ def _kiwipiepy() -> Cut:
 
 SEGMENTERS = {
     "jieba": Library(
-        'pip install "ap-ranker[chinese]"',
+        "chinese",
         "\u4e00-\u9fff\u3400-\u4dbf\U00020000-\U0002a6df\U0002a700-\U0002ceaf\uf900-\ufaff\U0002f800-\U0002fa1f",
         _jieba,
     ),
-    "pythainlp": Library('pip install "ap-ranker[thai]"', r"\p{Thai}", _pythainlp),
-    "sudachipy": Library(
-        'pip install "ap-ranker[japanese]"', r"\p{Han}\p{Hiragana}\p{Katakana}\u30fc\u3005", _sudachipy
-    ),
-    "kiwipiepy": Library('pip install "ap-ranker[korean]"', r"\p{Hangul}", _kiwipiepy),
+    "pythainlp": Library("thai", r"\p{Thai}", _pythainlp),
+    "sudachipy": Library("japanese", r"\p{Han}\p{Hiragana}\p{Katakana}\u30fc\u3005", _sudachipy),
+    "kiwipiepy": Library("korean", r"\p{Hangul}", _kiwipiepy),
 }
 """Segmenters by name, which is that of the package."""
 

@@ -37,11 +37,7 @@ def is_language(language: object) -> bool:
 
 
 def check_language(language: object) -> None:
-    """Check that there is a stemmer for a language, or a segmenter that BM25 uses.
-
-    Raises:
-        InputError: there is none, or the segmenter's package is not installed.
-    """
+    """Raise InputError if a language has neither, or its segmenter's package is not installed."""
     if is_language(language):
         bm25_segmenter(str(language))
         return

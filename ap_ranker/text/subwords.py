@@ -8,13 +8,12 @@ from pathlib import Path
 from tokenizers import Tokenizer
 
 from ap_ranker.errors import InputError, one_line
-from ap_ranker.text.batch import UNKNOWN, Span
-from ap_ranker.text.characters import plain, plain_spans, symbols_apart
+from ap_ranker.text.batch import UNKNOWN
+from ap_ranker.text.characters import Span, plain, plain_spans, symbols_apart
 from ap_ranker.text.segment import origins
 from ap_ranker.text.tokenizer import Vocabulary, WordTokenizer, read_tokenizer
 
-TRIAL = ["", "qzx 9 ŵ 龘 \U0001fabf"]
-"""Texts of unknown characters, for which a damaged tokenizer may have no `[UNK]`."""
+TRIAL = ["", "qzx 9 ŵ 龘 \U0001fabf"]  # of unknown characters, for which a damaged tokenizer may have no `[UNK]`
 
 
 class SubwordTokenizer(Vocabulary):
@@ -23,11 +22,7 @@ class SubwordTokenizer(Vocabulary):
     segmenter: str | None = None
 
     def __init__(self, tokenizer: Tokenizer, max_tokens: int) -> None:
-        """Wrap a tokenizer; texts are cut after `max_tokens` tokens, including special ones.
-
-        Raises:
-            InputError: `max_tokens` leaves no room beside the special tokens.
-        """
+        """Texts are cut after `max_tokens` tokens, with special ones; InputError if there is no room beside these."""
         special = tokenizer.num_special_tokens_to_add(False)
         if max_tokens <= special:
             raise InputError(
@@ -54,11 +49,7 @@ class SubwordTokenizer(Vocabulary):
         return self._tokenizer.encode("0").special_tokens_mask.index(0)
 
     def spans(self, text: str) -> list[Span]:
-        """The spans, in the original text, of the tokens that `encode` returns.
-
-        The spans of the encoder's special tokens are empty. Subwords of one character, such as the bytes of an emoji,
-        share its span.
-        """
+        """The spans, in the original text, of the tokens that `encode` returns; those of special tokens are empty."""
         characters = plain(text)
         read = symbols_apart(characters)
         encoding = self._tokenizer.encode(read)
@@ -72,11 +63,7 @@ class SubwordTokenizer(Vocabulary):
 
     @classmethod
     def load(cls, path: Path, max_tokens: int) -> SubwordTokenizer:
-        """Read a `tokenizer.json`, either ours or the pretrained encoder's.
-
-        Raises:
-            InputError: the file does not exist or is damaged, or `max_tokens` is too small.
-        """
+        """Read a `tokenizer.json`, ours or the encoder's; InputError if that fails or `max_tokens` is too small."""
         if not path.is_file():
             raise InputError(f"{path}: expected the encoder's tokenizer; encoders without this file are not supported.")
         tokenizer = cls(read_tokenizer(path), max_tokens)

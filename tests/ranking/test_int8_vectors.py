@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ap_ranker.models import int8
-from ap_ranker.models.int8 import int8_products
+from ap_ranker.models import private_operators
+from ap_ranker.models.private_operators import int8_products
 from ap_ranker.ranking.int8_vectors import Vectors
 
 
@@ -21,7 +21,7 @@ def kind(request: pytest.FixtureRequest) -> Iterator[None]:
     """With a CPU's integer instructions, if it has them, and without."""
     with pytest.MonkeyPatch.context() as patch:
         if not request.param:
-            patch.setattr(int8, "multiplies_int8", lambda: False)
+            patch.setattr(private_operators, "multiplies_int8", lambda: False)
         yield
 
 

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from naive.nearest import plainly
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
-from ap_ranker.text.batch import Span
-from ap_ranker.text.characters import plain, symbols_apart
+from ap_ranker.text.characters import Span, plain, symbols_apart
 from ap_ranker.text.subwords import SubwordTokenizer
 from ap_ranker.text.tokenizer import WordTokenizer, split_words
 

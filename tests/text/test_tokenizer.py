@@ -29,10 +29,6 @@ def test_vocabulary_holds_the_training_words_and_the_extra_ones() -> None:
     assert tokenizer.encode(["B zebra nothing"])[0] == [[2, tokenizer.words.index("zebra"), 1]]
 
 
-def test_rare_words_become_unknown() -> None:
-    assert WordTokenizer.build(["a b b"], max_tokens=9, min_count=2, extra_words=["x"]).words[2:] == ["b", "x"]
-
-
 def test_long_texts_are_cut_and_counted() -> None:
     tokenizer = WordTokenizer.build(["a b c"], max_tokens=2)
     ids, cut = tokenizer.encode(["a b c", "a b", "c"])
