@@ -24,7 +24,7 @@ from ap_ranker.search.load_pipeline import (
 )
 
 if TYPE_CHECKING:
-    from haystack import Document, Pipeline
+    from haystack import Document
 
     from haystack_integrations.components.embedders.ap_ranker import APDocumentEmbedder
     from haystack_integrations.components.retrievers.ap_ranker import HybridRetriever
@@ -256,50 +256,26 @@ def _delete(store: Any, ids: list[str]) -> None:
 
 def _parts(path: Path) -> tuple[Any, APDocumentEmbedder | None, list[HybridRetriever]]:
     """The document store of a pipeline's file, the embedder before its writer, and the retrievers that embed."""
+    from haystack.components.writers import DocumentWriter
+    from haystack.document_stores.in_memory import InMemoryDocumentStore
+
+    from haystack_integrations.components.embedders.ap_ranker import APDocumentEmbedder
     from haystack_integrations.components.retrievers.ap_ranker import HybridRetriever
 
-    path = find_pipeline(path)
-    pipeline, _ = load_pipeline(path)
-    stores = find_stores(pipeline)
+    pipeline, _ = load_pipeline(find_pipeline(path))
+    parts, stores = list(components_of(pipeline)), find_stores(pipeline)
     if not stores or any(store.to_dict() != stores[0].to_dict() for store in stores):
         raise InputError(f"{path}: expected a pipeline with one document store, found {len(stores)}.")
-    embedder = _embedder(pipeline, path)
-    if _in_memory(stores[0]):
+    if isinstance(stores[0], InMemoryDocumentStore) or getattr(stores[0], "path", stores) is None:
         raise InputError(
             f"{path}: expected a persistent document store, found {describe_store(stores[0])} in memory, which ends "
             "with this command. Give it a path in place of documents, or use `ap-ranker ask --documents`."
         )
-    return stores[0], embedder, [part for part in components_of(pipeline) if isinstance(part, HybridRetriever)]
-
-
-def _embedder(pipeline: Pipeline, path: Path) -> APDocumentEmbedder | None:
-    """The embedder before the pipeline's writer, if there is one; the writer's own part is done by `mirror`."""
-    from haystack.components.writers import DocumentWriter
-
-    from haystack_integrations.components.embedders.ap_ranker import APDocumentEmbedder
-
-    embedders = []
-    for name in pipeline.graph.nodes:
-        senders = sorted(pipeline.graph.predecessors(name))
-        if not isinstance(pipeline.get_component(name), DocumentWriter) or not senders:
-            continue
-        first = pipeline.get_component(senders[0])
-        if (
-            len(senders) > 1
-            or not isinstance(first, APDocumentEmbedder)
-            or any(pipeline.graph.predecessors(senders[0]))
-        ):
-            raise InputError(
-                f"{path}: expected a writer without components before it but an APDocumentEmbedder, found {name!r} "
-                f"behind {', '.join(senders)}. Run such a pipeline with Haystack."
-            )
-        embedders.append(first)
-    return embedders[0] if embedders else None
-
-
-def _in_memory(store: Any) -> bool:
-    from haystack.document_stores.in_memory import InMemoryDocumentStore
-
-    from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
-
-    return isinstance(store, InMemoryDocumentStore) or (isinstance(store, BM25SDocumentStore) and store.path is None)
+    before = [part for part in parts if not isinstance(part, DocumentWriter)]
+    if len(before) < len(parts) and not all(isinstance(part, APDocumentEmbedder) for part in before):
+        raise InputError(
+            f"{path}: expected a writer and before it at most an APDocumentEmbedder, found "
+            f"{', '.join(type(part).__name__ for part in before)}. Run such a pipeline with Haystack."
+        )
+    embedder = next((part for part in parts if isinstance(part, APDocumentEmbedder)), None)
+    return stores[0], embedder, [part for part in parts if isinstance(part, HybridRetriever)]

@@ -44,12 +44,9 @@ class APTextEmbedder(CheckpointComponent):
         :param prefix: The text to put before the question.
         :param suffix: The text to put after the question.
         """
-        self.model = str(model)
-        self.device = ComponentDevice.resolve_device(device)
-        self.token = token
+        self._name_checkpoint(model, device, token)
         self.prefix = prefix
         self.suffix = suffix
-        self._reset()
 
     def _load(self) -> Ranker:
         return self._read_embedder()
