@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ap_ranker.data.faq import Entry, Match
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 Limits = Mapping[str, float | None]
 """`precision` or `score_threshold` of the ranker; `None` leaves it to the pipeline."""
 
-NO_LIMITS: Limits = MappingProxyType({})
+NO_LIMITS: Limits = {}
 
 NO_THRESHOLD: Limits = {"score_threshold": -math.inf}
 """Limits of a search for what a refused question is most like."""
@@ -69,11 +68,7 @@ class DeclaredPipeline:
 
     @classmethod
     def load(cls, path: Path, checkpoint: CheckpointOf | None = None) -> DeclaredPipeline:
-        """Load the pipeline of a file.
-
-        Args:
-            path: the file.
-            checkpoint: replaces the one that the file names; only for a packaged pipeline.
+        """Load the pipeline of a file; a checkpoint replaces the one that a packaged pipeline names.
 
         Raises:
             InputError: no such file, not a pipeline, one that Haystack refuses, or invalid inputs or outputs.
@@ -103,23 +98,19 @@ class DeclaredPipeline:
     def fill(self, entries: Sequence[Entry] | None, match: Match) -> list[Document]:
         """Write a FAQ's entries into the stores; if `None`, check that they hold documents already.
 
-        Returns:
-            The documents of these entries.
-
         Raises:
             InputError: the stores are empty, and there are no entries to write.
         """
         from haystack_integrations.document_stores.ap_ranker.entries import to_document
 
-        if entries is None:
-            if not any(store.count_documents() for store in self._stores()):
-                raise InputError(
-                    f"{self.path}: expected documents in {self.place}, found none. Give --documents, or write them "
-                    "with `ap-ranker index` if the store is persistent."
-                )
-            return []
-        documents = [to_document(entry, match) for entry in entries]
-        self.index(documents)
+        documents = [to_document(entry, match) for entry in entries or ()]
+        if entries is not None:
+            self.index(documents)
+        elif not any(store.count_documents() for store in self._stores()):
+            raise InputError(
+                f"{self.path}: expected documents in {self.place}, found none. Give --documents, or write them with "
+                "`ap-ranker index` if the store is persistent."
+            )
         return documents
 
     def index(self, documents: list[Document]) -> None:
@@ -146,11 +137,8 @@ class DeclaredPipeline:
     def warm_up(self, documents: Sequence[Document] = (), limits: Limits = NO_LIMITS) -> None:
         """Load the model, open or build the index, and encode answers, so that the first questions need not.
 
-        Otherwise, many users who ask a new server at once would each wait for the same answers to be encoded.
-
-        Args:
-            documents: documents to encode into the ranker's cache within `ENCODING_SECONDS`.
-            limits: of each question; invalid ones are reported now.
+        Otherwise, many users who ask a new server at once would each wait for the same answers to be encoded. Invalid
+        limits are reported now.
         """
         self.prepare()
         self.run(QUESTION, limits)
@@ -181,13 +169,9 @@ class DeclaredPipeline:
         on_progress: Callable[[int, int], None] = lambda done, total: None,
         seconds: float | None = None,
     ) -> None:
-        """Encode documents into the ranker's cache.
+        """Encode documents into the ranker's cache, within some seconds, by default `ENCODING_SECONDS`.
 
-        Args:
-            documents: the documents.
-            limits: as for `run`.
-            on_progress: called with the number of documents done and their total.
-            seconds: maximum time; by default `ENCODING_SECONDS`.
+        `on_progress` is called with the number of documents done and their total.
         """
         from ap_ranker.ranking.bm25 import BM25_SCORE  # loads torch, which `ap-ranker --help` does not wait for
 
@@ -205,12 +189,7 @@ class DeclaredPipeline:
             ranker.run(query=QUESTION, documents=scored, precision=precision, score_threshold=threshold)
 
     def run(self, question: str, limits: Limits = NO_LIMITS, top_k: int | None = None) -> list[Document]:
-        """Retrieve and rank the documents for a question, best first.
-
-        Args:
-            question: the user's question.
-            limits: of the ranker.
-            top_k: maximum number of documents; `None` leaves it to the pipeline.
+        """Retrieve and rank the documents for a question, best first; without `top_k`, as many as the pipeline says.
 
         Raises:
             InputError: the pipeline returned no list of documents.

@@ -72,12 +72,11 @@ def evaluate_pipeline(
     The pipeline's own `top_k`, `precision` and `score_threshold` are left aside: everything that it fetches is ranked.
 
     Args:
-        path: the YAML file.
         dataset: questions and answers; a document is recognized among the answers by its text.
         checkpoint: the one that the pipeline's ranker has to have.
         faq: a file to write into the pipeline's stores; by default the file of the data set's answers, if there is
             one; otherwise the stores are searched as they are.
-        columns: the names of its columns of questions and answers; by default they are recognized.
+        columns: its columns of questions and answers; by default they are recognized.
         match: the text of an entry that is matched with the question.
         wordings: files of questions that are known to ask for an entry.
         known: (Q,) which questions are not new; neither are those that the pipeline knows word for word.

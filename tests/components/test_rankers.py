@@ -487,6 +487,7 @@ for name in sys.argv[1:]:
 
 # --- families ---------------------------------------------------------------------------------------------------------
 
+
 def test_scaled_cosines(tmp_path: Path) -> None:
     ranker = APRanker(model=write_checkpoint("ap-cnn", tmp_path / "c"), device=CPU)
     raw = ranker.run(query=QUERY, documents=DOCUMENTS, scale_score=False)["documents"]

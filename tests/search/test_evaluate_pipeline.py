@@ -17,7 +17,7 @@ from ap_ranker.data.faq import Match
 from ap_ranker.data.reader import read_dataset
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluate import evaluate
-from ap_ranker.search import evaluate_pipeline as module
+from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.search.evaluate_pipeline import evaluate_pipeline
 
 ANSWERS = [f"All about the {word}." for word in ("parcel", "refund", "battery", "helmet", "brake", "lease")]
@@ -83,8 +83,9 @@ def test_documents_with_equal_scores_count_at_the_mean_over_their_orders(
 ) -> None:
     """Unless the question is a known wording of one, word for word, which is no tie."""
     data = read_dataset("Q.csv", "test", answers=Path("FAQ.csv"))
-    ranked = module._ranked
-    monkeypatch.setattr(module, "_ranked", lambda *args: [replace(one, score=0.5) for one in ranked(*args)])
+    run_pipeline = DeclaredPipeline.run
+    equal = lambda *args: [replace(one, score=0.5) for one in run_pipeline(*args)]  # noqa: E731
+    monkeypatch.setattr(DeclaredPipeline, "run", equal)
     report = evaluate_pipeline(Path("p.yaml"), data, checkpoint="ranker", faq=Path("FAQ.csv"), match=Match.both)
     assert report.fetched == 2 * report.recall
     assert report.measures["MRR"] == pytest.approx(report.recall * (1 + 1 / 2) / 2)
