@@ -72,6 +72,7 @@ def evaluate_pipeline(
     The pipeline's own `top_k`, `precision` and `score_threshold` are left aside: everything that it fetches is ranked.
 
     Args:
+        path: the YAML file.
         dataset: questions and answers; a document is recognized among the answers by its text.
         checkpoint: the one that the pipeline's ranker has to have.
         faq: a file to write into the pipeline's stores; by default the file of the data set's answers, if there is
