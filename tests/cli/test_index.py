@@ -187,7 +187,7 @@ def test_other_pipelines_are_refused(tmp_path: Path) -> None:
     write({"cleaner": cleaner}, [])
     assert "expected a pipeline with one document store, found 0" in refused("index", faq, "--pipeline", file)
     write({"cleaner": cleaner, "writer": writer}, [{"sender": "cleaner.documents", "receiver": "writer.documents"}])
-    assert "found 'writer' behind cleaner" in refused("index", faq, "--pipeline", file)
+    assert "found DocumentCleaner" in refused("index", faq, "--pipeline", file)
     assert not (tmp_path / "index").exists()
     write({"writer": writer}, [])
     assert "1 added" in invoke("index", faq, "--pipeline", file)
