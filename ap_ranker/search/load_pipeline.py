@@ -8,9 +8,8 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import yaml
 
@@ -36,14 +35,8 @@ _PATTERNS = [
 ]
 
 
-@dataclass(frozen=True)
-class CheckpointOf:
-    """The checkpoint that a packaged pipeline ranks with, instead of the one that its file names.
-
-    Attributes:
-        model: a checkpoint folder or a hub name.
-        language: of the stemmer of its stores' BM25; `None` for none.
-    """
+class CheckpointOf(NamedTuple):
+    """The checkpoint that a packaged pipeline ranks with, and its stemmer's language, instead of those of its file."""
 
     model: str
     language: str | None
@@ -129,8 +122,7 @@ def describe_store(store: Any) -> str:
 
 @contextmanager
 def report_store_errors(path: Path, store: str) -> Iterator[None]:
-    """Convert the errors of a pipeline's document store, which `describe_store` names, and of components that run to
-    `InputError`."""
+    """Convert the errors of a pipeline's document store, named by `describe_store`, and of its parts to `InputError`."""
     from haystack.core.errors import PipelineRuntimeError
 
     try:

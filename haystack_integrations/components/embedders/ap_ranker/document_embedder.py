@@ -9,7 +9,7 @@ from haystack import Document, component
 from haystack.utils import ComponentDevice, Secret
 
 from ap_ranker.ranking.int8_vectors import EMBEDDED_BY
-from ap_ranker.ranking.ranker import BATCH_SIZE, Ranker
+from ap_ranker.ranking.ranker import BATCH_SIZE
 from ap_ranker.threads import in_thread
 from haystack_integrations.components.rankers.ap_ranker.checkpoint import (
     CheckpointComponent,
@@ -65,9 +65,6 @@ class APDocumentEmbedder(CheckpointComponent):
         self.meta_fields_to_embed = meta_fields_to_embed or []
         self.embedding_separator = embedding_separator
         self._texts = DocumentTexts(prefix, suffix, self.meta_fields_to_embed, embedding_separator)
-
-    def _load(self) -> Ranker:
-        return self._read_embedder()
 
     @component.output_types(documents=list[Document])
     def run(self, documents: list[Document]) -> dict[str, list[Document]]:

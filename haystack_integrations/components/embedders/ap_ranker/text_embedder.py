@@ -7,7 +7,6 @@ from pathlib import Path
 from haystack import component
 from haystack.utils import ComponentDevice, Secret
 
-from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.threads import in_thread
 from haystack_integrations.components.rankers.ap_ranker.checkpoint import CheckpointComponent
 
@@ -47,9 +46,6 @@ class APTextEmbedder(CheckpointComponent):
         self._name_checkpoint(model, device, token)
         self.prefix = prefix
         self.suffix = suffix
-
-    def _load(self) -> Ranker:
-        return self._read_embedder()
 
     @component.output_types(embedding=list[float])
     def run(self, text: str) -> dict[str, list[float]]:

@@ -77,21 +77,15 @@ class CheckpointComponent(BasicTypes):
             return self._ranker
 
     def _load(self) -> Ranker:
-        raise NotImplementedError
+        """The checkpoint, of which the component takes the vectors of whole texts."""
+        ranker = self._read_checkpoint()
+        ranker.embed_questions([])  # raises InputError if it has none
+        _ = ranker.fingerprint  # now: later, the folder might contain another checkpoint
+        return ranker
 
     def _read_checkpoint(self, **options: Any) -> Ranker:
         token = self.token.resolve_value() if self.token else None
         return Ranker.from_pretrained(self.model, self.device.to_torch_str(), token, **options)
-
-    def _read_embedder(self) -> Ranker:
-        """The checkpoint, if its model has vectors of whole texts.
-
-        :raises InputError: It has none, or cannot be loaded.
-        """
-        ranker = self._read_checkpoint()
-        ranker.embed_questions([])
-        _ = ranker.fingerprint  # now: later, the folder might contain another checkpoint
-        return ranker
 
     def close(self) -> None:
         """Free the model; a later `run` loads it again."""
@@ -100,14 +94,7 @@ class CheckpointComponent(BasicTypes):
 
 @dataclass(frozen=True)
 class DocumentTexts:
-    """The text of a document as a model reads it.
-
-    Attributes:
-        prefix: the text before it.
-        suffix: the text after it.
-        meta_fields: the meta fields whose values are put before the content.
-        separator: the text between these values and the content.
-    """
+    """The text of a document as a model reads it: the values of meta fields are put before the content."""
 
     prefix: str = ""
     suffix: str = ""
@@ -151,9 +138,6 @@ def file_list(paths: str | Path | Sequence[str | Path] | None) -> list[str]:
 
 
 def check_number(name: str, value: int, minimum: int) -> None:
-    """Check a whole number.
-
-    :raises ValueError: It is none, or too small.
-    """
+    """Raise ValueError unless it is a whole number, and not too small."""
     if not isinstance(value, int) or value < minimum:
         raise ValueError(f"{name} must be a whole number >= {minimum}, but got {value!r}")

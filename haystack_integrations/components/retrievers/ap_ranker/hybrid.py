@@ -116,7 +116,7 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
         self._embedding = threading.Lock()  # not `_loading`: who adds a document need not wait for all others
 
     def _load(self) -> Ranker:
-        ranker = self._read_embedder()
+        ranker = CheckpointComponent._load(self)
         ranker.fill_cache()  # so that the ranker does not encode again what was encoded for the vectors
         return ranker
 
