@@ -122,7 +122,7 @@ def describe_store(store: Any) -> str:
 
 @contextmanager
 def report_store_errors(path: Path, store: str) -> Iterator[None]:
-    """Convert the errors of a pipeline's document store, named by `describe_store`, and of its parts to `InputError`."""
+    """Convert errors of a pipeline's document store, named by `describe_store`, and of its parts to `InputError`."""
     from haystack.core.errors import PipelineRuntimeError
 
     try:
