@@ -263,14 +263,12 @@ class DeclaredPipeline:
     @property
     def calibrated(self) -> bool:
         """Whether the ranker's scores are probabilities; `False` before its checkpoint is loaded."""
-        ranker = self.ranker()
-        return ranker is not None and ranker.calibrated
+        return (ranker := self.ranker()) is not None and ranker.calibrated
 
     @property
     def cache_info(self) -> CacheInfo | None:
         """Of the ranker's cache; `None` without one."""
-        ranker = self.ranker()
-        return ranker.cache_info if ranker else None
+        return None if (ranker := self.ranker()) is None else ranker.cache_info
 
 
 def _sockets(described: Mapping[str, Mapping[str, Any]]) -> set[str]:

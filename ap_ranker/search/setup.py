@@ -132,7 +132,7 @@ def set_up(
     if language is not None:
         check_language(language)
     watched = None if documents is None else WatchedFolder(documents, columns, changes)
-    texts = [] if watched is None else [entry.text(match) for entry in watched.read()]
+    entries = [] if watched is None else watched.read()
     with ExitStack() as stack:
         stack.callback(keep_encodings, False)
         stack.callback(flush_encodings)
@@ -141,6 +141,7 @@ def set_up(
             restore(CHECKPOINT)
             if model is None and not CHECKPOINT.exists():
                 folder = stack.enter_context(TemporaryDirectory(prefix="ap-ranker-"))
+                texts = [entry.text(match) for entry in entries]
                 model = _write_untrained(Path(folder) / "untrained", texts, language, limits)
             ranker = Ranker.from_pretrained(model or CHECKPOINT)  # kept until the pipeline shares it
             if language not in (None, ranker.bm25_language):

@@ -300,10 +300,8 @@ class AnswerRanker(CheckpointComponent):
         return known
 
     def _bm25_scores(self, ranker: Ranker, documents: list[Document], candidates: list[Document]) -> list[float] | None:
-        """BM25's scores of the candidates. If any is missing, `None` and, the first time, a warning.
-
-        All copies of a document are searched for its score: a joiner may keep the copy of another retriever.
-        """
+        """BM25's scores of the candidates. If any is missing, `None` and, the first time, a warning."""
+        # All copies of a document are searched for its score: a joiner may keep the copy of another retriever.
         scores, expected = {}, ranker.bm25_language
         for copy in documents:
             if (score := copy.meta.get(BM25_SCORE)) is None:
