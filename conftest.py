@@ -43,6 +43,12 @@ ROOT = Path(__file__).parent
 BENCHMARKS = ROOT.parent / "shared" / "data"
 
 
+def settings_of(declared: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Those of the `retriever` and of the `ranker` of a packaged pipeline, as its file declares it."""
+    parts = declared["components"]["search"]["init_parameters"]
+    return {name: part["init_parameters"] for name, part in parts.items()}
+
+
 @pytest.fixture(autouse=True)
 def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The user's cache is a folder that no other test uses; it is there once something is kept."""

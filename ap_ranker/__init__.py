@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     )
     from haystack_integrations.components.retrievers.ap_ranker.bm25_scores import BM25Scores
     from haystack_integrations.components.retrievers.ap_ranker.bm25s import BM25SEmbeddingRetriever, BM25SRetriever
-    from haystack_integrations.components.retrievers.ap_ranker.faq_search import FAQSearch
+    from haystack_integrations.components.retrievers.ap_ranker.faq_search import AnswerSearch, FAQSearch
     from haystack_integrations.components.retrievers.ap_ranker.hybrid import HybridRetriever
     from haystack_integrations.components.retrievers.ap_ranker.lucene_scores import LuceneScores
     from haystack_integrations.document_stores.ap_ranker.bm25s import BM25SDocumentStore
@@ -49,6 +49,7 @@ __all__ = [
     "APRanker",
     "APTextEmbedder",
     "AnswerRanker",
+    "AnswerSearch",
     "BM25SDocumentStore",
     "BM25SEmbeddingRetriever",
     "BM25SRetriever",
@@ -82,6 +83,7 @@ _HOMES = {
     "APRanker": _COMPONENTS,
     "APTextEmbedder": "haystack_integrations.components.embedders.ap_ranker.text_embedder",
     "AnswerRanker": _COMPONENTS,
+    "AnswerSearch": "haystack_integrations.components.retrievers.ap_ranker.faq_search",
     "BM25SDocumentStore": "haystack_integrations.document_stores.ap_ranker.bm25s",
     "BM25SEmbeddingRetriever": "haystack_integrations.components.retrievers.ap_ranker.bm25s",
     "BM25SRetriever": "haystack_integrations.components.retrievers.ap_ranker.bm25s",

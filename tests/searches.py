@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from conftest import ROOT, TEXTS
+from conftest import ROOT, TEXTS, settings_of
 
 from ap_ranker.data.faq import Entry, Match
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
@@ -18,10 +18,20 @@ NASTY = Entry("<script>alert(1)</script> my <b>bike</b>?", '<img src=x onerror="
 
 def write_pipeline(folder: Path, checkpoint: Path, **ranker: Any) -> Path:
     declared = yaml.safe_load((ROOT / "pipelines" / "faq_search.yaml").read_text())
-    declared["components"]["ranker"]["init_parameters"] |= {"model": str(checkpoint), **ranker}
+    settings_of(declared)["ranker"] |= {"model": str(checkpoint), **ranker}
     path = folder / "search.yaml"
     path.write_text(yaml.safe_dump(declared))
     return path
+
+
+def in_two(declared: dict[str, Any]) -> dict[str, Any]:
+    """A packaged search as a pipeline of two components, as a user may have it."""
+    return {
+        "components": declared["components"]["search"]["init_parameters"],
+        "connections": [{"sender": "retriever.documents", "receiver": "ranker.documents"}],
+        "inputs": {"query": ["retriever.query", "ranker.query"]},
+        "outputs": {"documents": "ranker.documents"},
+    }
 
 
 def filled(path: Path) -> DeclaredPipeline:

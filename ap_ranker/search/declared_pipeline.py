@@ -6,16 +6,13 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import product
 from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any
 
 from ap_ranker.data.faq import Entry, Match
 from ap_ranker.errors import InputError
 from ap_ranker.search.default_pipelines import find_pipeline
-from ap_ranker.search.direct_run import DirectRun
 from ap_ranker.search.load_pipeline import (
     CheckpointOf,
     components_of,
@@ -33,7 +30,12 @@ if TYPE_CHECKING:
     from ap_ranker.ranking.explanation import Explanation
     from haystack_integrations.components.rankers.ap_ranker import AnswerRanker
 
-NO_THRESHOLD = {"score_threshold": -math.inf}
+Limits = Mapping[str, float | None]
+"""`precision` or `score_threshold` of the ranker; `None` leaves it to the pipeline."""
+
+NO_LIMITS: Limits = {}
+
+NO_THRESHOLD: Limits = {"score_threshold": -math.inf}
 """Limits of a search for what a refused question is most like."""
 
 QUESTION = "Is anything there?"
@@ -55,20 +57,18 @@ class DeclaredPipeline:
         pipeline: the pipeline.
         query: the inputs that take the query, as "component.socket".
         last: the component whose documents are the result.
+        takes_threshold: whether `run` accepts `score_threshold`.
     """
 
     path: Path
     pipeline: Pipeline
     query: list[str]
     last: str
+    takes_threshold: bool
 
     @classmethod
     def load(cls, path: Path, checkpoint: CheckpointOf | None = None) -> DeclaredPipeline:
-        """Load the pipeline of a file.
-
-        Args:
-            path: the file.
-            checkpoint: replaces the one that the file names; only for a packaged pipeline.
+        """Load the pipeline of a file; a checkpoint replaces the one that a packaged pipeline names.
 
         Raises:
             InputError: no such file, not a pipeline, one that Haystack refuses, or invalid inputs or outputs.
@@ -77,21 +77,18 @@ class DeclaredPipeline:
         pipeline, declared = load_pipeline(path, checkpoint)
         inputs, outputs = declared.get("inputs"), declared.get("outputs")
         query = inputs.get("query") if isinstance(inputs, dict) else None
-        query = [query] if isinstance(query, str) else query
+        query = query if isinstance(query, list) else [query]
         documents = outputs.get("documents") if isinstance(outputs, dict) else None
-        if not (
-            query
-            and isinstance(query, list)
-            and all(_is_socket(target, pipeline, "input") for target in query)
-            and _is_socket(documents, pipeline, "output")
-            and documents.endswith(".documents")
-        ):
+        takes, gives = _sockets(pipeline.inputs(True)), _sockets(pipeline.outputs(True))
+        last, _, socket = str(documents).partition(".")
+        known = query and takes.issuperset(map(str, query)) and str(documents) in gives
+        if not known or socket != "documents":
             raise InputError(
                 f"{path}: expected 'inputs: query: component.socket' (or a list of them) and 'outputs: documents: "
                 "component.documents', of components that the pipeline has, found inputs "
                 f"{safe_line(str(inputs))} and outputs {safe_line(str(outputs))}."
             )
-        return cls(path, pipeline, query, documents.split(".")[0])
+        return cls(path, pipeline, query, last, f"{last}.score_threshold" in takes)
 
     @property
     def place(self) -> str:
@@ -101,23 +98,19 @@ class DeclaredPipeline:
     def fill(self, entries: Sequence[Entry] | None, match: Match) -> list[Document]:
         """Write a FAQ's entries into the stores; if `None`, check that they hold documents already.
 
-        Returns:
-            The documents of these entries.
-
         Raises:
             InputError: the stores are empty, and there are no entries to write.
         """
-        if entries is None:
-            if not self._count():
-                raise InputError(
-                    f"{self.path}: expected documents in {self.place}, found none. Give --documents, or write them "
-                    "with `ap-ranker index` if the store is persistent."
-                )
-            return []
         from haystack_integrations.document_stores.ap_ranker.entries import to_document
 
-        documents = [to_document(entry, match) for entry in entries]
-        self.index(documents)
+        documents = [to_document(entry, match) for entry in entries or ()]
+        if entries is not None:
+            self.index(documents)
+        elif not any(store.count_documents() for store in self._stores()):
+            raise InputError(
+                f"{self.path}: expected documents in {self.place}, found none. Give --documents, or write them with "
+                "`ap-ranker index` if the store is persistent."
+            )
         return documents
 
     def index(self, documents: list[Document]) -> None:
@@ -135,76 +128,68 @@ class DeclaredPipeline:
             # Equal ids mean equal documents, and the stored one may have the mark of `ap-ranker index`.
             store.write_documents(documents, policy=DuplicatePolicy.SKIP)
 
-    def _count(self) -> int:
-        return sum(store.count_documents() for store in self._stores())
-
     def _stores(self) -> list[Any]:
         stores = find_stores(self.pipeline)
         if not stores:
             raise InputError(f"{self.path}: expected a retriever with a document store, found none.")
         return stores
 
-    def warm_up(
-        self, documents: Sequence[Document] = (), limits: Mapping[str, float | None] = MappingProxyType({})
-    ) -> None:
+    def warm_up(self, documents: Sequence[Document] = (), limits: Limits = NO_LIMITS) -> None:
         """Load the model, open or build the index, and encode answers, so that the first questions need not.
 
-        Otherwise, many users who ask a new server at once would each wait for the same answers to be encoded.
-
-        Args:
-            documents: documents to encode into the ranker's cache within `ENCODING_SECONDS`.
-            limits: as for `run`; invalid ones are reported now.
+        Otherwise, many users who ask a new server at once would each wait for the same answers to be encoded. Invalid
+        limits are reported now.
         """
         self.prepare()
         self.run(QUESTION, limits)
         self.encode(documents, limits)
 
+    def prepare(self) -> None:
+        """Load the model, open or build the index, and embed what has no embedding.
+
+        Raises:
+            InputError: a component fails.
+        """
+        try:
+            if (ranker := self.ranker()) is not None:
+                ranker.warm_up()  # first: its cache keeps what a retriever encodes
+            self.pipeline.warm_up()
+        except InputError:
+            raise
+        except Exception as error:  # components raise any type
+            raise InputError(
+                f"{self.path}: expected components to warm up, found {type(error).__name__}: {safe_line(error)}"
+            ) from error
+
     def encode(
         self,
         documents: Sequence[Document],
-        limits: Mapping[str, float | None] = MappingProxyType({}),
+        limits: Limits = NO_LIMITS,
         *,
         on_progress: Callable[[int, int], None] = lambda done, total: None,
         seconds: float | None = None,
     ) -> None:
-        """Encode documents into the ranker's cache.
+        """Encode documents into the ranker's cache, within some seconds, by default `ENCODING_SECONDS`.
 
-        Args:
-            documents: the documents.
-            limits: as for `run`.
-            on_progress: called with the number of documents done and their total.
-            seconds: maximum time; by default `ENCODING_SECONDS`.
+        `on_progress` is called with the number of documents done and their total.
         """
         from ap_ranker.ranking.bm25 import BM25_SCORE  # loads torch, which `ap-ranker --help` does not wait for
 
-        ranker, started = self.ranker(), time.monotonic()
+        ranker, end = self.ranker(), time.monotonic() + (ENCODING_SECONDS if seconds is None else seconds)
         if ranker is None:
             return
         for start in range(0, len(documents), BATCH):
-            if time.monotonic() - started > (ENCODING_SECONDS if seconds is None else seconds):
+            if time.monotonic() > end:
                 break
             on_progress(start, len(documents))
             batch = documents[start : start + BATCH]
-            ranker.run(
-                query=QUESTION,
-                # A ranker that adds BM25's score expects one.
-                documents=[replace(document, meta={**document.meta, BM25_SCORE: 0.0}) for document in batch],
-                precision=limits.get("precision"),
-                score_threshold=limits.get("score_threshold"),
-            )
+            # A ranker that adds BM25's score expects one.
+            scored = [replace(document, meta={**document.meta, BM25_SCORE: 0.0}) for document in batch]
+            precision, threshold = limits.get("precision"), limits.get("score_threshold")
+            ranker.run(query=QUESTION, documents=scored, precision=precision, score_threshold=threshold)
 
-    def run(
-        self,
-        question: str,
-        limits: Mapping[str, float | None] = MappingProxyType({}),
-        top_k: int | None = None,
-    ) -> list[Document]:
-        """Retrieve and rank the documents for a question, best first.
-
-        Args:
-            question: the user's question.
-            limits: `precision` or `score_threshold` of the ranker; `None` leaves it to the pipeline.
-            top_k: maximum number of documents; `None` leaves it to the pipeline.
+    def run(self, question: str, limits: Limits = NO_LIMITS, top_k: int | None = None) -> list[Document]:
+        """Retrieve and rank the documents for a question, best first; without `top_k`, as many as the pipeline says.
 
         Raises:
             InputError: the pipeline returned no list of documents.
@@ -214,26 +199,13 @@ class DeclaredPipeline:
         for target in self.query:
             component, socket = target.split(".", 1)
             data.setdefault(component, {})[socket] = question
-        documents = self._outputs(data).get("documents")
+        documents = self.pipeline.run(data, include_outputs_from={self.last}).get(self.last, {}).get("documents")
         if not isinstance(documents, list):
             raise InputError(
                 f"{self.path}: expected documents from {self.last!r}, found none. Does the query reach every component "
                 "that needs it? It goes to " + ", ".join(self.query) + "."
             )
         return documents
-
-    def _outputs(self, data: dict[str, dict[str, Any]]) -> Mapping[str, Any]:
-        """The outputs of the last component."""
-        from haystack import tracing
-
-        if self._short_way is not None and not tracing.is_tracing_enabled():
-            return self._short_way.run(data, self.last)
-        outputs: Mapping[str, Any] = self.pipeline.run(data, include_outputs_from={self.last}).get(self.last, {})
-        return outputs
-
-    @cached_property
-    def _short_way(self) -> DirectRun | None:
-        return DirectRun.of(self.pipeline, self.query)
 
     def encode_ahead(self, questions: Sequence[str]) -> None:
         """Encode together some questions that `run` is about to be asked."""
@@ -246,10 +218,7 @@ class DeclaredPipeline:
         Raises:
             InputError: the pipeline has no ranker of ap-ranker, or its model has no attention.
         """
-        ranker = self.ranker()
-        if ranker is None:
-            raise InputError(f"{self.path}: expected a ranker of ap-ranker, which can explain its scores, found none.")
-        return ranker.explanation(question, document)
+        return self._needed_ranker("which can explain its scores").explanation(question, document)
 
     def add_wordings(self, paths: Sequence[str | Path]) -> None:
         """Let the ranker, and the retrievers that can, use files of known wordings, and follow their changes.
@@ -257,8 +226,8 @@ class DeclaredPipeline:
         Raises:
             InputError: one of them cannot be read, or the pipeline has no ranker of ap-ranker.
         """
-        if paths and self.ranker() is None:
-            raise InputError(f"{self.path}: expected a ranker of ap-ranker, which uses known wordings, found none.")
+        if paths:
+            self._needed_ranker("which uses known wordings")
         users = [part for part in components_of(self.pipeline) if hasattr(part, "add_wordings")]
         for path, user in product(paths, users):
             user.add_wordings(path)
@@ -286,46 +255,22 @@ class DeclaredPipeline:
 
         return next((part for part in components_of(self.pipeline) if isinstance(part, AnswerRanker)), None)
 
+    def _needed_ranker(self, purpose: str) -> AnswerRanker:
+        if (ranker := self.ranker()) is None:
+            raise InputError(f"{self.path}: expected a ranker of ap-ranker, {purpose}, found none.")
+        return ranker
+
     @property
     def calibrated(self) -> bool:
         """Whether the ranker's scores are probabilities; `False` before its checkpoint is loaded."""
-        ranker = self.ranker()
-        return ranker is not None and ranker.calibrated
-
-    @property
-    def takes_threshold(self) -> bool:
-        """Whether `run` accepts `score_threshold`."""
-        return _is_socket(f"{self.last}.score_threshold", self.pipeline, "input")
+        return (ranker := self.ranker()) is not None and ranker.calibrated
 
     @property
     def cache_info(self) -> CacheInfo | None:
         """Of the ranker's cache; `None` without one."""
-        ranker = self.ranker()
-        return ranker.cache_info if ranker else None
-
-    def prepare(self) -> None:
-        """Load the model, open or build the index, and embed what has no embedding.
-
-        Raises:
-            InputError: a component fails.
-        """
-        try:
-            if (ranker := self.ranker()) is not None:
-                ranker.warm_up()  # first: its cache keeps what a retriever encodes
-            self.pipeline.warm_up()
-        except InputError:
-            raise
-        except Exception as error:  # components raise any type
-            raise InputError(
-                f"{self.path}: expected components to warm up, found {type(error).__name__}: {safe_line(error)}"
-            ) from error
+        return None if (ranker := self.ranker()) is None else ranker.cache_info
 
 
-def _is_socket(target: object, pipeline: Pipeline, kind: str) -> TypeGuard[str]:
-    """Whether a declaration names a component's input or output."""
-    name, _, socket = target.partition(".") if isinstance(target, str) else ("", "", "")
-    if name not in pipeline.graph.nodes:
-        return False
-    component = pipeline.get_component(name)
-    sockets = getattr(component, f"__haystack_{kind}__")
-    return socket in sockets._sockets_dict
+def _sockets(described: Mapping[str, Mapping[str, Any]]) -> set[str]:
+    """The inputs or outputs of a pipeline's components, as "component.socket"."""
+    return {f"{name}.{socket}" for name, sockets in described.items() for socket in sockets}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -19,13 +18,15 @@ from ap_ranker.documents import read_entries
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.metrics import means, measure_each
 from ap_ranker.ranking.exact_match import is_exact_match
-from ap_ranker.search.declared_pipeline import DeclaredPipeline
+from ap_ranker.search.declared_pipeline import NO_THRESHOLD, DeclaredPipeline
 from ap_ranker.search.load_pipeline import report_store_errors
 from ap_ranker.text.keys import normalized
 from haystack_integrations.document_stores.ap_ranker.entries import own_wordings
 
 if TYPE_CHECKING:
     from haystack import Document
+
+    from haystack_integrations.components.rankers.ap_ranker import AnswerRanker
 
 ALL = 10**6
 """As `top_k`: every document that was fetched."""
@@ -76,7 +77,7 @@ def evaluate_pipeline(
         checkpoint: the one that the pipeline's ranker has to have.
         faq: a file to write into the pipeline's stores; by default the file of the data set's answers, if there is
             one; otherwise the stores are searched as they are.
-        columns: the names of its columns of questions and answers; by default they are recognized.
+        columns: its columns of questions and answers; by default they are recognized.
         match: the text of an entry that is matched with the question.
         wordings: files of questions that are known to ask for an entry.
         known: (Q,) which questions are not new; neither are those that the pipeline knows word for word.
@@ -92,7 +93,12 @@ def evaluate_pipeline(
             "question: a search finds others, whose labels are unknown. Leave out --pipeline."
         )
     search = DeclaredPipeline.load(path)
-    _check_checkpoint(search, checkpoint)
+    ranker = search.ranker()
+    if ranker is not None and Path(ranker.model).resolve() != Path(checkpoint).resolve():
+        raise InputError(
+            f"{path}: expected a pipeline that ranks with {checkpoint}, the checkpoint to evaluate, found one that "
+            f"ranks with {ranker.model}. Name that checkpoint, or change the file's model."
+        )
     search.add_wordings(wordings)
     ids_of: defaultdict[str, list[str]] = defaultdict(list)
     for answer in dataset.answers:
@@ -106,9 +112,10 @@ def evaluate_pipeline(
     with report_store_errors(path, search.place):
         search.fill(None if faq is None else read_entries(faq, columns), match)
         for question in questions:
-            documents = _ranked(search, question.text)
+            # All that is fetched; of a foreign ranker, what it returns.
+            documents = search.run(question.text) if ranker is None else search.run(question.text, NO_THRESHOLD, ALL)
             right = {dataset.answers[row].id for row in question.positives}
-            ids, exact = _ids(documents, ids_of, right), _exact(search, question.text, documents)
+            ids, exact = _ids(documents, ids_of, right), _exact_matches(ranker, question.text, documents)
             hits = np.array([name in right for name in ids], dtype=bool)
             found.append((-_levels(documents, exact), hits, len(right)))
             is_known.append(any(exact))
@@ -132,25 +139,9 @@ def evaluate_pipeline(
     )
 
 
-def _check_checkpoint(search: DeclaredPipeline, checkpoint: str) -> None:
-    ranker = search.ranker()
-    if ranker is not None and Path(ranker.model).resolve() != Path(checkpoint).resolve():
-        raise InputError(
-            f"{search.path}: expected a pipeline that ranks with {checkpoint}, the checkpoint to evaluate, found one "
-            f"that ranks with {ranker.model}. Name that checkpoint, or change the file's model."
-        )
-
-
-def _ranked(search: DeclaredPipeline, question: str) -> list[Document]:
-    """All documents that the pipeline fetches for a question, best first; of a foreign ranker, those it returns."""
-    if search.ranker() is None:
-        return search.run(question)
-    return search.run(question, {"score_threshold": -math.inf}, ALL)
-
-
-def _exact(search: DeclaredPipeline, question: str, documents: list[Document]) -> list[bool]:
+def _exact_matches(ranker: AnswerRanker | None, question: str, documents: list[Document]) -> list[bool]:
     """Whether the question is a known wording of each document, word for word."""
-    if (ranker := search.ranker()) is not None:
+    if ranker is not None:
         return ranker.exact_matches(question, documents)
     return is_exact_match(question, [list(own_wordings(document)) for document in documents])
 

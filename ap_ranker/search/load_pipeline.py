@@ -8,9 +8,8 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import yaml
 
@@ -36,14 +35,8 @@ _PATTERNS = [
 ]
 
 
-@dataclass(frozen=True)
-class CheckpointOf:
-    """The checkpoint that a packaged pipeline ranks with, instead of the one that its file names.
-
-    Attributes:
-        model: a checkpoint folder or a hub name.
-        language: of the stemmer of its stores' BM25; `None` for none.
-    """
+class CheckpointOf(NamedTuple):
+    """The checkpoint that a packaged pipeline ranks with, and its stemmer's language, instead of those of its file."""
 
     model: str
     language: str | None
@@ -51,10 +44,6 @@ class CheckpointOf:
 
 def load_pipeline(path: Path, checkpoint: CheckpointOf | None = None) -> tuple[Pipeline, dict[str, Any]]:
     """Load a pipeline, and its file as a dictionary: Haystack ignores `inputs` and `outputs`, which Hayhooks reads.
-
-    Args:
-        path: the file.
-        checkpoint: replaces the one that the file names, and the stemmer's language; only for a packaged pipeline.
 
     Raises:
         InputError: no such file, not a pipeline, one that Haystack refuses, or an extra is not installed.
@@ -75,39 +64,40 @@ def load_pipeline(path: Path, checkpoint: CheckpointOf | None = None) -> tuple[P
         declared = parse_yaml(text, path.name)
         if not isinstance(declared, dict):
             raise InputError(f"expected components and connections, found {type(declared).__name__}")
-        if checkpoint is None:
-            return Pipeline.loads(text), declared
-        replace_checkpoint(declared, checkpoint)
-        return Pipeline.loads(yaml.safe_dump(declared)), declared
+        if checkpoint is not None:
+            replace_checkpoint(declared, checkpoint)
+            text = yaml.safe_dump(declared)
+        return Pipeline.loads(text), declared
     except Exception as error:  # Haystack and the components' constructors raise any type
         if ".elasticsearch." in text and importlib.util.find_spec("elasticsearch") is None:
             raise InputError(f'{path}: Elasticsearch needs an extra: pip install "ap-ranker[elasticsearch]"') from error
         raise InputError(f"{path}: expected a Haystack pipeline ({safe_line(error)}).") from error
 
 
-def replace_checkpoint(declared: dict[str, Any], checkpoint: CheckpointOf) -> None:
+def replace_checkpoint(declared: Any, checkpoint: CheckpointOf) -> None:
     """Let all components of a declared pipeline use a checkpoint, and their stores its stemmer."""
-    for component in declared["components"].values():
-        settings = component["init_parameters"]
-        if "model" in settings:
-            settings["model"] = checkpoint.model
-        if "document_store" in settings:
-            settings["document_store"]["init_parameters"]["language"] = checkpoint.language
+    for name, value in declared.items() if isinstance(declared, dict) else ():
+        if name == "model":
+            declared[name] = checkpoint.model
+        elif name == "language":
+            declared[name] = checkpoint.language
+        else:
+            replace_checkpoint(value, checkpoint)
 
 
 def components_of(pipeline: Pipeline) -> Iterator[Any]:
-    """A pipeline's components; a super component, and a `FAQSearch`, is replaced by the ones inside."""
+    """A pipeline's components; a super component, and an `AnswerSearch`, is replaced by the ones inside."""
     from haystack import Pipeline
 
-    from haystack_integrations.components.retrievers.ap_ranker.faq_search import FAQSearch
+    from haystack_integrations.components.retrievers.ap_ranker.faq_search import AnswerSearch
 
     for name in pipeline.graph.nodes:
         component = pipeline.get_component(name)
         inside = getattr(component, "pipeline", None)
         if isinstance(inside, Pipeline):
             yield from components_of(inside)
-        elif isinstance(component, FAQSearch):
-            yield from component.parts
+        elif isinstance(component, AnswerSearch):
+            yield from (component.retriever, component.ranker)
         else:
             yield component
 
@@ -115,10 +105,8 @@ def components_of(pipeline: Pipeline) -> Iterator[Any]:
 def find_stores(pipeline: Pipeline) -> list[Any]:
     """The document stores of a pipeline's components."""
     # Retrievers of other packages keep theirs in `_document_store`.
-    stores = (
-        getattr(component, "document_store", getattr(component, "_document_store", None))
-        for component in components_of(pipeline)
-    )
+    parts = [vars(component) for component in components_of(pipeline)]
+    stores = [part.get("document_store", part.get("_document_store")) for part in parts]
     return [store for store in stores if store is not None]
 
 
@@ -134,12 +122,7 @@ def describe_store(store: Any) -> str:
 
 @contextmanager
 def report_store_errors(path: Path, store: str) -> Iterator[None]:
-    """Convert the errors of a document store and of components that run to `InputError`.
-
-    Args:
-        path: the pipeline's file.
-        store: description of the store, from `describe_store`.
-    """
+    """Convert errors of a pipeline's document store, named by `describe_store`, and of its parts to `InputError`."""
     from haystack.core.errors import PipelineRuntimeError
 
     try:
@@ -147,43 +130,40 @@ def report_store_errors(path: Path, store: str) -> Iterator[None]:
     except InputError:
         raise
     except Exception as error:
-        cause = error.__cause__ if isinstance(error, PipelineRuntimeError) else error
+        cause = (error.__cause__ or error) if isinstance(error, PipelineRuntimeError) else error
         if isinstance(cause, InputError):
             raise cause from error
-        explanation = _explanation(cause)
-        if explanation is None and isinstance(error, PipelineRuntimeError):
-            logger.debug("%s: a component failed", path, exc_info=error)
-            reason = f"{type(cause).__name__}: {safe_line(cause)}" if cause else safe_line(error)
-            explanation = f"expected all components to run, but {error.component_name!r} failed ({reason})."
-        if explanation is None and isinstance(error, ValueError):
-            explanation = f"expected valid settings, found: {safe_line(error)}"
-        if explanation is None:
-            raise
+        if (explanation := _explanation(cause)) is None:
+            if isinstance(error, PipelineRuntimeError):
+                logger.debug("%s: a component failed", path, exc_info=error)
+                reason = f"{type(cause).__name__}: {safe_line(cause)}"
+                explanation = f"expected all components to run, but {error.component_name!r} failed ({reason})."
+            elif isinstance(error, ValueError):
+                explanation = f"expected valid settings, found: {safe_line(error)}"
+            else:
+                raise
         raise InputError(f"{path}: {store}: {explanation}") from error
 
 
-def _explanation(error: BaseException | None) -> str | None:
+def _explanation(error: BaseException) -> str | None:
     """The message for an error of a store; `None` for other errors."""
     from haystack.document_stores.errors import DocumentStoreError
 
     if isinstance(error, DocumentStoreError):
         return f"expected the store to accept all documents, but it refused some. {safe_line(error)}"
     client = sys.modules.get("elasticsearch")  # not loaded: the error has another source
-    if client is None or error is None:
+    if client is None:
         return None
-    explanations = {  # subclasses before their base classes
-        client.AuthenticationException: "Elasticsearch rejected the credentials (401). Set ELASTIC_API_KEY to a valid "
-        "key, and ELASTIC_API_KEY_ID if the key has a separate id.",
-        client.AuthorizationException: "Elasticsearch refused permission to read or write (403). {}",
-        client.ConnectionTimeout: "the server did not answer in time. Try again; if it is slow, raise request_timeout "
+    advice = {  # subclasses before their base classes
+        client.AuthenticationException: "Set ELASTIC_API_KEY to a valid key, and ELASTIC_API_KEY_ID if it has an id.",
+        client.AuthorizationException: "The key has no permission to read or write.",
+        client.ConnectionTimeout: "Try again; if the server is slow, raise request_timeout in the pipeline.",
+        client.ConnectionError: "Start the server (docker compose up --detach --wait elasticsearch), or correct hosts "
         "in the pipeline.",
-        client.ConnectionError: "expected a server, found none that can be reached ({}). Start it (docker compose up "
-        "--detach --wait elasticsearch), or correct hosts in the pipeline.",
-        client.ApiError: "the Elasticsearch request failed: {}",
-        client.TransportError: "the Elasticsearch request failed: {}",
+        (client.ApiError, client.TransportError): "",
     }
-    matching = (text for kind, text in explanations.items() if isinstance(error, kind))
-    return next((text.format(safe_line(error)) for text in matching), None)
+    matching = (text for kind, text in advice.items() if isinstance(error, kind))
+    return next((f"the Elasticsearch request failed: {safe_line(error)}. {text}".rstrip() for text in matching), None)
 
 
 def safe_line(error: BaseException | str) -> str:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ap_ranker.data.faq import DEFAULT_MATCH, Match
@@ -18,7 +17,7 @@ from ap_ranker.files import restore
 from ap_ranker.ranking.loaded_checkpoints import flush_encodings, keep_encodings
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.wordings import MATCHED
-from ap_ranker.search.declared_pipeline import DeclaredPipeline
+from ap_ranker.search.declared_pipeline import NO_LIMITS, DeclaredPipeline, Limits
 from ap_ranker.search.default_pipelines import BY_MEANING, BY_WORDS
 from ap_ranker.search.load_pipeline import CheckpointOf, report_store_errors
 from ap_ranker.search.sources import source_of
@@ -53,7 +52,7 @@ class SearchSetup:
     documents: WatchedFolder | None
     match: Match
     wordings: Sequence[Path]
-    limits: Mapping[str, float | None]
+    limits: Limits
     checkpoint: CheckpointOf | None = None
     synonyms: Path | None = None
     keep: bool = False
@@ -96,7 +95,7 @@ def set_up(
     match: Match = DEFAULT_MATCH,
     wordings: Sequence[Path] = (),
     synonyms: Path | None = None,
-    limits: Mapping[str, float | None] = MappingProxyType({}),
+    limits: Limits = NO_LIMITS,
     changes: Path | None = None,
     keep: bool = False,
 ) -> Iterator[SearchSetup]:
@@ -122,65 +121,41 @@ def set_up(
         InputError: a file cannot be read, there is nothing to search, two settings exclude each other, the checkpoint
             cannot be loaded, or the default encoder is not installed.
     """
-    if pipeline is not None:
-        if model is not None or language is not None:
-            option = "--model" if model is not None else "--language"
-            raise InputError(f"Expected --pipeline or {option}, found both: {pipeline} names its own; change it there.")
-        followed = None if documents is None else _read(documents, columns, changes)
-        try:
-            yield SearchSetup(pipeline, followed, match, wordings, limits, synonyms=synonyms, keep=keep)
-        finally:
-            _stop_keeping()
-        return
-    if documents is None:
+    if pipeline is not None and (model is not None or language is not None):
+        option = "--model" if model is not None else "--language"
+        raise InputError(f"Expected --pipeline or {option}, found both: {pipeline} names its own; change it there.")
+    if pipeline is None and documents is None:
         raise InputError(
             "Expected documents to search, found none. Name a FAQ or a folder with --documents, or with --pipeline a "
             "pipeline whose store `ap-ranker index` has filled."
         )
     if language is not None:
         check_language(language)
-    followed = _read(documents, columns, changes)
-    restore(CHECKPOINT)
+    watched = None if documents is None else WatchedFolder(documents, columns, changes)
+    entries = [] if watched is None else watched.read()
     with ExitStack() as stack:
-        stack.callback(_stop_keeping)
-        if model is None and not CHECKPOINT.exists():
-            folder = Path(stack.enter_context(TemporaryDirectory(prefix="ap-ranker-")))
-            model = _write_untrained(
-                folder / "untrained", [entry.text(match) for entry in followed.entries], language, limits
-            )
-        ranker = Ranker.from_pretrained(model or CHECKPOINT)  # kept until the pipeline shares it
-        if language is not None and language != ranker.bm25_language:
-            raise InputError(
-                f"{ranker.source}: expected the language of the stemmer that it was trained with, "
-                f"{ranker.bm25_language or 'none'}, found --language {language}. Leave --language out, or train again "
-                "with it."
-            )
-        yield SearchSetup(
-            BY_MEANING if ranker.has_vectors else BY_WORDS,
-            followed,
-            match,
-            wordings,
-            limits,
-            CheckpointOf(ranker.source, ranker.bm25_language),
-            synonyms,
-            keep,
-        )
+        stack.callback(keep_encodings, False)
+        stack.callback(flush_encodings)
+        checkpoint = None
+        if pipeline is None:
+            restore(CHECKPOINT)
+            if model is None and not CHECKPOINT.exists():
+                folder = stack.enter_context(TemporaryDirectory(prefix="ap-ranker-"))
+                texts = [entry.text(match) for entry in entries]
+                model = _write_untrained(Path(folder) / "untrained", texts, language, limits)
+            ranker = Ranker.from_pretrained(model or CHECKPOINT)  # kept until the pipeline shares it
+            if language not in (None, ranker.bm25_language):
+                raise InputError(
+                    f"{ranker.source}: expected the language of the stemmer that it was trained with, "
+                    f"{ranker.bm25_language or 'none'}, found --language {language}. Leave --language out, or train "
+                    "again with it."
+                )
+            pipeline = BY_MEANING if ranker.has_vectors else BY_WORDS
+            checkpoint = CheckpointOf(ranker.source, ranker.bm25_language)
+        yield SearchSetup(pipeline, watched, match, wordings, limits, checkpoint, synonyms, keep)
 
 
-def _stop_keeping() -> None:
-    flush_encodings()
-    keep_encodings(False)
-
-
-def _read(path: Path, columns: tuple[str, str] | None, changes: Path | None) -> WatchedFolder:
-    documents = WatchedFolder(path, columns, changes)
-    documents.read()
-    return documents
-
-
-def _write_untrained(
-    folder: Path, texts: Sequence[str], language: str | None, limits: Mapping[str, float | None]
-) -> str:
+def _write_untrained(folder: Path, texts: Sequence[str], language: str | None, limits: Limits) -> str:
     """The folder of an untrained checkpoint for these texts; a notice says that it is one."""
     from ap_ranker.training.untrained import write_untrained
 
@@ -215,19 +190,15 @@ def search_faq(questions: Sequence[str], setup: SearchSetup, top_k: int | None =
     with report_store_errors(search.path, search.place):
         search.prepare()
         for question in questions:
-            ranked = search.run(question, setup.limits, top_k)
-            results.append({"question": question, "answers": [_answer(document) for document in ranked]})
+            answers = []
+            for document in search.run(question, setup.limits, top_k):
+                meta, source = document.meta, source_of(document)
+                answer = {
+                    "score": document.score,
+                    "question": None if meta.get("question") is None else str(meta["question"]),
+                    "answer": str(meta.get("answer") or document.content or ""),
+                }
+                answer |= {MATCHED: meta[MATCHED]} if MATCHED in meta else {}
+                answers.append(answer | ({} if source is None else {"source": asdict(source)}))
+            results.append({"question": question, "answers": answers})
     return results
-
-
-def _answer(document: Document) -> dict[str, Any]:
-    question, answer = document.meta.get("question"), document.meta.get("answer")
-    source = source_of(document)
-    matched = {MATCHED: document.meta[MATCHED]} if MATCHED in document.meta else {}
-    return {
-        "score": document.score,
-        "question": None if question is None else str(question),
-        "answer": str(answer or document.content or ""),
-        **matched,
-        **({} if source is None else {"source": asdict(source)}),
-    }

@@ -37,41 +37,21 @@ def source_of(document: Document) -> Source | None:
 
     Its meta tells: `title` or the headings of Haystack's splitter, `file_path`, `page_number`, `url`.
     """
-    meta = document.meta
-    file = _file(_text(meta.get("file_path")))
+    meta, above = document.meta, document.meta.get("parent_headers")
+    headings = [*(above if isinstance(above, list) else []), meta.get("header")]
+    title = _text(meta.get("title")) or " > ".join(text for each in headings if (text := _text(each)))
+    file, page = _text(meta.get("file_path")), str(meta.get("page_number"))  # of a table, a page is text
+    for path in (PurePosixPath(file or ""), PureWindowsPath(file or "")):
+        if path.is_absolute():
+            file = path.name
+    is_page = bool(file) and page.isascii() and page.isdigit() and len(page) < 10
     url = next((_text(value) for name, value in meta.items() if name.strip().casefold() == "url"), None)
-    source = Source(
-        title=_text(meta.get("title")) or _headings(meta),
-        file=file,
-        page=_page(meta.get("page_number")) if file else None,
-        url=url if _is_web(url) else None,
-    )
+    source = Source(title or None, file or None, int(page) or None if is_page else None, url if _is_web(url) else None)
     return source if source != Source() else None
 
 
 def _text(value: Any) -> str | None:
     return " ".join(value.split()) or None if isinstance(value, str) else None
-
-
-def _headings(meta: dict[str, Any]) -> str | None:
-    above = meta.get("parent_headers")
-    headings = [*(above if isinstance(above, list) else []), meta.get("header")]
-    return " > ".join(text for heading in headings if (text := _text(heading))) or None
-
-
-def _file(path: str | None) -> str | None:
-    if path is None:
-        return None
-    for kind in (PurePosixPath(path), PureWindowsPath(path)):
-        if kind.is_absolute():
-            return kind.name or None
-    return path
-
-
-def _page(value: Any) -> int | None:
-    """A number, also written as text, as the values of a table are."""
-    text = str(value)
-    return int(text) or None if text.isascii() and text.isdigit() and len(text) < 10 else None
 
 
 def _is_web(url: str | None) -> bool:

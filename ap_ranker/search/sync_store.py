@@ -24,7 +24,7 @@ from ap_ranker.search.load_pipeline import (
 )
 
 if TYPE_CHECKING:
-    from haystack import Document, Pipeline
+    from haystack import Document
 
     from haystack_integrations.components.embedders.ap_ranker import APDocumentEmbedder
     from haystack_integrations.components.retrievers.ap_ranker import HybridRetriever
@@ -44,10 +44,8 @@ class IndexChanges:
     """The changes of a run, in numbers of entries.
 
     Attributes:
-        added: entries that were not in the store.
         changed: entries that replaced an older version, or that another checkpoint had embedded.
         removed: entries that the file no longer has.
-        unchanged: entries that were already in the store.
         duplicates: entries of the file left out because they equal another one.
         place: where the store keeps its documents, in words.
     """
@@ -139,8 +137,7 @@ def mirror(
     run is interrupted, every entry of the file that was in the store still is, and the next run completes the rest.
 
     Args:
-        store: a store with Haystack's protocol: `count_documents`, `filter_documents`, `write_documents`,
-            `delete_documents`.
+        store: a store with Haystack's protocol.
         documents: documents with ids computed by Haystack; duplicates are written once.
         embedder: embeds the documents that are written; those that it has not embedded are written again.
         on_progress: called with the number of these documents in the store and their total.
@@ -153,13 +150,14 @@ def mirror(
     from ap_ranker.ranking.int8_vectors import EMBEDDED_BY
 
     origin = None if embedder is None else embedder.embedded_by
-    unique = {document.id: _marked(document) for document in documents}
+    # The mark is added but the id kept, so that `ap-ranker ask --documents` recognises a stored entry.
+    marked = [replace(one, meta={**one.meta, MARK: zlib.crc32(one.id.encode())}) for one in documents]
+    unique = {document.id: document for document in marked}
     target = sorted(unique.values(), key=_key)
     missing: list[Document] = []
     stale: list[Document] = []
-    not_embedded = 0
+    done = not_embedded = 0
     n_ranges = 1 + max(len(target), store.count_documents()) // listed
-    done = 0
     for low, high in pairwise(KEYS * i // n_ranges for i in range(n_ranges + 1)):
         in_range = target[bisect_left(target, low, key=_key) : bisect_left(target, high, key=_key)]
         stored = _stored(store, low, high)
@@ -175,20 +173,24 @@ def mirror(
     for start in range(0, len(missing), batch):
         written = missing[start : start + batch]
         _write(store, written if embedder is None else embedder.run(documents=written)["documents"])
-        if start == 0:
-            _check_found(store, missing[0])
+        if start == 0 and missing[0].id not in _stored(store, _key(missing[0]), _key(missing[0]) + 1):
+            raise InputError(
+                f"Expected to find a written document by its field {MARK!r}, found nothing: the mapping of the index "
+                f"lacks the field. Add it ({MARK}: {{type: long}}), or choose another index."
+            )
         on_progress(done + min(start + batch, len(missing)), len(target))
     for start in range(0, len(stale), batch):
-        _delete(store, [document.id for document in stale[start : start + batch]])
+        ids = [document.id for document in stale[start : start + batch]]
+        store.delete_documents(ids)
+        if left := store.filter_documents({"field": "id", "operator": "in", "value": ids}):
+            raise InputError(  # elasticsearch-haystack does not report it
+                f"Expected {len(ids):,} old entries to be deleted, found {len(left):,} still stored. Check that the "
+                "index is not read-only, and run the same command again."
+            )
 
     replaced = (Counter(map(_entry, missing)) & Counter(map(_entry, stale))).total()
     added = len(missing) - not_embedded - replaced
     return IndexChanges(added, replaced + not_embedded, len(stale) - replaced, done)
-
-
-def _marked(document: Document) -> Document:
-    """Add the mark but keep the id, so that `ap-ranker ask --documents` recognises a stored entry."""
-    return replace(document, meta={**document.meta, MARK: zlib.crc32(document.id.encode())})
 
 
 def _key(document: Document) -> int:
@@ -204,15 +206,9 @@ def _entry(document: Document) -> str:
 
 def _stored(store: Any, low: int, high: int) -> dict[str, Document]:
     """The marked documents with keys from `low` to below `high`, by id."""
-    filters = {
-        "operator": "AND",
-        "conditions": [
-            {"field": f"meta.{MARK}", "operator": ">=", "value": low},
-            {"field": f"meta.{MARK}", "operator": "<", "value": high},
-        ],
-    }
+    bounds = [{"field": f"meta.{MARK}", "operator": sign, "value": value} for sign, value in ((">=", low), ("<", high))]
     for _ in range(5):
-        documents = store.filter_documents(filters)
+        documents = store.filter_documents({"operator": "AND", "conditions": bounds})
         by_id = {document.id: document for document in documents}
         # Elasticsearch lists pages in no fixed order: a repeated document may hide a missing one.
         if len(by_id) == len(documents):
@@ -236,70 +232,28 @@ def _write(store: Any, documents: list[Document]) -> None:
             raise DocumentStoreError("The server did not say which, nor why.") from error
 
 
-def _check_found(store: Any, document: Document) -> None:
-    if document.id not in _stored(store, _key(document), _key(document) + 1):
-        raise InputError(
-            f"Expected to find a written document by its field {MARK!r}, found nothing: the mapping of the index lacks "
-            f"the field. Add it ({MARK}: {{type: long}}), or choose another index."
-        )
-
-
-def _delete(store: Any, ids: list[str]) -> None:
-    store.delete_documents(ids)
-    remaining = store.filter_documents({"field": "id", "operator": "in", "value": ids})
-    if remaining:  # elasticsearch-haystack does not report it
-        raise InputError(
-            f"Expected {len(ids):,} old entries to be deleted, found {len(remaining):,} still stored. Check that the "
-            "index is not read-only, and run the same command again."
-        )
-
-
 def _parts(path: Path) -> tuple[Any, APDocumentEmbedder | None, list[HybridRetriever]]:
     """The document store of a pipeline's file, the embedder before its writer, and the retrievers that embed."""
+    from haystack.components.writers import DocumentWriter
+    from haystack.document_stores.in_memory import InMemoryDocumentStore
+
+    from haystack_integrations.components.embedders.ap_ranker import APDocumentEmbedder
     from haystack_integrations.components.retrievers.ap_ranker import HybridRetriever
 
-    path = find_pipeline(path)
-    pipeline, _ = load_pipeline(path)
-    stores = find_stores(pipeline)
+    pipeline, _ = load_pipeline(find_pipeline(path))
+    parts, stores = list(components_of(pipeline)), find_stores(pipeline)
     if not stores or any(store.to_dict() != stores[0].to_dict() for store in stores):
         raise InputError(f"{path}: expected a pipeline with one document store, found {len(stores)}.")
-    embedder = _embedder(pipeline, path)
-    if _in_memory(stores[0]):
+    if isinstance(stores[0], InMemoryDocumentStore) or getattr(stores[0], "path", stores) is None:
         raise InputError(
             f"{path}: expected a persistent document store, found {describe_store(stores[0])} in memory, which ends "
             "with this command. Give it a path in place of documents, or use `ap-ranker ask --documents`."
         )
-    return stores[0], embedder, [part for part in components_of(pipeline) if isinstance(part, HybridRetriever)]
-
-
-def _embedder(pipeline: Pipeline, path: Path) -> APDocumentEmbedder | None:
-    """The embedder before the pipeline's writer, if there is one; the writer's own part is done by `mirror`."""
-    from haystack.components.writers import DocumentWriter
-
-    from haystack_integrations.components.embedders.ap_ranker import APDocumentEmbedder
-
-    embedders = []
-    for name in pipeline.graph.nodes:
-        senders = sorted(pipeline.graph.predecessors(name))
-        if not isinstance(pipeline.get_component(name), DocumentWriter) or not senders:
-            continue
-        first = pipeline.get_component(senders[0])
-        if (
-            len(senders) > 1
-            or not isinstance(first, APDocumentEmbedder)
-            or any(pipeline.graph.predecessors(senders[0]))
-        ):
-            raise InputError(
-                f"{path}: expected a writer without components before it but an APDocumentEmbedder, found {name!r} "
-                f"behind {', '.join(senders)}. Run such a pipeline with Haystack."
-            )
-        embedders.append(first)
-    return embedders[0] if embedders else None
-
-
-def _in_memory(store: Any) -> bool:
-    from haystack.document_stores.in_memory import InMemoryDocumentStore
-
-    from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
-
-    return isinstance(store, InMemoryDocumentStore) or (isinstance(store, BM25SDocumentStore) and store.path is None)
+    before = [part for part in parts if not isinstance(part, DocumentWriter)]
+    if len(before) < len(parts) and not all(isinstance(part, APDocumentEmbedder) for part in before):
+        raise InputError(
+            f"{path}: expected a writer and before it at most an APDocumentEmbedder, found "
+            f"{', '.join(type(part).__name__ for part in before)}. Run such a pipeline with Haystack."
+        )
+    embedder = next((part for part in parts if isinstance(part, APDocumentEmbedder)), None)
+    return stores[0], embedder, [part for part in parts if isinstance(part, HybridRetriever)]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from ap_ranker.data.faq import Entry, Match
 from ap_ranker.documents.watched_folder import WatchedFolder
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.loaded_checkpoints import flush_encodings
-from ap_ranker.search.declared_pipeline import DeclaredPipeline
+from ap_ranker.search.declared_pipeline import DeclaredPipeline, Limits
 from ap_ranker.search.load_pipeline import components_of, find_stores, report_store_errors
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ def follow(search: DeclaredPipeline, setup: SearchSetup, *, encode: bool = True)
     return [DocumentWatcher(search, *each, setup.limits, encode) for each in followed]
 
 
+@dataclass
 class DocumentWatcher:
     """Keeps stores like their documents, in a thread of its own.
 
@@ -59,30 +61,23 @@ class DocumentWatcher:
     what is new is encoded, in the background; then all is switched in one step, so that a question meets the old
     documents or the new ones. If the files cannot be read, a warning says why, and the search stays as it is.
 
-    Args:
+    Attributes:
         search: the search.
         documents: the files.
         match: the text of an entry that is matched with the question.
         stores: those to keep like the files; in memory.
-        limits: `precision` or `score_threshold` of the ranker.
+        limits: of the ranker.
         encode: as for `follow`.
     """
 
-    def __init__(
-        self,
-        search: DeclaredPipeline,
-        documents: WatchedFolder,
-        match: Match,
-        stores: Sequence[BM25SDocumentStore],
-        limits: Mapping[str, float | None],
-        encode: bool,
-    ) -> None:
-        self._search = search
-        self._documents = documents
-        self._match = match
-        self._stores = stores
-        self._limits = limits
-        self._encode = encode
+    search: DeclaredPipeline
+    documents: WatchedFolder
+    match: Match
+    stores: Sequence[BM25SDocumentStore]
+    limits: Limits
+    encode: bool
+
+    def __post_init__(self) -> None:
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="live documents", daemon=True)
         self._thread.start()
@@ -93,20 +88,20 @@ class DocumentWatcher:
         self._thread.join()
 
     def _follow(self) -> None:
-        seen, pause = self._documents.version, PAUSE
+        seen, pause = self.documents.version, PAUSE
         while not self._closed.wait(pause):
             started = time.thread_time()
-            now = self._documents.look()
+            now = self.documents.look()
             pause = max(PAUSE, TIMES * (time.thread_time() - started))
-            if now == seen and now != self._documents.version:
+            if now == seen and now != self.documents.version:
                 self._update()
             seen = now
 
     def _update(self) -> None:
-        place = self._documents.path
+        place = self.documents.path
         try:
-            with report_store_errors(self._search.path, self._search.place):
-                added, removed = self._write(self._documents.read())
+            with report_store_errors(self.search.path, self.search.place):
+                added, removed = self._write(self.documents.read())
         except InputError as error:
             logger.warning("%s The search goes on with what was read before.", error)
         except Exception:  # a defect of ours must not end the thread
@@ -120,21 +115,21 @@ class DocumentWatcher:
         from haystack_integrations.components.retrievers.ap_ranker import HybridRetriever
         from haystack_integrations.document_stores.ap_ranker.entries import to_document
 
-        documents = {document.id: document for document in (to_document(entry, self._match) for entry in entries)}
-        retrievers = [part for part in components_of(self._search.pipeline) if isinstance(part, HybridRetriever)]
+        documents = {document.id: document for document in (to_document(entry, self.match) for entry in entries)}
+        retrievers = [part for part in components_of(self.search.pipeline) if isinstance(part, HybridRetriever)]
         added = removed = 0
-        for store in self._stores:
+        for store in self.stores:
             stored = store.document_ids()
             new = [document for document_id, document in documents.items() if document_id not in stored]
             gone = stored - documents.keys()
-            if self._encode:
+            if self.encode:
                 for retriever in retrievers:
                     if retriever.document_store is store:
                         new = retriever.embedded(new)  # first: the ranker finds what it has encoded
-                self._search.encode(new, self._limits)
+                self.search.encode(new, self.limits)
             store.exchange_documents(new, gone)
             added, removed = len(new), len(gone)
-        if self._encode and not any(retriever.embeds_now for retriever in retrievers):  # which will do it itself
-            self._search.pipeline.warm_up()  # encodes new wordings
+        if self.encode and not any(retriever.embeds_now for retriever in retrievers):  # which will do it itself
+            self.search.pipeline.warm_up()  # encodes new wordings
             flush_encodings()
         return added, removed

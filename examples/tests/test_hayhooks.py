@@ -94,9 +94,9 @@ def ask(address: str, **body: Any) -> httpx.Response:
 
 def test_the_packaged_pipeline_answers_from_the_documents_it_names(server: str) -> None:
     assert "successfully deployed" in deploy(server, "deploy-yaml", BY_WORDS)
-    found = ask(f"{server}/faq_search/run", query="battery").json()["result"]["ranker"]["documents"]
+    found = ask(f"{server}/faq_search/run", query="battery").json()["result"]["search"]["documents"]
     assert [document["meta"]["answer"] for document in found] == [TEXTS[5]]
-    assert ask(f"{server}/faq_search/run", query="zebra").json()["result"]["ranker"]["documents"] == []
+    assert ask(f"{server}/faq_search/run", query="zebra").json()["result"]["search"]["documents"] == []
 
 
 def test_documents_that_are_not_there(server: str, tmp_path: Path) -> None:

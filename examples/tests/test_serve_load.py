@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 import yaml
-from conftest import ROOT, imported
+from conftest import ROOT, imported, settings_of
 
 pytest.importorskip("hayhooks", reason="the extra serve is not installed")
 
@@ -30,7 +30,7 @@ def script() -> Iterator[ModuleType]:
 
 def test_a_few_users_for_a_moment(tmp_path: Path, checkpoint: Path, faq: Path) -> None:
     declared = yaml.safe_load((ROOT / "pipelines" / "faq_search.yaml").read_text())
-    declared["components"]["ranker"]["init_parameters"]["model"] = str(checkpoint)
+    settings_of(declared)["ranker"]["model"] = str(checkpoint)
     (tmp_path / "search.yaml").write_text(yaml.safe_dump(declared))
     files = {"documents": faq, "questions": faq, "pipeline": tmp_path / "search.yaml", "output": tmp_path / "out"}
     options = [part for name, path in files.items() for part in (f"--{name}", str(path))]

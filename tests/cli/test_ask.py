@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from conftest import ROOT, TEXTS
+from conftest import ROOT, TEXTS, settings_of
 from haystack import Document
 from haystack.components.preprocessors import DocumentSplitter
 from typer.testing import CliRunner, Result
@@ -23,9 +23,9 @@ HOSTILE = "\x1b]0;owned\x07\x1b[2J\u202e parcel"
 def pipeline(tmp_path: Path, checkpoint: Path) -> Path:
     """The pipeline of the project, with a store that lasts."""
     declared = yaml.safe_load((ROOT / "pipelines" / "faq_search.yaml").read_text())
-    components = declared["components"]
-    components["ranker"]["init_parameters"] |= {"model": str(checkpoint), "fuse_scores": False}
-    store = components["retriever"]["init_parameters"]["document_store"]
+    parts = settings_of(declared)
+    parts["ranker"] |= {"model": str(checkpoint), "fuse_scores": False}
+    store = parts["retriever"]["document_store"]
     store["init_parameters"] = {"path": str(tmp_path / "store")}
     (tmp_path / "search.yaml").write_text(yaml.safe_dump(declared))
     return tmp_path / "search.yaml"
@@ -91,14 +91,13 @@ def test_texts_that_would_command_the_terminal(pipeline: Path) -> None:
 def test_a_pipeline_that_names_its_documents(tmp_path: Path, checkpoint: Path, short: bool) -> None:
     """They are searched unless `--documents` names others, and then not read."""
     declared = yaml.safe_load((ROOT / "pipelines" / "faq_search.yaml").read_text())
-    components, store = declared["components"], {"documents": str(tmp_path / "FAQ.csv")}
-    components["ranker"]["init_parameters"] |= {"model": str(checkpoint), "fuse_scores": False}
-    components["retriever"]["init_parameters"]["document_store"]["init_parameters"] = store
+    parts, store = settings_of(declared), {"documents": str(tmp_path / "FAQ.csv")}
+    parts["ranker"] |= {"model": str(checkpoint), "fuse_scores": False}
+    parts["retriever"]["document_store"]["init_parameters"] = store
     if short:
         module = "haystack_integrations.components.retrievers.ap_ranker.faq_search"
         settings = {"model": str(checkpoint), **store}
-        declared["components"] = {"ranker": {"type": f"{module}.FAQSearch", "init_parameters": settings}}
-        declared |= {"connections": [], "inputs": {"query": "ranker.query"}}
+        declared["components"] = {"search": {"type": f"{module}.FAQSearch", "init_parameters": settings}}
     pipeline = tmp_path / "search.yaml"
     pipeline.write_text(yaml.safe_dump(declared))
     (tmp_path / "FAQ.csv").write_text("question,answer\nWhere is my bike?,In the shed.\n")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 from command_line import run
-from conftest import ROOT
+from conftest import ROOT, settings_of
 
 from ap_ranker.models.registry import MODELS
 
@@ -43,7 +43,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (place / "faq.csv").write_text(PAIRS)
     (place / "settings.yaml").write_text(SETTINGS)
     pipeline = yaml.safe_load((ROOT / "pipelines" / "faq_search.yaml").read_text())
-    pipeline["components"]["ranker"]["init_parameters"]["model"] = "ranker"
+    settings_of(pipeline)["ranker"]["model"] = "ranker"
     (place / "search.yaml").write_text(yaml.safe_dump(pipeline))
     result = run_alone(
         "train", "faq.csv", "--config", "settings.yaml", "--output", "ranker", "--device", "cpu", folder=place
@@ -125,7 +125,7 @@ def test_encode(folder: Path) -> None:
     again = run("encode", "ranker", "faq.csv", "--output", "states", "--dtype", "float32", folder=folder)
     assert "Encoded 0 of 12 texts; states now holds 12 in " in again.output
     pipeline = yaml.safe_load((folder / "search.yaml").read_text())
-    pipeline["components"]["ranker"]["init_parameters"]["encodings"] = "states"
+    settings_of(pipeline)["ranker"]["encodings"] = "states"
     (folder / "warm.yaml").write_text(yaml.safe_dump(pipeline))
     asked = [
         run("ask", "where did my parcel go?", "--documents", "faq.csv", "--pipeline", name, "--json", folder=folder)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
-from conftest import ROOT
+from conftest import ROOT, settings_of
 from haystack import Document
 from haystack.document_stores.errors import DuplicateDocumentError
 from haystack.document_stores.types import DuplicatePolicy
@@ -33,9 +33,9 @@ def pipeline(tmp_path: Path, checkpoint: Path) -> Callable[[str | None], Path]:
 
     def write(path: str | None) -> Path:
         declared = yaml.safe_load((ROOT / "pipelines" / "faq_search.yaml").read_text())
-        store = declared["components"]["retriever"]["init_parameters"]["document_store"]
+        store = settings_of(declared)["retriever"]["document_store"]
         store["init_parameters"] = {"path": path}
-        declared["components"]["ranker"]["init_parameters"]["model"] = str(checkpoint)
+        settings_of(declared)["ranker"]["model"] = str(checkpoint)
         file = tmp_path / "search.yaml"
         file.write_text(yaml.safe_dump(declared))
         return file
@@ -187,7 +187,7 @@ def test_other_pipelines_are_refused(tmp_path: Path) -> None:
     write({"cleaner": cleaner}, [])
     assert "expected a pipeline with one document store, found 0" in refused("index", faq, "--pipeline", file)
     write({"cleaner": cleaner, "writer": writer}, [{"sender": "cleaner.documents", "receiver": "writer.documents"}])
-    assert "found 'writer' behind cleaner" in refused("index", faq, "--pipeline", file)
+    assert "found DocumentCleaner" in refused("index", faq, "--pipeline", file)
     assert not (tmp_path / "index").exists()
     write({"writer": writer}, [])
     assert "1 added" in invoke("index", faq, "--pipeline", file)

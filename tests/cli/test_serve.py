@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from conftest import ROOT
+from conftest import ROOT, settings_of
 from typer.testing import CliRunner, Result
 
 pytest.importorskip("hayhooks", reason="the extra serve is not installed")
@@ -25,8 +25,8 @@ from ap_ranker.errors import InputError
 @pytest.fixture
 def folder(tmp_path: Path, checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     declared = yaml.safe_load((ROOT / "pipelines" / "faq_search.yaml").read_text())
-    declared["components"]["ranker"]["init_parameters"]["model"] = str(checkpoint)
-    del declared["components"]["retriever"]["init_parameters"]["document_store"]["init_parameters"]["documents"]
+    settings_of(declared)["ranker"]["model"] = str(checkpoint)
+    del settings_of(declared)["retriever"]["document_store"]["init_parameters"]["documents"]
     (tmp_path / "search.yaml").write_text(yaml.safe_dump(declared))
     (tmp_path / "faq.csv").write_text("question,answer\nwhere is it,on its way\n")
     monkeypatch.chdir(tmp_path)
@@ -89,9 +89,8 @@ def test_a_port_that_is_taken(folder: Path) -> None:
 
 def test_wordings_without_a_ranker_that_uses_them(folder: Path) -> None:
     declared = yaml.safe_load((folder / "search.yaml").read_text())
-    del declared["components"]["ranker"]
     declared |= {
-        "connections": [],
+        "components": {"retriever": declared["components"]["search"]["init_parameters"]["retriever"]},
         "inputs": {"query": "retriever.query"},
         "outputs": {"documents": "retriever.documents"},
     }
@@ -107,7 +106,7 @@ def test_what_is_wrong_is_said_before_it_listens(folder: Path) -> None:
     assert "ends in .jsonl" in str(run("--feedback", "feedback.txt").exception)
     assert "calibrated for precision 0.9" in str(run("--precision", "0.9").exception)
     declared = yaml.safe_load((folder / "search.yaml").read_text())
-    declared["components"]["ranker"]["init_parameters"]["model"] = "nowhere"
+    settings_of(declared)["ranker"]["model"] = "nowhere"
     (folder / "search.yaml").write_text(yaml.safe_dump(declared))
     (folder / "faq.csv").write_text("question,answer\nnothing,like the warm-up\n")
     result = run()

@@ -17,7 +17,7 @@ from unittest.mock import patch
 
 import pytest
 import yaml
-from conftest import ROOT, TEXTS, write_checkpoint
+from conftest import ROOT, TEXTS, settings_of, write_checkpoint
 from haystack import Document, Pipeline
 from haystack.components.joiners import DocumentJoiner
 from haystack.document_stores.in_memory import InMemoryDocumentStore
@@ -75,7 +75,7 @@ def reads() -> Iterator[list[Path]]:
 def by_parts(checkpoint: Path, faq: Path, tmp_path: Path, match: Match = Match.both) -> DeclaredPipeline:
     """The same search as the pipeline that users copy."""
     declared = yaml.safe_load((ROOT / "pipelines" / "faq_search.yaml").read_text())
-    declared["components"]["ranker"]["init_parameters"] |= {"model": str(checkpoint), "device": CPU.to_dict()}
+    settings_of(declared)["ranker"] |= {"model": str(checkpoint), "device": CPU.to_dict()}
     path = tmp_path / "parts.yaml"
     path.write_text(yaml.safe_dump(declared))
     pipeline = DeclaredPipeline.load(path)
@@ -219,8 +219,8 @@ def test_another_kind_of_store(checkpoint: Path) -> None:
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        ({"top_k": 0}, "top_k must be > 0, but got 0"),
-        ({"candidates": 0}, "candidates must be > 0, but got 0"),
+        ({"top_k": 0}, "top_k must be a whole number >= 1, but got 0"),
+        ({"candidates": 0}, "candidates must be a whole number >= 1, but got 0"),
         ({"match": "all"}, "match must be one of both, answer, question, but got all"),
     ],
 )
@@ -267,7 +267,8 @@ def test_every_setting_survives_yaml(kind: str, tmp_path: Path) -> None:
     }
     again = Pipeline.loads(text)
     assert again.dumps() == text
-    retriever, ranker = again.get_component("search").parts
+    loaded = again.get_component("search")
+    retriever, ranker = loaded.retriever, loaded.ranker
     assert retriever.top_k == 7
     assert (ranker.model, ranker.top_k, ranker.score_threshold) == (str(tmp_path / "ranker"), 3, 0.25)
     assert ranker.device == CPU

@@ -19,7 +19,7 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 import yaml
-from conftest import ROOT, TEXTS, write_checkpoint
+from conftest import ROOT, TEXTS, settings_of, write_checkpoint
 from haystack import Document, Pipeline
 from haystack.components.joiners import DocumentJoiner
 from haystack.core.serialization import component_from_dict, component_to_dict
@@ -423,10 +423,10 @@ def test_bm25_scores_of_nothing_to_ask() -> None:
 def pipeline(tmp_path: Path, bi_encoder: Path) -> Path:
     """The project's file with our checkpoint, and a folder for its documents."""
     declared = yaml.safe_load((ROOT / "pipelines" / "faq_search_hybrid.yaml").read_text())
-    for component in declared["components"].values():
-        component["init_parameters"] |= {"model": str(bi_encoder), "device": CPU.to_dict()}
-    store = declared["components"]["retriever"]["init_parameters"]["document_store"]
-    store["init_parameters"] = {"path": str(tmp_path / "index")}
+    parts = settings_of(declared)
+    for part in parts.values():
+        part |= {"model": str(bi_encoder), "device": CPU.to_dict()}
+    parts["retriever"]["document_store"]["init_parameters"] = {"path": str(tmp_path / "index")}
     (tmp_path / "search.yaml").write_text(yaml.safe_dump(declared))
     return tmp_path / "search.yaml"
 

@@ -88,7 +88,7 @@ def raw_scores(checkpoint: Path, query: str, texts: list[str]) -> list[float]:
 
 @pytest.mark.parametrize("top_k", [0, -1])
 def test_init_invalid_top_k(component: Component, top_k: int) -> None:
-    with pytest.raises(ValueError, match=f"top_k must be > 0, but got {top_k}"):
+    with pytest.raises(ValueError, match=f"top_k must be a whole number >= 1, but got {top_k}"):
         component(model="m", top_k=top_k)
 
 
@@ -212,7 +212,7 @@ def test_re_export_is_the_same_class(component: Component) -> None:
 
 @pytest.mark.parametrize("top_k", [0, -1])
 def test_run_invalid_top_k(ranker: AnswerRanker, top_k: int) -> None:
-    with pytest.raises(ValueError, match=f"top_k must be > 0, but got {top_k}"):
+    with pytest.raises(ValueError, match=f"top_k must be a whole number >= 1, but got {top_k}"):
         ranker.run(query=QUERY, documents=DOCUMENTS, top_k=top_k)
 
 
@@ -487,14 +487,6 @@ for name in sys.argv[1:]:
 
 # --- families ---------------------------------------------------------------------------------------------------------
 
-RIGHT_COMPONENT = {
-    "attentive-pooling": "Use APRanker, or AnswerRanker, which loads any.",
-    "global-local": "Use GlobalLocalRanker, or AnswerRanker, which loads any.",
-    "abcnn": "Use ABCNNRanker, or AnswerRanker, which loads any.",
-    "survey": "Use AnswerRanker, which loads any.",
-    "baseline": "Use AnswerRanker, which loads any.",
-}
-
 
 def test_scaled_cosines(tmp_path: Path) -> None:
     ranker = APRanker(model=write_checkpoint("ap-cnn", tmp_path / "c"), device=CPU)
@@ -504,7 +496,7 @@ def test_scaled_cosines(tmp_path: Path) -> None:
 
 
 def test_each_component_documents_itself(component: Component) -> None:
-    assert f"{component.__name__}(model=" in (component.__doc__ or "")
+    assert "AnswerRanker" in (component.__doc__ or "")
 
 
 def test_answer_ranker_loads_every_model(name: str, tmp_path: Path) -> None:
@@ -526,13 +518,8 @@ def test_a_checkpoint_of_another_family_is_refused(component: Component, family:
         lambda: build(component, folder).run({"retriever": {"query": QUERY}, "ranker": {"query": QUERY}}),
     )
     for load in loads:
-        with pytest.raises(InputError) as error:
+        with pytest.raises(InputError, match=f"{folder}.* {component.family} .* {found} .*{family} .*AnswerRanker"):
             load()
-        assert str(error.value) == (
-            f"{folder}: expected a checkpoint of the {component.family} family "
-            f"({', '.join(models_of(component.family))}), found {found} of the {family} family. "
-            f"{RIGHT_COMPONENT[family]}"
-        )
 
 
 @pytest.fixture(scope="module")

@@ -80,8 +80,8 @@ def search(checkpoint: Path, faq: Path) -> FAQSearch:
 def in_a_pipeline(search: FAQSearch) -> Pipeline:
     """Its two components, each with a span of its own."""
     pipeline = Pipeline()
-    for name, part in zip(("retriever", "ranker"), search.parts, strict=True):
-        pipeline.add_component(name, part)
+    pipeline.add_component("retriever", search.retriever)
+    pipeline.add_component("ranker", search.ranker)
     pipeline.connect("retriever.documents", "ranker.documents")
     return pipeline
 

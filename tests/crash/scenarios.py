@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from conftest import ROOT
+from conftest import ROOT, settings_of
 from disks import fill
 
 from crash import oracle
@@ -70,9 +70,9 @@ def write_data(folder: Path) -> None:
     import yaml
 
     declared = yaml.safe_load((ROOT / "pipelines" / "faq_search.yaml").read_text())
-    declared["components"]["ranker"]["init_parameters"] |= {"model": "c"}
+    settings_of(declared)["ranker"] |= {"model": "c"}
     (folder / "serve.yaml").write_text(yaml.safe_dump(declared))
-    declared["components"]["retriever"]["init_parameters"]["document_store"]["init_parameters"] = {"path": "index"}
+    settings_of(declared)["retriever"]["document_store"]["init_parameters"] = {"path": "index"}
     (folder / "index.yaml").write_text(yaml.safe_dump(declared))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
-from conftest import ROOT, TEXTS
+from conftest import ROOT, TEXTS, settings_of
 
 pytest.importorskip("hayhooks", reason="the extra serve is not installed")
 
@@ -30,14 +30,13 @@ SEARCH = "haystack_integrations.components.retrievers.ap_ranker.faq_search.FAQSe
 def pipeline(request: pytest.FixtureRequest, tmp_path: Path, checkpoint: Path) -> Path:
     """A file that names no documents: its store is in memory, in a folder that is not there yet, in one component."""
     declared: dict[str, Any] = yaml.safe_load((ROOT / "pipelines" / "faq_search.yaml").read_text())
-    parts = declared["components"]
-    parts["ranker"]["init_parameters"]["model"] = str(checkpoint)
-    store = parts["retriever"]["init_parameters"]["document_store"]
+    parts = settings_of(declared)
+    parts["ranker"]["model"] = str(checkpoint)
+    store = parts["retriever"]["document_store"]
     store["init_parameters"] = {} if request.param == "memory" else {"path": str(tmp_path / "index")}
     if request.param == "one component":
         settings = {"model": str(checkpoint), "document_store": store}
-        declared["components"] = {"ranker": {"type": SEARCH, "init_parameters": settings}}
-        declared |= {"connections": [], "inputs": {"query": ["ranker.query"]}}
+        declared["components"] = {"search": {"type": SEARCH, "init_parameters": settings}}
     path = tmp_path / "faq_search.yaml"
     path.write_text(yaml.safe_dump(declared))
     return path
@@ -67,14 +66,13 @@ def test_a_store_that_holds_documents_may_find_none(pipeline: Path) -> None:
     (store,) = find_stores(wrapper.pipeline)
     store.write_documents([Document(content="Open the tracking link.")])
     response = client.post("/faq_search/run", json={"query": "zebra"})
-    assert (response.status_code, response.json()["result"]) == (200, {"ranker": {"documents": []}})
-    found = client.post("/faq_search/run", json={"query": "tracking"}).json()["result"]["ranker"]["documents"]
+    assert (response.status_code, response.json()["result"]) == (200, {"search": {"documents": []}})
+    found = client.post("/faq_search/run", json={"query": "tracking"}).json()["result"]["search"]["documents"]
     assert [document["content"] for document in found] == ["Open the tracking link."]
 
 
 async def test_at_once_and_in_a_thread(pipeline: Path) -> None:
-    first = yaml.safe_load(pipeline.read_text())["inputs"]["query"][0].split(".")[0]
-    component = Pipeline.loads(pipeline.read_text()).get_component(first)
+    component = Pipeline.loads(pipeline.read_text()).get_component("search")
     with pytest.raises(InputError, match="Expected documents in the store"):
         component.run(query="parcel")
     with pytest.raises(InputError, match="Expected documents in the store"):

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
-from conftest import ROOT, TEXTS, imported
+from conftest import ROOT, TEXTS, imported, settings_of
 
 pytest.importorskip("hayhooks", reason="the extra serve is not installed")
 
@@ -24,7 +24,7 @@ def script() -> Iterator[ModuleType]:
 @pytest.fixture
 def options(tmp_path: Path, checkpoint: Path, faq: Path) -> list[str]:
     declared = yaml.safe_load((ROOT / "pipelines" / "faq_search.yaml").read_text())
-    declared["components"]["ranker"]["init_parameters"]["model"] = str(checkpoint)
+    settings_of(declared)["ranker"]["model"] = str(checkpoint)
     (tmp_path / "search.yaml").write_text(yaml.safe_dump(declared))
     return ["--documents", str(faq), "--pipeline", str(tmp_path / "search.yaml")]
 

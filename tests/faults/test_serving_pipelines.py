@@ -14,21 +14,19 @@ from typing import Any
 import pytest
 import yaml
 from conftest import ROOT, TEXTS
+from searches import ENTRIES, in_two
 
-from ap_ranker.data.faq import Entry, Match
+from ap_ranker.data.faq import Match
 from ap_ranker.errors import InputError
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
-from ap_ranker.search.load_pipeline import load_pipeline, report_store_errors
+from ap_ranker.search.load_pipeline import CheckpointOf, load_pipeline, replace_checkpoint, report_store_errors
 
-ENTRIES = [Entry(question, answer, {}, "") for question, answer in zip(TEXTS[::2], TEXTS[1::2], strict=True)]
 SEARCH = "faq_search.yaml"
 
 
 def declared(name: str, checkpoint: Path) -> dict[str, Any]:
     pipeline = yaml.safe_load((ROOT / "pipelines" / name).read_text())
-    for component in pipeline["components"].values():
-        if "model" in component["init_parameters"]:
-            component["init_parameters"]["model"] = str(checkpoint)
+    replace_checkpoint(pipeline, CheckpointOf(str(checkpoint), "english"))
     return pipeline
 
 
@@ -172,13 +170,13 @@ def test_an_alias_is_no_bomb(tmp_path: Path, checkpoint: Path) -> None:
 )
 def test_odd_declarations(tmp_path: Path, checkpoint: Path, part: str, value: Any) -> None:
     path = tmp_path / SEARCH
-    path.write_text(yaml.safe_dump(declared(SEARCH, checkpoint) | {part: value}))
+    path.write_text(yaml.safe_dump(in_two(declared(SEARCH, checkpoint)) | {part: value}))
     assert refusal(path)
 
 
 def test_documents_that_another_component_takes_are_answers(tmp_path: Path, checkpoint: Path) -> None:
     """The declared component need not be the last."""
-    pipeline = declared(SEARCH, checkpoint)
+    pipeline = in_two(declared(SEARCH, checkpoint))
     pipeline["components"]["joiner"] = {
         "type": "haystack.components.joiners.document_joiner.DocumentJoiner",
         "init_parameters": {},
@@ -232,6 +230,7 @@ def mutated(tree: dict[str, Any], random: Random) -> str:
 def test_mutations(tmp_path: Path, checkpoint: Path, seed: int) -> None:
     random = Random(seed)
     originals = [declared(path.name, checkpoint) for path in sorted((ROOT / "pipelines").glob("*.yaml"))]
+    originals.append(in_two(declared(SEARCH, checkpoint)))
     refused = 0
     for number in range(50):
         tree = originals[random.randrange(len(originals))]

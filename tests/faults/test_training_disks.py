@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from conftest import ROOT, write_checkpoint
+from conftest import ROOT, settings_of, write_checkpoint
 from disks import fill, read_only, small_disk_or_skip
 from typer.testing import CliRunner
 
@@ -49,8 +49,8 @@ def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (tmp_path / "data" / "settings.yaml").write_text(SETTINGS)
     (tmp_path / "data" / "space.yaml").write_text("learning_rate: [0.01, 0.02]\n")
     declared = yaml.safe_load((ROOT / "pipelines" / "faq_search.yaml").read_text())
-    declared["components"]["ranker"]["init_parameters"]["model"] = "c"
-    declared["components"]["retriever"]["init_parameters"]["document_store"]["init_parameters"] = {"path": "disk/s"}
+    settings_of(declared)["ranker"]["model"] = "c"
+    settings_of(declared)["retriever"]["document_store"]["init_parameters"] = {"path": "disk/s"}
     (tmp_path / "disk.yaml").write_text(yaml.safe_dump(declared))
     write_checkpoint("ap-cnn", tmp_path / "c")
     monkeypatch.chdir(tmp_path)

@@ -13,6 +13,7 @@ from unittest.mock import patch
 import uvicorn
 import yaml
 from command_line import run
+from conftest import settings_of
 
 from .data_targets import BY_ID, FEEDBACK, JUDGED, PAIRS, SPACE, table
 from .mutations import NASTY_TEXTS
@@ -53,7 +54,7 @@ def _write(command: str, folder: Path) -> None:
     """A folder with all that a command may read, and the command."""
     write_pipeline(folder)
     declared = yaml.safe_load((folder / "search.yaml").read_text())
-    declared["components"]["retriever"]["init_parameters"]["document_store"]["init_parameters"] = {"path": "store"}
+    settings_of(declared)["retriever"]["document_store"]["init_parameters"] = {"path": "store"}
     (folder / "stored.yaml").write_text(yaml.safe_dump(declared, sort_keys=False))
     (folder / "pairs.csv").write_bytes(table(PAIRS, ".csv"))
     (folder / "judged.csv").write_bytes(table(JUDGED, ".csv"))

@@ -16,7 +16,7 @@ from tempfile import mkdtemp
 from typing import Any
 
 import yaml
-from conftest import ROOT, write_checkpoint
+from conftest import ROOT, settings_of, write_checkpoint
 from haystack import Document
 from starlette.types import Message
 
@@ -128,7 +128,7 @@ def write_pipeline(folder: Path, **ranker: Any) -> Path:
     """The project's own pipeline, with a checkpoint beside it."""
     write_calibrated("ap-cnn", folder)
     declared = yaml.safe_load((ROOT / "pipelines" / "faq_search.yaml").read_text())
-    declared["components"]["ranker"]["init_parameters"] |= {"model": "checkpoint", **ranker}
+    settings_of(declared)["ranker"] |= {"model": "checkpoint", **ranker}
     path = folder / "search.yaml"
     path.write_text(yaml.safe_dump(declared, sort_keys=False))
     return path
@@ -140,7 +140,7 @@ def _pipeline(name: str, folder: Path) -> None:
     path = write_pipeline(folder, **(settings if name == "settings" else {}))
     if name == "store":
         declared = yaml.safe_load(path.read_text())
-        store = declared["components"]["retriever"]["init_parameters"]["document_store"]
+        store = settings_of(declared)["retriever"]["document_store"]
         store["init_parameters"] = {"path": "faq-index", "k1": 1.2, "b": 0.75}
         path.write_text(yaml.safe_dump(declared, sort_keys=False))
 

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 import yaml
 from command_line import run
-from conftest import ROOT, TEXTS, write_checkpoint
+from conftest import ROOT, TEXTS, settings_of, write_checkpoint
 
 from ap_ranker.data.faq import Match
 from ap_ranker.data.reader import read_dataset
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluate import evaluate
-from ap_ranker.search import evaluate_pipeline as module
+from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.search.evaluate_pipeline import evaluate_pipeline
 
 ANSWERS = [f"All about the {word}." for word in ("parcel", "refund", "battery", "helmet", "brake", "lease")]
@@ -32,8 +32,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     questions = "".join(f"where is the {answer.split()[-1]},{answer.upper()}\n" for answer in ANSWERS[:3])
     (tmp_path / "Q.csv").write_text("question,answer\n" + questions + f"nothing in common,{ANSWERS[5]}\n")
     pipeline = yaml.safe_load((ROOT / "pipelines" / "faq_search.yaml").read_text())
-    pipeline["components"]["ranker"]["init_parameters"] |= {"model": "ranker", "top_k": 1}
-    retriever = pipeline["components"]["retriever"]["init_parameters"]
+    settings_of(pipeline)["ranker"] |= {"model": "ranker", "top_k": 1}
+    retriever = settings_of(pipeline)["retriever"]
     retriever["top_k"] = 2
     del retriever["document_store"]["init_parameters"]["documents"]
     (tmp_path / "p.yaml").write_text(yaml.safe_dump(pipeline))
@@ -64,7 +64,7 @@ def test_all_that_is_fetched_is_ranked_as_by_the_checkpoint(folder: Path) -> Non
         with (folder / f"{name}.csv").open("w", newline="") as file:
             csv.writer(file).writerows(rows)
     pipeline = yaml.safe_load((folder / "p.yaml").read_text())
-    pipeline["components"]["retriever"]["init_parameters"]["top_k"] = 6
+    settings_of(pipeline)["retriever"]["top_k"] = 6
     (folder / "p.yaml").write_text(yaml.safe_dump(pipeline))
     result = run(
         *("evaluate", "ranker", "Q.csv", "--answers", "FAQ.csv", "--pipeline", "p.yaml", "--json", "r.json"),
@@ -83,8 +83,9 @@ def test_documents_with_equal_scores_count_at_the_mean_over_their_orders(
 ) -> None:
     """Unless the question is a known wording of one, word for word, which is no tie."""
     data = read_dataset("Q.csv", "test", answers=Path("FAQ.csv"))
-    ranked = module._ranked
-    monkeypatch.setattr(module, "_ranked", lambda *args: [replace(one, score=0.5) for one in ranked(*args)])
+    run_pipeline = DeclaredPipeline.run
+    equal = lambda *args: [replace(one, score=0.5) for one in run_pipeline(*args)]  # noqa: E731
+    monkeypatch.setattr(DeclaredPipeline, "run", equal)
     report = evaluate_pipeline(Path("p.yaml"), data, checkpoint="ranker", faq=Path("FAQ.csv"), match=Match.both)
     assert report.fetched == 2 * report.recall
     assert report.measures["MRR"] == pytest.approx(report.recall * (1 + 1 / 2) / 2)
@@ -116,7 +117,7 @@ def test_entries_with_the_same_answer_are_all_right(folder: Path) -> None:
     (folder / "FAQ.csv").write_text("question,answer\n" + rows)
     (folder / "Q.csv").write_text(f"question,answer\nabout 2 battery,{ANSWERS[2]}\nthe battery,{ANSWERS[2]}\n")
     pipeline = yaml.safe_load((folder / "p.yaml").read_text())
-    pipeline["components"]["retriever"]["init_parameters"]["top_k"] = 3
+    settings_of(pipeline)["retriever"]["top_k"] = 3
     (folder / "p.yaml").write_text(yaml.safe_dump(pipeline))
     data = read_dataset("Q.csv", "test", answers=Path("FAQ.csv"))
     report = evaluate_pipeline(Path("p.yaml"), data, checkpoint="ranker", faq=Path("FAQ.csv"), match=Match.both)

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import torch
 import yaml
-from conftest import ROOT
+from conftest import ROOT, settings_of
 from haystack import Document
 from haystack.utils import ComponentDevice
 from naive.ap_transformer import TINY
@@ -155,17 +155,17 @@ def faq_search(checkpoint: Path, candidates: int) -> Search:
 
 def declared(checkpoint: Path, name: str, folder: Path, **retriever: int) -> Search:
     pipeline = yaml.safe_load((ROOT / "pipelines" / f"{name}.yaml").read_text())
-    parts = pipeline["components"]
-    parts["ranker"]["init_parameters"] |= {"model": str(checkpoint), "device": None}
-    parts["retriever"]["init_parameters"] |= retriever
-    if "model" in parts["retriever"]["init_parameters"]:
-        parts["retriever"]["init_parameters"]["model"] = str(checkpoint)
+    parts = settings_of(pipeline)
+    parts["ranker"] |= {"model": str(checkpoint), "device": None}
+    parts["retriever"] |= retriever
+    if "model" in parts["retriever"]:
+        parts["retriever"]["model"] = str(checkpoint)
     path = folder / f"{name}.yaml"
     path.write_text(yaml.safe_dump(pipeline))
     served = DeclaredPipeline.load(path)
     served.fill(read_faq(ANSWERS), Match.both)
     served.add_wordings([WORDINGS])
-    fetching = served.pipeline.get_component("retriever")
+    fetching = served.pipeline.get_component("search").retriever
 
     def search(question: str) -> Ranked:
         return ranked(fetching.run(question)["documents"], served.run(question, top_k=ALL))

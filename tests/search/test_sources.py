@@ -97,7 +97,7 @@ def test_documents_of_haystack_by_every_route(tmp_path: Path, checkpoint: Path) 
     [answer] = client.post("/api/search", json={"question": "parcel"}).json()["answers"]
     assert (answer["question"], answer["answer"].strip(), answer["source"]) == ("", "A parcel takes two days.", source)
     response = client.post("/search/run", json={"query": "parcel"})
-    [document] = response.json()["result"]["ranker"]["documents"]
+    [document] = response.json()["result"]["search"]["documents"]
     assert (document["content"].strip(), document["meta"], document["source"]) == (
         "A parcel takes two days.",
         {},

@@ -14,7 +14,7 @@ from threading import Event
 import httpx
 import pytest
 import yaml
-from conftest import ROOT, TEXTS
+from conftest import ROOT, TEXTS, settings_of
 from haystack import Document
 from search_server import served
 from searches import write_pipeline
@@ -146,7 +146,7 @@ def test_a_folder_whose_file_breaks(tmp_path: Path, checkpoint: Path, caplog: py
 def test_documents_that_a_pipeline_names(faq: Path, tmp_path: Path, checkpoint: Path) -> None:
     path = write_pipeline(tmp_path, checkpoint)
     declared = yaml.safe_load(path.read_text())
-    declared["components"]["retriever"]["init_parameters"]["document_store"]["init_parameters"]["documents"] = str(faq)
+    settings_of(declared)["retriever"]["document_store"]["init_parameters"]["documents"] = str(faq)
     path.write_text(yaml.safe_dump(declared))
     with set_up(pipeline=path, limits={"score_threshold": -1.0}) as setup:
         loaded, _ = setup.load()

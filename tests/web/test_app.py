@@ -31,7 +31,6 @@ from ap_ranker.errors import InputError
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.search import declared_pipeline as search_module
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
-from ap_ranker.search.direct_run import DirectRun
 from ap_ranker.web import hayhooks_route, limits
 from ap_ranker.web.app import HEADERS, THREADS, build_app
 from ap_ranker.web.clicks import FeedbackFile
@@ -58,9 +57,9 @@ def answers(client: TestClient, question: str = QUESTION) -> list[dict[str, Any]
 
 
 def test_the_ranking_is_the_pipelines_own(client: TestClient, search: DeclaredPipeline) -> None:
-    inputs = {"retriever": {"query": QUESTION}, "ranker": {"query": QUESTION}}
-    results = search.pipeline.run(inputs, include_outputs_from={"retriever"})
-    fetched = [document.id for document in results["retriever"]["documents"]]
+    results = search.pipeline.run({"search": {"query": QUESTION}})
+    retriever = search.pipeline.get_component("search").retriever
+    fetched = [document.id for document in retriever.run(query=QUESTION)["documents"]]
     found = [{name: value for name, value in one.items() if name != "receipt"} for one in answers(client)]
     assert len(found) > 2
     assert found == [
@@ -75,7 +74,7 @@ def test_the_ranking_is_the_pipelines_own(client: TestClient, search: DeclaredPi
             "category": "",
             "match": None,  # nobody has calibrated the checkpoint
         }
-        for document in results["ranker"]["documents"]
+        for document in results["search"]["documents"]
     ]
     assert [one["bm25_rank"] for one in found] != sorted(one["bm25_rank"] for one in found)  # else it shows nothing
 
@@ -83,7 +82,7 @@ def test_the_ranking_is_the_pipelines_own(client: TestClient, search: DeclaredPi
 def test_hayhooks_route_asks_the_same_pipeline(client: TestClient) -> None:
     response = client.post("/search/run", json={"query": f" {QUESTION} "})
     assert response.status_code == 200, response.text
-    documents = response.json()["result"]["ranker"]["documents"]
+    documents = response.json()["result"]["search"]["documents"]
     assert [one["id"] for one in documents] == [one["id"] for one in answers(client)]
 
 
@@ -100,7 +99,7 @@ def test_hayhooks_route_tells_what_the_page_shows(tmp_path: Path, checkpoint: Pa
     search = with_more(write_pipeline(tmp_path, checkpoint))
     for columns in ((), ("topic", "none")):
         response = client_of(search, columns=columns).post("/search/run", json={"query": "parcel"})
-        (document,) = response.json()["result"]["ranker"]["documents"]
+        (document,) = response.json()["result"]["search"]["documents"]
         meta = {"question": "where is my parcel?", "answer": "here"} | ({"topic": "mail"} if columns else {})
         score = document.pop("score")
         assert 0 < score < 1
@@ -243,7 +242,7 @@ def click(client: TestClient, one: dict[str, Any], **changes: Any) -> int:
 def test_a_click_needs_no_search(client: TestClient, search: DeclaredPipeline, monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = answers(client)[:2]
     monkeypatch.setattr(DeclaredPipeline, "run", lambda *_: pytest.fail("searched"))
-    search.pipeline.get_component("retriever").document_store.delete_all_documents()
+    search.pipeline.get_component("search").retriever.document_store.delete_all_documents()
     assert click(client, first) == 200
     assert click(client_of(search), second) == 200  # another server with the same file, or the same one started again
     texts = [f"{one['question']}\n{one['answer']}" for one in (first, second)]
@@ -423,8 +422,8 @@ def test_a_search_that_fails(client: TestClient, search: DeclaredPipeline, monke
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("a secret of the server")
 
-    with monkeypatch.context() as patch:  # this pipeline goes the short way
-        patch.setattr(DirectRun, "run", fail)
+    with monkeypatch.context() as patch:
+        patch.setattr(search.pipeline, "run", fail)
         response = client.post("/api/search", json={"question": "x"})
     assert (response.status_code, list(response.json())) == (500, ["error"])
     assert "secret" not in response.text
@@ -442,7 +441,7 @@ def test_a_search_that_takes_too_long(
     client: TestClient, search: DeclaredPipeline, monkeypatch: pytest.MonkeyPatch, path: str, body: dict[str, str]
 ) -> None:
     enough = threading.Event()
-    ranker = search.pipeline.get_component("ranker")
+    ranker = search.pipeline.get_component("search").ranker
     run = ranker.run
     monkeypatch.setattr(ranker, "run", lambda **inputs: (enough.wait(120), run(**inputs))[1])
     monkeypatch.setattr(limits, "ANSWER_SECONDS", 0.3)

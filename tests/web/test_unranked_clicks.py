@@ -14,7 +14,7 @@ from urllib.request import Request, urlopen
 import pytest
 import uvicorn
 import yaml
-from conftest import ROOT, TEXTS, write_checkpoint
+from conftest import ROOT, TEXTS, settings_of, write_checkpoint
 from search_server import Server, served
 from searches import write_pipeline
 from typer.testing import CliRunner
@@ -126,11 +126,11 @@ def write_search(folder: Path, kind: str) -> None:
         write_pipeline(folder, checkpoint)
         return
     declared = yaml.safe_load((ROOT / "pipelines" / "faq_search_hybrid.yaml").read_text())
-    components = declared["components"]
-    components["ranker"]["init_parameters"] |= {"model": "checkpoint", "top_k": 9}
-    components["retriever"]["init_parameters"] |= {"model": "checkpoint", "top_k": 3, "rank_all": 0}
+    parts = settings_of(declared)
+    parts["ranker"] |= {"model": "checkpoint", "top_k": 9}
+    parts["retriever"] |= {"model": "checkpoint", "top_k": 3, "rank_all": 0}
     if kind == "FAQSearch":
-        store = components["retriever"]["init_parameters"]["document_store"]
+        store = parts["retriever"]["document_store"]
         settings = {"model": "checkpoint", "document_store": store, "candidates": 3, "top_k": 9}
         one = "haystack_integrations.components.retrievers.ap_ranker.faq_search.FAQSearch"
         declared = {

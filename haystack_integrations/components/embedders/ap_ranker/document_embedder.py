@@ -9,7 +9,7 @@ from haystack import Document, component
 from haystack.utils import ComponentDevice, Secret
 
 from ap_ranker.ranking.int8_vectors import EMBEDDED_BY
-from ap_ranker.ranking.ranker import BATCH_SIZE, Ranker
+from ap_ranker.ranking.ranker import BATCH_SIZE
 from ap_ranker.threads import in_thread
 from haystack_integrations.components.rankers.ap_ranker.checkpoint import (
     CheckpointComponent,
@@ -58,18 +58,13 @@ class APDocumentEmbedder(CheckpointComponent):
         :raises ValueError: `batch_size` is not positive.
         """
         check_number("batch_size", batch_size, 1)
-        self.model = str(model)
-        self.device = ComponentDevice.resolve_device(device)
-        self.token = token
+        self._name_checkpoint(model, device, token)
         self.prefix = prefix
         self.suffix = suffix
         self.batch_size = batch_size
         self.meta_fields_to_embed = meta_fields_to_embed or []
         self.embedding_separator = embedding_separator
-        self._reset()
-
-    def _load(self) -> Ranker:
-        return self._read_embedder()
+        self._texts = DocumentTexts(prefix, suffix, self.meta_fields_to_embed, embedding_separator)
 
     @component.output_types(documents=list[Document])
     def run(self, documents: list[Document]) -> dict[str, list[Document]]:
@@ -88,7 +83,7 @@ class APDocumentEmbedder(CheckpointComponent):
         if not documents:
             return {"documents": []}
         ranker = self._loaded()
-        texts = [self._texts.text(document) for document in documents]
+        texts = self._texts.texts(documents)
         embeddings = ranker.embed_answers(texts, self.batch_size).tolist()
         meta = {EMBEDDED_BY: self._texts.origin(ranker)}
         return {
@@ -105,7 +100,3 @@ class APDocumentEmbedder(CheckpointComponent):
     def embedded_by(self) -> str:
         """What the embeddings of `run` come from, as in the meta of its documents; loads the checkpoint."""
         return self._texts.origin(self._loaded())
-
-    @property
-    def _texts(self) -> DocumentTexts:
-        return DocumentTexts(self.prefix, self.suffix, self.meta_fields_to_embed, self.embedding_separator)

@@ -7,7 +7,6 @@ from pathlib import Path
 from haystack import component
 from haystack.utils import ComponentDevice, Secret
 
-from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.threads import in_thread
 from haystack_integrations.components.rankers.ap_ranker.checkpoint import CheckpointComponent
 
@@ -44,15 +43,9 @@ class APTextEmbedder(CheckpointComponent):
         :param prefix: The text to put before the question.
         :param suffix: The text to put after the question.
         """
-        self.model = str(model)
-        self.device = ComponentDevice.resolve_device(device)
-        self.token = token
+        self._name_checkpoint(model, device, token)
         self.prefix = prefix
         self.suffix = suffix
-        self._reset()
-
-    def _load(self) -> Ranker:
-        return self._read_embedder()
 
     @component.output_types(embedding=list[float])
     def run(self, text: str) -> dict[str, list[float]]:

@@ -18,7 +18,20 @@ from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.threads import in_thread
 
 
-class CheckpointComponent:
+class BasicTypes:
+    """Writes a component as basic types, such as YAML has, and makes it from them."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The component as basic types."""
+        return default_to_dict(self, **init_parameters(self))
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        """Create the component from a dictionary, as made by `to_dict` or read from YAML."""
+        return default_from_dict(cls, data)
+
+
+class CheckpointComponent(BasicTypes):
     """Loads a checkpoint on first use, once, whichever thread comes first. A copy of it loads its own."""
 
     model: str
@@ -27,6 +40,13 @@ class CheckpointComponent:
 
     _not_copied: ClassVar[tuple[str, ...]] = ("_ranker", "_loading")
     """The attributes that `_reset` makes anew in a copy."""
+
+    def _name_checkpoint(self, model: str | Path, device: ComponentDevice | None, token: Secret | None) -> None:
+        """Keep the parameters that all of these components have."""
+        self.model = str(model)
+        self.device = ComponentDevice.resolve_device(device)
+        self.token = token
+        self._reset()
 
     def _reset(self) -> None:
         self._ranker: Ranker | None = None
@@ -57,59 +77,42 @@ class CheckpointComponent:
             return self._ranker
 
     def _load(self) -> Ranker:
-        raise NotImplementedError
+        """The checkpoint, of which the component takes the vectors of whole texts."""
+        ranker = self._read_checkpoint()
+        ranker.embed_questions([])  # raises InputError if it has none
+        _ = ranker.fingerprint  # now: later, the folder might contain another checkpoint
+        return ranker
 
     def _read_checkpoint(self, **options: Any) -> Ranker:
         token = self.token.resolve_value() if self.token else None
         return Ranker.from_pretrained(self.model, self.device.to_torch_str(), token, **options)
 
-    def _read_embedder(self) -> Ranker:
-        """The checkpoint, if its model has vectors of whole texts.
-
-        :raises InputError: It has none, or cannot be loaded.
-        """
-        ranker = self._read_checkpoint()
-        ranker.embed_questions([])
-        _ = ranker.fingerprint  # now: later, the folder might contain another checkpoint
-        return ranker
-
     def close(self) -> None:
         """Free the model; a later `run` loads it again."""
         self._ranker = None
 
-    def to_dict(self) -> dict[str, Any]:
-        """The component as basic types."""
-        return default_to_dict(self, **init_parameters(self))
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        """Create the component from a dictionary, as made by `to_dict` or read from YAML."""
-        return default_from_dict(cls, data)
-
 
 @dataclass(frozen=True)
 class DocumentTexts:
-    """The text of a document as a model reads it.
-
-    Attributes:
-        prefix: the text before it.
-        suffix: the text after it.
-        meta_fields: the meta fields whose values are put before the content.
-        separator: the text between these values and the content.
-    """
+    """The text of a document as a model reads it: the values of meta fields are put before the content."""
 
     prefix: str = ""
     suffix: str = ""
     meta_fields: Sequence[str] = ()
     separator: str = "\n"
 
-    def text(self, document: Document) -> str:
-        """The text of a document; missing content counts as empty."""
-        text = document.content or ""
+    def texts(self, documents: Sequence[Document]) -> list[str]:
+        """The texts of documents; missing content counts as empty."""
+        texts = [document.content or "" for document in documents]
         if self.meta_fields:
-            values = [document.meta.get(name) for name in self.meta_fields]
-            text = self.separator.join([*(str(value) for value in values if value is not None), text])
-        return self.prefix + text + self.suffix
+            values = [[document.meta.get(name) for name in self.meta_fields] for document in documents]
+            texts = [
+                self.separator.join([*(str(value) for value in known if value is not None), text])
+                for known, text in zip(values, texts, strict=True)
+            ]
+        if not (self.prefix or self.suffix):
+            return texts
+        return [self.prefix + text + self.suffix for text in texts]
 
     def origin(self, ranker: Ranker) -> str:
         """What an embedding of such a text comes from: the checkpoint's fingerprint and, unless the text is the content
@@ -135,9 +138,6 @@ def file_list(paths: str | Path | Sequence[str | Path] | None) -> list[str]:
 
 
 def check_number(name: str, value: int, minimum: int) -> None:
-    """Check a whole number.
-
-    :raises ValueError: It is none, or too small.
-    """
+    """Raise ValueError unless it is a whole number, and not too small."""
     if not isinstance(value, int) or value < minimum:
         raise ValueError(f"{name} must be a whole number >= {minimum}, but got {value!r}")

@@ -13,7 +13,6 @@ from typing import Any, ClassVar, Self
 
 from haystack import Document, component, default_from_dict, tracing
 from haystack.utils import ComponentDevice, Secret
-from haystack.utils.misc import _deduplicate_documents
 
 from ap_ranker.data.wordings import WordingFiles
 from ap_ranker.errors import InputError
@@ -38,14 +37,10 @@ from haystack_integrations.document_stores.ap_ranker.entries import names_in_fil
 
 logger = logging.getLogger(__name__)
 
-CROSS_ENCODER_DEFAULTS = {
-    "trust_remote_code": False,
-    "model_kwargs": None,
-    "tokenizer_kwargs": None,
-    "config_kwargs": None,
-    "backend": "torch",
-}
-"""Parameters of `SentenceTransformersSimilarityRanker` that do not apply here, with the defaults that are accepted."""
+CROSS_ENCODER_DEFAULTS = {"trust_remote_code": False, "backend": "torch"} | dict.fromkeys(
+    ("model_kwargs", "tokenizer_kwargs", "config_kwargs")
+)
+"""Parameters of `SentenceTransformersSimilarityRanker` that do not apply here; with these values they are left out."""
 
 
 @component
@@ -53,32 +48,27 @@ class AnswerRanker(CheckpointComponent):
     """Ranks documents with a trained answer-selection model: how well does each answer the query?
 
     A drop-in replacement for `SentenceTransformersSimilarityRanker`: same arguments, same behaviour, but a checkpoint
-    of `ap-ranker train`, with any model, instead of a cross-encoder. Loading is lazy: the first `run`, or `warm_up`,
-    reads the checkpoint.
+    of `ap-ranker train`, with any model, instead of a cross-encoder. The first `run`, or `warm_up`, reads it.
 
-    A calibrated score is the probability that a document is a right answer, given all candidates: it depends on the
-    lead over the best different answer among them. A document that is there twice counts once for that, also if the
-    copy has another id or meta, or differs in case, punctuation, white space or a word; another answer to the same
-    question is another document. So a pipeline should give the ranker all that it fetches.
+    A calibrated score is the probability that a document is a right answer, given all candidates, as it depends on the
+    lead over the best different one: a pipeline should give the ranker all that it fetches. A document that is there
+    twice, also with another id or meta or a slightly different text, counts once.
 
     If Haystack's tracing is on, a run's span has the tags `ap_ranker.model`, `ap_ranker.architecture` (`ap-cnn`, ...),
-    `ap_ranker.candidates` (number of different documents), `ap_ranker.cache_hits` (number of them in the cache) and, if
-    content may be traced, `ap_ranker.question` (as the model reads it).
+    `ap_ranker.candidates` and `ap_ranker.cache_hits` (their numbers) and, if content may be traced,
+    `ap_ranker.question`.
 
     ```python
     from haystack import Document
     from haystack_integrations.components.rankers.ap_ranker import AnswerRanker
 
     ranker = AnswerRanker(model="checkpoints/faq", top_k=3)
-    result = ranker.run(query="Where is my parcel?", documents=[Document(content="Open the tracking link ...")])
-    result["documents"][0].score
+    ranker.run(query="Where is my parcel?", documents=[Document(content="Open the tracking link ...")])["documents"]
     ```
-
-    Attributes:
-        family: the models whose checkpoints this class loads; `None` for all.
     """
 
     family: ClassVar[Family | None] = None
+    """The models whose checkpoints this class loads; `None` for all."""
     _not_copied = (*CheckpointComponent._not_copied, "_files")
 
     def __init__(
@@ -119,51 +109,38 @@ class AnswerRanker(CheckpointComponent):
         :param embedding_separator: The text to put between these values and the content.
         :param scale_score: Whether to map the scores to the interval from 0 to 1, which keeps their order: to the
             probability that the document is a right answer, if `ap-ranker calibrate` has calibrated the checkpoint;
-            otherwise to numbers that are not probabilities (cosine: (1 + s) / 2).
-        :param score_threshold: The minimum score of a returned document, after scaling, if any. Cannot be combined with
-            `precision`.
+            otherwise to numbers that are not probabilities (cosine: (1 + s) / 2; fused scores: 1/2 + arctan(s) / pi).
+        :param score_threshold: The minimum score of a returned document, after scaling; not beside `precision`.
         :param batch_size: The number of documents to encode at once; more need more memory.
         :param cache_megabytes: The device memory, in megabytes, that encoded documents may take; the least recently
             used are dropped first. A document is encoded again only if its text has changed. 0: no cache.
-        :param cache_dtype: The dtype of the cached states: `float32`, `float16` (half the memory), `int8` (a
-            quarter) or `int4` (an eighth). By default the smallest by which the model loses nothing: `int4` for
-            `ap-transformer`, `int8` for `ap-bilstm`, `float32` for most.
+        :param cache_dtype: The dtype of the cached states: `float32`, `float16`, `int8` or `int4`. By default the
+            smallest by which the model loses nothing: `int4` for `ap-transformer`, `float32` for most.
         :param encodings: A folder that `ap-ranker encode` wrote with this checkpoint: documents in it need no encoding.
         :param fuse_scores: Whether to add BM25's score to the model's, with the weight that training found best (0 if
-            it does not help). It is read from `meta["bm25_score"]`, which `BM25SRetriever` and, for Elasticsearch,
-            `LuceneScores` set. If any document lacks it, it is not added to any document, and a warning is logged once;
-            so is one if `meta["bm25_language"]` names another stemmer than training used.
-            Without a calibration, scaled fused scores are 1/2 + arctan(s) / pi.
-        :param precision: The target share of right first answers, such as 0.9: documents below the calibrated threshold
-            are left out. It must be one of the precisions given to `ap-ranker calibrate`, and replaces
-            `score_threshold`.
+            it does not help): from `meta["bm25_score"]`, which `BM25SRetriever` and, for Elasticsearch, `LuceneScores`
+            set. It is not added if any document lacks it. A warning says so once, as it does of another stemmer.
+        :param precision: The target share of right first answers, such as 0.9: documents below the threshold that
+            `ap-ranker calibrate` found for it are left out. It replaces `score_threshold`.
         :param wordings: A file, or several, with questions that are known to ask for an entry of the FAQ: training
-            questions (question, answer_ids; the ids are compared with `meta["aid"]`) or pairs (question, answer), not
-            the feedback of `ap-ranker serve`, which strangers write. A changed file is read again before the next
-            query. Other known wordings are `meta["question"]` and `meta["wordings"]` of the documents. The wording that
-            is most like the query raises a document's score by the weight that training found best (0 if they do not
-            help); if it is more like the query than the document itself, `meta["matched_wording"]` names it. A document
-            of which one is the query itself, whatever its case, white space and final punctuation, comes first and is
-            never left out.
+            questions (question, answer_ids; the ids are compared with `meta["aid"]`) or pairs (question, answer). A
+            changed file is read again before the next query. Other known wordings are `meta["question"]` and
+            `meta["wordings"]` of the documents. The one that is most like the query raises a document's score; if it is
+            more like it than the document itself, `meta["matched_wording"]` names it. A document of which one is the
+            query itself, whatever its case, white space and final punctuation, comes first and is never left out.
         :param explain: Whether to add `meta["explanation"]`, the attention weight of each word, to each returned
-            document: `{"question": [{"text", "start", "end", "weight"}, ...], "answer": [...]}`. The weights of a side
-            sum to 1, or are `None` if the model has none for it. `start` and `end` are character offsets in the texts
-            as the model reads them. Question: the query with `query_prefix` and `query_suffix`. Answer: the content
-            after `document_prefix` and the values of `meta_fields_to_embed`, if any; in documents made by `ap-ranker`,
-            `match` determines the content (`both`: the stored question, a line break, the answer). Each returned
-            document is encoded once more for this.
-        :raises ValueError: `top_k` or `batch_size` is not positive, `cache_megabytes` is negative, `cache_dtype` is
-            unknown, or both `score_threshold` and `precision` are given.
+            document, which is encoded once more: `{"question": [{"text", "start", "end", "weight"}, ...], "answer":
+            [...]}`. The weights of a side sum to 1, or are `None` if the model has none for it. `start` and `end` are
+            character offsets in the texts as the model reads them, with their prefixes, suffixes and meta fields.
+        :raises ValueError: A number is out of range, `cache_dtype` is unknown, or both thresholds are given.
         """
-        _check_top_k(top_k)
         check_limits(score_threshold, precision)
+        check_number("top_k", top_k, 1)
         if cache_dtype is not None and cache_dtype not in list(StateDtype):
             raise ValueError(f"cache_dtype must be one of {', '.join(StateDtype)}, but got {cache_dtype}")
         check_number("batch_size", batch_size, 1)
         check_number("cache_megabytes", cache_megabytes, 0)
-        self.model = str(model)
-        self.device = ComponentDevice.resolve_device(device)
-        self.token = token
+        self._name_checkpoint(model, device, token)
         self.top_k = top_k
         self.query_prefix = query_prefix
         self.query_suffix = query_suffix
@@ -181,7 +158,7 @@ class AnswerRanker(CheckpointComponent):
         self.precision = precision
         self.wordings = file_list(wordings)
         self.explain = explain
-        self._reset()
+        self._texts = DocumentTexts(document_prefix, document_suffix, self.meta_fields_to_embed, embedding_separator)
 
     def _reset(self) -> None:
         CheckpointComponent._reset(self)  # no super(): @component recreates the class
@@ -189,14 +166,18 @@ class AnswerRanker(CheckpointComponent):
         self._warned: set[str] = set()
 
     def _load(self) -> Ranker:
-        dtype = StateDtype(self.cache_dtype) if self.cache_dtype else None
         ranker = self._read_checkpoint(encodings=self.encodings)
         if self.cache_megabytes:
-            ranker.use_cache(self.cache_megabytes * 10**6, dtype)
+            ranker.use_cache(self.cache_megabytes * 10**6, StateDtype(self.cache_dtype) if self.cache_dtype else None)
         assert ranker.config is not None
-        self._check_family(ranker.config.model)
-        if self.explain and not MODELS[ranker.config.model].attention_over:
-            raise InputError(f"{self.model}: {no_attention(ranker.config.model)} Or set explain to false.")
+        spec = MODELS[ranker.config.model]
+        if self.family not in (None, spec.family):
+            raise InputError(
+                f"{self.model}: expected a checkpoint of the {self.family} family, found {spec.name} of the "
+                f"{spec.family} family. Use AnswerRanker, which loads any."
+            )
+        if self.explain and not spec.attention_over:
+            raise InputError(f"{self.model}: {no_attention(spec.name)} Or set explain to false.")
         if self.precision is not None:
             decision = ranker.decision(fuse_scores=self.fuse_scores)
             decision.threshold(self.precision, fused=decision.weights.bm25 != 0)
@@ -213,11 +194,7 @@ class AnswerRanker(CheckpointComponent):
             self._files.add(Path(path))
 
     def encode_ahead(self, queries: list[str]) -> None:
-        """Encode together some queries that `run` is about to be called with, which takes less time than one by one.
-
-        :param queries: At most 16 queries.
-        :raises InputError: The checkpoint cannot be loaded.
-        """
+        """Encode together at most 16 queries that `run` is about to be called with, which takes less time."""
         self._loaded().encode_ahead([self._question(query) for query in queries])
 
     @property
@@ -228,27 +205,19 @@ class AnswerRanker(CheckpointComponent):
     @property
     def calibrated(self) -> bool:
         """Whether scores are probabilities by default; `False` before the checkpoint is loaded."""
-        if self._ranker is None or not self.scale_score:
-            return False
-        return self._ranker.decision(fuse_scores=self.fuse_scores).calibrated
+        ranker = self._ranker if self.scale_score else None
+        return ranker is not None and ranker.decision(fuse_scores=self.fuse_scores).calibrated
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
         """Create the component from a dictionary, as made by `to_dict` or read from YAML.
 
         A dictionary of `SentenceTransformersSimilarityRanker` works once it names this class and a checkpoint.
-
-        :raises InputError: It sets a parameter that only a cross-encoder has, such as `model_kwargs`.
         """
         parameters = dict(data.get("init_parameters", {}))
-        if "cache_precision" in parameters:
-            raise InputError(f"{cls.__name__}: cache_precision is now called cache_dtype. Rename it.")
-        foreign = {name: parameters.pop(name) for name in CROSS_ENCODER_DEFAULTS if name in parameters}
-        if wrong := {name: value for name, value in foreign.items() if value and value != CROSS_ENCODER_DEFAULTS[name]}:
-            raise InputError(
-                f"{cls.__name__}: expected the parameters of an ap-ranker component, found some that only a "
-                f"cross-encoder has: {', '.join(f'{name}: {value}' for name, value in wrong.items())}. Delete them."
-            )
+        for name, default in CROSS_ENCODER_DEFAULTS.items():
+            if not parameters.get(name) or parameters[name] == default:
+                parameters.pop(name, None)
         return default_from_dict(cls, {**data, "init_parameters": parameters})
 
     @component.output_types(documents=list[Document])
@@ -265,51 +234,52 @@ class AnswerRanker(CheckpointComponent):
         """Rank documents; of several with the same id, only the one with the highest score is ranked.
 
         :param query: The question of the user.
-        :param documents: The candidates. The content of each is matched with the query; missing content counts as
-            empty.
+        :param documents: The candidates. Their content is matched with the query; missing content counts as empty.
         :param top_k: The maximum number of documents to return. By default, the component's `top_k`.
-        :param scale_score: Whether to map the scores to the interval from 0 to 1, where higher is better. By default,
-            the component's `scale_score`.
-        :param score_threshold: The minimum score of a returned document, after scaling, if any. By default, the
-            component's. Cannot be combined with `precision`.
-        :param precision: The target share of right first answers, such as 0.9: documents below the calibrated threshold
-            are left out. The checkpoint must be calibrated for this value. By default, the component's.
+        :param scale_score: Whether to map the scores to the interval from 0 to 1. By default, as the component.
+        :param score_threshold: The minimum score of a returned document, after scaling; not beside `precision`. By
+            default, the component's.
+        :param precision: The target share of right first answers, such as 0.9: documents below the threshold that
+            `ap-ranker calibrate` found for it are left out. By default, the component's.
         :returns: `documents`: copies with their new scores, best first; ties keep the given order.
         :raises ValueError: `top_k` is not positive, or both `score_threshold` and `precision` are given.
         :raises InputError: The checkpoint cannot be loaded, or was not calibrated for `precision`.
         """
         top_k = self.top_k if top_k is None else top_k
+        check_number("top_k", top_k, 1)
         scale_score = self.scale_score if scale_score is None else scale_score
         check_limits(score_threshold, precision)
         if score_threshold is None and precision is None:
             score_threshold, precision = self.score_threshold, self.precision
-        _check_top_k(top_k)
         if not documents:
             return {"documents": []}
         ranker = self._loaded()
-        candidates = _deduplicate_documents(documents)
-        text = self._texts.text
-        question, texts = self._question(query), [text(document) for document in candidates]
+        candidates = _different(documents)
+        question, texts = self._question(query), self._texts.texts(candidates)
         self._trace(ranker, question, texts)
         decision = ranker.decision(fuse_scores=self.fuse_scores)
-        bm25 = self._bm25_scores(ranker, documents, candidates) if decision.weights.bm25 else None
         entries = ranker.score_entries(
             question,
             texts,
             self._wordings(candidates),
-            bm25,
+            self._bm25_scores(ranker, documents, candidates) if decision.weights.bm25 else None,
             batch_size=self.batch_size,
             parts=[(document.content or "", str(document.meta.get("answer", ""))) for document in candidates],
         )
-        answers = decision.answers(
-            entries.signals,
-            top_k=top_k,
-            scale_score=scale_score,
-            score_threshold=score_threshold,
-            precision=precision,
-        )
-        best = [self._ranked(candidates[row], score, entries.wordings[row]) for row, score in answers]
-        return {"documents": [self._explained(ranker, query, document) for document in best] if self.explain else best}
+        limits = {"score_threshold": score_threshold, "precision": precision}
+        answers = decision.answers(entries.signals, top_k=top_k, scale_score=scale_score, **limits)
+        best = []
+        for row, score in answers:
+            document = candidates[row]
+            meta: dict[str, Any] = {}
+            if (wording := entries.wordings[row]) is not None:
+                meta[MATCHED] = wording.removeprefix(self.query_prefix).removesuffix(self.query_suffix)
+            if self.explain:
+                weights = ranker.attention_weights(question, texts[row])
+                sides = [[asdict(token) for token in tokens] for tokens in weights]
+                meta["explanation"] = dict(zip(("question", "answer"), sides, strict=True))
+            best.append(replace(document, score=score, meta={**document.meta, **meta} if meta else document.meta))
+        return {"documents": best}
 
     run_async = in_thread(run)
     """As `run`, in a thread, so that the event loop stays free."""
@@ -321,54 +291,46 @@ class AnswerRanker(CheckpointComponent):
     def _wordings(self, documents: list[Document]) -> list[tuple[str, ...]]:
         """The known wordings of each document, as the model reads questions."""
         known = self._files.now()
-        return [
-            tuple(map(self._question, (*own_wordings(document), *known.of(*names_in_files(document)))))
-            for document in documents
-        ]
-
-    def _ranked(self, document: Document, score: float, wording: str | None) -> Document:
-        if wording is None:
-            return replace(document, score=score)
-        text = wording.removeprefix(self.query_prefix).removesuffix(self.query_suffix)
-        return replace(document, score=score, meta={**document.meta, MATCHED: text})
+        texts = [(*own_wordings(document), *known.of(*names_in_files(document))) for document in documents]
+        if self.query_prefix or self.query_suffix:
+            return [tuple(map(self._question, each)) for each in texts]
+        return texts
 
     def _bm25_scores(self, ranker: Ranker, documents: list[Document], candidates: list[Document]) -> list[float] | None:
-        """BM25's scores of the candidates. If any is missing, `None` and, the first time, a warning.
-
-        All copies of a document are searched for its score: a joiner may keep the copy of another retriever.
-        """
-        scores = {copy.id: _bm25_score(copy) for copy in documents if copy.meta.get(BM25_SCORE) is not None}
-        missing = sum(candidate.id not in scores for candidate in candidates)
-        if missing:
+        """BM25's scores of the candidates. If any is missing, `None` and, the first time, a warning."""
+        # All copies of a document are searched for its score: a joiner may keep the copy of another retriever.
+        scores, expected = {}, ranker.bm25_language
+        for copy in documents:
+            if (score := copy.meta.get(BM25_SCORE)) is None:
+                continue
+            if not (isinstance(score, (int, float)) and math.isfinite(score)):
+                raise InputError(
+                    f"Document {copy.id!r}: expected meta[{BM25_SCORE!r}] to be a number, written by a BM25 retriever, "
+                    f"found {score!r}. Rename that field of the documents, or set fuse_scores to false."
+                )
+            scores[copy.id] = float(score)
+            if (language := copy.meta.get(BM25_LANGUAGE, expected)) != expected:
+                self._warn_once(
+                    "fuse_scores is on, but BM25's scores are those of language: %s, and %s was trained with language: "
+                    "%s. Set the document store's language to that.",
+                    *(language or "null", self.model, expected or "null"),
+                )
+        if missing := sum(candidate.id not in scores for candidate in candidates):
             self._warn_once(
                 "fuse_scores is on, but %d of %d documents have no meta[%r]: BM25's score is not added, and "
                 "probabilities and thresholds are those of the model alone. Retrieve with BM25SRetriever, put "
-                "LuceneScores behind Elasticsearch, or set fuse_scores to false. This warning is not repeated.",
-                missing,
-                len(candidates),
-                BM25_SCORE,
+                "LuceneScores behind Elasticsearch, or set fuse_scores to false.",
+                *(missing, len(candidates), BM25_SCORE),
             )
             return None
-        expected = ranker.bm25_language
-        for copy in documents:
-            if (found := copy.meta.get(BM25_LANGUAGE, expected)) != expected:
-                self._warn_once(
-                    "fuse_scores is on, but BM25's scores are those of language: %s, and %s was trained with "
-                    "language: %s, which its weight of BM25 and its thresholds are for. Set the document store's "
-                    "language to that. This warning is not repeated.",
-                    found or "null",
-                    self.model,
-                    expected or "null",
-                )
         return [scores[candidate.id] for candidate in candidates]
 
     def _warn_once(self, message: str, *values: object) -> None:
         if message not in self._warned:
             self._warned.add(message)
-            logger.warning(message, *values)
+            logger.warning(f"{message} This warning is not repeated.", *values)
 
     def _trace(self, ranker: Ranker, question: str, texts: list[str]) -> None:
-        """Add tags to the span of this run if Haystack traces; the question only if content may be traced."""
         if not tracing.is_tracing_enabled() or (span := tracing.tracer.current_span()) is None:
             return
         assert ranker.config is not None
@@ -378,41 +340,17 @@ class AnswerRanker(CheckpointComponent):
         span.set_tags({f"ap_ranker.{name}": value for name, value in tags.items()})
         span.set_content_tag("ap_ranker.question", question)
 
-    def _check_family(self, model: str) -> None:
-        family = MODELS[model].family
-        if self.family in (None, family):
-            return
-        expected = ", ".join(spec.name for spec in MODELS.values() if spec.family == self.family)
-        components = {component.family: component.__name__ for component in AnswerRanker.__subclasses__()}
-        fitting = f"{components[family]}, or AnswerRanker" if family in components else "AnswerRanker"
-        raise InputError(
-            f"{self.model}: expected a checkpoint of the {self.family} family ({expected}), found {model} of the "
-            f"{family} family. Use {fitting}, which loads any."
-        )
-
     def explanation(self, query: str, document: Document) -> tuple[str, str, Explanation]:
         """The attention weight of each word when this document is ranked for this query.
 
-        :returns: The question and the answer as the model reads them, to which the tokens' `start` and `end` refer, and
-            the explanation; its score is the model's own, neither fused nor scaled.
+        :returns: The question and the answer as the model reads them, and the explanation, with the model's own score.
         :raises InputError: The checkpoint cannot be loaded, or its model has no attention weights.
         """
-        question, answer = self._question(query), self._texts.text(document)
+        question, [answer] = self._question(query), self._texts.texts([document])
         return question, answer, self._loaded().explain(question, answer)
-
-    def _explained(self, ranker: Ranker, query: str, document: Document) -> Document:
-        question, answer = ranker.attention_weights(self._question(query), self._texts.text(document))
-        explanation = {"question": [asdict(token) for token in question], "answer": [asdict(token) for token in answer]}
-        return replace(document, meta={**document.meta, "explanation": explanation})
 
     def _question(self, query: str) -> str:
         return self.query_prefix + query + self.query_suffix
-
-    @property
-    def _texts(self) -> DocumentTexts:
-        return DocumentTexts(
-            self.document_prefix, self.document_suffix, self.meta_fields_to_embed, self.embedding_separator
-        )
 
 
 @component
@@ -421,10 +359,6 @@ class APRanker(AnswerRanker):
 
     The question and the answer together determine the weights of the words of both. Like `AnswerRanker`, except that a
     checkpoint of another family is an error.
-
-    ```python
-    APRanker(model="checkpoints/faq", top_k=3).run(query="Where is my parcel?", documents=documents)
-    ```
     """
 
     family = "attentive-pooling"
@@ -436,10 +370,6 @@ class GlobalLocalRanker(AnswerRanker):
 
     The question determines the weights of the answer's words; the full model also uses all words of the answer. Like
     `AnswerRanker`, except that a checkpoint of another family is an error.
-
-    ```python
-    GlobalLocalRanker(model="checkpoints/faq", top_k=3).run(query="Where is my parcel?", documents=documents)
-    ```
     """
 
     family = "global-local"
@@ -451,25 +381,15 @@ class ABCNNRanker(AnswerRanker):
 
     Convolutions over both texts use the similarity of each word of one to each word of the other. Like `AnswerRanker`,
     except that a checkpoint of another family is an error.
-
-    ```python
-    ABCNNRanker(model="checkpoints/faq", top_k=3).run(query="Where is my parcel?", documents=documents)
-    ```
     """
 
     family = "abcnn"
 
 
-def _bm25_score(document: Document) -> float:
-    score = document.meta[BM25_SCORE]
-    if isinstance(score, (int, float)) and math.isfinite(score):
-        return float(score)
-    raise InputError(
-        f"Document {document.id!r}: expected meta[{BM25_SCORE!r}] to be a number, written by a BM25 retriever, found "
-        f"{score!r}. Rename that field of the documents, or set fuse_scores to false."
-    )
-
-
-def _check_top_k(top_k: int) -> None:
-    if top_k <= 0:
-        raise ValueError(f"top_k must be > 0, but got {top_k}")
+def _different(documents: list[Document]) -> list[Document]:
+    """The documents by id: of several with the same one, that with the highest score, the first of equal ones."""
+    best = {document.id: document for document in documents}
+    if len(best) < len(documents):
+        falling = sorted(documents, key=lambda one: math.inf if one.score is None else -one.score)
+        best |= {document.id: document for document in reversed(falling)}
+    return list(best.values())

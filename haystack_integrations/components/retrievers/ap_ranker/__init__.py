@@ -2,8 +2,16 @@
 
 from .bm25_scores import BM25Scores
 from .bm25s import BM25SEmbeddingRetriever, BM25SRetriever
-from .faq_search import FAQSearch
+from .faq_search import AnswerSearch, FAQSearch
 from .hybrid import HybridRetriever
 from .lucene_scores import LuceneScores
 
-__all__ = ["BM25SEmbeddingRetriever", "BM25SRetriever", "BM25Scores", "FAQSearch", "HybridRetriever", "LuceneScores"]
+__all__ = [
+    "AnswerSearch",
+    "BM25SEmbeddingRetriever",
+    "BM25SRetriever",
+    "BM25Scores",
+    "FAQSearch",
+    "HybridRetriever",
+    "LuceneScores",
+]

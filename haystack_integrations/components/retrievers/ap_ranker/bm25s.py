@@ -13,6 +13,7 @@ from haystack_integrations.components.rankers.ap_ranker.checkpoint import file_l
 from haystack_integrations.components.retrievers.ap_ranker.known_wordings import KnownWordings
 from haystack_integrations.components.retrievers.ap_ranker.store_retriever import StoreRetriever
 from haystack_integrations.document_stores.ap_ranker.bm25s import BM25SDocumentStore
+from haystack_integrations.document_stores.ap_ranker.legs import Leg
 
 
 @component
@@ -97,11 +98,15 @@ class BM25SRetriever(StoreRetriever):
         """
         filters, top_k = self._limits(filters, top_k)
         scale_score = self.scale_score if scale_score is None else scale_score
-        leg = None if self._wordings is None else self._wordings.verbatim(self.document_store, query)
-        return self._result(self.document_store.bm25_retrieval(query, filters, top_k, scale_score, leg), top_k)
+        documents = self.document_store.bm25_retrieval(query, filters, top_k, scale_score, self._leg(query))
+        return self._result(documents, top_k)
 
     run_async = in_thread(run)
     """As `run`, in a thread, so that the event loop stays free."""
+
+    def _leg(self, query: str) -> Leg | None:
+        """What known wordings find."""
+        return None if self._wordings is None else self._wordings.verbatim(self.document_store, query)
 
 
 @component

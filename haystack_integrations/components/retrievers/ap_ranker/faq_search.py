@@ -1,28 +1,101 @@
-"""A complete FAQ search as one component. It is defined here because Haystack loads YAML only from this namespace."""
+"""A retriever and a ranker as one component. It is here because Haystack loads YAML only from this namespace."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any, Self
 
-from haystack import Document, component, default_from_dict, default_to_dict
-from haystack.document_stores.types import FilterPolicy
+from haystack import Document, component, default_from_dict
 from haystack.utils import ComponentDevice
 
 from ap_ranker.data.faq import DEFAULT_MATCH, Match
 from ap_ranker.errors import InputError
-from ap_ranker.ranking.checkpoint import find_checkpoint, read_checkpoint_config
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.threads import in_thread
-from haystack_integrations.components.rankers.ap_ranker.checkpoint import init_parameters
+from haystack_integrations.components.rankers.ap_ranker.checkpoint import BasicTypes, check_number, file_list
 from haystack_integrations.components.rankers.ap_ranker.ranker import AnswerRanker
-from haystack_integrations.components.retrievers.ap_ranker.known_wordings import KnownWordings
-from haystack_integrations.components.retrievers.ap_ranker.store_retriever import StoreRetriever
+from haystack_integrations.components.retrievers.ap_ranker.bm25s import BM25SRetriever
+from haystack_integrations.components.retrievers.ap_ranker.hybrid import HybridRetriever
 from haystack_integrations.document_stores.ap_ranker.bm25s import BM25SDocumentStore
+from haystack_integrations.document_stores.ap_ranker.legs import Leg
 
 
 @component
-class FAQSearch:
+class AnswerSearch(BasicTypes):
+    """Finds the answers to a question: a retriever fetches candidates, a ranker puts the right one on top.
+
+    A pipeline of the two gives the same answers, 3 to 5 ms later: it copies each of a hundred candidates on its way
+    from one component to the next, as other components might change them.
+
+    ```python
+    from haystack_integrations.components.retrievers.ap_ranker import AnswerSearch
+
+    search = AnswerSearch(BM25SRetriever(store, top_k=100), AnswerRanker(model="checkpoints/faq", fuse_scores=True))
+    search.run(query="Where is my parcel?")["documents"]
+    ```
+    """
+
+    def __init__(self, retriever: BM25SRetriever | HybridRetriever, ranker: AnswerRanker) -> None:
+        """Create the component without loading anything.
+
+        :param retriever: `BM25SRetriever` or `HybridRetriever`.
+        :param ranker: The ranker of what it finds.
+        """
+        self.retriever, self.ranker = retriever, ranker
+
+    @component.output_types(documents=list[Document])
+    def run(
+        self,
+        *,
+        query: str,
+        filters: dict[str, Any] | None = None,
+        top_k: int | None = None,
+        score_threshold: float | None = None,
+        precision: float | None = None,
+    ) -> dict[str, list[Document]]:
+        """Find answers.
+
+        :param query: The question of the user. Must not be empty.
+        :param filters: Haystack filters on the documents' meta; only documents that match are searched.
+        :param top_k: The maximum number of documents to return. By default, the ranker's `top_k`.
+        :param score_threshold: The minimum score, from 0 to 1, of a returned document. By default, the ranker's.
+            Cannot be combined with `precision`.
+        :param precision: The target share of right first answers, such as 0.9: documents below the calibrated threshold
+            are left out. The checkpoint must be calibrated for this value. By default, the ranker's.
+        :returns: `documents`: copies with their scores, best first; none if none is found, or none is good enough.
+        :raises ValueError: The query is empty, `top_k` is not positive, or both `score_threshold` and `precision` are
+            given.
+        :raises InputError: The checkpoint or the documents cannot be read, the checkpoint was not calibrated for
+            `precision`, or the store is empty and the component was loaded from YAML.
+        """
+        candidates = self.retriever.run(query=query, filters=filters)["documents"]
+        ranked: dict[str, list[Document]] = self.ranker.run(
+            query=query, documents=candidates, top_k=top_k, score_threshold=score_threshold, precision=precision
+        )
+        return ranked
+
+    run_async = in_thread(run)
+    """As `run`, in a thread, so that the event loop stays free."""
+
+    def warm_up(self) -> None:
+        """Load the checkpoint and the documents unless this is done already.
+
+        :raises InputError: One of them cannot be read.
+        """
+        self.ranker.warm_up()  # first: its cache keeps what a retriever encodes
+        self.retriever.warm_up()
+
+    warm_up_async = in_thread(warm_up)
+    """As `warm_up`, in a thread, so that the event loop stays free."""
+
+    def close(self) -> None:
+        """Free the model; a later `run` loads it again."""
+        self.retriever.close()
+        self.ranker.close()
+
+
+@component
+class FAQSearch(AnswerSearch):
     """Finds the answers to a question: BM25 and known wordings fetch candidates, a trained model ranks them.
 
     It combines `BM25SRetriever` and `AnswerRanker`, with BM25's score added, as in `pipelines/faq_search.yaml`. If the
@@ -77,22 +150,8 @@ class FAQSearch:
         """
         if match not in list(Match):
             raise ValueError(f"match must be one of {', '.join(Match)}, but got {match}")
-        if candidates <= 0:
-            raise ValueError(f"candidates must be > 0, but got {candidates}")
-        ranker = AnswerRanker(
-            model=model,
-            device=device,
-            top_k=top_k,
-            score_threshold=score_threshold,
-            precision=precision,
-            fuse_scores=True,
-            wordings=wordings,
-        )
-        if documents is not None and document_store is None:
-            retriever: _FAQRetriever = _FAQFileRetriever(Path(documents), Match(match), ranker, candidates)
-        elif documents is None and document_store is not None:
-            retriever = _FAQRetriever(document_store, ranker, candidates)
-        else:
+        check_number("candidates", candidates, 1)
+        if (documents is None) == (document_store is None):
             found = "neither" if documents is None else "both"
             raise InputError(f"FAQSearch: expected documents (a FAQ file) or document_store, found {found}.")
         self.model = str(model)
@@ -103,18 +162,20 @@ class FAQSearch:
         self.top_k = top_k
         self.score_threshold = score_threshold
         self.precision = precision
-        self.wordings = ranker.wordings
+        self.wordings = file_list(wordings)
         self.device = device
-        self.retriever, self.ranker = retriever, ranker
-
-    @property
-    def parts(self) -> tuple[_FAQRetriever, AnswerRanker]:
-        """The components that do the work; they are called directly, as a pipeline copies all candidates: 3 ms."""
-        return self.retriever, self.ranker
-
-    def to_dict(self) -> dict[str, Any]:
-        """The component as basic types, without the documents of its store."""
-        return default_to_dict(self, **init_parameters(self))
+        ranker = AnswerRanker(
+            model=model,
+            device=device,
+            top_k=top_k,
+            score_threshold=score_threshold,
+            precision=precision,
+            fuse_scores=True,
+            wordings=wordings,
+        )
+        store = BM25SDocumentStore(documents=documents, match=match) if document_store is None else document_store
+        retriever = _FAQRetriever(store, ranker, candidates, reads_language=document_store is None)
+        AnswerSearch.__init__(self, retriever, ranker)  # no super(): @component recreates the class
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
@@ -123,115 +184,34 @@ class FAQSearch:
         search.retriever._is_from_dict = True
         return search
 
-    @component.output_types(documents=list[Document])
-    def run(
-        self,
-        *,
-        query: str,
-        filters: dict[str, Any] | None = None,
-        top_k: int | None = None,
-        score_threshold: float | None = None,
-        precision: float | None = None,
-    ) -> dict[str, list[Document]]:
-        """Find answers.
-
-        :param query: The question of the user. Must not be empty.
-        :param filters: Haystack filters on the documents' meta; only documents that match are searched.
-        :param top_k: The maximum number of documents to return. By default, the component's `top_k`.
-        :param score_threshold: The minimum score, from 0 to 1, of a returned document. By default, the component's.
-            Cannot be combined with `precision`.
-        :param precision: The target share of right first answers, such as 0.9: documents below the calibrated threshold
-            are left out. The checkpoint must be calibrated for this value. By default, the component's.
-        :returns: `documents`: copies with their scores, best first; none if neither words nor wordings find any, or
-            none is good enough.
-        :raises ValueError: The query is empty, `top_k` is not positive, or both `score_threshold` and `precision` are
-            given.
-        :raises InputError: The checkpoint or the FAQ file cannot be read, the checkpoint was not calibrated for
-            `precision`, or the store is empty and the component was loaded from YAML.
-        """
-        self.warm_up()
-        candidates = self.retriever.run(query=query, filters=filters)["documents"]
-        ranked: dict[str, list[Document]] = self.ranker.run(
-            query=query, documents=candidates, top_k=top_k, score_threshold=score_threshold, precision=precision
-        )
-        return ranked
-
-    run_async = in_thread(run)
-    """As `run`, in a thread, so that the event loop stays free."""
-
-    def warm_up(self) -> None:
-        """Load the checkpoint and the FAQ file unless this is done already.
-
-        :raises InputError: One of them cannot be read.
-        """
-        self.retriever.warm_up()
-        self.ranker.warm_up()
-
-    warm_up_async = in_thread(warm_up)
-    """As `warm_up`, in a thread, so that the event loop stays free."""
-
-    def close(self) -> None:
-        """Free the model; a later `run` loads it again."""
-        self.retriever.free()
-        self.ranker.close()
-
 
 @component
-class _FAQRetriever(StoreRetriever):
+class _FAQRetriever(BM25SRetriever):
     """Retrieves by words and by known wordings: by their vectors if the ranker's checkpoint compares them."""
 
-    def __init__(self, store: BM25SDocumentStore, ranker: AnswerRanker, top_k: int) -> None:
-        self._search(store, None, top_k, FilterPolicy.REPLACE)
+    def __init__(self, store: BM25SDocumentStore, ranker: AnswerRanker, top_k: int, reads_language: bool) -> None:
+        BM25SRetriever.__init__(self, store, top_k=top_k, wordings=list(ranker.wordings))
         self._ranker = ranker
-        self._wordings = KnownWordings(list(ranker.wordings))
+        self._reads_language = reads_language
 
     def warm_up(self) -> None:
         """Open the store, and load the checkpoint and the wordings, unless this is done already.
 
         :raises InputError: One of them cannot be read.
         """
-        StoreRetriever.warm_up(self)
-        if (ranker := self._embedder()) is not None:
+        ranker = self._embedder()
+        BM25SRetriever.warm_up(self)
+        if ranker is not None and self._wordings is not None:
             self._wordings.index(self.document_store, ranker)
 
-    @component.output_types(documents=list[Document])
-    def run(self, query: str, filters: dict[str, Any] | None = None) -> dict[str, list[Document]]:
-        """Find documents, as `BM25SRetriever` does, and those whose wordings are most like the query."""
-        ranker, store = self._embedder(), self.document_store
-        if ranker is None:
-            leg = self._wordings.verbatim(store, query)
-        else:
-            leg = self._wordings.leg(store, ranker, ranker.embed_questions([query])[0].numpy())
-        return self._result(store.bm25_retrieval(query, filters, self.top_k, wordings=leg), self.top_k)
-
-    def add_wordings(self, path: str | Path) -> None:
-        """Use the wordings of one more file."""
-        self._wordings.add(path)
-
-    def free(self) -> None:
-        """Forget the wordings; the store stays open."""
-        self._wordings.close()
+    def _leg(self, query: str) -> Leg | None:
+        if (ranker := self._embedder()) is None or self._wordings is None:
+            return BM25SRetriever._leg(self, query)
+        return self._wordings.leg(self.document_store, ranker, ranker.embed_questions([query])[0].numpy())
 
     def _embedder(self) -> Ranker | None:
+        """The model, if it compares wordings; the store gets the stemmer that its checkpoint names."""
         ranker = self._ranker._loaded()
+        if self._reads_language:
+            self.document_store.language = ranker.bm25_language
         return ranker if ranker.config and ranker.config.wording_weight and ranker.has_vectors else None
-
-
-@component
-class _FAQFileRetriever(_FAQRetriever):
-    """Reads a FAQ file before the first question; the checkpoint names the stemmer."""
-
-    def __init__(self, path: Path, match: Match, ranker: AnswerRanker, top_k: int) -> None:
-        store = BM25SDocumentStore(documents=path, match=match)
-        _FAQRetriever.__init__(self, store, ranker, top_k)  # no super(): @component recreates the class
-        self._knows_language = False
-
-    def warm_up(self) -> None:
-        """Read and index the file unless this is done already.
-
-        :raises InputError: It or the checkpoint cannot be read.
-        """
-        if not self._knows_language:
-            self.document_store.language = read_checkpoint_config(find_checkpoint(self._ranker.model)).bm25_language
-            self._knows_language = True
-        _FAQRetriever.warm_up(self)

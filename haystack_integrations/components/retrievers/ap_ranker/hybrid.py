@@ -91,9 +91,7 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
         self._search(document_store, filters, top_k, filter_policy)
         check_number("rank_all", rank_all, 0)
         check_number("batch_size", batch_size, 1)
-        self.model = str(model)
-        self.device = ComponentDevice.resolve_device(device)
-        self.token = token
+        self._name_checkpoint(model, device, token)
         self.rank_all = rank_all
         self.query_prefix = query_prefix
         self.query_suffix = query_suffix
@@ -104,7 +102,6 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
         self.batch_size = batch_size
         self.wordings = file_list(wordings)
         self._wordings = KnownWordings(self.wordings, query_prefix, query_suffix)
-        self._reset()
 
     def _reset(self) -> None:
         CheckpointComponent._reset(self)  # no super(): @component recreates the class
@@ -113,7 +110,7 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
         self._embedding = threading.Lock()  # not `_loading`: who adds a document need not wait for all others
 
     def _load(self) -> Ranker:
-        ranker = self._read_embedder()
+        ranker = CheckpointComponent._load(self)
         ranker.fill_cache()  # so that the ranker does not encode again what was encoded for the vectors
         return ranker
 
@@ -177,7 +174,7 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
         ]
 
     def _vectors(self, documents: list[Document]) -> list[list[float]]:
-        texts = [self._texts.text(document) for document in documents]
+        texts = self._texts.texts(documents)
         vectors: list[list[float]] = self._loaded().embed_answers(texts, self.batch_size).tolist()
         return vectors
 
