@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import field, fields
 from functools import wraps
@@ -71,5 +72,5 @@ def sentence(error: ValidationError, names: list[str]) -> str:
         return f"Unknown name {one_line(repr(place), 80)}: {known}.{did_you_mean(place, names)}"
     if found["type"] in ("missing", "missing_argument"):
         return f"Expected {place}, found none."
-    expected = found["msg"].removeprefix("Input should be ")
-    return f"Expected {place} to be {expected}, found {one_line(repr(found['input']), 80)}."
+    expected = re.sub(r"^\w+ should ", "", found["msg"])  # such as "Input should be a valid string"
+    return f"Expected {place} to {expected}, found {one_line(repr(found['input']), 80)}."
