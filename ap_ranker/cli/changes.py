@@ -9,13 +9,11 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from ap_ranker.cli.console import Console
+from ap_ranker.cli.console import console
 from ap_ranker.cli.options import Columns, column_names
 from ap_ranker.data.changes import Action, Change, apply_changes, read_changes
 from ap_ranker.data.faq import read_faq
 from ap_ranker.errors import InputError
-
-console = Console(soft_wrap=True)
 
 
 def changes(
@@ -46,15 +44,12 @@ def changes(
             table.add_row(change.time, change.action, escape(_described(change)), state)
     console.print(table)
     if changed.lapsed:
-        console.print(
-            f"{len(changed.lapsed):,} changes no longer apply: their entries have changed in {escape(str(faq))}.",
-            highlight=False,
-        )
+        console.say(f"{len(changed.lapsed):,} changes no longer apply: their entries have changed in {faq}.")
     if output is not None:
         from ap_ranker.data.writer import write_entries  # takes a second to load
 
         write_entries([keyed.entry for keyed in changed.entries], output)
-        console.print(f"Wrote {len(changed.entries):,} entries into {escape(str(output))}.", highlight=False)
+        console.say(f"Wrote {len(changed.entries):,} entries into {output}.")
 
 
 def _described(change: Change) -> str:

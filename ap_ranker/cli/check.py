@@ -9,16 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from ap_ranker.cli.console import Console
-from ap_ranker.cli.options import Answers, Columns, Language, column_names
+from ap_ranker.cli.console import console
+from ap_ranker.cli.options import Answers, Columns, JsonFile, Language, column_names
 from ap_ranker.errors import InputError
 from ap_ranker.files import write_text_atomically
 
 if TYPE_CHECKING:
     from ap_ranker.data.audit.report import AuditReport
     from ap_ranker.training.config import TrainingConfig
-
-console = Console(soft_wrap=True)
 STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 
 
@@ -31,7 +29,7 @@ def check(
     answers: Answers = None,
     columns: Columns = None,
     language: Language = None,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write the findings to this JSON file.")] = None,
+    json_file: JsonFile = None,
     fix_file: Annotated[
         Path | None,
         typer.Option("--fix", help="Write a repaired copy of DATA to this file (pairs or judged candidates)."),
@@ -65,7 +63,7 @@ def check(
     if fix_file:
         repaired, log = fix(data, fix_file, pair)
         repairs = ", ".join(f"{kind} {count:,}" for kind, count in repaired.items()) or "nothing"
-        console.print(f"Wrote {fix_file} (repaired: {repairs}) and {log}.", markup=False, highlight=False)
+        console.say(f"Wrote {fix_file} (repaired: {repairs}) and {log}.")
     if report.counts(Severity.error):
         raise typer.Exit(1)
 
@@ -84,15 +82,13 @@ def _check_documents(path: Path, columns: tuple[str, str] | None, json_file: Pat
 
     with console.status("Reading the documents ..."):
         reading = read_documents(path, columns)
-    console.print(
-        f"{escape(str(path))}: {len(reading.entries):,} passages of {reading.files:,} files, "
-        f"{len(reading.left_out):,} left out",
-        highlight=False,
+    console.say(
+        f"{path}: {len(reading.entries):,} passages of {reading.files:,} files, {len(reading.left_out):,} left out"
     )
     if path.is_dir():
-        console.print("         → read as documents to search: none is named train.*, dev.* or test.*", highlight=False)
+        console.say("         → read as documents to search: none is named train.*, dev.* or test.*")
     for left in reading.left_out:
-        console.print(f"         {left}", markup=False, highlight=False)
+        console.say(f"         {left}")
     if json_file:
         left_out = [{"place": left.place, "reason": left.reason} for left in reading.left_out]
         found = {"data": str(path), "passages": len(reading.entries), "files": reading.files, "left_out": left_out}
@@ -100,38 +96,28 @@ def _check_documents(path: Path, columns: tuple[str, str] | None, json_file: Pat
 
 
 def warn_of_faults(
-    shown: Console,
-    data: Path,
-    dev: Path | None,
-    answers: Path | None,
-    max_tokens: int,
-    columns: tuple[str, str] | None = None,
+    data: Path, dev: Path | None, answers: Path | None, max_tokens: int, columns: tuple[str, str] | None = None
 ) -> AuditReport | None:
-    """Print errors and warnings about training data in at most three lines.
-
-    Returns:
-        The audit's report; `None` if the data cannot be checked.
-    """
+    """Print errors and warnings about training data in at most three lines; returns the audit, if there can be one."""
     from ap_ranker.data.audit import audit
     from ap_ranker.data.audit.report import Severity
 
     try:
         report = audit(data, dev=dev, answers=answers, max_tokens=max_tokens, near_answers=False, columns=columns)
     except InputError as error:  # in a file that training does not need, such as test questions
-        shown.print(f"[yellow]Warning:[/] the data cannot be checked. {escape(str(error))}", highlight=False)
+        console.warn(f"the data cannot be checked. {error}")
         return None
     faults = report.counts(Severity.error) | report.counts(Severity.warning)
     leaks = sum(count for kind, count in faults.items() if kind.endswith("leaked-question"))
     if leaks:
-        shown.print(
-            f"[yellow]Warning:[/] {leaks:,} questions are also, exactly or nearly, in an earlier split: measures will "
-            "be too high."
+        console.warn(
+            f"{leaks:,} questions are also, exactly or nearly, in an earlier split: measures will be too high."
         )
     others = [f"{kind} {count:,}" for kind, count in faults.items() if not kind.endswith("leaked-question")]
     if others:
-        shown.print(f"[yellow]Warning:[/] faults in the data: {', '.join(others)}.", highlight=False)
+        console.warn(f"faults in the data: {', '.join(others)}.")
     if faults:
-        shown.print(f"  Details: ap-ranker check {escape(str(data))}", highlight=False)
+        console.say(f"  Details: ap-ranker check {data}")
     return report
 
 
@@ -146,31 +132,27 @@ def _print_recall(
     _, development = read_training_data(data, dev, answers, settings, columns=columns)
     for each in (None, settings.language):
         shares = [f"{share:.1%} among its {n} best" for n, share in bm25_recall(development, each).items()]
-        console.print(f"{bm25_name(each)}: a right answer {', '.join(shares)}", highlight=False)
-    console.print(
+        console.say(f"{bm25_name(each)}: a right answer {', '.join(shares)}")
+    console.say(
         f"         → {len(development.answerable):,} dev questions; to use it: train --language "
-        f"{settings.language}, and language: {settings.language} in the document store",
-        highlight=False,
+        f"{settings.language}, and language: {settings.language} in the document store"
     )
 
 
 def _print(report: AuditReport) -> None:
     from ap_ranker.data.audit.report import KINDS, Severity
 
-    console.print(
-        f"{escape(report.data)}: {report.questions:,} question texts, {report.answers:,} answer texts", highlight=False
-    )
+    console.say(f"{report.data}: {report.questions:,} question texts, {report.answers:,} answer texts")
     for severity in Severity:
         for name, finding in report.of(severity).items():
             share = "" if finding.share is None else f" ({finding.share:.1%})"
             console.print(
                 f"[{STYLES[severity]}]{severity:<8}[/] [bold]{name}[/]: {finding.count:,}{share} "
                 f"{escape(KINDS[name].meaning)}",
-                highlight=False,
             )
             for fault in finding.examples:
-                console.print(f"         {fault.place}: {fault.found}", markup=False, highlight=False)
+                console.say(f"         {fault.place}: {fault.found}")
             advice = KINDS[name].advice + ("; --fix does so for pairs and judged data" if KINDS[name].fixed else "")
-            console.print(f"         → {escape(advice)}", highlight=False)
+            console.say(f"         → {advice}")
     totals = [f"{sum(report.counts(severity).values()):,} {severity}s" for severity in Severity]
-    console.print(", ".join(totals), highlight=False)
+    console.say(", ".join(totals))

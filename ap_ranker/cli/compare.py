@@ -8,11 +8,20 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 from rich.measure import Measurement
-from rich.table import Table
+from rich.table import Column, Table
 
-from ap_ranker.cli.console import Console
-from ap_ranker.cli.data import describe
-from ap_ranker.cli.options import Answers, Device, Epochs, MatchText, command_line
+from ap_ranker.cli.console import console, describe
+from ap_ranker.cli.options import (
+    Answers,
+    Device,
+    Embeddings,
+    Epochs,
+    JsonFile,
+    MatchText,
+    Pools,
+    SharedSettings,
+    command_line,
+)
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.markdown import markdown_table, spread
 from ap_ranker.files import write_text_atomically
@@ -21,8 +30,6 @@ from ap_ranker.training.data import read_training_data
 if TYPE_CHECKING:
     from ap_ranker.evaluation.evaluation_report import EvaluationReport
     from ap_ranker.training.compare import Comparison
-
-console = Console(soft_wrap=True)
 
 
 def compare(
@@ -37,16 +44,16 @@ def compare(
     dev: Annotated[Path | None, typer.Option(help="Dev questions, which choose the best epochs.")] = None,
     test: Annotated[Path | None, typer.Option(help="Test questions, on which the models are compared.")] = None,
     answers: Answers = None,
-    pools: Annotated[Path | None, typer.Option(help="Candidate pools of the test questions.")] = None,
+    pools: Pools = None,
     peers: Annotated[
         str, typer.Option(help="Fine-tune with sentence-transformers on the same pairs: bi-encoder,cross-encoder.")
     ] = "",
-    embeddings: Annotated[str | None, typer.Option(help="Word vectors, as for train.")] = None,
+    embeddings: Embeddings = None,
     match: MatchText = None,
-    config: Annotated[Path | None, typer.Option(help="A YAML file with settings of all runs.")] = None,
+    config: SharedSettings = None,
     epochs: Epochs = None,
     device: Device = "auto",
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write the numbers to this JSON file.")] = None,
+    json_file: JsonFile = None,
     table_file: Annotated[Path | None, typer.Option("--table", help="Write the table to this Markdown file.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Plot the comparison to this PNG file.")] = None,
 ) -> None:
@@ -77,7 +84,7 @@ def compare(
     from ap_ranker.training.find_vectors import find_vectors
 
     for title, part in (("Training data", training), ("Dev data", development), ("Test data", judged)):
-        describe(console, title, part)
+        describe(title, part)
     result = run(
         contenders,
         training,
@@ -97,7 +104,7 @@ def compare(
     if json_file:
         write_text_atomically(json_file, result.to_json())
     if table_file:
-        write_text_atomically(table_file, markdown(result))
+        write_text_atomically(table_file, f"{markdown_table(_header(result), _rows(result))}\n\n{_notes(result)}\n")
     if plot:
         from ap_ranker.training.comparison_plot import plot_comparison
 
@@ -107,8 +114,7 @@ def compare(
 def _report(label: str, seed: int, report: EvaluationReport) -> None:
     console.print(
         f"[bold]{escape(label)}[/], seed {seed}: test MRR {report.model['MRR']:.3f} "
-        f"({report.bm25_name} {report.bm25['MRR']:.3f})",
-        highlight=False,
+        f"({report.bm25_name} {report.bm25['MRR']:.3f})"
     )
 
 
@@ -148,17 +154,11 @@ def _notes(comparison: Comparison) -> str:
 
 
 def _print(comparison: Comparison) -> None:
-    table = Table()
-    for column, title in enumerate(_header(comparison)):
-        table.add_column(title.replace(" ", "\n"), justify="right" if column else "left", no_wrap=True)
+    titles = [title.replace(" ", "\n") for title in _header(comparison)]
+    table = Table(*(Column(title, justify="right" if i else "left", no_wrap=True) for i, title in enumerate(titles)))
     for row in _rows(comparison):
         table.add_row(*map(escape, row), style="bold" if row[0] == comparison.bm25_name else None)
     # A narrow terminal breaks the lines; rich would cut the numbers.
     table.width = Measurement.get(console, console.options.update(max_width=1_000), table).maximum
     console.print(table)
-    console.print(_notes(comparison), highlight=False)
-
-
-def markdown(comparison: Comparison) -> str:
-    """The table for a README."""
-    return f"{markdown_table(_header(comparison), _rows(comparison))}\n\n{_notes(comparison)}\n"
+    console.say(_notes(comparison))

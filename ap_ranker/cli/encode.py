@@ -7,18 +7,14 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
-from ap_ranker.cli.console import Console
-from ap_ranker.cli.options import Columns, Device, MatchText, StoredDtype, column_names
-from ap_ranker.cli.progress import ProgressBars
-
-console = Console(soft_wrap=True)
+from ap_ranker.cli.console import ProgressBars, console
+from ap_ranker.cli.options import Columns, Corpus, Device, MatchText, StoredDtype, column_names
 
 
 def encode(
     checkpoint: Annotated[str, typer.Argument(help="A checkpoint folder or a hub name.")],
-    documents: Annotated[Path, typer.Argument(help="The FAQ, a document, or a folder of documents and tables.")],
+    documents: Corpus,
     output: Annotated[Path, typer.Option(help="The folder to write; encodings in it are kept, missing ones added.")],
     dtype: StoredDtype = None,
     columns: Columns = None,
@@ -42,9 +38,8 @@ def encode(
             folder, texts, output, dtype=states_dtype, device=device, on_progress=partial(bars.update, "encoding")
         )
     encodings = Encodings.open(output, fingerprint(folder))
-    console.print(
-        f"Encoded {written:,} of {len(texts):,} texts; {escape(str(output))} now holds {len(encodings):,} in "
+    console.say(
+        f"Encoded {written:,} of {len(texts):,} texts; {output} now holds {len(encodings):,} in "
         f"{encodings.size / 1e6:,.1f} MB ({encodings.manifest.dtype}, "
-        f"{encodings.size / max(len(encodings), 1):,.0f} bytes each).",
-        highlight=False,
+        f"{encodings.size / max(len(encodings), 1):,.0f} bytes each)."
     )

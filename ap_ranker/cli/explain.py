@@ -6,12 +6,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
-from ap_ranker.cli.console import Console
+from ap_ranker.cli.console import console
 from ap_ranker.cli.options import Device
-
-console = Console(soft_wrap=True)
 
 
 def explain(
@@ -27,4 +24,4 @@ def explain(
     from ap_ranker.evaluation.explanation_page import write_explanation
 
     model, explanation = write_explanation(checkpoint, question, answer, output, device)
-    console.print(f"Wrote {escape(str(output))}: {model}, score {explanation.score:.3f}.", highlight=False)
+    console.say(f"Wrote {output}: {model}, score {explanation.score:.3f}.")

@@ -8,11 +8,9 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from ap_ranker.cli.console import Console
-from ap_ranker.cli.options import Columns, column_names
+from ap_ranker.cli.console import console
+from ap_ranker.cli.options import Columns, Overwrite, column_names
 from ap_ranker.errors import InputError
-
-console = Console(soft_wrap=True)
 
 SHOWN = 10
 """Maximum number of files that are named with their questions; the table names the source of each question."""
@@ -29,7 +27,7 @@ def extract(
         ),
     ] = False,
     columns: Columns = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False,
+    overwrite: Overwrite = False,
 ) -> None:
     """Find the questions that documents ask themselves, and write them with their answers as a FAQ to edit.
 
@@ -47,24 +45,23 @@ def extract(
     found = find(documents)
     write_faq(found, output, overwrite=overwrite)
     for kind, count in found.kinds.most_common():
-        console.print(f"  {count:,} {KINDS[kind]}", highlight=False)
+        console.say(f"  {count:,} {KINDS[kind]}")
     for name, count in found.by_file.most_common(SHOWN):
-        console.print(f"  {escape(name)}: {count:,}", highlight=False)
+        console.say(f"  {name}: {count:,}")
     if (more := len(found.by_file) - SHOWN) > 0:
-        console.print(f"  {more:,} more files", highlight=False)
+        console.say(f"  {more:,} more files")
     if found.merged:
-        console.print(f"  {found.merged:,} left out, as another entry has the same question and answer")
+        console.say(f"  {found.merged:,} left out, as another entry has the same question and answer")
     if found.without:
-        console.print(f"  {found.without:,} files ask no question: serve {escape(str(documents))} searches them, too")
+        console.say(f"  {found.without:,} files ask no question: serve {documents} searches them, too")
     for left in found.left_out:
-        console.print(f"  {left}", markup=False, highlight=False)
-    console.print(f"Wrote {escape(str(output))}: {len(found.entries):,} questions with answers.", highlight=False)
+        console.say(f"  {left}")
+    console.say(f"Wrote {output}: {len(found.entries):,} questions with answers.")
     folder = documents.resolve()
     if folder in output.resolve().parents:
         console.print(
             f"[bold yellow]Note:[/] a search of {escape(str(documents))} would find each answer twice, as the file is "
             "in it.",
-            highlight=False,
         )
 
 
@@ -76,9 +73,8 @@ def _write_titles(documents: Path, output: Path, columns: str | None, overwrite:
     found = title_pairs(documents, column_names(columns))
     write_table(output, ("question", "answer"), found.pairs, overwrite=overwrite)
     if found.too_general:
-        console.print(f"  {found.too_general:,} titles left out that stand over more than {MOST} texts")
-    console.print(
-        f"Wrote {escape(str(output))}: {len(found.pairs):,} pairs. Train with them: "
-        f"ap-ranker train {escape(str(output))} --output checkpoints/titles",
-        highlight=False,
+        console.say(f"  {found.too_general:,} titles left out that stand over more than {MOST} texts")
+    console.say(
+        f"Wrote {output}: {len(found.pairs):,} pairs. Train with them: "
+        f"ap-ranker train {output} --output checkpoints/titles"
     )

@@ -9,34 +9,19 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from ap_ranker.cli.console import Console
-from ap_ranker.cli.options import (
-    Checkpoint,
-    Columns,
-    Documents,
-    MatchEntry,
-    SearchLanguage,
-    Wordings,
-    column_names,
-)
-from ap_ranker.data.faq import DEFAULT_MATCH
+from ap_ranker.cli.console import console, errors
+from ap_ranker.cli.options import SearchedOptions, takes_groups
 from ap_ranker.data.question_log import Outcome, read_question_log
 from ap_ranker.errors import InputError
-
-console, errors = Console(soft_wrap=True), Console(stderr=True, soft_wrap=True)
 
 SHOWN = 20
 """Maximum number of groups in the table."""
 
 
+@takes_groups
 def gaps(
     log: Annotated[Path, typer.Argument(help="The log of `ap-ranker serve --log-questions`.")],
-    documents: Documents = None,
-    columns: Columns = None,
-    model: Checkpoint = None,
-    language: SearchLanguage = None,
-    match: MatchEntry = DEFAULT_MATCH,
-    wordings: Wordings = None,
+    searched: SearchedOptions,
     feedback: Annotated[
         Path | None, typer.Option(help="Users' feedback: questions whose answers did not help are gaps, too.")
     ] = None,
@@ -45,49 +30,25 @@ def gaps(
     ] = None,
 ) -> None:
     """Group the questions that were refused, found nothing or whose answers did not help, most asked first."""
-    if documents is None:
+    if searched.documents is None:
         raise InputError("Expected the FAQ that the questions were put to, found none. Name it with --documents.")
     if output is not None and output.suffix != ".csv":
         raise InputError(f"Expected --output ending in .csv, found {str(output)!r}.")
     questions = read_question_log(log)
-    from ap_ranker.data.wordings import read_wordings
-    from ap_ranker.search.setup import set_up
-    from ap_ranker.web.gaps import (
-        embedding_of,
-        find_unanswered,
-        group,
-        known_questions,
-        still_open,
-        with_nearest,
-        write_gaps,
-    )
+    from ap_ranker.web.gaps import find_gaps, find_unanswered, write_gaps
 
     unanswered = find_unanswered(questions, feedback)
-    with (
-        set_up(
-            documents,
-            model=model,
-            language=language,
-            columns=column_names(columns),
-            match=match,
-            wordings=wordings or (),
-        ) as setup,
-        errors.status("Grouping the questions ..."),
-    ):
+    with searched.set_up() as setup, errors.status("Grouping the questions ..."):
         search, _ = setup.load()
         entries = setup.documents.entries if setup.documents else []
-        known = [read_wordings(file) for file in setup.wordings]
-        remaining = still_open(unanswered, entries, match, known)
-        found = group(remaining, embedding_of(search), known_questions(entries, known))
-        found = [with_nearest(gap, search) for gap in found]
+        remaining, found = find_gaps(unanswered, search, entries, setup.match, setup.wordings)
     refused = sum(question.outcome != Outcome.answered for question in questions)
-    console.print(
+    console.say(
         f"{len(questions):,} questions, {refused:,} of them without an answer. {len(unanswered) - refused:,} answers "
-        f"did not help. {len(unanswered) - len(remaining):,} of these questions are in the FAQ by now.",
-        highlight=False,
+        f"did not help. {len(unanswered) - remaining:,} of these questions are in the FAQ by now."
     )
     if not refused:
-        console.print(
+        console.say(
             "No question was refused. A search refuses only below a threshold: serve with --precision or "
             "--score-threshold."
         )
@@ -101,10 +62,9 @@ def gaps(
     if found:
         console.print(table)
     if len(found) > SHOWN:
-        console.print(f"{len(found) - SHOWN:,} smaller groups not shown.", highlight=False)
+        console.say(f"{len(found) - SHOWN:,} smaller groups not shown.")
     if output is not None:
-        console.print(
-            f"Wrote {len(found):,} groups into {escape(str(output))}. Fill in the answers, delete the other rows, and "
-            "add them to the FAQ.",
-            highlight=False,
+        console.say(
+            f"Wrote {len(found):,} groups into {output}. Fill in the answers, delete the other rows, and add them to "
+            "the FAQ."
         )

@@ -7,18 +7,14 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
-from ap_ranker.cli.console import Console
-from ap_ranker.cli.options import Columns, MatchEntry, column_names
-from ap_ranker.cli.progress import ProgressBars
+from ap_ranker.cli.console import ProgressBars, console
+from ap_ranker.cli.options import Columns, Corpus, MatchEntry, column_names
 from ap_ranker.data.faq import DEFAULT_MATCH
-
-console = Console(soft_wrap=True)
 
 
 def index(
-    documents: Annotated[Path, typer.Argument(help="The FAQ, a document, or a folder of documents and tables.")],
+    documents: Corpus,
     pipeline: Annotated[Path, typer.Option(help="A Haystack pipeline with a document store.")],
     columns: Columns = None,
     match: MatchEntry = DEFAULT_MATCH,
@@ -38,10 +34,9 @@ def index(
             on_progress=partial(bars.update, "indexing"),
             on_embedded=partial(bars.update, "embedding"),
         )
-    console.print(
-        f"{escape(changes.place)} now holds the {changes.total:,} entries of {escape(str(documents))}: "
+    console.say(
+        f"{changes.place} now holds the {changes.total:,} entries of {documents}: "
         f"{changes.added:,} added, {changes.changed:,} changed, {changes.removed:,} removed, "
         f"{changes.unchanged:,} unchanged."
         + (f" {changes.duplicates:,} duplicates left out." if changes.duplicates else ""),
-        highlight=False,
     )

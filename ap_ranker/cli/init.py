@@ -6,13 +6,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
-from ap_ranker.cli.console import Console
+from ap_ranker.cli.console import console, errors
 from ap_ranker.cli.options import CheckpointOutput, Columns, Language, MatchEntry, Overwrite, column_names
 from ap_ranker.data.faq import DEFAULT_MATCH
-
-console, errors = Console(soft_wrap=True), Console(stderr=True, soft_wrap=True)
 
 
 def init(
@@ -45,8 +42,7 @@ def init(
     entries = read_entries(documents, column_names(columns))
     with errors.status("Counting words ..."):
         write_untrained(output, [entry.text(match) for entry in entries], language, encoder, str(documents))
-    console.print(
-        f"Wrote {escape(str(output))}: ap-transformer, untrained, for {len(entries):,} texts. Search them: "
-        f'ap-ranker ask "YOUR QUESTION" --documents {escape(str(documents))} --model {escape(str(output))}',
-        highlight=False,
+    console.say(
+        f"Wrote {output}: ap-transformer, untrained, for {len(entries):,} texts. Search them: "
+        f'ap-ranker ask "YOUR QUESTION" --documents {documents} --model {output}',
     )

@@ -86,7 +86,7 @@ def main() -> None:
     logging.basicConfig(
         level=logging.WARNING,
         format="%(message)s",
-        handlers=[RichHandler(console=Console(stderr=True), show_time=False, show_path=False)],
+        handlers=[RichHandler(console=Console(stderr=True, soft_wrap=False), show_time=False, show_path=False)],
     )
     logging.getLogger("ap_ranker").setLevel(logging.INFO)  # such as what training left out
     with report_user_errors():

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 
-from ap_ranker.cli.console import Console
+from ap_ranker.cli.console import console, numbers
 
 if TYPE_CHECKING:
     from ap_ranker.models.spec import ModelSpec
-
-console = Console(soft_wrap=True)
 
 ATTENTION = {
     "": "none",
@@ -32,21 +29,18 @@ def models(
     if name is not None:
         _print_one(model_spec(name))
         return
-    table = Table(title=f"{len(MODELS)} models")
-    for column in ("name", "paper", "cached", "parameters", "objective"):
-        justify: Literal["left", "right"] = "right" if column == "parameters" else "left"
-        table.add_column(column, justify=justify, no_wrap=column in ("name", "parameters"))
+    columns = (Column("name", no_wrap=True), "paper", "cached", numbers("parameters", no_wrap=True), "objective")
+    table = Table(*columns, title=f"{len(MODELS)} models")
     for family in dict.fromkeys(spec.family for spec in MODELS.values()):
         for spec in sorted((spec for spec in MODELS.values() if spec.family == family), key=lambda spec: spec.name):
-            paper = escape(f"{_authors(spec)} {spec.year}")
+            paper = f"{_authors(spec)} {spec.year}"
             table.add_row(spec.name, paper, spec.cached, f"{_parameters(spec):,}", spec.objective)
         table.add_section()
     console.print(table)
-    console.print(
+    console.say(
         "Cached: what is computed once per answer. Parameters: at default size, without the word vectors.\n"
         "Objective: the default of `ap-ranker train`.\n"
-        "To see a model's options and its paper's recipe: ap-ranker models NAME",
-        highlight=False,
+        "To see a model's options and its paper's recipe: ap-ranker models NAME. How good they are: docs/models.md"
     )
 
 
@@ -71,19 +65,16 @@ def _print_one(spec: ModelSpec) -> None:
         )
     console.print(f"[bold]{spec.name}[/]")
     for title, text in facts.items():
-        console.print(f"  {title:18} {escape(text)}", highlight=False)
+        console.say(f"  {title:18} {text}")
     if not spec.options:
         return
-    table = Table()
-    for column in ("option", "default", "values", "meaning"):
-        table.add_column(column)
+    table = Table("option", "default", "values", "meaning")
     for name, option in spec.options.items():
         values = ", ".join(option.choices) or type(option.default).__name__
-        table.add_row(name, str(option.default), values, escape(option.meaning))
+        table.add_row(name, str(option.default), values, option.meaning)
     console.print(table)
-    console.print("Set them in the file of --config:", highlight=False)
-    first = next(iter(spec.options))
-    console.print(f"  model: {spec.name}\n  options: {{{first}: {spec.options[first].default}}}", highlight=False)
+    first, option = next(iter(spec.options.items()))
+    console.say(f"Set them in the file of --config:\n  model: {spec.name}\n  options: {{{first}: {option.default}}}")
 
 
 def _authors(spec: ModelSpec) -> str:

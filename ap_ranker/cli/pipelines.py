@@ -7,17 +7,16 @@ from typing import Annotated
 
 import typer
 
-from ap_ranker.cli.console import Console
-
-console = Console(soft_wrap=True)
+from ap_ranker.cli.console import console
+from ap_ranker.cli.options import Overwrite
 
 
 def pipelines(
     output: Annotated[Path, typer.Option(help="The folder to write.")],
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files of the same names.")] = False,
+    overwrite: Overwrite = False,
 ) -> None:
     """Write the Haystack pipelines of ap-ranker, in YAML, to be adapted and named with --pipeline."""
     from ap_ranker.search.default_pipelines import write_pipelines
 
     for path, purpose in write_pipelines(output, overwrite=overwrite).items():
-        console.print(f"{path}: {purpose}", markup=False, highlight=False)
+        console.say(f"{path}: {purpose}")

@@ -7,9 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ap_ranker.cli.console import Console
-
-console = Console(soft_wrap=True)
+from ap_ranker.cli.console import console
 
 
 def push(
@@ -22,4 +20,4 @@ def push(
     from ap_ranker.ranking.hub import push as run
 
     page = run(checkpoint, repo, private=private)
-    console.print(f"Pushed {', '.join(FILES)} of {checkpoint} to {page}.", markup=False, highlight=False)
+    console.say(f"Pushed {', '.join(FILES)} of {checkpoint} to {page}.")

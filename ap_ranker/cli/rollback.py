@@ -9,9 +9,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from ap_ranker.cli.console import Console
-
-console = Console(soft_wrap=True)
+from ap_ranker.cli.console import console
 
 
 def rollback(
@@ -38,9 +36,8 @@ def rollback(
             console.print(table)
             return
         version = store.restore_version(to)
-    console.print(
-        f"{escape(describe_store(store))} holds the {version.documents:,} documents of version {version.number} again, "
+    console.say(
+        f"{describe_store(store)} holds the {version.documents:,} documents of version {version.number} again, "
         f"as they were until {version.until:%Y-%m-%d %H:%M:%S}. To take this back: "
-        f"ap-ranker rollback --pipeline {escape(str(pipeline))}",
-        highlight=False,
+        f"ap-ranker rollback --pipeline {pipeline}"
     )

@@ -6,12 +6,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
-from ap_ranker.cli.console import Console
+from ap_ranker.cli.console import console
 from ap_ranker.cli.options import Columns, column_names
-
-console = Console(soft_wrap=True)
 
 
 def split(
@@ -32,9 +29,6 @@ def split(
 
     parts = split_file(data, output, share=share, by_answer=by_answer, seed=seed, columns=column_names(columns))
     for reason, count in parts["train"].notes.items():
-        console.print(f"  {count:,} {reason}")
+        console.say(f"  {count:,} {reason}")
     counts = ", ".join(f"{len(part.questions):,} {name}" for name, part in parts.items())
-    console.print(
-        f"Wrote {escape(str(output))}: {counts} questions; all {len(parts['test'].answers):,} answers are candidates.",
-        highlight=False,
-    )
+    console.say(f"Wrote {output}: {counts} questions; all {len(parts['test'].answers):,} answers are candidates.")

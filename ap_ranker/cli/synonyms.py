@@ -9,11 +9,9 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from ap_ranker.cli.console import Console
+from ap_ranker.cli.console import console
 from ap_ranker.cli.options import Columns, Language, column_names
 from ap_ranker.errors import InputError
-
-console = Console(soft_wrap=True)
 
 SHOWN = 20
 """Maximum number of questions in the table."""
@@ -49,10 +47,9 @@ def synonyms(
             before, after = (f"{rank:g}" if rank else "not found" for rank in (each.before, each.after))
             table.add_row(escape(each.question), before, f"[{style}]{after}[/]")
         console.print(table)
-    console.print(
+    console.say(
         f"{result.concerned:,} of {result.n_questions:,} questions have a synonym. Their right answer rises for "
         f"{rising:,}, falls for {len(result.moved) - rising:,}. BM25: MRR {result.mrr[0]:.3f} before, "
         f"{result.mrr[1]:.3f} after; found among the first {DEPTH}: {result.recall[0]:.1%} before, "
-        f"{result.recall[1]:.1%} after.",
-        highlight=False,
+        f"{result.recall[1]:.1%} after."
     )

@@ -9,12 +9,10 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from ap_ranker.cli.console import Console
+from ap_ranker.cli.console import console
 from ap_ranker.data.feedback import helpful_answers
 from ap_ranker.errors import InputError
 from ap_ranker.files import writing
-
-console = Console(soft_wrap=True)
 
 WIDTH = 60
 """Maximum number of characters to show of an answer."""
@@ -51,4 +49,4 @@ def _remove(file: Path, question: str) -> None:
             f"{file}: expected judgements of the question {question!r}, found none. List them: "
             f"ap-ranker wordings {file}"
         )
-    console.print(f"{removed:,} judgements taken back; they are now in {escape(f'{file}.removed')}.", highlight=False)
+    console.say(f"{removed:,} judgements taken back; they are now in {file}.removed.")

@@ -63,7 +63,7 @@ class CountingThreads(ThreadPoolExecutor):
             self.running += running
 
 
-class Metrics:
+class Metrics(Collector):
     """The metrics of one server.
 
     Args:
@@ -78,22 +78,22 @@ class Metrics:
         threads: CountingThreads,
         connections: Connections | None,
     ) -> None:
-        self._registry = CollectorRegistry()
+        self._search, self._threads, self._connections = search, threads, connections
+        self._registry = registry = CollectorRegistry()
         self._seconds = Histogram(
             "ap_ranker_request_seconds",
             "Seconds from a request's head to the end of its answer.",
             ["route"],
             buckets=SECONDS,
-            registry=self._registry,
+            registry=registry,
         )
         self._refusals = Counter(
-            "ap_ranker_refusals", "Requests that were refused or failed.", ["reason"], registry=self._registry
+            "ap_ranker_refusals", "Requests that were refused or failed.", ["reason"], registry=registry
         )
-        Info("ap_ranker_build", "The version that runs.", registry=self._registry).info(
-            {"version": version("ap-ranker")}
-        )
-        ProcessCollector(registry=self._registry)
-        self._registry.register(_State(search, threads, connections))
+        build = Info("ap_ranker_build", "The version that runs.", registry=registry)
+        build.info({"version": version("ap-ranker")})
+        ProcessCollector(registry=registry)
+        registry.register(self)
 
     def refused(self, reason: str) -> None:
         """Count a refused request."""
@@ -107,20 +107,8 @@ class Metrics:
         """All metrics in Prometheus' text format."""
         return generate_latest(self._registry)
 
-
-class _State(Collector):
-    """Metrics that other objects keep, read at each scrape."""
-
-    def __init__(
-        self,
-        search: DeclaredPipeline | SearchWorkers | BackgroundStart,
-        threads: CountingThreads,
-        connections: Connections | None,
-    ) -> None:
-        self._search, self._threads, self._connections = search, threads, connections
-
     def collect(self) -> Iterator[Metric]:
-        """Yield the metrics."""
+        """Yield those that other objects keep, read at each scrape."""
         yield GaugeMetricFamily("ap_ranker_searches_waiting", "Searches in the queue.", self._threads.waiting)
         yield GaugeMetricFamily("ap_ranker_searches_running", "Searches in progress.", self._threads.running)
         if self._connections is not None:
@@ -142,9 +130,7 @@ class MeasureTime:
     """ASGI middleware that measures the duration of requests."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics, routes: Collection[str]) -> None:
-        self.app = app
-        self.metrics = metrics
-        self.routes = frozenset(routes)
+        self.app, self.metrics, self.routes = app, metrics, frozenset(routes)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":

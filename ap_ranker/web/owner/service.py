@@ -22,10 +22,9 @@ from ap_ranker.data.changes import (
 from ap_ranker.data.faq import Match
 from ap_ranker.data.feedback import helped, read_feedback
 from ap_ranker.data.question_log import LoggedQuestion, read_question_log
-from ap_ranker.data.wordings import read_wordings
 from ap_ranker.files import file_version
 from ap_ranker.text.keys import normalized
-from ap_ranker.web.gaps import Gap, embedding_of, find_unanswered, group, known_questions, still_open, with_nearest
+from ap_ranker.web.gaps import Gap, find_gaps, find_unanswered
 from haystack_integrations.document_stores.ap_ranker.entries import to_document
 
 if TYPE_CHECKING:
@@ -208,12 +207,9 @@ class OwnerService:
             now = [file_version(file) for file in files], documents.look() if documents else None
             if now != self._grouped[0]:
                 unanswered = find_unanswered(self._questions(), self._feedback)
-                known = [read_wordings(file) for file in self._wordings]
-                entries = [keyed.entry for keyed in self._changed().entries]
-                if documents is not None:
-                    unanswered = still_open(unanswered, entries, self._match, known)
-                found = group(unanswered, embedding_of(self._search), known_questions(entries, known))[:SHOWN]
-                self._grouped = now, [with_nearest(gap, self._search) for gap in found]
+                entries = None if documents is None else [keyed.entry for keyed in self._changed().entries]
+                _, gaps = find_gaps(unanswered, self._search, entries, self._match, self._wordings, SHOWN)
+                self._grouped = now, gaps
             return self._grouped[1]
 
 

@@ -62,10 +62,9 @@ def page_files(settings: PageSettings) -> dict[str, PageFile]:
     icon = "page/icon.svg" if settings.logo is None else "page/logo"
     title = escape(settings.name or TITLE)
     index = Template(texts.pop("index.html")).substitute(title=title, icon=icon, modules=modules)
-    accents = {"--brand": settings.accent, "--brand-dark": settings.accent_dark or settings.accent}
-    texts["colours.css"] += (
-        f":root {{ {' '.join(f'{name}: {colour};' for name, colour in accents.items() if colour)} }}\n"
-    )
+    accents = (("brand", settings.accent), ("brand-dark", settings.accent_dark or settings.accent))
+    colours = " ".join(f"--{name}: {colour};" for name, colour in accents if colour)
+    texts["colours.css"] += f":root {{ {colours} }}\n"
     texts["settings.js"] = _module(settings)
     served = {"/": PageFile(index.encode(), "text/html")}
     for name, text in texts.items():
