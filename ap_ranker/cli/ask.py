@@ -13,7 +13,7 @@ import typer
 from rich.markup import escape
 
 from ap_ranker.cli.console import console, errors, to_json
-from ap_ranker.cli.options import SearchOptions, takes_groups
+from ap_ranker.cli.options import SearchOptions, argument, option, takes_groups
 from ap_ranker.data.dataset import QUESTION_MARKS
 from ap_ranker.errors import InputError
 from ap_ranker.search.sources import Source
@@ -22,12 +22,10 @@ from ap_ranker.threads import wait_without_spinning
 
 @takes_groups
 def ask(
-    questions: Annotated[list[str], typer.Argument(help="One or more questions, each in quotes.")],
+    questions: Annotated[list[str], argument("One or more questions, each in quotes.")],
     search: SearchOptions,
-    top_k: Annotated[
-        int | None, typer.Option(help="Maximum number of answers; by default, the pipeline's own setting.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    top_k: Annotated[int | None, option("Maximum number of answers; by default, the pipeline's own setting.")] = None,
+    as_json: Annotated[bool, option("Print JSON.", "--json")] = False,
 ) -> None:
     """Ask a FAQ or documents questions and print the best answers."""
     if top_k is not None and top_k <= 0:

@@ -2,51 +2,45 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
 from rich.markup import escape
 from rich.table import Table
 
-from ap_ranker.cli.console import console, numbers
-from ap_ranker.cli.options import Answers, Columns, Device, JsonFile, KnownWordings, column_names
+from ap_ranker.cli.console import console, numbers, write_json
+from ap_ranker.cli.options import Answers, Columns, Device, JsonFile, KnownWordings, argument, column_names, option
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.plots import check_plotting, plot_reliability
-from ap_ranker.files import write_text_atomically
 
 if TYPE_CHECKING:
     from ap_ranker.training.calibrate import SplitReport
 
 
 def calibrate(
-    checkpoint: Annotated[Path, typer.Argument(help="A checkpoint folder; the calibration is written to it.")],
+    checkpoint: Annotated[Path, argument("A checkpoint folder; the calibration is written to it.")],
     dev: Annotated[
         Path | None,
-        typer.Argument(
-            help="Questions, ideally some unanswerable: a file, or a folder with dev.*; by default those that training "
+        argument(
+            "Questions, ideally some unanswerable: a file, or a folder with dev.*; by default those that training "
             "has set aside."
         ),
     ] = None,
-    test: Annotated[
-        Path | None, typer.Option(help="Other questions to measure on: a file, or a folder with test.*")
-    ] = None,
+    test: Annotated[Path | None, option("Other questions to measure on: a file, or a folder with test.*")] = None,
     precision: Annotated[
         str | None,
-        typer.Option(
-            help="Target precisions (shares of the returned answers that should be right), comma-separated; by default "
+        option(
+            "Target precisions (shares of the returned answers that should be right), comma-separated; by default "
             "those of 0.8,0.9,0.95 that the number of questions allows."
         ),
     ] = None,
     share: Annotated[
-        float | None,
-        typer.Option(help="Assumed share of unanswerable questions if the data has none; 0.1 by default."),
+        float | None, option("Assumed share of unanswerable questions if the data has none; 0.1 by default.")
     ] = None,
     answers: Answers = None,
     columns: Columns = None,
     wordings: KnownWordings = None,
-    plot: Annotated[Path | None, typer.Option(help="Write a reliability diagram (PNG) to this file.")] = None,
+    plot: Annotated[Path | None, option("Write a reliability diagram (PNG) to this file.")] = None,
     json_file: JsonFile = None,
     device: Device = "auto",
 ) -> None:
@@ -80,7 +74,7 @@ def calibrate(
         }
         plot_reliability(curves, report.title(list(report.splits)[-1]), plot)
     if json_file:
-        write_text_atomically(json_file, json.dumps(report.as_json(), indent=2) + "\n")
+        write_json(json_file, report.as_json())
     console.say(f"Wrote the calibration into {checkpoint}: {' and '.join(report.files)}.")
 
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 
-from ap_ranker.cli.console import console
-from ap_ranker.cli.options import Answers, Columns, JsonFile, Language, column_names
+from ap_ranker.cli.console import console, write_json
+from ap_ranker.cli.options import Answers, Columns, JsonFile, Language, argument, column_names, option
 from ap_ranker.errors import InputError
-from ap_ranker.files import write_text_atomically
 
 if TYPE_CHECKING:
     from ap_ranker.data.audit.report import AuditReport
@@ -21,18 +19,15 @@ STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 
 
 def check(
-    data: Annotated[
-        Path, typer.Argument(help="A file or folder of data, as for train; or documents, as for ask --documents.")
-    ],
-    dev: Annotated[Path | None, typer.Option(help="Dev questions, instead of the folder's.")] = None,
-    test: Annotated[Path | None, typer.Option(help="Test questions, instead of the folder's.")] = None,
+    data: Annotated[Path, argument("A file or folder of data, as for train; or documents, as for ask --documents.")],
+    dev: Annotated[Path | None, option("Dev questions, instead of the folder's.")] = None,
+    test: Annotated[Path | None, option("Test questions, instead of the folder's.")] = None,
     answers: Answers = None,
     columns: Columns = None,
     language: Language = None,
     json_file: JsonFile = None,
     fix_file: Annotated[
-        Path | None,
-        typer.Option("--fix", help="Write a repaired copy of DATA to this file (pairs or judged candidates)."),
+        Path | None, option("Write a repaired copy of DATA to this file (pairs or judged candidates).", "--fix")
     ] = None,
 ) -> None:
     """Check data for faults. The exit code is 1 if there are errors, 0 otherwise.
@@ -59,7 +54,7 @@ def check(
     if json_file:
         if json_file.exists() and any(file and json_file.samefile(file) for file in (data, dev, test, answers)):
             raise InputError(f"{json_file}: expected another file than the data for --json, found the data.")
-        write_text_atomically(json_file, json.dumps(report.as_json(), indent=2, ensure_ascii=False) + "\n")
+        write_json(json_file, report.as_json())
     if fix_file:
         repaired, log = fix(data, fix_file, pair)
         repairs = ", ".join(f"{kind} {count:,}" for kind, count in repaired.items()) or "nothing"
@@ -92,7 +87,7 @@ def _check_documents(path: Path, columns: tuple[str, str] | None, json_file: Pat
     if json_file:
         left_out = [{"place": left.place, "reason": left.reason} for left in reading.left_out]
         found = {"data": str(path), "passages": len(reading.entries), "files": reading.files, "left_out": left_out}
-        write_text_atomically(json_file, json.dumps(found, indent=2, ensure_ascii=False) + "\n")
+        write_json(json_file, found)
 
 
 def warn_of_faults(

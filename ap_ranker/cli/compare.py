@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
 from rich.markup import escape
 from rich.measure import Measurement
 from rich.table import Column, Table
@@ -20,7 +19,9 @@ from ap_ranker.cli.options import (
     MatchText,
     Pools,
     SharedSettings,
+    argument,
     command_line,
+    option,
 )
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.markdown import markdown_table, spread
@@ -33,20 +34,18 @@ if TYPE_CHECKING:
 
 
 def compare(
-    data: Annotated[Path, typer.Argument(help="A folder with train.*, test.* and, if there is one, dev.*; or a file.")],
+    data: Annotated[Path, argument("A folder with train.*, test.* and, if there is one, dev.*; or a file.")],
     models: Annotated[
-        str, typer.Option(help="Names separated by commas, each with options if need be: ap-cnn:filters=200; or all.")
+        str, option("Names separated by commas, each with options if need be: ap-cnn:filters=200; or all.")
     ],
-    output: Annotated[
-        Path, typer.Option(help="A folder for the checkpoints; finished ones found there are not trained again.")
-    ],
-    seeds: Annotated[int, typer.Option(min=1, help="Runs of each model, with seeds 1, 2 ...")] = 1,
-    dev: Annotated[Path | None, typer.Option(help="Dev questions, which choose the best epochs.")] = None,
-    test: Annotated[Path | None, typer.Option(help="Test questions, on which the models are compared.")] = None,
+    output: Annotated[Path, option("A folder for the checkpoints; finished ones found there are not trained again.")],
+    seeds: Annotated[int, option("Runs of each model, with seeds 1, 2 ...", min=1)] = 1,
+    dev: Annotated[Path | None, option("Dev questions, which choose the best epochs.")] = None,
+    test: Annotated[Path | None, option("Test questions, on which the models are compared.")] = None,
     answers: Answers = None,
     pools: Pools = None,
     peers: Annotated[
-        str, typer.Option(help="Fine-tune with sentence-transformers on the same pairs: bi-encoder,cross-encoder.")
+        str, option("Fine-tune with sentence-transformers on the same pairs: bi-encoder,cross-encoder.")
     ] = "",
     embeddings: Embeddings = None,
     match: MatchText = None,
@@ -54,8 +53,8 @@ def compare(
     epochs: Epochs = None,
     device: Device = "auto",
     json_file: JsonFile = None,
-    table_file: Annotated[Path | None, typer.Option("--table", help="Write the table to this Markdown file.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="Plot the comparison to this PNG file.")] = None,
+    table_file: Annotated[Path | None, option("Write the table to this Markdown file.", "--table")] = None,
+    plot: Annotated[Path | None, option("Plot the comparison to this PNG file.")] = None,
 ) -> None:
     """Train several models on your data and compare them with BM25 and with fine-tuned peers."""
     from ap_ranker.data.reader import find_split, read_dataset

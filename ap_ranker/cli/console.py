@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from rich import console as rich
@@ -13,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.segment import Segment
 from rich.table import Column
 
+from ap_ranker.files import write_text_atomically
 from ap_ranker.processes import process_number
 
 if TYPE_CHECKING:
@@ -31,6 +33,11 @@ def to_json(value: Any) -> str:
     """Format a value as JSON with escaped control characters."""
     text = json.dumps(value, ensure_ascii=False, indent=2)
     return _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write a value as a JSON file."""
+    write_text_atomically(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
 
 class Console(rich.Console):

@@ -76,28 +76,15 @@ def _user_message(error: Exception) -> str:
         sentence = message if message.endswith(("?", ".")) else f"{message}."
         return f"{sentence} See {command} --help." if message else "Name a command, such as: ap-ranker serve FAQ.csv"
     if isinstance(error, OSError):
-        return _system_message(error)
+        files = [os.fsdecode(name) for name in (error.filename, error.filename2) if isinstance(name, str | bytes)]
+        names = " and ".join(dict.fromkeys(files)) or "A file"
+        return f"{names} cannot be used: {error.strerror or error}. Change that, or name another place."
     if isinstance(error, UnicodeError):
-        return _encoding_message(error)
+        return f"Expected text in a usable encoding ({error}). Save the file as UTF-8, or set PYTHONUTF8=1."
     if isinstance(error, RecursionError):
         return "The input is nested too deeply: a file has too many lists within lists."
     text = "out of memory" if isinstance(error, MemoryError) else str(error)
     return next((message for words, message in _LIBRARY_ERRORS.items() if any(word in text for word in words)), "")
-
-
-def _encoding_message(error: UnicodeError) -> str:
-    if isinstance(error, UnicodeDecodeError):
-        return f"Expected UTF-8 text, found the byte 0x{error.object[error.start]:02x}. Save the file as UTF-8."
-    if isinstance(error, UnicodeEncodeError):
-        characters = ascii(error.object[error.start : error.end])
-        return f"{characters} cannot be written as {error.encoding}. Change the text, or set PYTHONUTF8=1."
-    return f"Expected text in a usable encoding ({error})."
-
-
-def _system_message(error: OSError) -> str:
-    files = [os.fsdecode(name) for name in (error.filename, error.filename2) if isinstance(name, str | bytes)]
-    names = " and ".join(dict.fromkeys(files)) or "A file"
-    return f"{names} cannot be used: {error.strerror or error or 'unknown error'}. Change that, or name another place."
 
 
 def _location(error: Exception) -> str:

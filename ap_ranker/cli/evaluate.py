@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from ap_ranker.cli.console import console, numbers
+from ap_ranker.cli.console import console, numbers, write_json
 from ap_ranker.cli.options import (
     Answers,
     Columns,
@@ -23,10 +21,11 @@ from ap_ranker.cli.options import (
     MatchText,
     Pools,
     StoredDtype,
+    argument,
     column_names,
+    option,
 )
 from ap_ranker.evaluation.plots import check_plotting, plot_lengths
-from ap_ranker.files import write_text_atomically
 
 if TYPE_CHECKING:
     from ap_ranker.evaluation.comparison import Change, EarlierCheckpoint
@@ -37,35 +36,27 @@ WIDTH = 100
 
 
 def evaluate(
-    checkpoint: Annotated[str, typer.Argument(help="A checkpoint folder or a hub name.")],
-    data: Annotated[Path, typer.Argument(help="A file of questions, or a folder with test.*")],
+    checkpoint: Annotated[str, argument("A checkpoint folder or a hub name.")],
+    data: Annotated[Path, argument("A file of questions, or a folder with test.*")],
     answers: Answers = None,
     columns: Columns = None,
     pools: Pools = None,
     no_pools: Annotated[
-        bool,
-        typer.Option("--no-pools", help="Ignore the data's candidate pools: all answers are candidates."),
+        bool, option("Ignore the data's candidate pools: all answers are candidates.", "--no-pools")
     ] = False,
-    clean: Annotated[
-        bool,
-        typer.Option("--clean", help="Leave out questions whose candidates are all right."),
-    ] = False,
+    clean: Annotated[bool, option("Leave out questions whose candidates are all right.", "--clean")] = False,
     match: MatchText = None,
     wordings: KnownWordings = None,
     hybrid: Annotated[
-        bool,
-        typer.Option("--hybrid", help="Of more than 1,000 answers, rank the best by the model's vectors, too."),
+        bool, option("Of more than 1,000 answers, rank the best by the model's vectors, too.", "--hybrid")
     ] = False,
     dtype: StoredDtype = None,
     pipeline: Annotated[
-        Path | None,
-        typer.Option(help="A YAML file with a Haystack pipeline: evaluate the search as it is served, too."),
+        Path | None, option("A YAML file with a Haystack pipeline: evaluate the search as it is served, too.")
     ] = None,
-    compare: Annotated[
-        str | None, typer.Option(help="An earlier checkpoint to compare with, question by question.")
-    ] = None,
+    compare: Annotated[str | None, option("An earlier checkpoint to compare with, question by question.")] = None,
     json_file: JsonFile = None,
-    plot: Annotated[Path | None, typer.Option(help="Plot P@1 against answer length to this PNG file.")] = None,
+    plot: Annotated[Path | None, option("Plot P@1 against answer length to this PNG file.")] = None,
     device: Device = "auto",
 ) -> None:
     """Evaluate a checkpoint and BM25 on the same questions and candidates."""
@@ -114,8 +105,8 @@ def evaluate(
     if plot:
         plot_lengths(by_length(report), report.model_name, plot)
     if json_file:
-        numbers = report.as_json() | {"peak_bytes": peak_bytes()} | ({"pipeline": served.as_json()} if served else {})
-        write_text_atomically(json_file, json.dumps(numbers, indent=2, ensure_ascii=False) + "\n")
+        found = report.as_json() | {"peak_bytes": peak_bytes()} | ({"pipeline": served.as_json()} if served else {})
+        write_json(json_file, found)
 
 
 def peak_bytes() -> int | None:

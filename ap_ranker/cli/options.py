@@ -23,58 +23,62 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+
+def option(text: str, *names: str, **settings: Any) -> Any:
+    """An option with a help text; without names, its name is that of the parameter."""
+    return typer.Option(*names, help=text, **settings)
+
+
+def argument(text: str, **settings: Any) -> Any:
+    """An argument with a help text."""
+    return typer.Argument(help=text, **settings)
+
+
 Columns = Annotated[
     str | None,
-    typer.Option(
+    option(
+        "The names of the columns that hold questions and answers; by default they are recognized.",
         metavar="QUESTION,ANSWER",
-        help="The names of the columns that hold questions and answers; by default they are recognized.",
     ),
 ]
 Answers = Annotated[
     Path | None,
-    typer.Option(
-        help="The FAQ, a file of all answers to choose from (question, answer; or aid, answer); by default answers.* "
+    option(
+        "The FAQ, a file of all answers to choose from (question, answer; or aid, answer); by default answers.* "
         "beside the questions, or else the answers of the questions' own file."
     ),
 ]
 KnownWordings = Annotated[
     Path | None,
-    typer.Option(
-        help="Questions known to ask for an answer (question, answer_ids; or question, answer); by default, train.* of "
+    option(
+        "Questions known to ask for an answer (question, answer_ids; or question, answer); by default, train.* of "
         "the folder."
     ),
 ]
-Corpus = Annotated[Path, typer.Argument(help="The FAQ, a document, or a folder of documents and tables.")]
-Pools = Annotated[Path | None, typer.Option(help="Candidate pools of the questions (qid, candidate_ids).")]
-Device = Annotated[str, typer.Option(help="Device: auto, cpu, cuda:0 ...; auto takes the GPU if there is one.")]
-Language = Annotated[
-    str | None, typer.Option(help="The language of a stemmer for BM25, such as english; by default none.")
-]
-CheckpointOutput = Annotated[Path, typer.Option(help="The checkpoint folder to write.")]
+Corpus = Annotated[Path, argument("The FAQ, a document, or a folder of documents and tables.")]
+Pools = Annotated[Path | None, option("Candidate pools of the questions (qid, candidate_ids).")]
+Device = Annotated[str, option("Device: auto, cpu, cuda:0 ...; auto takes the GPU if there is one.")]
+Language = Annotated[str | None, option("The language of a stemmer for BM25, such as english; by default none.")]
+CheckpointOutput = Annotated[Path, option("The checkpoint folder to write.")]
 Embeddings = Annotated[
     str | None,
-    typer.Option(
-        help="Word vectors: a GloVe, word2vec or fastText file, glove-50d, a checkpoint, or encoder (encoder:NAME), "
+    option(
+        "Word vectors: a GloVe, word2vec or fastText file, glove-50d, a checkpoint, or encoder (encoder:NAME), "
         "which takes them from a pretrained encoder."
     ),
 ]
 SharedSettings = Annotated[
-    Path | None, typer.Option("--config", help="YAML file with settings, the same for all trained checkpoints.")
+    Path | None, option("YAML file with settings, the same for all trained checkpoints.", "--config")
 ]
-Epochs = Annotated[int | None, typer.Option(help="Maximum number of epochs.")]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what exists.")]
+Epochs = Annotated[int | None, option("Maximum number of epochs.")]
+Overwrite = Annotated[bool, option("Replace what exists.", "--overwrite")]
 StoredDtype = Annotated[
     str | None,
-    typer.Option(
-        help="Dtype of the stored states: float32, float16, int8 or int4; by default the smallest that costs nothing."
-    ),
+    option("Dtype of the stored states: float32, float16, int8 or int4; by default the smallest that costs nothing."),
 ]
-MatchEntry = Annotated[Match, typer.Option(help="The text of an entry that is matched with the question.")]
-MatchText = Annotated[
-    Match | None,
-    typer.Option(help="The text to match with the question, for answers with a stored question."),
-]
-JsonFile = Annotated[Path | None, typer.Option("--json", help="Write what was found to this JSON file.")]
+MatchEntry = Annotated[Match, option("The text of an entry that is matched with the question.")]
+MatchText = Annotated[Match | None, option("The text to match with the question, for answers with a stored question.")]
+JsonFile = Annotated[Path | None, option("Write what was found to this JSON file.", "--json")]
 
 
 @dataclass(frozen=True)
@@ -83,32 +87,31 @@ class SearchedOptions:
 
     documents: Annotated[
         Path | None,
-        typer.Option(
-            help="The FAQ, a file with columns question and answer; or a document, or a folder of documents and "
+        option(
+            "The FAQ, a file with columns question and answer; or a document, or a folder of documents and "
             "tables; by default, the content of the store."
         ),
     ] = None
     columns: Columns = None
     model: Annotated[
         str | None,
-        typer.Option(
-            help="The checkpoint, a folder or a hub name; by default checkpoints/faq or, if there is none, an encoder "
-            "that has learnt nothing from you.",
+        option(
+            "The checkpoint, a folder or a hub name; by default checkpoints/faq or, if there is none, an encoder "
+            "that has learnt nothing from you."
         ),
     ] = None
     language: Annotated[
         str | None,
-        typer.Option(
-            help="The language of a stemmer for BM25, such as english; by default the one that the checkpoint was "
+        option(
+            "The language of a stemmer for BM25, such as english; by default the one that the checkpoint was "
             "trained with."
         ),
     ] = None
     match: MatchEntry = DEFAULT_MATCH
     wordings: Annotated[
         list[Path] | None,
-        typer.Option(
-            help="File of questions known to ask for an entry (question, answer_ids; or question, answer); may be "
-            "repeated."
+        option(
+            "File of questions known to ask for an entry (question, answer_ids; or question, answer); may be repeated."
         ),
     ] = None
 
@@ -127,30 +130,28 @@ class SearchOptions(SearchedOptions):
 
     pipeline: Annotated[
         Path | None,
-        typer.Option(
-            help="A YAML file with a Haystack pipeline of your own, which names its checkpoint; `ap-ranker pipelines` "
+        option(
+            "A YAML file with a Haystack pipeline of your own, which names its checkpoint; `ap-ranker pipelines` "
             "writes some to begin with."
         ),
     ] = None
     precision: Annotated[
         float | None,
-        typer.Option(
-            help="Target precision: the share of returned answers that should be right; needs a calibrated checkpoint."
-        ),
+        option("Target precision: the share of returned answers that should be right; needs a calibrated checkpoint."),
     ] = None
     synonyms: Annotated[
         Path | None,
-        typer.Option(
-            help="File of other words for what users ask, one `SAP = payroll system` per line; `ap-ranker synonyms` "
-            "shows what it changes.",
+        option(
+            "File of other words for what users ask, one `SAP = payroll system` per line; `ap-ranker synonyms` "
+            "shows what it changes."
         ),
     ] = None
     cache: Annotated[
         bool,
-        typer.Option(
-            "--cache/--no-cache",
-            help="Keep encoded answers for the next run, in the user's cache folder (Linux: "
+        option(
+            "Keep encoded answers for the next run, in the user's cache folder (Linux: "
             "$XDG_CACHE_HOME/ap-ranker, or ~/.cache/ap-ranker): hashes of texts and numbers, 500 MB at most.",
+            "--cache/--no-cache",
         ),
     ] = True
 
@@ -167,25 +168,22 @@ class TrainingOptions:
     """What a checkpoint is trained on, and where it is written."""
 
     data: Annotated[
-        Path, typer.Argument(help="A file of pairs or judged candidates, or a folder with train.* and optionally dev.*")
+        Path, argument("A file of pairs or judged candidates, or a folder with train.* and optionally dev.*")
     ]
     output: CheckpointOutput
     dev: Annotated[
-        Path | None,
-        typer.Option(help="Dev questions to choose the best epoch; by default some questions are set aside."),
+        Path | None, option("Dev questions to choose the best epoch; by default some questions are set aside.")
     ] = None
     answers: Answers = None
     columns: Columns = None
     embeddings: Embeddings = None
     match: MatchText = None
-    config: Annotated[
-        Path | None, typer.Option(help="YAML file with settings; options of the command line override them.")
-    ] = None
+    config: Annotated[Path | None, option("YAML file with settings; options of the command line override them.")] = None
     language: Language = None
     epochs: Epochs = None
-    seed: Annotated[int | None, typer.Option(help="Random seed.")] = None
+    seed: Annotated[int | None, option("Random seed.")] = None
     device: Device = "auto"
-    resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted run.")] = False
+    resume: Annotated[bool, option("Resume an interrupted run.", "--resume")] = False
     overwrite: Overwrite = False
 
     @property

@@ -8,10 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from ap_ranker.cli.console import console, errors
-from ap_ranker.cli.options import SearchOptions, takes_groups
+from ap_ranker.cli.options import SearchOptions, argument, option, takes_groups
 from ap_ranker.errors import InputError
 from ap_ranker.threads import wait_without_spinning
 
@@ -20,56 +18,49 @@ from ap_ranker.threads import wait_without_spinning
 class ServerOptions:
     """What `ap_ranker.web.serve` takes beside a search."""
 
-    feedback: Annotated[Path, typer.Option(help="File for users' feedback, for `ap-ranker train --feedback`.")] = Path(
+    feedback: Annotated[Path, option("File for users' feedback, for `ap-ranker train --feedback`.")] = Path(
         "feedback.jsonl"
     )
     log_questions: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="File to log the page's questions to, for `ap-ranker gaps`: time, question, outcome, best score and "
+        option(
+            "File to log the page's questions to, for `ap-ranker gaps`: time, question, outcome, best score and "
             "entry, nothing about who asks. By default nothing is logged.",
+            metavar="FILE",
         ),
     ] = None
     owner_key: Annotated[
         str | None,
-        typer.Option(
-            envvar="AP_RANKER_OWNER_KEY",
-            help="Key of the owner's page, /owner: 16 characters or more. By default there is no such page. Others may "
+        option(
+            "Key of the owner's page, /owner: 16 characters or more. By default there is no such page. Others may "
             "see a command line: better set the environment variable.",
+            envvar="AP_RANKER_OWNER_KEY",
         ),
     ] = None
-    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 for all addresses of this machine.")] = (
-        "127.0.0.1"
-    )
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 for any free one.")] = 8000
+    host: Annotated[str, option("Address to listen on; 0.0.0.0 for all addresses of this machine.")] = "127.0.0.1"
+    port: Annotated[int, option("Port to listen on; 0 for any free one.", min=0, max=65535)] = 8000
     allowed_host: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Host name to accept in requests, such as that of a reverse proxy; may be repeated. IP addresses, "
+        option(
+            "Host name to accept in requests, such as that of a reverse proxy; may be repeated. IP addresses, "
             "localhost and --host are always accepted."
         ),
     ] = None
-    rate: Annotated[
-        float, typer.Option(min=0, help="Maximum number of requests per second and client; 0 for any number.")
-    ] = 20.0
+    rate: Annotated[float, option("Maximum number of requests per second and client; 0 for any number.", min=0)] = 20.0
     workers: Annotated[
         int,
-        typer.Option(
-            min=1,
-            help="Number of processes that search: as many as cores for many users. Each holds the model. With 1, the "
+        option(
+            "Number of processes that search: as many as cores for many users. Each holds the model. With 1, the "
             "server's own process searches.",
+            min=1,
         ),
     ] = 1
     page: Annotated[
-        Path | None,
-        typer.Option(help="YAML file of the page's settings: name, link, logo, accent, introduction and others."),
+        Path | None, option("YAML file of the page's settings: name, link, logo, accent, introduction and others.")
     ] = None
     column: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Column of the FAQ that POST /PIPELINE/run returns beside question and answer; may be repeated."
-        ),
+        option("Column of the FAQ that POST /PIPELINE/run returns beside question and answer; may be repeated."),
     ] = None
 
 
@@ -78,15 +69,13 @@ def serve(
     search: SearchOptions,
     server: ServerOptions,
     folder_or_faq: Annotated[
-        Path | None,
-        typer.Argument(metavar="[DOCUMENTS]", help="As --documents.", show_default=False),
+        Path | None, argument("As --documents.", metavar="[DOCUMENTS]", show_default=False)
     ] = None,
     score_threshold: Annotated[
-        float | None,
-        typer.Option(help="Minimum score of an answer; by default, the pipeline's own setting."),
+        float | None, option("Minimum score of an answer; by default, the pipeline's own setting.")
     ] = None,
     changes: Annotated[
-        Path, typer.Option(help="File for the changes that the owner makes on this page; the search follows it.")
+        Path, option("File for the changes that the owner makes on this page; the search follows it.")
     ] = Path("changes.jsonl"),
 ) -> None:
     """Serve a search page for a FAQ or documents.

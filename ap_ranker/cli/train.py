@@ -1,4 +1,4 @@
-"""`ap-ranker train`: trains a checkpoint on question-answer pairs."""
+"""`ap-ranker train` and `ap-ranker distill`: checkpoints trained on question-answer pairs."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import typer
 
 from ap_ranker.cli.check import warn_of_faults
 from ap_ranker.cli.console import ProgressBars, console, describe
-from ap_ranker.cli.options import TrainingOptions, column_names, command_line, takes_groups
+from ap_ranker.cli.options import TrainingOptions, argument, column_names, command_line, option, takes_groups
 from ap_ranker.errors import InputError
 from ap_ranker.processes import process_number
-from ap_ranker.training.data import read_training_data
+from ap_ranker.training.data import read_questions, read_training_data
 
 if TYPE_CHECKING:
     from ap_ranker.data.dataset import Dataset
@@ -29,38 +29,27 @@ NO_GAIN = 3
 def train(
     run: TrainingOptions,
     model: Annotated[
-        str | None, typer.Option(help="Model name, by default ap-transformer; `ap-ranker models` lists them.")
+        str | None, option("Model name, by default ap-transformer; `ap-ranker models` lists them.")
     ] = None,
-    feedback: Annotated[
-        Path | None, typer.Option(help="Feedback file of `ap-ranker serve`: additional training data.")
-    ] = None,
+    feedback: Annotated[Path | None, option("Feedback file of `ap-ranker serve`: additional training data.")] = None,
     encoder: Annotated[
-        str | None,
-        typer.Option(help="Pretrained encoder of ap-transformer: any sentence-transformers model, by name or folder."),
+        str | None, option("Pretrained encoder of ap-transformer: any sentence-transformers model, by name or folder.")
     ] = None,
     start: Annotated[
         str | None,
-        typer.Option(
-            help="A checkpoint of the same model, trained on other data, to begin with: a folder or a hub name."
-        ),
+        option("A checkpoint of the same model, trained on other data, to begin with: a folder or a hub name."),
     ] = None,
-    recipe: Annotated[
-        str | None, typer.Option(help="Training defaults: ours, or those of the model's paper (paper).")
-    ] = None,
-    objective: Annotated[str | None, typer.Option(help="Objective: softmax, hinge, pointwise or listwise.")] = None,
+    recipe: Annotated[str | None, option("Training defaults: ours, or those of the model's paper (paper).")] = None,
+    objective: Annotated[str | None, option("Objective: softmax, hinge, pointwise or listwise.")] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Leave a pretrained encoder as it is: trains in half a minute, ranks worse.")
+        bool, option("Leave a pretrained encoder as it is: trains in half a minute, ranks worse.", "--quick")
     ] = False,
-    best: Annotated[bool, typer.Option("--best", help="Train a pretrained encoder for twice as many epochs.")] = False,
+    best: Annotated[bool, option("Train a pretrained encoder for twice as many epochs.", "--best")] = False,
     licence: Annotated[
-        str | None,
-        typer.Option("--license", help="Licence of the checkpoint, as the model hub names it, such as apache-2.0."),
+        str | None, option("Licence of the checkpoint, as the model hub names it, such as apache-2.0.", "--license")
     ] = None,
     must_beat_bm25: Annotated[
-        bool,
-        typer.Option(
-            "--must-beat-bm25", help=f"Exit with code {NO_GAIN} unless dev MRR is higher than BM25's (p < 0.05)."
-        ),
+        bool, option(f"Exit with code {NO_GAIN} unless dev MRR is higher than BM25's (p < 0.05).", "--must-beat-bm25")
     ] = False,
 ) -> None:
     """Train a ranker on question-answer pairs, and test whether it beats BM25 on the dev questions."""
@@ -137,3 +126,50 @@ def report(output: Path, model: str, result: TrainingResult) -> None:
         f"({on_dev.bm25_name} {on_dev.bm25['MRR']:.3f}, {both}), {result.seconds:.0f} s of training."
     )
     (console.say if on_dev.gain.better else console.warn)(str(on_dev.gain))
+
+
+DEFAULT_STUDENT = "bow-idf"
+"""The cheapest one, and the best small one that was measured (docs/results/distillation.md)."""
+
+
+@takes_groups
+def distill(
+    teacher: Annotated[str, argument("The checkpoint to learn from, trained or not.")],
+    run: TrainingOptions,
+    model: Annotated[str | None, option("The student, by default bow-idf; `ap-ranker models` lists them.")] = None,
+    teachers: Annotated[
+        list[str] | None, option("A further teacher; the scores of all are averaged. Repeat it for more.", "--teacher")
+    ] = None,
+    questions: Annotated[
+        Path | None, option("Questions without answers to learn from as well: a table with a column question.")
+    ] = None,
+) -> None:
+    """Train a small model on the scores of a large one beside your pairs: it costs little and ranks nearly as well.
+
+    Its word vectors are by default those of the teacher's encoder.
+    """
+    from ap_ranker.training.card import About
+    from ap_ranker.training.config import read_settings
+
+    named = run.config is not None and "model" in read_settings(run.config)
+    settings, training, development = read_all(run, {"model": model or (None if named else DEFAULT_STUDENT)})
+    unlabelled = read_questions(questions, development) if questions else []
+
+    from ap_ranker.cli.epoch_lines import EpochLines
+    from ap_ranker.training.distill import distill
+
+    with ProgressBars() as bars:
+        result = distill(
+            [teacher, *(teachers or [])],
+            training,
+            development,
+            run.output,
+            settings,
+            questions=unlabelled,
+            device=run.device,
+            resume=run.resume,
+            callbacks=(EpochLines(console),),
+            about=About(command_line()),
+            on_progress=bars.update,
+        )
+    report(run.output, settings.model, result)

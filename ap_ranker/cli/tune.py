@@ -7,12 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from rich.markup import escape
 from rich.table import Table
 
 from ap_ranker.cli.console import console, describe, numbers
-from ap_ranker.cli.options import Answers, Device, Embeddings, MatchText, SharedSettings, command_line
+from ap_ranker.cli.options import Answers, Device, Embeddings, MatchText, SharedSettings, argument, command_line, option
 from ap_ranker.errors import InputError
 from ap_ranker.processes import process_count
 from ap_ranker.training.data import read_training_data
@@ -22,22 +21,21 @@ if TYPE_CHECKING:
 
 
 def tune(
-    data: Annotated[Path, typer.Argument(help="A file or folder of data, as for train.")],
-    space: Annotated[Path, typer.Option(help="YAML file with the settings to try, such as examples/faq/space.yaml.")],
+    data: Annotated[Path, argument("A file or folder of data, as for train.")],
+    space: Annotated[Path, option("YAML file with the settings to try, such as examples/faq/space.yaml.")],
     output: Annotated[
-        Path, typer.Option(help="Folder for the search; to continue an interrupted search, run the same command again.")
+        Path, option("Folder for the search; to continue an interrupted search, run the same command again.")
     ],
     config: SharedSettings = None,
-    trials: Annotated[int, typer.Option(min=1, help="Total number of trials, including finished ones.")] = 20,
+    trials: Annotated[int, option("Total number of trials, including finished ones.", min=1)] = 20,
     dev: Annotated[
-        Path | None,
-        typer.Option(help="Dev questions to evaluate each trial on; by default some questions are set aside."),
+        Path | None, option("Dev questions to evaluate each trial on; by default some questions are set aside.")
     ] = None,
     answers: Answers = None,
     embeddings: Embeddings = None,
     match: MatchText = None,
     device: Device = "auto",
-    seed: Annotated[int | None, typer.Option(help="Random seed of the search and of all trials.")] = None,
+    seed: Annotated[int | None, option("Random seed of the search and of all trials.")] = None,
 ) -> None:
     """Search for the settings with the best MRR on the dev questions."""
     from ap_ranker.training.config import read_training_config
