@@ -38,12 +38,12 @@ def extract(
     if titles:
         _write_titles(documents, output, columns, overwrite)
         return
-    from ap_ranker.documents.extract import KINDS, check_output, write_faq
+    from ap_ranker.documents.extract import COLUMNS, KINDS, check_output, write_table
     from ap_ranker.documents.extract import extract as find
 
     check_output(output, overwrite=overwrite)  # before the documents are read, which may take minutes
     found = find(documents)
-    write_faq(found, output, overwrite=overwrite)
+    write_table(output, COLUMNS, found.rows, overwrite=overwrite)
     for kind, count in found.kinds.most_common():
         console.say(f"  {count:,} {KINDS[kind]}")
     for name, count in found.by_file.most_common(SHOWN):
@@ -66,8 +66,7 @@ def extract(
 
 
 def _write_titles(documents: Path, output: Path, columns: str | None, overwrite: bool) -> None:
-    from ap_ranker.documents.extract import check_output, write_table
-    from ap_ranker.documents.titles import MOST, title_pairs
+    from ap_ranker.documents.extract import MOST, check_output, title_pairs, write_table
 
     check_output(output, overwrite=overwrite)
     found = title_pairs(documents, column_names(columns))

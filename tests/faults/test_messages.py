@@ -58,7 +58,11 @@ def no_errno() -> OSError:
     ("error", "code", "words"),
     [
         (InputError("a.csv, line 3: expected [text], found nothing."), 2, "a.csv, line 3: expected [text], found"),
-        (OSError(errno.ENOSPC, "No space left on device", "c/model"), 2, "c/model cannot be used: No space left on device"),
+        (
+            OSError(errno.ENOSPC, "No space left on device", "c/model"),
+            2,
+            "c/model cannot be used: No space left",
+        ),
         (OSError(errno.ENOSPC, "No space left on device"), 2, "A file cannot be used: No space left"),
         (OSError(errno.EDQUOT, "Disk quota exceeded", "c"), 2, "c cannot be used: Disk quota exceeded"),
         (PermissionError(errno.EACCES, "Permission denied", "c"), 2, "c cannot be used: Permission denied"),
