@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import resource
 import signal
 import socket
 import sys
@@ -90,6 +89,10 @@ class Connections:
 
 def _default_limit() -> int:
     """The number of connections that the limit of open files allows, beside the store's and the libraries' files."""
+    try:
+        import resource
+    except ImportError:  # no Unix, so no such limit
+        return MAX_CONNECTIONS
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return MAX_CONNECTIONS if files == resource.RLIM_INFINITY else max(16, min(MAX_CONNECTIONS, files - 128))
 
