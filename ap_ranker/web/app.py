@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar
 
 from fastapi import FastAPI, HTTPException, Request
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, ConfigDict, StringConstraints, TypeAdapter, model_validator
+from pydantic import BaseModel, StringConstraints, TypeAdapter, model_validator
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.responses import JSONResponse, Response
@@ -72,25 +72,17 @@ FAILED = "The search does not work at the moment; see the server's log."
 NOT_KEPT = "Feedback cannot be stored at the moment; see the server's log."
 FULL = "Feedback cannot be stored any more: its file has reached the size limit."
 
-REASONS = {
-    400: "invalid",
-    401: "owner_key",
-    404: "unknown",
-    405: "unknown",
-    409: "no_reasons",
-    422: "invalid",
-    507: "feedback_full",
-}
+REASONS = {400: "invalid", 401: "owner_key", 404: "unknown", 405: "unknown"}
+REASONS |= {409: "no_reasons", 422: "invalid", 507: "feedback_full"}
 """Status code -> reason of a refusal, for the metrics; `failed` for all other codes."""
 
 T = TypeVar("T")
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_CHARACTERS)]
 
 
-class SearchRequest(BaseModel):
+class SearchRequest(BaseModel, extra="forbid"):
     """A question."""
 
-    model_config = ConfigDict(extra="forbid")
     question: Text
 
 
@@ -100,10 +92,9 @@ class ExplainRequest(SearchRequest):
     id: Text
 
 
-class SuggestRequest(BaseModel):
+class SuggestRequest(BaseModel, extra="forbid"):
     """The beginning of a question."""
 
-    model_config = ConfigDict(extra="forbid")
     text: Text
 
 
@@ -151,7 +142,7 @@ def build_app(
         api_key: the key that all routes but the page's require; `None` for none.
         columns: columns of the FAQ that the pipeline's own route returns beside question and answer.
         connections: the server's connections, for the metrics.
-        workers: processes for the page's searches; `None` for threads of this one.
+        workers: what searches for the page instead of threads of this process.
         page: the page's settings.
         question_log: where the page's questions are logged; `None` for nowhere.
         owner: the owner's page; `None` for none.

@@ -42,9 +42,6 @@ class BackgroundStart:
         documents: those in its stores that are to be encoded.
         workers: number of processes that search; with 1, this one does.
 
-    Attributes:
-        count: number of processes.
-
     Raises:
         InputError: as `SearchSetup.warm_up` and `SearchWorkers`, if that shows within `PATIENCE`.
     """

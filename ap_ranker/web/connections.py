@@ -50,17 +50,14 @@ BUSY_ANSWER = (
 
 
 class Connections:
-    """The open connections, and counts of those that the server closed.
+    """The open connections, and counts of those that the server `closed`, by reason: `slow` if the client did not send
+    or read in time, `crowded` if a new one replaced it, `refused` for a new one that could replace none.
 
     Args:
         most: maximum number of open connections; beyond it, a new one replaces the one that waits longest for its
             client.
         most_of_client: the same for one address. Addresses of this machine and those in the environment variable
             FORWARDED_ALLOW_IPS are exempt: a web server in front of this one connects from there for everybody.
-
-    Attributes:
-        closed: reason -> number of connections: `slow` if the client did not send or read in time, `crowded` if a new
-            one replaced it, `refused` for a new one that could replace none.
     """
 
     def __init__(self, most: int | None = None, most_of_client: int = MAX_OF_CLIENT) -> None:

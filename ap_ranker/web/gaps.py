@@ -49,12 +49,7 @@ _FORMULA = re.compile(r"^[=+\-@\s]+")
 
 @dataclass(frozen=True)
 class Unanswered:
-    """A question that was not answered.
-
-    Attributes:
-        text: the question.
-        answer: the text of the answer that did not help; empty if none was shown.
-    """
+    """A question that was not answered, and the text of an answer that did not help, if one was shown."""
 
     text: str
     answer: str = ""
@@ -129,10 +124,10 @@ def still_open(
 def group(
     unanswered: Sequence[Unanswered], embed: Embed | None, known: Sequence[str] = (), distance: float = DISTANCE
 ) -> list[Gap]:
-    """Group questions by meaning, the group that was asked most often first.
+    """Group questions, which are the oldest first, by meaning: the group that was asked most often first.
 
     Args:
-        unanswered: the questions, oldest first.
+        unanswered: the questions.
         embed: the vectors of questions; `None` groups questions only if they are nearly equal.
         known: questions that the FAQ knows.
         distance: maximum mean cosine distance of two groups that become one.
@@ -167,13 +162,7 @@ def _centred(texts: Sequence[str], known: Sequence[str], embed: Embed) -> np.nda
 
 
 def _clusters(vectors: np.ndarray, counts: np.ndarray, distance: float) -> Iterator[tuple[list[int], list[int]]]:
-    """The rows of each group, and the same with the most typical one first.
-
-    Args:
-        vectors: (N, C) of length 1.
-        counts: (N,) how often each question was asked.
-        distance: as for `group`.
-    """
+    """The rows of each group of (N, C) vectors, and the same with the most typical one of (N,) counts first."""
     from scipy.cluster.hierarchy import fcluster, linkage
     from scipy.spatial.distance import squareform
 
@@ -225,7 +214,7 @@ def find_gaps(
     wordings: Iterable[Path] = (),
     most: int | None = None,
 ) -> tuple[int, list[Gap]]:
-    """Group the questions that are still open by meaning, each group with the entry that it is most like.
+    """The number of questions that are still open, and groups of them, each with the entry that it is most like.
 
     Args:
         unanswered: the questions, oldest first.
@@ -234,12 +223,6 @@ def find_gaps(
         match: the text of an entry that is matched.
         wordings: files of further wordings of the entries.
         most: maximum number of groups; `None` for all.
-
-    Returns:
-        The number of questions that are still open, and the groups.
-
-    Raises:
-        InputError: a file of wordings cannot be read.
     """
     known = [read_wordings(file) for file in wordings]
     remaining = list(unanswered) if entries is None else still_open(unanswered, entries, match, known)
@@ -248,11 +231,7 @@ def find_gaps(
 
 
 def write_gaps(gaps: Collection[Gap], path: Path) -> None:
-    """Write groups as rows of a FAQ whose answers are still empty, into a CSV file.
-
-    Raises:
-        WriteError: it cannot be written.
-    """
+    """Write groups as rows of a FAQ whose answers are still empty, into a CSV file."""
     scores = ("" if gap.score is None else f"{gap.score:.3f}" for gap in gaps)
     rows = [
         (gap.questions[0], "", "\n".join(gap.questions[1:]), gap.asked, gap.nearest, score)

@@ -49,15 +49,7 @@ def is_loopback(host: str) -> bool:
 
 
 def check_key(key: str | None, name: str) -> None:
-    """Check a key.
-
-    Args:
-        key: the key; `None` if there is none.
-        name: of the variable that holds it.
-
-    Raises:
-        InputError: it is too short, or has characters that a header cannot hold.
-    """
+    """Refuse (InputError) a key of a variable that is too short, or has characters that a header cannot hold."""
     if key is not None and not (len(key) >= MIN_KEY and key.isascii() and key.isprintable() and " " not in key):
         raise InputError(
             f"Expected {name} to hold a key of at least {MIN_KEY} ASCII characters without spaces, found {len(key)} "
@@ -66,22 +58,12 @@ def check_key(key: str | None, name: str) -> None:
 
 
 class Rate:
-    """A token bucket for each client, which holds two seconds' worth of requests.
-
-    Args:
-        per_second: long-term number of requests per second and client.
-        clock: returns seconds since any origin.
-    """
+    """A token bucket for each client, which holds two seconds' worth of requests."""
 
     def __init__(self, per_second: float, clock: Callable[[], float] = time.monotonic) -> None:
-        self.per_second = per_second
+        self.per_second, self._clock = per_second, clock
         self._size = max(1.0, 2 * per_second)
-        self._clock = clock
         self._clients: OrderedDict[str, tuple[float, float]] = OrderedDict()
-
-    def copy(self) -> Rate:
-        """The same limit, which has not counted anything."""
-        return Rate(self.per_second, self._clock)
 
     def allows(self, client: str) -> bool:
         """Whether the client may send a request now; counts it if so."""
@@ -118,9 +100,9 @@ class Guard:
     Args:
         app: the application.
         names: accepted host names, in addition to `localhost` and any IP address.
-        key: what all paths but the public ones require; `None` for nothing.
+        key: what all but the `public` paths require; `None` for nothing.
         public: paths that need no key.
-        rate: limits the rate of each client's POST requests; `None` for any rate.
+        rate: of each client's POST requests; `None` for any.
         apart: paths whose requests are counted apart from the others, with the same limit.
         larger: path -> maximum size of a request in bytes, instead of `MAX_BYTES`.
         forms: paths that take a form instead of JSON, and check themselves which site sends it.
@@ -139,15 +121,11 @@ class Guard:
         forms: Collection[str] = (),
         refused: Callable[[str], None] = lambda reason: None,
     ) -> None:
-        self.app = app
+        self.app, self.rate, self.larger, self.refused = app, rate, larger, refused
         self.names = {"localhost", *(name.lower() for name in names)}
         self.key = None if key is None else key.encode()
-        self.public = frozenset(public)
-        self.rate = rate
-        self.rates_apart = {} if rate is None else {path: rate.copy() for path in apart}
-        self.larger = larger
-        self.forms = frozenset(forms)
-        self.refused = refused
+        self.public, self.forms = frozenset(public), frozenset(forms)
+        self.rates_apart = {} if rate is None else {path: Rate(rate.per_second) for path in apart}
         self.in_progress = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -26,51 +25,32 @@ SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0)
 
 
 class CountingThreads(ThreadPoolExecutor):
-    """An executor that counts its jobs.
-
-    Attributes:
-        waiting: number of jobs in the queue.
-        running: number of jobs in progress.
-    """
+    """An executor that knows how many jobs wait and how many run."""
 
     def __init__(self, threads: int, name: str) -> None:
         super().__init__(threads, name)
-        self.waiting = self.running = 0
-        self._counts = threading.Lock()
+        self._jobs: set[Future[Any]] = set()
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Submit a job, as the base class does."""
-
-        def job() -> Any:
-            self._count(waiting=-1, running=1)
-            try:
-                return fn(*args, **kwargs)
-            finally:
-                self._count(running=-1)
-
-        self._count(waiting=1)
-        try:
-            future = super().submit(job)
-        except RuntimeError:  # after shutdown
-            self._count(waiting=-1)
-            raise
-        future.add_done_callback(lambda done: self._count(waiting=-1) if done.cancelled() else None)
+        future = super().submit(fn, *args, **kwargs)
+        self._jobs.add(future)
+        future.add_done_callback(self._jobs.discard)
         return future
 
-    def _count(self, waiting: int = 0, running: int = 0) -> None:
-        with self._counts:
-            self.waiting += waiting
-            self.running += running
+    @property
+    def running(self) -> int:
+        """Number of jobs in progress."""
+        return sum(job.running() for job in list(self._jobs))
+
+    @property
+    def waiting(self) -> int:
+        """Number of jobs in the queue."""
+        return sum(not job.running() and not job.done() for job in list(self._jobs))
 
 
 class Metrics(Collector):
-    """The metrics of one server.
-
-    Args:
-        search: what searches, with a cache.
-        threads: the search threads.
-        connections: the server's connections; `None` if unknown.
-    """
+    """The metrics of one server: of its requests, search threads, connections and cache."""
 
     def __init__(
         self,

@@ -41,11 +41,7 @@ LOOK_SECONDS = 2.0
 
 
 class Suggestions:
-    """Finds texts by the beginnings of their words, whatever their case and accents. It does not change.
-
-    Args:
-        texts: the texts; of two that are equally good, the earlier one is suggested first.
-    """
+    """Finds texts by the beginnings of their words, whatever their case and accents; of equals the first one first."""
 
     def __init__(self, texts: Iterable[str]) -> None:
         by_key: dict[str, str] = {}
@@ -60,12 +56,7 @@ class Suggestions:
         self._words = sorted({(word, row) for row, key in enumerate(self._keys) for word in key.split()})
 
     def find(self, typed: str, count: int = COUNT) -> list[str]:
-        """The texts that begin with what was typed, then those with words that begin with its words.
-
-        Args:
-            typed: the beginning of a question.
-            count: maximum number of texts.
-        """
+        """The texts that begin with what was typed, then those with words that begin with its words."""
         begun = _folded(typed)
         if not begun:
             return []
@@ -88,11 +79,7 @@ class Suggestions:
 
 
 class LiveSuggestions:
-    """The suggestions of a search, which follow its documents and its files of wordings.
-
-    Args:
-        search: the search; documents are read from stores of `BM25SDocumentStore`.
-    """
+    """The suggestions of a search, which follow its stores of `BM25SDocumentStore` and its files of wordings."""
 
     def __init__(self, search: DeclaredPipeline) -> None:
         self._search = search

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import parse_qs
 
 from fastapi import FastAPI, HTTPException, Request
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import BaseModel, Field, StringConstraints, ValidationError
 from starlette.responses import RedirectResponse, Response
 
 from ap_ranker.data.changes import Action
@@ -46,10 +46,8 @@ Line = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max
 Key = Annotated[str, StringConstraints(max_length=64)]
 
 
-class OwnerRequest(BaseModel):
+class OwnerRequest(BaseModel, extra="forbid"):
     """What all requests have in common."""
-
-    model_config = ConfigDict(extra="forbid")
 
 
 R = TypeVar("R", bound=OwnerRequest)

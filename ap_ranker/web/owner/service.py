@@ -136,15 +136,10 @@ class OwnerService:
         ]
 
     def change(self, action: Action, version: str = "", **fields: Any) -> Change:
-        """Append a change to the file; the search follows within seconds.
-
-        Args:
-            action: any but `undo`.
-            version: of the entry as the owner has seen it, for a change of a whole entry.
-            fields: of the change.
+        """Append a change to the file, whose `fields` are given; the search follows within seconds.
 
         Raises:
-            ConflictError: the entry is not there any more, or somebody else has changed it since.
+            ConflictError: the entry is not there any more, or it has not the `version` that the owner has seen.
             InputError: the file cannot be written or read.
         """
         with self._lock:
