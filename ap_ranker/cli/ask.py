@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from textwrap import indent
 from typing import Annotated, Any
@@ -39,27 +37,16 @@ def ask(
             f"{questions[-1]}"
         )
     wait_without_spinning()
-    with _few_collections():
-        from ap_ranker.search.setup import search_faq
+    gc.set_threshold(100_000, 50, 50)  # what is imported lives until the end; to look for garbage takes an eighth of it
+    from ap_ranker.search.setup import search_faq
 
-        with search.set_up() as setup, errors.status("Searching ..."):
-            results = search_faq(asked, setup, top_k)
+    with search.set_up() as setup, errors.status("Searching ..."):
+        results = search_faq(asked, setup, top_k)
     if as_json:
         typer.echo(to_json(results[0] if len(results) == 1 else results))
     else:
         for result in results:
             _print(result)
-
-
-@contextmanager
-def _few_collections() -> Iterator[None]:
-    """Look for garbage seldom: what is imported lives until the end, and to look takes an eighth of the time."""
-    usual = gc.get_threshold()
-    gc.set_threshold(100_000, 50, 50)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*usual)
 
 
 def _joined(questions: list[str]) -> list[str]:

@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from ap_ranker.cli.console import console, numbers, write_json
-from ap_ranker.cli.options import Answers, Columns, Device, JsonFile, KnownWordings, argument, column_names, option
+from ap_ranker.cli.options import Answers, Columns, Device, JsonFile, KnownWordings, argument, option
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.plots import check_plotting, plot_reliability
 
@@ -59,7 +59,7 @@ def calibrate(
         answers=answers,
         wordings=wordings,
         device=device,
-        columns=column_names(columns),
+        columns=columns,
     )
     for split in report.splits.values():
         _print_unanswerable(split)

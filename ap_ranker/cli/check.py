@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 
 from ap_ranker.cli.console import console, write_json
-from ap_ranker.cli.options import Answers, Columns, JsonFile, Language, argument, column_names, option
+from ap_ranker.cli.options import Answers, Columns, JsonFile, Language, argument, option
 from ap_ranker.errors import InputError
 
 if TYPE_CHECKING:
@@ -40,23 +40,22 @@ def check(
     from ap_ranker.data.audit.report import Severity
     from ap_ranker.training.config import TrainingConfig
 
-    pair = column_names(columns)
     if _are_documents(data) and not (dev or test or answers):
         if fix_file or language:
             raise InputError(f"{data}: --fix and --language are for questions with answers, found documents.")
-        _check_documents(data, pair, json_file)
+        _check_documents(data, columns, json_file)
         return
     settings = TrainingConfig(language=language)
-    report = audit(data, dev=dev, test=test, answers=answers, max_tokens=settings.max_tokens, columns=pair)
+    report = audit(data, dev=dev, test=test, answers=answers, max_tokens=settings.max_tokens, columns=columns)
     _print(report)
     if language:
-        _print_recall(data, dev, answers, settings, pair)
+        _print_recall(data, dev, answers, settings, columns)
     if json_file:
         if json_file.exists() and any(file and json_file.samefile(file) for file in (data, dev, test, answers)):
             raise InputError(f"{json_file}: expected another file than the data for --json, found the data.")
         write_json(json_file, report.as_json())
     if fix_file:
-        repaired, log = fix(data, fix_file, pair)
+        repaired, log = fix(data, fix_file, columns)
         repairs = ", ".join(f"{kind} {count:,}" for kind, count in repaired.items()) or "nothing"
         console.say(f"Wrote {fix_file} (repaired: {repairs}) and {log}.")
     if report.counts(Severity.error):

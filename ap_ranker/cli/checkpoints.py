@@ -17,7 +17,6 @@ from ap_ranker.cli.options import (
     MatchEntry,
     Overwrite,
     argument,
-    column_names,
     option,
 )
 from ap_ranker.data.faq import DEFAULT_MATCH
@@ -51,7 +50,7 @@ def init(
 
     if language is not None:
         check_language(language)
-    entries = read_entries(documents, column_names(columns))
+    entries = read_entries(documents, columns)
     with errors.status("Counting words ..."):
         write_untrained(output, [entry.text(match) for entry in entries], language, encoder, str(documents))
     console.say(

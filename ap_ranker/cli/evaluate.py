@@ -22,7 +22,6 @@ from ap_ranker.cli.options import (
     Pools,
     StoredDtype,
     argument,
-    column_names,
     option,
 )
 from ap_ranker.evaluation.plots import check_plotting, plot_lengths
@@ -65,7 +64,6 @@ def evaluate(
 
     if plot:
         check_plotting()
-    pair = column_names(columns)
     report = run(
         checkpoint,
         data,
@@ -79,7 +77,7 @@ def evaluate(
         hybrid=hybrid,
         dtype=dtype,
         device=device,
-        columns=pair,
+        columns=columns,
     )
     served = None
     if pipeline:
@@ -90,7 +88,7 @@ def evaluate(
             report.dataset,
             checkpoint=checkpoint,
             faq=answers,
-            columns=pair,
+            columns=columns,
             match=report.match,
             wordings=[wordings] if wordings else [],
             known=report.known,

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar, get_type_hints
 
 import typer
 
@@ -34,11 +34,31 @@ def argument(text: str, **settings: Any) -> Any:
     return typer.Argument(help=text, **settings)
 
 
+class ColumnNames(NamedTuple):
+    """The names of the columns of questions and answers."""
+
+    question: str
+    answer: str
+
+    @classmethod
+    def parse(cls, text: str) -> ColumnNames:
+        """Parse two different names, as a line of a CSV file."""
+        try:
+            [names] = csv.reader([text], strict=True, skipinitialspace=True)
+            question, answer = names
+        except (csv.Error, ValueError):
+            question = answer = ""
+        if not question.strip() or not answer.strip() or question == answer:
+            raise typer.BadParameter(f"expected two names of columns, such as Question,Answer; found {text!r}.")
+        return cls(question, answer)
+
+
 Columns = Annotated[
-    str | None,
+    ColumnNames | None,
     option(
         "The names of the columns that hold questions and answers; by default they are recognized.",
         metavar="QUESTION,ANSWER",
+        parser=ColumnNames.parse,
     ),
 ]
 Answers = Annotated[
@@ -119,9 +139,8 @@ class SearchedOptions:
         """The search, as `ap_ranker.search.setup.set_up` with further arguments."""
         from ap_ranker.search.setup import set_up
 
-        columns, wordings = column_names(self.columns), self.wordings or ()
-        found = {"model": self.model, "language": self.language, "columns": columns, "wordings": wordings}
-        return set_up(self.documents, match=self.match, **found, **more)
+        found = {name: getattr(self, name) for name in ("model", "language", "columns", "match")}
+        return set_up(self.documents, wordings=self.wordings or (), **found, **more)
 
 
 @dataclass(frozen=True)
@@ -235,24 +254,6 @@ def whole_numbers(option: str, text: str) -> list[int]:
             f"Expected {option} as whole numbers above 0 separated by commas, such as 1,2,3; found {text!r}."
         )
     return numbers
-
-
-def column_names(text: str | None) -> tuple[str, str] | None:
-    """Parse `--columns`: two names, as a line of a CSV file; `None` if there is none.
-
-    Raises:
-        InputError: not two different names.
-    """
-    if text is None:
-        return None
-    try:
-        [names] = csv.reader([text], strict=True, skipinitialspace=True)
-        question, answer = names
-    except (csv.Error, ValueError):
-        question = answer = ""
-    if not question.strip() or not answer.strip() or question == answer:
-        raise InputError(f"Expected --columns as two names of columns, such as Question,Answer; found {text!r}.")
-    return question, answer
 
 
 def command_line() -> str:

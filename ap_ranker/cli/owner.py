@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from ap_ranker.cli.console import console, errors
-from ap_ranker.cli.options import Columns, SearchedOptions, argument, column_names, option, takes_groups
+from ap_ranker.cli.options import Columns, SearchedOptions, argument, option, takes_groups
 from ap_ranker.data.changes import Action, Change, apply_changes, read_changes
 from ap_ranker.data.faq import read_faq
 from ap_ranker.data.feedback import helpful_answers
@@ -91,7 +91,7 @@ def changes(
     if output is not None and output.exists() and output.samefile(faq):
         raise InputError(f"{output}: expected another file than the FAQ itself. Choose another --output.")
     known = read_changes(file)
-    changed = apply_changes(read_faq(faq, column_names(columns)), known)
+    changed = apply_changes(read_faq(faq, columns), known)
     table = Table("time", "change", "entry", "")
     for change in known:
         if change.action != Action.undo:

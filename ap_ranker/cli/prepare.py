@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from ap_ranker.cli.console import console
-from ap_ranker.cli.options import Columns, Language, Overwrite, argument, column_names, option
+from ap_ranker.cli.options import ColumnNames, Columns, Language, Overwrite, argument, option
 from ap_ranker.errors import InputError
 
 SHOWN = 10
@@ -65,11 +65,11 @@ def extract(
         )
 
 
-def _write_titles(documents: Path, output: Path, columns: str | None, overwrite: bool) -> None:
+def _write_titles(documents: Path, output: Path, columns: ColumnNames | None, overwrite: bool) -> None:
     from ap_ranker.documents.extract import MOST, check_output, title_pairs, write_table
 
     check_output(output, overwrite=overwrite)
-    found = title_pairs(documents, column_names(columns))
+    found = title_pairs(documents, columns)
     write_table(output, ("question", "answer"), found.pairs, overwrite=overwrite)
     if found.too_general:
         console.say(f"  {found.too_general:,} titles left out that stand over more than {MOST} texts")
@@ -94,7 +94,7 @@ def split(
     """Divide pairs into train, dev and test, which share no question, for train, calibrate and evaluate."""
     from ap_ranker.data.writer import split_file  # its libraries take a second to load
 
-    parts = split_file(data, output, share=share, by_answer=by_answer, seed=seed, columns=column_names(columns))
+    parts = split_file(data, output, share=share, by_answer=by_answer, seed=seed, columns=columns)
     for reason, count in parts["train"].notes.items():
         console.say(f"  {count:,} {reason}")
     counts = ", ".join(f"{len(part.questions):,} {name}" for name, part in parts.items())
@@ -123,7 +123,7 @@ def synonyms(
     if language is not None:
         check_language(language)
     known = read_synonyms(file, language)
-    data = read_dataset(questions, "dev", answers=documents, columns=column_names(columns))
+    data = read_dataset(questions, "dev", answers=documents, columns=columns)
     if data.judged or not data.answerable:
         raise InputError(f"{questions}: expected questions with right answers of {documents}, found none.")
     result = preview(data, known)

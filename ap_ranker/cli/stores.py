@@ -19,7 +19,6 @@ from ap_ranker.cli.options import (
     Overwrite,
     StoredDtype,
     argument,
-    column_names,
     option,
 )
 from ap_ranker.data.faq import DEFAULT_MATCH, Match
@@ -42,7 +41,7 @@ def index(
             documents,
             pipeline,
             match,
-            columns=column_names(columns),
+            columns=columns,
             on_progress=partial(bars.update, "indexing"),
             on_embedded=partial(bars.update, "embedding"),
         )
@@ -103,7 +102,7 @@ def encode(
     states_dtype = parse_dtype(dtype)
     folder = find_checkpoint(checkpoint)
     match = match or Match(read_checkpoint_config(folder).training.get("match", Match.both))
-    texts = [entry.text(match) for entry in read_entries(documents, column_names(columns))]
+    texts = [entry.text(match) for entry in read_entries(documents, columns)]
     with ProgressBars() as bars:
         written = encode_corpus(
             folder, texts, output, dtype=states_dtype, device=device, on_progress=partial(bars.update, "encoding")

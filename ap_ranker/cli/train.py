@@ -11,7 +11,7 @@ import typer
 
 from ap_ranker.cli.check import warn_of_faults
 from ap_ranker.cli.console import ProgressBars, console, describe
-from ap_ranker.cli.options import TrainingOptions, argument, column_names, command_line, option, takes_groups
+from ap_ranker.cli.options import TrainingOptions, argument, command_line, option, takes_groups
 from ap_ranker.errors import InputError
 from ap_ranker.processes import process_number
 from ap_ranker.training.data import read_questions, read_training_data
@@ -66,8 +66,7 @@ def train(
     settings, training, development = read_all(run, options, encoder=encoder, feedback=feedback)
     audit = None
     if process_number() == 0:
-        columns = column_names(run.columns)
-        audit = warn_of_faults(run.data, run.dev, run.answers, settings.max_tokens, columns)
+        audit = warn_of_faults(run.data, run.dev, run.answers, settings.max_tokens, run.columns)
 
     from ap_ranker.cli.epoch_lines import EpochLines
     from ap_ranker.ranking.ranker import Ranker, resolve_device
@@ -110,8 +109,7 @@ def read_all(
         settings = replace(settings, options={**settings.options, "encoder": encoder})
     if process_number() == 0:
         ResumeFolder(run.output).check_output(resume=run.resume, overwrite=run.overwrite)
-    columns = column_names(run.columns)
-    training, development = read_training_data(run.data, run.dev, run.answers, settings, feedback, columns)
+    training, development = read_training_data(run.data, run.dev, run.answers, settings, feedback, run.columns)
     describe("Training data", training)
     describe("Dev data", development)
     return settings, training, development

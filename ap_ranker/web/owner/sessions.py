@@ -36,7 +36,7 @@ class Sessions:
         return hmac.compare_digest(_digest(text), self._key)
 
     def begin(self, response: Response, *, secure: bool) -> None:
-        """Begin a session; its token goes into a cookie that no script and no other site can use, `secure` over HTTPS."""
+        """Begin a session; its token goes into a cookie that no script and no other site can use."""
         token = secrets.token_urlsafe(32)
         self._ends[_digest(token)] = self._clock() + SECONDS
         while len(self._ends) > MOST:
