@@ -16,6 +16,14 @@ from ap_ranker.safe_open import check_zip, decode, parse_yaml, save_as
 EXTRA = 'documents need an extra: pip install "ap-ranker[documents]"'
 
 
+_KINDS = {
+    ".docx": "a Word document (.docx) without a password",
+    ".pdf": "a PDF file without a password",
+    ".pptx": "a presentation (.pptx) without a password",
+}
+"""Ending -> what is expected, for messages."""
+
+
 def convert(content: bytes, path: Path) -> Converted:
     """Convert a document.
 
@@ -39,8 +47,8 @@ def convert(content: bytes, path: Path) -> Converted:
         raise InputError(f"{path}: expected a document, found elements nested too deeply.") from error
     except Exception as error:  # libraries raise any type for a damaged file
         raise InputError(
-            f"{path}: expected a document, found a damaged one ({one_line(error)}). Save it again in its program, "
-            "without a password."
+            f"{path}: expected {_KINDS.get(path.suffix.lower(), 'a document')}, found another or a damaged file "
+            f"({one_line(error)}). Save it again in its program."
         ) from error
 
 
@@ -79,7 +87,7 @@ def _docx(content: bytes, path: Path) -> Converted:
     from haystack.components.converters import DOCXToDocument
     from haystack.dataclasses import ByteStream
 
-    check_zip(content, path, "a Word document (.docx) without a password")
+    check_zip(content, path, _KINDS[".docx"])
     document = docx.Document(io.BytesIO(content))
     title = ""
     for paragraph in document.paragraphs:
@@ -108,7 +116,7 @@ def _pdf(content: bytes, path: Path) -> Converted:
 def _pptx(content: bytes, path: Path) -> Converted:
     from pptx import Presentation
 
-    check_zip(content, path, "a presentation (.pptx) without a password")
+    check_zip(content, path, _KINDS[".pptx"])
     slides = Presentation(io.BytesIO(content)).slides
     texts = ("\n".join(shape.text for shape in slide.shapes if hasattr(shape, "text")) for slide in slides)
     return Converted("\f".join(texts), by="pages")
