@@ -127,7 +127,7 @@ def report(output: Path, model: str, result: TrainingResult) -> None:
 
 
 DEFAULT_STUDENT = "bow-idf"
-"""The cheapest one, and the best small one that was measured (docs/results/distillation.md)."""
+"""The cheapest one, and the best small one that was measured (docs/results.md#small-students)."""
 
 
 @takes_groups
