@@ -41,18 +41,8 @@ def serve(
 ) -> None:
     """Serve a search until a signal ends the process; the environment variable AP_RANKER_API_KEY holds the API's key.
 
-    Args:
+    Args: those of the options of `ap-ranker serve`, and:
         setup: of the search, from `set_up`; it begins once all else is checked.
-        feedback: the file for users' feedback.
-        log_questions: the file for the page's questions; `None` for none.
-        owner_key: the key of the owner's page; `None` for no such page.
-        host: the address to listen on.
-        port: the port; 0 for any free one.
-        allowed_host: accepted names of the server, beside `host`.
-        rate: maximum number of requests per second and client; 0 for any number.
-        workers: number of processes that search; with 1, this one does.
-        page: a file of the page's settings.
-        column: columns of the FAQ that the pipeline's own route returns beside question and answer.
         status: shows a text while the block lasts.
         on_listening: called with the port.
 
