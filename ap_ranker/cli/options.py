@@ -213,7 +213,8 @@ class TrainingOptions:
 
 def takes_groups(command: Callable[..., T]) -> Callable[..., T]:
     """Let a command take groups of options: of an argument that is a dataclass, each field becomes an option."""
-    parameters, groups = [], {}
+    parameters: list[inspect.Parameter] = []
+    groups: dict[str, type[Any]] = {}
     hints = get_type_hints(command, include_extras=True)
     for each in inspect.signature(command).parameters.values():
         hint = hints[each.name]
@@ -230,7 +231,7 @@ def takes_groups(command: Callable[..., T]) -> Callable[..., T]:
     @wraps(command)
     def call(**values: Any) -> T:
         filled = {
-            name: group(**{field.name: values.pop(field.name) for field in fields(group)})  # type: ignore[operator]
+            name: group(**{field.name: values.pop(field.name) for field in fields(group)})
             for name, group in groups.items()
         }
         return command(**values, **filled)

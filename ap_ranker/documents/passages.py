@@ -62,7 +62,7 @@ def passages_of(
         for part in parts
     ]
     for each in stated:
-        fields = {"question": each.question, "anchor": each.anchor, "wordings": each.wordings}
+        fields: dict[str, Any] = {"question": each.question, "anchor": each.anchor, "wordings": each.wordings}
         found.append(pieces_of((converted.title, *each.headings), each.answer, None, **fields))
     return [entry for of_part in found for entry in of_part]
 

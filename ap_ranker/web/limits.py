@@ -7,7 +7,7 @@ import hmac
 import ipaddress
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from urllib.parse import urlsplit
@@ -228,7 +228,7 @@ class Guard:
 
 def _replay(body: bytes, receive: Receive) -> Receive:
     """A `receive` that returns the body again, and then what follows it."""
-    messages = iter([{"type": "http.request", "body": body, "more_body": False}])
+    messages: Iterator[Message] = iter([{"type": "http.request", "body": body, "more_body": False}])
 
     async def replay() -> Message:
         return next(messages, None) or await receive()
