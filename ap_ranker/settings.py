@@ -86,8 +86,8 @@ def sentence(error: ValidationError, names: list[str]) -> str:
         return f"Unknown name {one_line(repr(place), 80)}: {known}.{did_you_mean(place, names)}"
     if found["type"] in ("missing", "missing_argument"):
         return f"Expected {place}, found none."
-    expected = found["msg"].removeprefix("Input should be ")
-    finding = f"Expected {place} to be {expected}, found {one_line(repr(found['input']), 80)}."
+    expected = re.sub(r"^\w+ should ", "", found["msg"])  # such as "Input should be a valid string"
+    finding = f"Expected {place} to {expected}, found {one_line(repr(found['input']), 80)}."
     return finding + yaml_hint(found["input"])
 
 

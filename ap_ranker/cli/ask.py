@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from textwrap import indent
 from typing import Annotated, Any
@@ -12,45 +10,20 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from ap_ranker.cli.console import Console, to_json
-from ap_ranker.cli.options import (
-    Checkpoint,
-    Columns,
-    Documents,
-    Keep,
-    MatchEntry,
-    Precision,
-    SearchLanguage,
-    SearchPipeline,
-    SearchSynonyms,
-    Wordings,
-    column_names,
-)
+from ap_ranker.cli.console import console, errors, to_json
+from ap_ranker.cli.options import SearchOptions, argument, option, takes_groups
 from ap_ranker.data.dataset import QUESTION_MARKS
-from ap_ranker.data.faq import DEFAULT_MATCH
 from ap_ranker.errors import InputError
 from ap_ranker.search.sources import Source
 from ap_ranker.threads import wait_without_spinning
 
-console, errors = Console(soft_wrap=True), Console(stderr=True, soft_wrap=True)
 
-
+@takes_groups
 def ask(
-    questions: Annotated[list[str], typer.Argument(help="One or more questions, each in quotes.")],
-    documents: Documents = None,
-    columns: Columns = None,
-    model: Checkpoint = None,
-    language: SearchLanguage = None,
-    pipeline: SearchPipeline = None,
-    match: MatchEntry = DEFAULT_MATCH,
-    top_k: Annotated[
-        int | None, typer.Option(help="Maximum number of answers; by default, the pipeline's own setting.")
-    ] = None,
-    precision: Precision = None,
-    wordings: Wordings = None,
-    synonyms: SearchSynonyms = None,
-    cache: Keep = True,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    questions: Annotated[list[str], argument("One or more questions, each in quotes.")],
+    search: SearchOptions,
+    top_k: Annotated[int | None, option("Maximum number of answers; by default, the pipeline's own setting.")] = None,
+    as_json: Annotated[bool, option("Print JSON.", "--json")] = False,
 ) -> None:
     """Ask a FAQ or documents questions and print the best answers."""
     if top_k is not None and top_k <= 0:
@@ -58,47 +31,22 @@ def ask(
     asked = _joined(questions)
     if not all(text.strip() for text in asked):
         raise InputError("Expected a question, found an empty text.")
-    if documents is None and Path(questions[-1]).exists():
+    if search.documents is None and Path(questions[-1]).exists():
         raise InputError(
             f"Expected questions, found the path {questions[-1]}. To search it, name it with --documents "
             f"{questions[-1]}"
         )
     wait_without_spinning()
-    with _few_collections():
-        from ap_ranker.search.setup import search_faq, set_up
+    gc.set_threshold(100_000, 50, 50)  # what is imported lives until the end; to look for garbage takes an eighth of it
+    from ap_ranker.search.setup import search_faq
 
-        with (
-            set_up(
-                documents,
-                pipeline=pipeline,
-                model=model,
-                language=language,
-                columns=column_names(columns),
-                match=match,
-                wordings=wordings or (),
-                synonyms=synonyms,
-                limits={"precision": precision},
-                keep=cache,
-            ) as setup,
-            errors.status("Searching ..."),
-        ):
-            results = search_faq(asked, setup, top_k)
+    with search.set_up() as setup, errors.status("Searching ..."):
+        results = search_faq(asked, setup, top_k)
     if as_json:
         typer.echo(to_json(results[0] if len(results) == 1 else results))
     else:
         for result in results:
             _print(result)
-
-
-@contextmanager
-def _few_collections() -> Iterator[None]:
-    """Look for garbage seldom: what is imported lives until the end, and to look takes an eighth of the time."""
-    usual = gc.get_threshold()
-    gc.set_threshold(100_000, 50, 50)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*usual)
 
 
 def _joined(questions: list[str]) -> list[str]:
@@ -110,18 +58,18 @@ def _joined(questions: list[str]) -> list[str]:
     ):
         return questions
     question = " ".join(questions)
-    errors.print(f'Taken as one question: "{escape(question)}" (several: put each in quotes).', highlight=False)
+    errors.say(f'Taken as one question: "{question}" (several: put each in quotes).')
     return [question]
 
 
 def _print(result: dict[str, Any]) -> None:
-    console.print(f"\n[bold]{escape(result['question'])}[/]", highlight=False)
+    console.print(f"\n[bold]{escape(result['question'])}[/]")
     if not result["answers"]:
-        console.print("  No good answer found.")
+        console.say("  No good answer found.")
     for rank, answer in enumerate(result["answers"], start=1):
         score = "-" if answer["score"] is None else f"{answer['score']:.3f}"
         source = Source(**answer["source"]) if "source" in answer else Source()
-        console.print(f"  {rank}. {score}  [cyan]{escape(answer['question'] or '')}[/]", highlight=False)
-        console.print(indent(escape(answer["answer"]), "     "), highlight=False)
+        console.print(f"  {rank}. {score}  [cyan]{escape(answer['question'] or '')}[/]")
+        console.say(indent(answer["answer"], "     "))
         if source != Source():
-            console.print(f"     [dim]{escape(str(source))}[/]", highlight=False)
+            console.print(f"     [dim]{escape(str(source))}[/]")

@@ -2,54 +2,46 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
 from rich.markup import escape
 from rich.table import Table
 
-from ap_ranker.cli.console import Console
-from ap_ranker.cli.options import Answers, Columns, Device, KnownWordings, column_names
+from ap_ranker.cli.console import console, numbers, write_json
+from ap_ranker.cli.options import Answers, Columns, Device, JsonFile, KnownWordings, argument, option
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.plots import check_plotting, plot_reliability
-from ap_ranker.files import write_text_atomically
 
 if TYPE_CHECKING:
     from ap_ranker.training.calibrate import SplitReport
 
-console = Console(soft_wrap=True)
-
 
 def calibrate(
-    checkpoint: Annotated[Path, typer.Argument(help="A checkpoint folder; the calibration is written to it.")],
+    checkpoint: Annotated[Path, argument("A checkpoint folder; the calibration is written to it.")],
     dev: Annotated[
         Path | None,
-        typer.Argument(
-            help="Questions, ideally some unanswerable: a file, or a folder with dev.*; by default those that training "
+        argument(
+            "Questions, ideally some unanswerable: a file, or a folder with dev.*; by default those that training "
             "has set aside."
         ),
     ] = None,
-    test: Annotated[
-        Path | None, typer.Option(help="Other questions to measure on: a file, or a folder with test.*")
-    ] = None,
+    test: Annotated[Path | None, option("Other questions to measure on: a file, or a folder with test.*")] = None,
     precision: Annotated[
         str | None,
-        typer.Option(
-            help="Target precisions (shares of the returned answers that should be right), comma-separated; by default "
+        option(
+            "Target precisions (shares of the returned answers that should be right), comma-separated; by default "
             "those of 0.8,0.9,0.95 that the number of questions allows."
         ),
     ] = None,
     share: Annotated[
-        float | None,
-        typer.Option(help="Assumed share of unanswerable questions if the data has none; 0.1 by default."),
+        float | None, option("Assumed share of unanswerable questions if the data has none; 0.1 by default.")
     ] = None,
     answers: Answers = None,
     columns: Columns = None,
     wordings: KnownWordings = None,
-    plot: Annotated[Path | None, typer.Option(help="Write a reliability diagram (PNG) to this file.")] = None,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write the numbers to this JSON file.")] = None,
+    plot: Annotated[Path | None, option("Write a reliability diagram (PNG) to this file.")] = None,
+    json_file: JsonFile = None,
     device: Device = "auto",
 ) -> None:
     """Fit the probability that an answer is right, and thresholds below which no answer is returned."""
@@ -67,12 +59,12 @@ def calibrate(
         answers=answers,
         wordings=wordings,
         device=device,
-        columns=column_names(columns),
+        columns=columns,
     )
     for split in report.splits.values():
         _print_unanswerable(split)
     for warning in report.warnings:
-        console.print(f"[yellow]Warning:[/] {escape(warning)}", highlight=False)
+        console.warn(warning)
     for name, split in report.splits.items():
         _print(report.title(name), split)
     if plot:
@@ -82,10 +74,8 @@ def calibrate(
         }
         plot_reliability(curves, report.title(list(report.splits)[-1]), plot)
     if json_file:
-        write_text_atomically(json_file, json.dumps(report.as_json(), indent=2) + "\n")
-    console.print(
-        f"Wrote the calibration into {escape(str(checkpoint))}: {' and '.join(report.files)}.", highlight=False
-    )
+        write_json(json_file, report.as_json())
+    console.say(f"Wrote the calibration into {checkpoint}: {' and '.join(report.files)}.")
 
 
 def _precisions(text: str) -> list[float]:
@@ -99,25 +89,23 @@ def _precisions(text: str) -> list[float]:
 
 
 def _print_unanswerable(split: SplitReport) -> None:
-    questions = f"{split.n_questions:,} questions of {escape(split.data)}"
+    questions = f"{split.n_questions:,} questions of {split.data}"
     if split.hidden_share is None:
-        console.print(f"{split.unanswerable:,} of {questions} have no right answer.", highlight=False)
+        console.say(f"{split.unanswerable:,} of {questions} have no right answer.")
     else:
-        console.print(
+        console.say(
             f"All {questions} have a right answer. Each is counted again with its right answers hidden; these copies "
-            f"count as {split.hidden_share:.0%} of the questions.",
-            highlight=False,
+            f"count as {split.hidden_share:.0%} of the questions."
         )
-    console.print(f"Candidates: {split.candidates:,.0f} per question.", highlight=False)
+    console.say(f"Candidates: {split.candidates:,.0f} per question.")
 
 
 def _print(title: str, split: SplitReport) -> None:
     """Print the thresholds and their effects."""
     from ap_ranker.training.calibrate import SCORES
 
-    table = Table("ranked by", title=escape(title))
-    for column in ("target precision", "threshold", "precision", "answered", "unanswerable rejected"):
-        table.add_column(column, justify="right")
+    titles = ("target precision", "threshold", "precision", "answered", "unanswerable rejected")
+    table = Table("ranked by", *map(numbers, titles), title=escape(title))
     for kind, score in split.scores.items():
         name = SCORES[kind]
         for target, effect in score.thresholds.items():
@@ -130,4 +118,4 @@ def _print(title: str, split: SplitReport) -> None:
         table.add_section()
     console.print(table)
     errors = ", ".join(f"{SCORES[kind]} {score.calibration_error:.3f}" for kind, score in split.scores.items())
-    console.print(f"Calibration error (ECE): {errors}.", highlight=False)
+    console.say(f"Calibration error (ECE): {errors}.")

@@ -5,14 +5,24 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
 from rich.markup import escape
 from rich.measure import Measurement
-from rich.table import Table
+from rich.table import Column, Table
 
-from ap_ranker.cli.console import Console
-from ap_ranker.cli.data import describe
-from ap_ranker.cli.options import Answers, Device, Epochs, MatchText, command_line
+from ap_ranker.cli.console import console, describe
+from ap_ranker.cli.options import (
+    Answers,
+    Device,
+    Embeddings,
+    Epochs,
+    JsonFile,
+    MatchText,
+    Pools,
+    SharedSettings,
+    argument,
+    command_line,
+    option,
+)
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.markdown import markdown_table, spread
 from ap_ranker.files import write_text_atomically
@@ -22,33 +32,29 @@ if TYPE_CHECKING:
     from ap_ranker.evaluation.evaluation_report import EvaluationReport
     from ap_ranker.training.compare import Comparison
 
-console = Console(soft_wrap=True)
-
 
 def compare(
-    data: Annotated[Path, typer.Argument(help="A folder with train.*, test.* and, if there is one, dev.*; or a file.")],
+    data: Annotated[Path, argument("A folder with train.*, test.* and, if there is one, dev.*; or a file.")],
     models: Annotated[
-        str, typer.Option(help="Names separated by commas, each with options if need be: ap-cnn:filters=200; or all.")
+        str, option("Names separated by commas, each with options if need be: ap-cnn:filters=200; or all.")
     ],
-    output: Annotated[
-        Path, typer.Option(help="A folder for the checkpoints; finished ones found there are not trained again.")
-    ],
-    seeds: Annotated[int, typer.Option(min=1, help="Runs of each model, with seeds 1, 2 ...")] = 1,
-    dev: Annotated[Path | None, typer.Option(help="Dev questions, which choose the best epochs.")] = None,
-    test: Annotated[Path | None, typer.Option(help="Test questions, on which the models are compared.")] = None,
+    output: Annotated[Path, option("A folder for the checkpoints; finished ones found there are not trained again.")],
+    seeds: Annotated[int, option("Runs of each model, with seeds 1, 2 ...", min=1)] = 1,
+    dev: Annotated[Path | None, option("Dev questions, which choose the best epochs.")] = None,
+    test: Annotated[Path | None, option("Test questions, on which the models are compared.")] = None,
     answers: Answers = None,
-    pools: Annotated[Path | None, typer.Option(help="Candidate pools of the test questions.")] = None,
+    pools: Pools = None,
     peers: Annotated[
-        str, typer.Option(help="Fine-tune with sentence-transformers on the same pairs: bi-encoder,cross-encoder.")
+        str, option("Fine-tune with sentence-transformers on the same pairs: bi-encoder,cross-encoder.")
     ] = "",
-    embeddings: Annotated[str | None, typer.Option(help="Word vectors, as for train.")] = None,
+    embeddings: Embeddings = None,
     match: MatchText = None,
-    config: Annotated[Path | None, typer.Option(help="A YAML file with settings of all runs.")] = None,
+    config: SharedSettings = None,
     epochs: Epochs = None,
     device: Device = "auto",
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write the numbers to this JSON file.")] = None,
-    table_file: Annotated[Path | None, typer.Option("--table", help="Write the table to this Markdown file.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="Plot the comparison to this PNG file.")] = None,
+    json_file: JsonFile = None,
+    table_file: Annotated[Path | None, option("Write the table to this Markdown file.", "--table")] = None,
+    plot: Annotated[Path | None, option("Plot the comparison to this PNG file.")] = None,
 ) -> None:
     """Train several models on your data and compare them with BM25 and with fine-tuned peers."""
     from ap_ranker.data.reader import find_split, read_dataset
@@ -77,7 +83,7 @@ def compare(
     from ap_ranker.training.find_vectors import find_vectors
 
     for title, part in (("Training data", training), ("Dev data", development), ("Test data", judged)):
-        describe(console, title, part)
+        describe(title, part)
     result = run(
         contenders,
         training,
@@ -97,7 +103,7 @@ def compare(
     if json_file:
         write_text_atomically(json_file, result.to_json())
     if table_file:
-        write_text_atomically(table_file, markdown(result))
+        write_text_atomically(table_file, f"{markdown_table(_header(result), _rows(result))}\n\n{_notes(result)}\n")
     if plot:
         from ap_ranker.training.compare import plot_comparison
 
@@ -107,8 +113,7 @@ def compare(
 def _report(label: str, seed: int, report: EvaluationReport) -> None:
     console.print(
         f"[bold]{escape(label)}[/], seed {seed}: test MRR {report.model['MRR']:.3f} "
-        f"({report.bm25_name} {report.bm25['MRR']:.3f})",
-        highlight=False,
+        f"({report.bm25_name} {report.bm25['MRR']:.3f})"
     )
 
 
@@ -148,17 +153,11 @@ def _notes(comparison: Comparison) -> str:
 
 
 def _print(comparison: Comparison) -> None:
-    table = Table()
-    for column, title in enumerate(_header(comparison)):
-        table.add_column(title.replace(" ", "\n"), justify="right" if column else "left", no_wrap=True)
+    titles = [title.replace(" ", "\n") for title in _header(comparison)]
+    table = Table(*(Column(title, justify="right" if i else "left", no_wrap=True) for i, title in enumerate(titles)))
     for row in _rows(comparison):
         table.add_row(*map(escape, row), style="bold" if row[0] == comparison.bm25_name else None)
     # A narrow terminal breaks the lines; rich would cut the numbers.
     table.width = Measurement.get(console, console.options.update(max_width=1_000), table).maximum
     console.print(table)
-    console.print(_notes(comparison), highlight=False)
-
-
-def markdown(comparison: Comparison) -> str:
-    """The table for a README."""
-    return f"{markdown_table(_header(comparison), _rows(comparison))}\n\n{_notes(comparison)}\n"
+    console.say(_notes(comparison))

@@ -1,14 +1,24 @@
-"""A console that shows control characters in the texts of a FAQ instead of sending them to the terminal."""
+"""What the commands print: texts of a FAQ as they are, but with control characters shown instead of sent."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
 
 from rich import console as rich
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.segment import Segment
+from rich.table import Column
+
+from ap_ranker.files import write_text_atomically
+from ap_ranker.processes import process_number
+
+if TYPE_CHECKING:
+    from ap_ranker.data.dataset import Dataset
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 """C0 except tabs and line ends, DEL, C1, bidirectional formatting characters and lone surrogates."""
@@ -25,11 +35,79 @@ def to_json(value: Any) -> str:
     return _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
+def write_json(path: Path, value: Any) -> None:
+    """Write a value as a JSON file."""
+    write_text_atomically(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+
 class Console(rich.Console):
-    """Rich's console, with control characters escaped."""
+    """Rich's console, which shows control characters, and neither wraps nor colours what it is not told to."""
+
+    def __init__(self, *, soft_wrap: bool = True, **options: Any) -> None:
+        super().__init__(soft_wrap=soft_wrap, highlight=False, emoji=False, **options)
 
     def render(
         self, renderable: rich.RenderableType, options: rich.ConsoleOptions | None = None
     ) -> Iterator[Segment] | Iterable[Segment]:
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(visible(segment.text), segment.style)
+
+    def say(self, text: str) -> None:
+        """Print a text in which brackets are no markup."""
+        self.print(text, markup=False)
+
+    def warn(self, text: str, title: str = "Warning") -> None:
+        """Print a text as `say`, with the title `Warning`."""
+        self.print(f"[yellow]{title}:[/] {escape(text)}")
+
+
+console = Console(quiet=process_number() != 0)  # of several processes, the first one prints
+errors = Console(stderr=True)
+
+
+def describe(title: str, data: Dataset) -> None:
+    """Print what a data set holds, and what was left out or merged."""
+    console.say(
+        f"{title}: {len(data.answerable):,} questions, {data.pairs:,} right answers among {len(data.answers):,} "
+        f"({data.name})"
+    )
+    for reason, count in data.notes.items():
+        console.say(f"  {count:,} {reason}")
+    if without := len(data.questions) - len(data.answerable):
+        console.say(f"  {without:,} questions without a right answer left out")
+
+
+def numbers(title: str, **options: Any) -> Column:
+    """A table's column of numbers."""
+    return Column(title, justify="right", **options)
+
+
+class ProgressBars:
+    """Shows a bar on standard error for each slow step while it lasts."""
+
+    def __init__(self) -> None:
+        self._console = Console(stderr=True, quiet=console.quiet)
+        self._bar: Progress | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end()
+
+    def update(self, step: str, done: int, total: int) -> None:
+        """Show the number of items done; the bar disappears when all are."""
+        if done >= total:
+            self._end()
+            return
+        if self._bar is None:
+            columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+            self._bar = Progress(*columns, console=self._console, transient=True)
+            self._bar.add_task(step, total=total)
+            self._bar.start()
+        self._bar.update(self._bar.task_ids[0], completed=done)
+
+    def _end(self) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None

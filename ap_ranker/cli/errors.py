@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import sys
 import traceback
@@ -15,7 +14,7 @@ from pathlib import Path
 
 from rich.markup import escape
 
-from ap_ranker.cli.console import Console
+from ap_ranker.cli.console import errors
 from ap_ranker.errors import InputError
 
 USER, BUG, STOPPED = 2, 1, 130
@@ -27,28 +26,10 @@ TRACEBACK = "AP_RANKER_TRACEBACK"
 MAX_LINES, MAX_LENGTH = 3, 1_000
 """Limits of a message; the middle of a longer one is left out, as its end says what to do."""
 
-_ADVICE = {
-    errno.ENOSPC: "the disk is full: make room, or name another place",
-    errno.EDQUOT: "the disk quota is used up: make room, or name another place",
-    errno.EACCES: "permission is denied: change it, or name another place",
-    errno.EPERM: "permission is denied: change it, or name another place",
-    errno.EROFS: "the disk is read-only: name another place",
-    errno.EISDIR: "it is a folder: name a file",
-    errno.ENOTDIR: "a part of it is a file: name another place",
-    errno.ENOENT: "there is none: check the name",
-    errno.EEXIST: "it exists already: name another one",
-    errno.ENOTEMPTY: "it is not empty: name another one",
-    errno.ENAMETOOLONG: "the name is too long: choose a shorter one",
-    errno.ELOOP: "it is a link to itself: name another one",
-    errno.EFBIG: "it is larger than the file system or `ulimit -f` allows",
-    errno.EMFILE: "too many files are open: raise the limit with `ulimit -n`",
-    errno.ENFILE: "too many files are open on this machine: close other programs",
-    errno.EIO: "the disk does not answer: see whether it is damaged",
-}
-"""Error number of the operating system -> what to do."""
-
 _LIBRARY_ERRORS = {
-    ("No space left on device", "StorageFull"): f"A file cannot be written: {_ADVICE[errno.ENOSPC]}.",
+    ("No space left on device", "StorageFull"): (
+        "A file cannot be written: the disk is full. Make room, or name another place."
+    ),
     ("can't allocate memory", "out of memory"): (
         "Out of memory. Use a smaller batch_size, max_tokens or model, or fewer texts."
     ),
@@ -95,28 +76,15 @@ def _user_message(error: Exception) -> str:
         sentence = message if message.endswith(("?", ".")) else f"{message}."
         return f"{sentence} See {command} --help." if message else "Name a command, such as: ap-ranker serve FAQ.csv"
     if isinstance(error, OSError):
-        return _system_message(error)
+        files = [os.fsdecode(name) for name in (error.filename, error.filename2) if isinstance(name, str | bytes)]
+        names = " and ".join(dict.fromkeys(files)) or "A file"
+        return f"{names} cannot be used: {error.strerror or error}. Change that, or name another place."
     if isinstance(error, UnicodeError):
-        return _encoding_message(error)
+        return f"Expected text in a usable encoding ({error}). Save the file as UTF-8, or set PYTHONUTF8=1."
     if isinstance(error, RecursionError):
         return "The input is nested too deeply: a file has too many lists within lists."
     text = "out of memory" if isinstance(error, MemoryError) else str(error)
     return next((message for words, message in _LIBRARY_ERRORS.items() if any(word in text for word in words)), "")
-
-
-def _encoding_message(error: UnicodeError) -> str:
-    if isinstance(error, UnicodeDecodeError):
-        return f"Expected UTF-8 text, found the byte 0x{error.object[error.start]:02x}. Save the file as UTF-8."
-    if isinstance(error, UnicodeEncodeError):
-        characters = ascii(error.object[error.start : error.end])
-        return f"{characters} cannot be written as {error.encoding}. Change the text, or set PYTHONUTF8=1."
-    return f"Expected text in a usable encoding ({error})."
-
-
-def _system_message(error: OSError) -> str:
-    files = [os.fsdecode(name) for name in (error.filename, error.filename2) if isinstance(name, str | bytes)]
-    names = " and ".join(dict.fromkeys(files)) or "A file"
-    return f"{names} cannot be used: {_ADVICE.get(error.errno or 0, error.strerror or str(error) or 'unknown error')}."
 
 
 def _location(error: Exception) -> str:
@@ -137,7 +105,7 @@ def shortened(message: str) -> str:
 
 
 def _end(message: str, code: int) -> None:
-    Console(stderr=True).print(message, soft_wrap=True, highlight=False)
+    errors.print(message)
     sys.exit(code)
 
 

@@ -2,63 +2,60 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from ap_ranker.cli.console import Console
-from ap_ranker.cli.options import Answers, Columns, Device, KnownWordings, MatchText, StoredDtype, column_names
+from ap_ranker.cli.console import console, numbers, write_json
+from ap_ranker.cli.options import (
+    Answers,
+    Columns,
+    Device,
+    JsonFile,
+    KnownWordings,
+    MatchText,
+    Pools,
+    StoredDtype,
+    argument,
+    option,
+)
 from ap_ranker.evaluation.plots import check_plotting, plot_lengths
-from ap_ranker.files import write_text_atomically
 
 if TYPE_CHECKING:
     from ap_ranker.data.faq import Match
     from ap_ranker.evaluation.evaluation_report import Change, EarlierCheckpoint, EvaluationReport
     from ap_ranker.search.evaluate_pipeline import PipelineReport
-
-console = Console(soft_wrap=True)
-
 WIDTH = 100
 """Maximum number of columns to show of a text; the JSON file has all of it."""
 
 
 def evaluate(
-    checkpoint: Annotated[str, typer.Argument(help="A checkpoint folder or a hub name.")],
-    data: Annotated[Path, typer.Argument(help="A file of questions, or a folder with test.*")],
+    checkpoint: Annotated[str, argument("A checkpoint folder or a hub name.")],
+    data: Annotated[Path, argument("A file of questions, or a folder with test.*")],
     answers: Answers = None,
     columns: Columns = None,
-    pools: Annotated[Path | None, typer.Option(help="Candidate pools (qid, candidate_ids).")] = None,
+    pools: Pools = None,
     no_pools: Annotated[
-        bool,
-        typer.Option("--no-pools", help="Ignore the data's candidate pools: all answers are candidates."),
+        bool, option("Ignore the data's candidate pools: all answers are candidates.", "--no-pools")
     ] = False,
-    clean: Annotated[
-        bool,
-        typer.Option("--clean", help="Leave out questions whose candidates are all right."),
-    ] = False,
+    clean: Annotated[bool, option("Leave out questions whose candidates are all right.", "--clean")] = False,
     match: MatchText = None,
     wordings: KnownWordings = None,
     hybrid: Annotated[
-        bool,
-        typer.Option("--hybrid", help="Of more than 1,000 answers, rank the best by the model's vectors, too."),
+        bool, option("Of more than 1,000 answers, rank the best by the model's vectors, too.", "--hybrid")
     ] = False,
     dtype: StoredDtype = None,
     pipeline: Annotated[
-        Path | None,
-        typer.Option(help="A YAML file with a Haystack pipeline: evaluate the search as it is served, too."),
+        Path | None, option("A YAML file with a Haystack pipeline: evaluate the search as it is served, too.")
     ] = None,
-    compare: Annotated[
-        str | None, typer.Option(help="An earlier checkpoint to compare with, question by question.")
-    ] = None,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write the numbers to this JSON file.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="Plot P@1 against answer length to this PNG file.")] = None,
+    compare: Annotated[str | None, option("An earlier checkpoint to compare with, question by question.")] = None,
+    json_file: JsonFile = None,
+    plot: Annotated[Path | None, option("Plot P@1 against answer length to this PNG file.")] = None,
     device: Device = "auto",
 ) -> None:
     """Evaluate a checkpoint and BM25 on the same questions and candidates."""
@@ -66,7 +63,6 @@ def evaluate(
 
     if plot:
         check_plotting()
-    pair = column_names(columns)
     report = run(
         checkpoint,
         data,
@@ -80,7 +76,7 @@ def evaluate(
         hybrid=hybrid,
         dtype=dtype,
         device=device,
-        columns=pair,
+        columns=columns,
     )
     served = None
     if pipeline:
@@ -91,23 +87,23 @@ def evaluate(
             report.dataset,
             checkpoint=checkpoint,
             faq=answers,
-            columns=pair,
+            columns=columns,
             match=report.match,
             wordings=[wordings] if wordings else [],
             known=report.known,
         )
     _print(report, f"{report.model_name} ({checkpoint})", served)
     for reason, count in report.dataset.notes.items():
-        console.print(f"  {count:,} {escape(reason)}")
+        console.say(f"  {count:,} {reason}")
     for warning in report.warnings:
-        console.print(f"[yellow]Warning:[/] {escape(warning)}", highlight=False)
+        console.warn(warning)
     if report.comparison:
         _print_comparison(report.comparison, report.match)
     if plot:
         plot_lengths(report.by_length(), report.model_name, plot)
     if json_file:
-        numbers = report.as_json() | {"peak_bytes": peak_bytes()} | ({"pipeline": served.as_json()} if served else {})
-        write_text_atomically(json_file, json.dumps(numbers, indent=2, ensure_ascii=False) + "\n")
+        found = report.as_json() | {"peak_bytes": peak_bytes()} | ({"pipeline": served.as_json()} if served else {})
+        write_json(json_file, found)
 
 
 def peak_bytes() -> int | None:
@@ -121,9 +117,8 @@ def peak_bytes() -> int | None:
 
 
 def _print(report: EvaluationReport, name: str, served: PipelineReport | None) -> None:
-    table = Table("", title=f"{report.n_questions:,} questions of {escape(report.dataset.name)}")
-    for measure in report.model:
-        table.add_column(measure, justify="right")
+    title = f"{report.n_questions:,} questions of {escape(report.dataset.name)}"
+    table = Table("", *map(numbers, report.model), title=title)
     rows = {report.bm25_name: report.bm25}
     if report.without_wordings:
         rows["answers alone"] = report.without_wordings
@@ -139,27 +134,24 @@ def _print(report: EvaluationReport, name: str, served: PipelineReport | None) -
     _add_rows(table, {f"{title}, new questions": measures or {} for title, measures in new.items()})
     console.print(table)
     if report.n_known:
-        console.print(
+        console.say(
             f"{report.n_known:,} of the {report.n_questions:,} questions are not new: seen in training, or known "
-            "wordings, which always get their answer.",
-            highlight=False,
+            "wordings, which always get their answer."
         )
     if served:
-        console.print(
+        console.say(
             f"As served: the pipeline fetched {served.fetched:.0f} documents per question, with a right answer for "
-            f"{served.recall:.1%} of the questions; the others count as misses.",
-            highlight=False,
+            f"{served.recall:.1%} of the questions; the others count as misses."
         )
-    console.print(
+    console.say(
         f"Candidates: {report.candidates}.\n"
         f"Time: {report.seconds_per_question * 1000:.2f} ms per question, "
-        f"after {report.encode_seconds:.1f} s to encode the answers once.",
-        highlight=False,
+        f"after {report.encode_seconds:.1f} s to encode the answers once."
     )
     if peak := peak_bytes():
-        console.print(f"Peak memory: {peak / 1e6:,.0f} MB, libraries included.", highlight=False)
+        console.say(f"Peak memory: {peak / 1e6:,.0f} MB, libraries included.")
     if report.unanswerable:
-        console.print(f"Left out: {report.unanswerable:,} questions without a right answer.", highlight=False)
+        console.say(f"Left out: {report.unanswerable:,} questions without a right answer.")
 
 
 def _add_rows(table: Table, rows: Mapping[str, Mapping[str, float]]) -> None:
@@ -171,9 +163,7 @@ def _add_rows(table: Table, rows: Mapping[str, Mapping[str, float]]) -> None:
 def _print_comparison(comparison: EarlierCheckpoint, match: Match) -> None:
     """Print the earlier checkpoint's measures, the differences, and the questions that changed most."""
     before, changes, name = comparison.before, comparison.changes, escape(comparison.checkpoint)
-    table = Table("", title=f"Compared with {name}")
-    for measure in before.model:
-        table.add_column(measure, justify="right")
+    table = Table("", *map(numbers, before.model), title=f"Compared with {name}")
     rows = {name: (before.model, changes.model)}
     if changes.fusion:
         rows["both scores added"] = (before.fused, changes.fusion)
@@ -182,10 +172,9 @@ def _print_comparison(comparison: EarlierCheckpoint, match: Match) -> None:
         table.add_row("difference", *(f"{value:+.3f}" for value in gain.difference.values()))
         table.add_row("p-value", *(f"{value:.4f}" for value in gain.p_value.values()), end_section=True)
     console.print(table)
-    console.print(
+    console.say(
         f"The first right answer ranks higher for {changes.better:,} questions, lower for {changes.worse:,} "
-        f"of {before.n_questions:,}.",
-        highlight=False,
+        f"of {before.n_questions:,}."
     )
     for title, listed in (("Higher", changes.improved), ("Lower", changes.worsened)):
         for change in listed:
@@ -194,7 +183,6 @@ def _print_comparison(comparison: EarlierCheckpoint, match: Match) -> None:
         console.print(
             f"[yellow]Note:[/] {name} was trained with --match {comparison.trained_match}; both ranked the texts of "
             f"--match {match}.",
-            highlight=False,
         )
 
 

@@ -1,4 +1,4 @@
-"""`ap-ranker`: one file per command, which imports heavy modules only when it runs."""
+"""`ap-ranker` and its commands, which import heavy modules only when they run."""
 
 from __future__ import annotations
 
@@ -15,27 +15,16 @@ from rich.logging import RichHandler
 from ap_ranker.cli import (
     ask,
     calibrate,
-    changes,
     check,
+    checkpoints,
     compare,
-    distill,
-    encode,
     evaluate,
-    explain,
-    extract,
-    gaps,
-    index,
-    init,
-    models,
-    pipelines,
-    push,
-    rollback,
+    owner,
+    prepare,
     serve,
-    split,
-    synonyms,
+    stores,
     train,
     tune,
-    wordings,
 )
 from ap_ranker.cli.console import Console
 from ap_ranker.cli.errors import STOPPED, report_user_errors
@@ -64,11 +53,19 @@ def options(
 
 
 COMMANDS = {
-    "First": (ask.ask, serve.serve, split.split, train.train, evaluate.evaluate, calibrate.calibrate),
-    "Data": (check.check, extract.extract, synonyms.synonyms, wordings.wordings),
-    "Training": (init.init, distill.distill, tune.tune, compare.compare, models.models, explain.explain, push.push),
-    "Search": (index.index, rollback.rollback, encode.encode, pipelines.pipelines),
-    "The owner of a FAQ": (gaps.gaps, changes.changes),
+    "First": (ask.ask, serve.serve, prepare.split, train.train, evaluate.evaluate, calibrate.calibrate),
+    "Data": (check.check, prepare.extract, prepare.synonyms, owner.wordings),
+    "Training": (
+        checkpoints.init,
+        train.distill,
+        tune.tune,
+        compare.compare,
+        checkpoints.models,
+        checkpoints.explain,
+        checkpoints.push,
+    ),
+    "Search": (stores.index, stores.rollback, stores.encode, stores.pipelines),
+    "The owner of a FAQ": (owner.gaps, owner.changes),
 }
 """Group -> its commands, in the order of `--help`; the first are those that most people need."""
 
@@ -86,7 +83,7 @@ def main() -> None:
     logging.basicConfig(
         level=logging.WARNING,
         format="%(message)s",
-        handlers=[RichHandler(console=Console(stderr=True), show_time=False, show_path=False)],
+        handlers=[RichHandler(console=Console(stderr=True, soft_wrap=False), show_time=False, show_path=False)],
     )
     logging.getLogger("ap_ranker").setLevel(logging.INFO)  # such as what training left out
     with report_user_errors():

@@ -1,127 +1,243 @@
-"""Options that several commands share."""
+"""Options that several commands share, alone and in groups."""
 
 from __future__ import annotations
 
 import csv
+import inspect
 import shlex
 import sys
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from functools import wraps
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar, get_type_hints
 
 import typer
 
-from ap_ranker.data.faq import Match
+from ap_ranker.data.faq import DEFAULT_MATCH, Match
 from ap_ranker.errors import InputError
 
-Documents = Annotated[
-    Path | None,
-    typer.Option(
-        help="The FAQ, a file with columns question and answer; or a document, or a folder of documents and tables; by "
-        "default, the content of the store."
-    ),
-]
-Checkpoint = Annotated[
-    str | None,
-    typer.Option(
-        "--model",
-        help="The checkpoint, a folder or a hub name; by default checkpoints/faq or, if there is none, an encoder that "
-        "has learnt nothing from you.",
-    ),
-]
-SearchLanguage = Annotated[
-    str | None,
-    typer.Option(
-        "--language",
-        help="The language of a stemmer for BM25, such as english; by default the one that the checkpoint was trained "
-        "with.",
-    ),
-]
-SearchPipeline = Annotated[
-    Path | None,
-    typer.Option(
-        help="A YAML file with a Haystack pipeline of your own, which names its checkpoint; `ap-ranker pipelines` "
-        "writes some to begin with."
-    ),
-]
-MatchEntry = Annotated[Match, typer.Option(help="The text of an entry that is matched with the question.")]
-Precision = Annotated[
-    float | None,
-    typer.Option(
-        help="Target precision: the share of returned answers that should be right; needs a calibrated checkpoint."
-    ),
-]
+if TYPE_CHECKING:
+    from ap_ranker.search.setup import SearchSetup
+
+T = TypeVar("T")
+
+
+def option(text: str, *names: str, **settings: Any) -> Any:
+    """An option with a help text; without names, its name is that of the parameter."""
+    return typer.Option(*names, help=text, **settings)
+
+
+def argument(text: str, **settings: Any) -> Any:
+    """An argument with a help text."""
+    return typer.Argument(help=text, **settings)
+
+
+class ColumnNames(NamedTuple):
+    """The names of the columns of questions and answers."""
+
+    question: str
+    answer: str
+
+    @classmethod
+    def parse(cls, text: str) -> ColumnNames:
+        """Parse two different names, as a line of a CSV file."""
+        try:
+            [names] = csv.reader([text], strict=True, skipinitialspace=True)
+            question, answer = names
+        except (csv.Error, ValueError):
+            question = answer = ""
+        if not question.strip() or not answer.strip() or question == answer:
+            raise typer.BadParameter(f"expected two names of columns, such as Question,Answer; found {text!r}.")
+        return cls(question, answer)
+
+
 Columns = Annotated[
-    str | None,
-    typer.Option(
+    ColumnNames | None,
+    option(
+        "The names of the columns that hold questions and answers; by default they are recognized.",
         metavar="QUESTION,ANSWER",
-        help="The names of the columns that hold questions and answers; by default they are recognized.",
+        parser=ColumnNames.parse,
     ),
 ]
 Answers = Annotated[
     Path | None,
-    typer.Option(
-        help="The FAQ, a file of all answers to choose from (question, answer; or aid, answer); by default answers.* "
+    option(
+        "The FAQ, a file of all answers to choose from (question, answer; or aid, answer); by default answers.* "
         "beside the questions, or else the answers of the questions' own file."
     ),
 ]
 KnownWordings = Annotated[
     Path | None,
-    typer.Option(
-        help="Questions known to ask for an answer (question, answer_ids; or question, answer); by default, train.* of "
+    option(
+        "Questions known to ask for an answer (question, answer_ids; or question, answer); by default, train.* of "
         "the folder."
     ),
 ]
-Wordings = Annotated[
-    list[Path] | None,
-    typer.Option(
-        help="File of questions known to ask for an entry (question, answer_ids; or question, answer); may be repeated."
+Corpus = Annotated[Path, argument("The FAQ, a document, or a folder of documents and tables.")]
+Pools = Annotated[Path | None, option("Candidate pools of the questions (qid, candidate_ids).")]
+Device = Annotated[str, option("Device: auto, cpu, cuda:0 ...; auto takes the GPU if there is one.")]
+Language = Annotated[str | None, option("The language of a stemmer for BM25, such as english; by default none.")]
+CheckpointOutput = Annotated[Path, option("The checkpoint folder to write.")]
+Embeddings = Annotated[
+    str | None,
+    option(
+        "Word vectors: a GloVe, word2vec or fastText file, glove-50d, a checkpoint, or encoder (encoder:NAME), "
+        "which takes them from a pretrained encoder."
     ),
 ]
-SearchSynonyms = Annotated[
-    Path | None,
-    typer.Option(
-        "--synonyms",
-        help="File of other words for what users ask, one `SAP = payroll system` per line; `ap-ranker synonyms` shows "
-        "what it changes.",
-    ),
+SharedSettings = Annotated[
+    Path | None, option("YAML file with settings, the same for all trained checkpoints.", "--config")
 ]
-Keep = Annotated[
-    bool,
-    typer.Option(
-        "--cache/--no-cache",
-        help="Keep encoded answers for the next run, in the user's cache folder (Linux: $XDG_CACHE_HOME/ap-ranker, or "
-        "~/.cache/ap-ranker): hashes of texts and numbers, 500 MB at most.",
-    ),
-]
-Device = Annotated[str, typer.Option(help="Device: auto, cpu, cuda:0 ...; auto takes the GPU if there is one.")]
-Language = Annotated[
-    str | None, typer.Option(help="The language of a stemmer for BM25, such as english; by default none.")
-]
-TrainingPairs = Annotated[
-    Path, typer.Argument(help="A file of pairs or judged candidates, or a folder with train.* and optionally dev.*")
-]
-CheckpointOutput = Annotated[Path, typer.Option(help="The checkpoint folder to write.")]
-DevQuestions = Annotated[
-    Path | None,
-    typer.Option(help="Dev questions to choose the best epoch; by default some questions are set aside."),
-]
-Settings = Annotated[
-    Path | None, typer.Option(help="YAML file with settings; options of the command line override them.")
-]
-Epochs = Annotated[int | None, typer.Option(help="Maximum number of epochs.")]
-Seed = Annotated[int | None, typer.Option(help="Random seed.")]
-Resume = Annotated[bool, typer.Option("--resume", help="Resume an interrupted run.")]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an existing checkpoint.")]
+Epochs = Annotated[int | None, option("Maximum number of epochs.")]
+Overwrite = Annotated[bool, option("Replace what exists.", "--overwrite")]
 StoredDtype = Annotated[
     str | None,
-    typer.Option(
-        help="Dtype of the stored states: float32, float16, int8 or int4; by default the smallest that costs nothing."
-    ),
+    option("Dtype of the stored states: float32, float16, int8 or int4; by default the smallest that costs nothing."),
 ]
-MatchText = Annotated[
-    Match | None,
-    typer.Option(help="The text to match with the question, for answers with a stored question."),
-]
+MatchEntry = Annotated[Match, option("The text of an entry that is matched with the question.")]
+MatchText = Annotated[Match | None, option("The text to match with the question, for answers with a stored question.")]
+JsonFile = Annotated[Path | None, option("Write what was found to this JSON file.", "--json")]
+
+
+@dataclass(frozen=True)
+class SearchedOptions:
+    """What is searched, and by which checkpoint."""
+
+    documents: Annotated[
+        Path | None,
+        option(
+            "The FAQ, a file with columns question and answer; or a document, or a folder of documents and "
+            "tables; by default, the content of the store."
+        ),
+    ] = None
+    columns: Columns = None
+    model: Annotated[
+        str | None,
+        option(
+            "The checkpoint, a folder or a hub name; by default checkpoints/faq or, if there is none, an encoder "
+            "that has learnt nothing from you."
+        ),
+    ] = None
+    language: Annotated[
+        str | None,
+        option(
+            "The language of a stemmer for BM25, such as english; by default the one that the checkpoint was "
+            "trained with."
+        ),
+    ] = None
+    match: MatchEntry = DEFAULT_MATCH
+    wordings: Annotated[
+        list[Path] | None,
+        option(
+            "File of questions known to ask for an entry (question, answer_ids; or question, answer); may be repeated."
+        ),
+    ] = None
+
+    def set_up(self, **more: Any) -> AbstractContextManager[SearchSetup]:
+        """The search, as `ap_ranker.search.setup.set_up` with further arguments."""
+        from ap_ranker.search.setup import set_up
+
+        found = {name: getattr(self, name) for name in ("model", "language", "columns", "match")}
+        return set_up(self.documents, wordings=self.wordings or (), **found, **more)
+
+
+@dataclass(frozen=True)
+class SearchOptions(SearchedOptions):
+    """A search as users meet it."""
+
+    pipeline: Annotated[
+        Path | None,
+        option(
+            "A YAML file with a Haystack pipeline of your own, which names its checkpoint; `ap-ranker pipelines` "
+            "writes some to begin with."
+        ),
+    ] = None
+    precision: Annotated[
+        float | None,
+        option("Target precision: the share of returned answers that should be right; needs a calibrated checkpoint."),
+    ] = None
+    synonyms: Annotated[
+        Path | None,
+        option(
+            "File of other words for what users ask, one `SAP = payroll system` per line; `ap-ranker synonyms` "
+            "shows what it changes."
+        ),
+    ] = None
+    cache: Annotated[
+        bool,
+        option(
+            "Keep encoded answers for the next run, in the user's cache folder (Linux: "
+            "$XDG_CACHE_HOME/ap-ranker, or ~/.cache/ap-ranker): hashes of texts and numbers, 500 MB at most.",
+            "--cache/--no-cache",
+        ),
+    ] = True
+
+    def set_up(
+        self, *, limits: Mapping[str, float | None] | None = None, **more: Any
+    ) -> AbstractContextManager[SearchSetup]:
+        """As for `SearchedOptions`; `limits` are those beside the precision."""
+        limits = {"precision": self.precision, **(limits or {})}
+        return super().set_up(pipeline=self.pipeline, synonyms=self.synonyms, keep=self.cache, limits=limits, **more)
+
+
+@dataclass(frozen=True)
+class TrainingOptions:
+    """What a checkpoint is trained on, and where it is written."""
+
+    data: Annotated[
+        Path, argument("A file of pairs or judged candidates, or a folder with train.* and optionally dev.*")
+    ]
+    output: CheckpointOutput
+    dev: Annotated[
+        Path | None, option("Dev questions to choose the best epoch; by default some questions are set aside.")
+    ] = None
+    answers: Answers = None
+    columns: Columns = None
+    embeddings: Embeddings = None
+    match: MatchText = None
+    config: Annotated[Path | None, option("YAML file with settings; options of the command line override them.")] = None
+    language: Language = None
+    epochs: Epochs = None
+    seed: Annotated[int | None, option("Random seed.")] = None
+    device: Device = "auto"
+    resume: Annotated[bool, option("Resume an interrupted run.", "--resume")] = False
+    overwrite: Overwrite = False
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The options that are settings of a run, too."""
+        return {name: getattr(self, name) for name in ("match", "language", "epochs", "seed", "embeddings")}
+
+
+def takes_groups(command: Callable[..., T]) -> Callable[..., T]:
+    """Let a command take groups of options: of an argument that is a dataclass, each field becomes an option."""
+    parameters: list[inspect.Parameter] = []
+    groups: dict[str, type[Any]] = {}
+    hints = get_type_hints(command, include_extras=True)
+    for each in inspect.signature(command).parameters.values():
+        hint = hints[each.name]
+        if is_dataclass(hint):
+            groups[each.name] = hint
+            of_fields = get_type_hints(hint, include_extras=True)
+            found = [(field.name, of_fields[field.name], field.default) for field in fields(hint)]
+        else:
+            found = [(each.name, hint, each.default)]
+        for name, annotation, default in found:
+            parameter = inspect.Parameter(name, each.KEYWORD_ONLY, annotation=annotation)
+            parameters.append(parameter if default is MISSING else parameter.replace(default=default))
+
+    @wraps(command)
+    def call(**values: Any) -> T:
+        filled = {
+            name: group(**{field.name: values.pop(field.name) for field in fields(group)})
+            for name, group in groups.items()
+        }
+        return command(**values, **filled)
+
+    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # Typer reads it
+    return call
 
 
 def whole_numbers(option: str, text: str) -> list[int]:
@@ -139,24 +255,6 @@ def whole_numbers(option: str, text: str) -> list[int]:
             f"Expected {option} as whole numbers above 0 separated by commas, such as 1,2,3; found {text!r}."
         )
     return numbers
-
-
-def column_names(text: str | None) -> tuple[str, str] | None:
-    """Parse `--columns`: two names, as a line of a CSV file; `None` if there is none.
-
-    Raises:
-        InputError: not two different names.
-    """
-    if text is None:
-        return None
-    try:
-        [names] = csv.reader([text], strict=True, skipinitialspace=True)
-        question, answer = names
-    except (csv.Error, ValueError):
-        question = answer = ""
-    if not question.strip() or not answer.strip() or question == answer:
-        raise InputError(f"Expected --columns as two names of columns, such as Question,Answer; found {text!r}.")
-    return question, answer
 
 
 def command_line() -> str:

@@ -7,13 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from rich.markup import escape
 from rich.table import Table
 
-from ap_ranker.cli.console import Console
-from ap_ranker.cli.data import describe
-from ap_ranker.cli.options import Answers, Device, MatchText, command_line
+from ap_ranker.cli.console import console, describe, numbers
+from ap_ranker.cli.options import Answers, Device, Embeddings, MatchText, SharedSettings, argument, command_line, option
 from ap_ranker.errors import InputError
 from ap_ranker.processes import process_count
 from ap_ranker.training.data import read_training_data
@@ -21,26 +19,23 @@ from ap_ranker.training.data import read_training_data
 if TYPE_CHECKING:
     from ap_ranker.training.tune import Search, Trial
 
-console = Console(soft_wrap=True)
-
 
 def tune(
-    data: Annotated[Path, typer.Argument(help="A file or folder of data, as for train.")],
-    space: Annotated[Path, typer.Option(help="YAML file with the settings to try, such as examples/faq/space.yaml.")],
+    data: Annotated[Path, argument("A file or folder of data, as for train.")],
+    space: Annotated[Path, option("YAML file with the settings to try, such as examples/faq/space.yaml.")],
     output: Annotated[
-        Path, typer.Option(help="Folder for the search; to continue an interrupted search, run the same command again.")
+        Path, option("Folder for the search; to continue an interrupted search, run the same command again.")
     ],
-    config: Annotated[Path | None, typer.Option(help="YAML file with settings of all trials.")] = None,
-    trials: Annotated[int, typer.Option(min=1, help="Total number of trials, including finished ones.")] = 20,
+    config: SharedSettings = None,
+    trials: Annotated[int, option("Total number of trials, including finished ones.", min=1)] = 20,
     dev: Annotated[
-        Path | None,
-        typer.Option(help="Dev questions to evaluate each trial on; by default some questions are set aside."),
+        Path | None, option("Dev questions to evaluate each trial on; by default some questions are set aside.")
     ] = None,
     answers: Answers = None,
-    embeddings: Annotated[str | None, typer.Option(help="Word vectors, as for train.")] = None,
+    embeddings: Embeddings = None,
     match: MatchText = None,
     device: Device = "auto",
-    seed: Annotated[int | None, typer.Option(help="Random seed of the search and of all trials.")] = None,
+    seed: Annotated[int | None, option("Random seed of the search and of all trials.")] = None,
 ) -> None:
     """Search for the settings with the best MRR on the dev questions."""
     from ap_ranker.training.config import read_training_config
@@ -57,8 +52,8 @@ def tune(
     from ap_ranker.training.tune import tune as run
 
     training, development = read_training_data(data, dev, answers, settings)
-    describe(console, "Training data", training)
-    describe(console, "Dev data", development)
+    describe("Training data", training)
+    describe("Dev data", development)
     result = run(
         training,
         development,
@@ -75,9 +70,8 @@ def tune(
     files = {"--dev": dev, "--answers": answers, "--embeddings": embeddings}
     options = [part for name, value in files.items() if value is not None for part in (name, str(value))]
     options += ["--config", str(output / BEST), "--output", str(output / "trained")]
-    command = shlex.join(["ap-ranker", "train", str(data), *options])
-    console.print(f"The best trial's checkpoint: {escape(str(output / CHECKPOINT))}. To train it again:")
-    console.print(command, markup=False, highlight=False)
+    console.say(f"The best trial's checkpoint: {output / CHECKPOINT}. To train it again:")
+    console.say(shlex.join(["ap-ranker", "train", str(data), *options]))
 
 
 def _report(trial: Trial, best: bool) -> None:
@@ -90,7 +84,7 @@ def _report(trial: Trial, best: bool) -> None:
         parts.append(f"failed: {trial.error}" if trial.mrr is not None else trial.error)
     elif best:
         parts.append("best so far")
-    console.print("   ".join(parts), markup=False, highlight=False)
+    console.say("   ".join(parts))
 
 
 def _text(values: Mapping[str, Any]) -> str:
@@ -108,21 +102,17 @@ def _print(search: Search) -> None:
     ]
     bm25 = search.bm25["MRR"]
     rows.insert(sum(mrr > bm25 for mrr, *_ in rows), (bm25, "BM25", "", ""))
-    table = Table()
-    table.add_column("trial", justify="right", no_wrap=True)
-    table.add_column("dev MRR", justify="right", no_wrap=True)
-    table.add_column("settings")
-    table.add_column("time", justify="right", no_wrap=True)
-    for mrr, name, values, seconds in rows:
-        table.add_row(name, f"{mrr:.3f}", escape(values), seconds, style="bold" if name == "BM25" else None)
+    trial, mrr, time = (numbers(title, no_wrap=True) for title in ("trial", "dev MRR", "time"))
+    table = Table(trial, mrr, "settings", time)
+    for value, name, values, seconds in rows:
+        table.add_row(name, f"{value:.3f}", escape(values), seconds, style="bold" if name == "BM25" else None)
     console.print(table)
     states = [trial.state for trial in search.trials]
-    console.print(
+    console.say(
         f"{len(states)} trials: {states.count('complete')} complete, {states.count('pruned')} pruned, "
         f"{states.count('failed')} failed. The settings were chosen on these dev questions, so their MRR is too high: "
-        "evaluate on others with ap-ranker evaluate.",
-        highlight=False,
+        "evaluate on others with ap-ranker evaluate."
     )
     if search.importance:
         shares = ", ".join(f"{name} {share:.0%}" for name, share in search.importance.items())
-        console.print(f"Approximate importance: {shares}.", markup=False, highlight=False)
+        console.say(f"Approximate importance: {shares}.")

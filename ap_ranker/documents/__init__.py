@@ -12,11 +12,9 @@ from ap_ranker.data.faq import Entry, read_faq
 from ap_ranker.data.tables import FORMATS as TABLES
 from ap_ranker.data.tables import file_format
 from ap_ranker.documents.convert import FORMATS, convert
-from ap_ranker.documents.folder import LeftOut, find_files
-from ap_ranker.documents.markup_questions import StatedEntry
-from ap_ranker.documents.passages import Passage, passages_of
-from ap_ranker.documents.questions import marked_up, of_headings
-from ap_ranker.documents.sections import sections
+from ap_ranker.documents.folder import FileReading, LeftOut, find_files
+from ap_ranker.documents.passages import passages_of
+from ap_ranker.documents.sections import marked_up, of_headings, sections
 from ap_ranker.documents.table_rows import read_rows
 from ap_ranker.errors import InputError
 from ap_ranker.files import file_version
@@ -26,25 +24,6 @@ logger = logging.getLogger(__name__)
 
 SHOWN = 10
 """Maximum number of files left out that are named while a command goes on; `ap-ranker check` names all."""
-
-
-@dataclass(frozen=True)
-class FileReading:
-    """What was read of one file.
-
-    Attributes:
-        version: of the file, from `file_version`.
-        entries: its passages, entries or rows.
-        left_out: rows or parts that could not be read, or the whole file.
-        questions: the questions that the document itself asks, with their whole answers.
-        has_columns: whether it is a table with the columns that the caller names.
-    """
-
-    version: tuple[int, ...]
-    entries: list[Entry]
-    left_out: list[LeftOut] = field(default_factory=list)
-    questions: list[StatedEntry] = field(default_factory=list)
-    has_columns: bool = False
 
 
 @dataclass(frozen=True)
@@ -128,14 +107,16 @@ def read_documents(path: Path, columns: tuple[str, str] | None = None, earlier: 
             by_file[name] = before
             continue
         try:
-            by_file[name] = _read_file(file, name, version, columns)
+            is_table = file_format(file) in TABLES
+            read = read_rows(file, name, columns) if is_table else _read_document(file, name)
+            by_file[name] = replace(read, version=version)
         except (InputError, OSError) as error:
             if not is_folder:
                 raise
             reason = f"cannot be read ({error.strerror})." if isinstance(error, OSError) else str(error)
             reason = reason.removeprefix(str(file)).lstrip(":, ")
             if before is None or not before.entries:
-                by_file[name] = FileReading(version, [], [LeftOut(name, reason)])
+                by_file[name] = FileReading([], [LeftOut(name, reason)], version=version)
             else:
                 kept = LeftOut(name, f"{reason} What it was before still counts.")
                 by_file[name] = replace(before, version=version, left_out=[kept])
@@ -152,35 +133,13 @@ def read_documents(path: Path, columns: tuple[str, str] | None = None, earlier: 
     return reading
 
 
-def _read_file(file: Path, name: str, version: tuple[int, ...], columns: tuple[str, str] | None) -> FileReading:
-    if file_format(file) not in TABLES:
-        return _read_document(file, name, version)
-    table = read_rows(file, name, columns)
-    return FileReading(version, table.entries, table.left_out, has_columns=table.chosen)
-
-
-def _read_document(file: Path, name: str, version: tuple[int, ...]) -> FileReading:
+def _read_document(file: Path, name: str) -> FileReading:
     with open_file(file) as stream:
         converted = convert(stream.read(), file)
     parts = sections(converted)
     stated = marked_up(converted, parts)
-    passages = passages_of(converted.title, parts, stated, Path(name).stem)
-    if not passages:
+    entries = passages_of(converted, parts, stated, name)
+    if not entries:
         raise InputError(f"{file}: expected text, found none{converted.advice}.")
-    entries = [
-        Entry(
-            part.question, part.text, _source(name, converted.url, part), name, wordings=part.wordings, title=part.title
-        )
-        for part in passages
-    ]
     faults = [LeftOut(name, fault) for fault in converted.faults]
-    return FileReading(version, entries, faults, [*of_headings(parts), *stated])
-
-
-def _source(name: str, url: str, passage: Passage) -> dict[str, str]:
-    source = {"file_path": name}
-    if url:
-        source["url"] = f"{url.partition('#')[0]}#{passage.anchor}" if passage.anchor else url
-    if passage.page:
-        source["page_number"] = str(passage.page)
-    return source
+    return FileReading(entries, faults, [*of_headings(parts), *stated])

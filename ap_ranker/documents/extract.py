@@ -1,20 +1,23 @@
-"""Makes a FAQ of the questions that documents ask themselves."""
+"""Makes a FAQ of the questions that documents ask themselves, and training pairs of titles with their texts."""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ap_ranker.documents import is_faq, read_documents
+from ap_ranker.data.faq import Entry
+from ap_ranker.documents import is_faq, read_documents, read_entries
 from ap_ranker.documents.folder import LeftOut
 from ap_ranker.documents.markup_questions import DEFINITION, DETAILS, JSON_LD, MICRODATA, StatedEntry
-from ap_ranker.documents.questions import HEADING
+from ap_ranker.documents.sections import HEADING
 from ap_ranker.errors import InputError
 from ap_ranker.files import csv_text, write_text_atomically
 from ap_ranker.safe_open import require_file
-from ap_ranker.text.keys import question_key
+from ap_ranker.text.keys import normalized, question_key
+
+COLUMNS = ("question", "answer", "source", "wordings")
 
 KINDS = {
     HEADING: "headings that ask",
@@ -45,6 +48,11 @@ class Extracted:
     merged: int
     left_out: list[LeftOut]
     without: int
+
+    @property
+    def rows(self) -> list[tuple[str, str, str, str]]:
+        """Question, answer, source and further wordings, for a table that a person can edit."""
+        return [(each.question, each.answer, source, "\n".join(each.wordings)) for each, source in self.entries]
 
 
 def extract(path: Path) -> Extracted:
@@ -94,25 +102,8 @@ def _without_copies(entries: Sequence[StatedEntry]) -> list[int]:
     return sorted(i for same in kept.values() for i, _ in same)
 
 
-def write_faq(extracted: Extracted, output: Path, *, overwrite: bool = False) -> None:
-    """Write the questions as a FAQ, a CSV file that a person can edit.
-
-    Its columns are question, answer, source and, if there are further wordings, wordings.
-
-    Raises:
-        InputError: there is a file already, and `overwrite` is not set.
-        WriteError: the file cannot be written.
-    """
-    rows = [(entry.question, entry.answer, source, "\n".join(entry.wordings)) for entry, source in extracted.entries]
-    write_table(output, ("question", "answer", "source", "wordings"), rows, overwrite=overwrite)
-
-
 def check_output(output: Path, *, overwrite: bool) -> None:
-    """Refuse a file that exists, unless it is to be replaced; and one that is not a CSV file.
-
-    Raises:
-        InputError: it is such a file.
-    """
+    """Refuse (InputError) a file that exists, unless it is to be replaced, and one that is not a CSV file."""
     if output.suffix.lower() != ".csv":
         raise InputError(f"{output}: expected a name ending in .csv for --output.")
     if output.exists() and not overwrite:
@@ -125,9 +116,58 @@ def check_output(output: Path, *, overwrite: bool) -> None:
 def write_table(
     output: Path, columns: Sequence[str], rows: Iterable[Sequence[str]], *, overwrite: bool = False
 ) -> None:
-    """Write a CSV file, without columns that would be empty; arguments and errors as for `write_faq`."""
+    """Write a CSV file, without columns that would be empty.
+
+    Raises:
+        InputError: as for `check_output`.
+        WriteError: the file cannot be written.
+    """
     check_output(output, overwrite=overwrite)
     table = list(rows)
     used = [i for i in range(len(columns)) if any(row[i] for row in table)]
     kept, *lines = ([line[i] for i in used] for line in (columns, *table))
     write_text_atomically(output, csv_text(kept, lines))
+
+
+MOST = 10
+"""Maximum number of different texts of a title: one over more of them says little about each."""
+
+
+@dataclass(frozen=True)
+class TitlePairs:
+    """Pairs to train with.
+
+    Attributes:
+        pairs: each title or stored question, and a text that it stands over.
+        too_general: number of titles left out because they stand over more than `MOST` texts.
+    """
+
+    pairs: list[tuple[str, str]]
+    too_general: int
+
+
+def title_pairs(path: Path, columns: tuple[str, str] | None = None) -> TitlePairs:
+    """Pair each title path and stored question with its text, which does not contain it.
+
+    Args:
+        path: a FAQ, a document or a folder.
+        columns: the names of a table's columns of questions and answers; by default they are recognized.
+
+    Raises:
+        InputError: nothing can be read, or nothing has a title.
+    """
+    texts: defaultdict[str, dict[str, str]] = defaultdict(dict)  # by the normalized title: text -> title
+    for entry in read_entries(path, columns):
+        for title in _titles(entry):
+            texts[normalized(title)].setdefault(entry.answer, title)
+    pairs = [(title, text) for each in texts.values() if len(each) <= MOST for text, title in each.items()]
+    if not pairs:
+        raise InputError(f"{path}: expected texts with titles or stored questions to train with, found none.")
+    return TitlePairs(pairs, sum(len(each) > MOST for each in texts.values()))
+
+
+def _titles(entry: Entry) -> list[str]:
+    """Questions as they are, of a passage without one its title path as words; not those that its text repeats."""
+    asked = [entry.question, *entry.wordings] if entry.question else [entry.title.replace(" > ", " ")]
+    answer = normalized(entry.answer)
+    return [text for text in asked if text and normalized(text) not in answer]

@@ -1,15 +1,17 @@
-"""Finds the files of a folder, and says which are left out."""
+"""Finds the files of a folder, says which are left out, and keeps what was read of the others."""
 
 from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from ap_ranker.data.faq import Entry
 from ap_ranker.data.tables import FORMATS as TABLES
 from ap_ranker.data.tables import file_format
 from ap_ranker.documents.convert import FORMATS
+from ap_ranker.documents.markup_questions import StatedEntry
 from ap_ranker.errors import one_line
 from ap_ranker.safe_open import what_is_at
 
@@ -34,6 +36,25 @@ class LeftOut:
 
     def __str__(self) -> str:
         return f"{one_line(self.place)}: left out: {self.reason}"
+
+
+@dataclass(frozen=True)
+class FileReading:
+    """What was read of one file.
+
+    Attributes:
+        entries: its passages, entries or rows.
+        left_out: rows or parts that could not be read, or the whole file.
+        questions: the questions that the document itself asks, with their whole answers.
+        has_columns: whether it is a table with the columns that the caller names.
+        version: of the file, from `file_version`.
+    """
+
+    entries: list[Entry]
+    left_out: list[LeftOut] = field(default_factory=list)
+    questions: list[StatedEntry] = field(default_factory=list)
+    has_columns: bool = False
+    version: tuple[int, ...] = ()
 
 
 def find_files(root: Path) -> tuple[list[Path], list[LeftOut]]:

@@ -21,14 +21,16 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Page:
-    """What a page says.
+class Converted:
+    """The text of a document.
 
     Attributes:
-        text: its text; `#` begins a heading.
-        title: its title; empty if a heading of the first level says it.
+        text: the text; `#` begins a heading, a form feed a page.
+        title: the title of the whole document; empty if it has none, or a heading of the first level says it.
         url: its address on the web; empty if it is not known.
-        anchors: each heading of the text, in order, with the anchor that leads to it, or an empty text.
+        by: what the text is divided by: `headings`, `pages`, or nothing.
+        advice: what to do if there is no text.
+        anchors: each heading of the text, in order, with the anchor that leads to it; empty if none is known.
         stated: questions that are marked up with their answers, which are no part of the text.
         faults: why parts of it could not be read.
     """
@@ -36,30 +38,30 @@ class Page:
     text: str
     title: str = ""
     url: str = ""
+    by: str = ""
+    advice: str = ""
     anchors: Sequence[tuple[str, str]] = ()
     stated: Sequence[StatedEntry] = ()
     faults: Sequence[str] = ()
 
 
-class Slugs:
-    """Makes ids of headings as GitHub does, for the headings of one document in order."""
+def slugs() -> Callable[[str], str]:
+    """Makes ids of headings as GitHub does, for the headings of one document in order: text -> id."""
+    used: Counter[str] = Counter()
 
-    def __init__(self) -> None:
-        self._used: Counter[str] = Counter()
-
-    def __call__(self, heading: str) -> str:
-        """The id of the next heading."""
+    def slug_of(heading: str) -> str:
         slug = re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
-        times = self._used[slug]
-        self._used[slug] += 1
-        return f"{slug}-{times}" if times else slug
+        used[slug] += 1
+        return f"{slug}-{used[slug] - 1}" if used[slug] > 1 else slug
+
+    return slug_of
 
 
 _NO_TEXT = ["script", "style", "noscript", "template", "nav", "button", "select", "svg", "iframe"]
 """Elements without text to read."""
 
 
-def read_page(content: bytes | str, slug: Callable[[str], str] | None = None) -> Page:
+def read_page(content: bytes | str, slug: Callable[[str], str] | None = None) -> Converted:
     """Read a page.
 
     Args:
@@ -76,13 +78,13 @@ def read_page(content: bytes | str, slug: Callable[[str], str] | None = None) ->
     _remove_what_is_no_text(soup)
     body = soup.find("main") or soup.body
     if body is None:
-        return Page("", title, url, (), hidden, faults)
+        return Converted("", title, url, "headings", stated=hidden, faults=faults)
     stated = take_entries(body, lambda tag: without_marks(_to_text(tag)))
     visible = {question_key(entry.question) for entry in stated}
     stated += [entry for entry in hidden if question_key(entry.question) not in visible]
     anchors = [(heading.get_text(), str(heading["id"])) for heading in body(HEADINGS)]
     has_title = body.find("h1") is not None
-    return Page(_to_text(body), "" if has_title else title, url, anchors, stated, faults)
+    return Converted(_to_text(body), "" if has_title else title, url, "headings", "", anchors, stated, faults)
 
 
 def _parse(content: bytes | str) -> BeautifulSoup:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -43,12 +43,7 @@ class StatedEntry:
 
 
 def set_anchors(soup: BeautifulSoup, slug: Callable[[str], str] | None = None) -> None:
-    """Give each heading the id that leads to it.
-
-    Args:
-        soup: the page.
-        slug: for headings without one: text -> id.
-    """
+    """Give each heading the id that leads to it; `slug` makes those of headings without one."""
     for heading in soup(HEADINGS):
         anchor = _own_anchor(heading)
         section = heading.find_parent(["section", "article", "div"])
@@ -59,12 +54,8 @@ def set_anchors(soup: BeautifulSoup, slug: Callable[[str], str] | None = None) -
 
 def _own_anchor(tag: Tag) -> str:
     """The id of an element, or of the first one in it that has one; such as `<h2><a id="refund"></a>Refund</h2>`."""
-    inner = [tag, *tag.find_all(True)]
-    return next((text for each in inner if (text := _text_of(each.get("id") or _name(each)))), "")
-
-
-def _name(tag: Tag) -> Any:
-    return tag.get("name") if tag.name == "a" else None
+    ids = (each.get("id") or (each.get("name") if each.name == "a" else None) for each in (tag, *tag.find_all(True)))
+    return next(filter(None, map(_text_of, ids)), "")
 
 
 def _text_of(value: Any) -> str:
@@ -78,12 +69,19 @@ def take_entries(body: Tag, to_text: Callable[[Tag], str]) -> list[StatedEntry]:
         body: the page, changed; its headings have ids.
         to_text: the text of an element.
     """
-    places = list(_places(body))
-    entries: list[list[StatedEntry]] = []
-    for tag, headings, anchor in reversed(places):  # details in details first: the outer ones are their topic
-        take = _take_details if tag.name == "details" else _take_terms if tag.name == "dl" else _take_microdata
-        entries.append(list(take(tag, headings, anchor, to_text)))
-    return [entry for taken in reversed(entries) for entry in taken]
+    entries: list[StatedEntry] = []
+    for tag, headings, anchor in reversed(list(_places(body))):  # details in details first: outer ones are their topic
+        take = {"details": _take_details, "dl": _take_terms}.get(tag.name, _take_microdata)
+        taken = [
+            replace(
+                entry,
+                headings=tuple(h for h in headings if entry.kind != MICRODATA or h != entry.question),
+                anchor=entry.anchor or anchor,
+            )
+            for entry in take(tag, to_text)
+        ]
+        entries = taken + entries
+    return entries
 
 
 def _places(body: Tag) -> Iterator[tuple[Tag, tuple[str, ...], str]]:
@@ -102,15 +100,9 @@ def _places(body: Tag) -> Iterator[tuple[Tag, tuple[str, ...], str]]:
 
 
 def _may_be_an_entry(tag: Tag) -> bool:
-    if tag.name == "details":
-        return True
     if tag.name == "dl":
         return tag.find_parent(["dl", "details"]) is None  # otherwise it belongs to an answer
-    return _is_question(tag)
-
-
-def _is_question(tag: Tag) -> bool:
-    return _text_of(tag.get("itemtype")).rstrip("/").endswith(_QUESTION)
+    return tag.name == "details" or _text_of(tag.get("itemtype")).rstrip("/").endswith(_QUESTION)
 
 
 def _summary(details: Tag) -> Tag | None:
@@ -134,9 +126,7 @@ _TAKEN = "data-taken"
 """Attribute of a `details` whose text is that of entries."""
 
 
-def _take_details(
-    details: Tag, headings: tuple[str, ...], anchor: str, to_text: Callable[[Tag], str]
-) -> Iterator[StatedEntry]:
+def _take_details(details: Tag, to_text: Callable[[Tag], str]) -> Iterator[StatedEntry]:
     summary = _summary(details)
     question = _title(summary) if summary is not None else ""
     if summary is None or not question:
@@ -147,15 +137,13 @@ def _take_details(
         each.decompose()
     answer = to_text(rest)
     if answer:
-        yield StatedEntry(question, answer, DETAILS, headings, own or anchor)
+        yield StatedEntry(question, answer, DETAILS, anchor=own)
     if answer or details.find("details", attrs={_TAKEN: True}) is not None:
         details.clear()  # an empty one stays, so that one around it is known to be their topic
         details[_TAKEN] = ""
 
 
-def _take_terms(
-    terms: Tag, headings: tuple[str, ...], anchor: str, to_text: Callable[[Tag], str]
-) -> Iterator[StatedEntry]:
+def _take_terms(terms: Tag, to_text: Callable[[Tag], str]) -> Iterator[StatedEntry]:
     groups: list[tuple[list[Tag], list[Tag]]] = []
     for part in _parts(terms):
         if part.name == "dt" and (not groups or groups[-1][1]):
@@ -168,7 +156,7 @@ def _take_terms(
         if questions and answer:
             own = next((text for name in names if (text := _own_anchor(name))), "")
             question, *wordings = questions
-            yield StatedEntry(question, answer, DEFINITION, headings, own or anchor, tuple(wordings))
+            yield StatedEntry(question, answer, DEFINITION, anchor=own, wordings=tuple(wordings))
             for part in (*names, *definitions):
                 part.decompose()
 
@@ -179,34 +167,22 @@ def _parts(terms: Tag) -> Iterator[Tag]:
         yield from [child] if child.name in ("dt", "dd") else child.find_all(["dt", "dd"], recursive=False)
 
 
-def _take_microdata(
-    tag: Tag, headings: tuple[str, ...], anchor: str, to_text: Callable[[Tag], str]
-) -> Iterator[StatedEntry]:
-    name = tag.find(itemprop="name")
-    accepted = tag.find(itemprop="acceptedAnswer")
+def _take_microdata(tag: Tag, to_text: Callable[[Tag], str]) -> Iterator[StatedEntry]:
+    name, accepted = tag.find(itemprop="name"), tag.find(itemprop="acceptedAnswer")
     if name is None or accepted is None:
         return
     question = _title(name) or _text_of(name.get("content"))
     answer = to_text(accepted.find(itemprop="text") or accepted)
     if question and answer:
         heading = name if name.name in HEADINGS else name.find_parent(HEADINGS)
-        above = tuple(text for text in headings if text != question)
         own = _text_of(tag.get("id")) or _own_anchor(heading or name)
-        yield StatedEntry(question, answer, MICRODATA, above, own or anchor)
+        yield StatedEntry(question, answer, MICRODATA, anchor=own)
         accepted.decompose()
         (heading if heading is not None and _title(heading) == question else name).decompose()
 
 
 def read_json_ld(soup: BeautifulSoup, to_text: Callable[[str], str]) -> tuple[list[StatedEntry], list[str]]:
-    """Read the questions that a page states in JSON-LD, anywhere in it.
-
-    Args:
-        soup: the page.
-        to_text: HTML -> text.
-
-    Returns:
-        The entries; and why some JSON-LD could not be read.
-    """
+    """The questions that a page states in JSON-LD, anywhere in it; and why some JSON-LD could not be read."""
     entries: list[StatedEntry] = []
     faults: list[str] = []
     for script in soup("script", type="application/ld+json"):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from ap_ranker.documents.convert import Converted
+from ap_ranker.data.faq import Entry
+from ap_ranker.documents.html import Converted
 from ap_ranker.documents.markup_questions import StatedEntry
-from ap_ranker.documents.questions import marked_up
-from ap_ranker.documents.sections import Section, sections
+from ap_ranker.documents.sections import Section, marked_up, sections
 
 if TYPE_CHECKING:
     from haystack.components.preprocessors import RecursiveDocumentSplitter
@@ -29,57 +29,42 @@ _ENDS = ["\n\n", ".\n", ". ", "? ", "! ", "。", "！", "？", "；", "\n", " "]
 """Where a text may be split, the best first. Not with Haystack's "sentence", which downloads a model."""
 
 
-@dataclass(frozen=True)
-class Passage:
-    """A part of a document that is found as a whole.
-
-    Attributes:
-        title: its title path, such as `Handbook > Returns`, without the question.
-        text: its text.
-        page: its page or slide, from 1; `None` if the document has none.
-        question: the question that the document itself asks for it; empty if none does.
-        anchor: what leads to it in the page; empty if that is not known.
-        wordings: further terms that it defines.
-    """
-
-    title: str
-    text: str
-    page: int | None = None
-    question: str = ""
-    anchor: str = ""
-    wordings: tuple[str, ...] = ()
+def split(converted: Converted, file: str, place: str = "") -> list[Entry]:
+    """The passages of a document; arguments as for `passages_of`."""
+    parts = sections(converted)
+    return passages_of(converted, parts, marked_up(converted, parts), file, place)
 
 
-def split(converted: Converted, name: str) -> list[Passage]:
-    """Split the text of a document.
+def passages_of(
+    converted: Converted, parts: Sequence[Section], stated: Sequence[StatedEntry], file: str, place: str = ""
+) -> list[Entry]:
+    """The passages of sections, then those of questions that are no part of them; each is found as a whole.
 
     Args:
         converted: the document.
-        name: the title of parts without one.
-    """
-    parts = sections(converted)
-    return passages_of(converted.title, parts, marked_up(converted, parts), name)
-
-
-def passages_of(title: str, parts: Sequence[Section], stated: Sequence[StatedEntry], name: str) -> list[Passage]:
-    """The passages of sections, then those of questions that are no part of them.
-
-    Args:
-        title: of the document; may be empty.
         parts: its sections.
         stated: questions with their answers.
-        name: the title of parts without one.
+        file: its path, the source of the passages; parts without a title have its name.
+        place: of the passages, for messages; by default the file.
     """
-    passages: list[Passage] = []
-    for part in parts:
-        path = title_path((*part.above, *part.below), name)
-        passages += [Passage(path, text, part.page, part.question, part.anchor) for text in pieces(part.text)]
-    for entry in stated:
-        path = title_path((title, *entry.headings), name)
-        passages += [
-            Passage(path, text, None, entry.question, entry.anchor, entry.wordings) for text in pieces(entry.answer)
-        ]
-    return passages
+
+    def pieces_of(titles: Iterable[str], text: str, page: int | None, **fields: Any) -> list[Entry]:
+        source, anchor = {"file_path": file}, fields.pop("anchor")
+        if url := converted.url:
+            source["url"] = f"{url.partition('#')[0]}#{anchor}" if anchor else url
+        if page:
+            source["page_number"] = str(page)
+        title = title_path(titles, Path(file).stem)
+        return [Entry(answer=piece, other=source, place=place or file, title=title, **fields) for piece in pieces(text)]
+
+    found = [
+        pieces_of((*part.above, *part.below), part.text, part.page, question=part.question, anchor=part.anchor)
+        for part in parts
+    ]
+    for each in stated:
+        fields: dict[str, Any] = {"question": each.question, "anchor": each.anchor, "wordings": each.wordings}
+        found.append(pieces_of((converted.title, *each.headings), each.answer, None, **fields))
+    return [entry for of_part in found for entry in of_part]
 
 
 def title_path(titles: Iterable[str], name: str) -> str:

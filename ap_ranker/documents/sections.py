@@ -1,17 +1,23 @@
-"""Divides a document at its headings or pages, with Haystack, and tells which headings ask for the text below."""
+"""Divides a document at its headings or pages, with Haystack, and finds the questions that it asks itself."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import TYPE_CHECKING
 
-from ap_ranker.documents.convert import Converted
+from ap_ranker.documents.html import Converted, without_marks
+from ap_ranker.documents.markup_questions import JSON_LD, StatedEntry
 from ap_ranker.documents.question_headings import asks
+from ap_ranker.text.keys import question_key
 
 if TYPE_CHECKING:
     from haystack import Document
+
+HEADING = "heading"
+"""The kind of a question that is a heading."""
 
 _HEADING = re.compile(r"#{1,6} (.+)")
 
@@ -57,14 +63,17 @@ def sections(converted: Converted) -> list[Section]:
     paths = [_headings(part) for part in parts]
     tops = {path[0] for path in paths if path}
     over_all = next(iter(tops)) if len(tops) == 1 and any(len(path) > 1 for path in paths) else None
-    anchors = _Anchors(converted.anchors)
+    anchors = [(_letters(heading), anchor) for heading, anchor in converted.anchors]
     found: list[Section] = []
     for part, path in zip(parts, paths, strict=True):
         lines = [line.rstrip() for line in (part.content or "").replace("\f", "\n").split("\n")]
         if converted.by == "headings":
             lines = _without_title(lines, path)
         text = re.sub(r"\n{3,}", "\n\n", "\n".join(lines).replace(_EDGE, "")).strip()
-        anchor = anchors.next(path[-1]) if path else ""
+        anchor = ""
+        if path and (at := next((i for i, (text, _) in enumerate(anchors) if text == _letters(path[-1])), -1)) >= 0:
+            anchor = anchors[at][1]
+            del anchors[: at + 1]  # headings without text have none either
         if not text:
             continue
         asking = max((i for i, heading in enumerate(path) if asks(heading)), default=-1)
@@ -80,23 +89,6 @@ def sections(converted: Converted) -> list[Section]:
 def _headings(part: Document) -> tuple[str, ...]:
     headings = [*part.meta.get("parent_headers", ()), part.meta.get("header")]
     return tuple(heading for heading in headings if heading and heading != _EDGE)
-
-
-class _Anchors:
-    """The anchors of headings that come in order; headings without text are skipped."""
-
-    def __init__(self, anchors: Sequence[tuple[str, str]]) -> None:
-        self._anchors = [(_letters(heading), anchor) for heading, anchor in anchors]
-        self._next = 0
-
-    def next(self, heading: str) -> str:
-        """The anchor of the next heading with this text; empty if there is none."""
-        wanted = _letters(heading)
-        for i in range(self._next, len(self._anchors)):
-            if self._anchors[i][0] == wanted:
-                self._next = i + 1
-                return self._anchors[i][1]
-        return ""
 
 
 def _letters(text: str) -> str:
@@ -127,3 +119,28 @@ def _without_title(lines: list[str], headings: Sequence[str]) -> list[str]:
         if heading is not None and heading[1].strip() not in (*headings, _EDGE):
             kept.append(heading[1].strip())
     return kept
+
+
+def marked_up(converted: Converted, parts: Sequence[Section]) -> list[StatedEntry]:
+    """The questions that a document marks up; for search engines, without those that are headings, too."""
+    headings = {question_key(part.question) for part in parts if part.question}
+    return [
+        entry for entry in converted.stated if entry.kind != JSON_LD or question_key(entry.question) not in headings
+    ]
+
+
+def of_headings(parts: Sequence[Section]) -> Iterator[StatedEntry]:
+    """The questions that headings ask, with the text of their sections."""
+    starts = 0
+
+    def path(part: Section) -> tuple[int, tuple[str, ...], str]:
+        nonlocal starts
+        starts += not part.below  # the same heading again is another question
+        return starts if part.question else 0, part.above, part.question
+
+    for (_, above, question), group in groupby(parts, path):
+        if question:
+            below = list(group)
+            texts = [f"{part.below[-1]}\n{part.text}" if part.below else part.text for part in below]
+            anchor = below[0].anchor if not below[0].below else ""
+            yield StatedEntry(question, without_marks("\n\n".join(texts)), HEADING, above, anchor)

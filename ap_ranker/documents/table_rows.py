@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from ap_ranker.data.columns import PAIR, name_columns
 from ap_ranker.data.faq import Entry
 from ap_ranker.data.rows import Row
 from ap_ranker.data.tables import read_table
-from ap_ranker.documents.convert import Converted
-from ap_ranker.documents.folder import LeftOut
+from ap_ranker.documents.folder import FileReading, LeftOut
+from ap_ranker.documents.html import Converted
 from ap_ranker.documents.passages import split
 from ap_ranker.errors import InputError
 
@@ -19,28 +19,8 @@ TRAINING = ("answer_ids", "candidate_ids", "label")
 """Columns of questions to train with or to measure by, which are not to be found."""
 
 
-@dataclass(frozen=True)
-class RowsRead:
-    """What was read of a table.
-
-    Attributes:
-        entries: its entries or passages.
-        left_out: rows that were not read.
-        chosen: whether it has the columns that the user has named.
-    """
-
-    entries: list[Entry]
-    left_out: list[LeftOut]
-    chosen: bool
-
-
-def read_rows(path: Path, name: str, columns: tuple[str, str] | None) -> RowsRead:
-    """Read a table of a folder.
-
-    Args:
-        path: the file.
-        name: its path in the folder, which becomes the source of its entries.
-        columns: the names of the columns of questions and answers, if the table has them.
+def read_rows(path: Path, name: str, columns: tuple[str, str] | None) -> FileReading:
+    """Read a table of a folder; `name` is its path in the folder, which becomes the source of its entries.
 
     Raises:
         InputError: as for `read_table`, or the table is training data.
@@ -55,7 +35,7 @@ def read_rows(path: Path, name: str, columns: tuple[str, str] | None) -> RowsRea
             table, chosen = name_columns(raw, columns), True
     source = {"file_path": name}
     if not set(PAIR) <= set(table.columns):
-        return RowsRead([entry for row in table.rows for entry in _passages(row, name, source)], [], chosen)
+        return FileReading([each for row in table.rows for each in _passages(row, name)], has_columns=chosen)
     entries: list[Entry] = []
     left_out: list[LeftOut] = []
     for row in table.rows:
@@ -65,10 +45,9 @@ def read_rows(path: Path, name: str, columns: tuple[str, str] | None) -> RowsRea
             left_out.append(LeftOut(name + row.place.removeprefix(str(path)), "it has no answer."))
         else:
             entries.append(replace(entry, other=source | entry.other))
-    return RowsRead(entries, left_out, chosen)
+    return FileReading(entries, left_out, has_columns=chosen)
 
 
-def _passages(row: Row, name: str, source: dict[str, str]) -> list[Entry]:
+def _passages(row: Row, name: str) -> list[Entry]:
     text = "\n".join(f"{column}: {value.strip()}" for column, value in row.fields.items() if value.strip())
-    parts = split(Converted(text), Path(name).stem)
-    return [Entry("", part.text, source, row.place, title=part.title) for part in parts]
+    return split(Converted(text), name, row.place)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import asdict
@@ -13,31 +13,27 @@ from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar
 
 from fastapi import FastAPI, HTTPException, Request
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, ConfigDict, StringConstraints, TypeAdapter, model_validator
+from pydantic import BaseModel, StringConstraints, TypeAdapter, model_validator
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ap_ranker.errors import InputError
-from ap_ranker.ranking.bm25 import BM25_RANK
-from ap_ranker.ranking.explanation import Token, pieces
-from ap_ranker.ranking.wordings import MATCHED
 from ap_ranker.search.declared_pipeline import NO_THRESHOLD, DeclaredPipeline
 from ap_ranker.search.load_pipeline import report_store_errors
-from ap_ranker.search.sources import source_of
 from ap_ranker.web.clicks import FeedbackFile, FeedbackFullError
 from ap_ranker.web.hayhooks_route import add_pipeline
-from ap_ranker.web.limits import MAX_BYTES, AllowedHosts, ApiKey, Limits, Rate
+from ap_ranker.web.limits import MAX_BYTES, Guard, Rate
 from ap_ranker.web.monitoring import MEDIA_TYPE, CountingThreads, MeasureTime, Metrics
 from ap_ranker.web.owner.routes import FORMS as OWNER_FORMS
 from ap_ranker.web.owner.routes import LARGER as OWNER_LARGER
 from ap_ranker.web.owner.routes import OwnersPage
 from ap_ranker.web.page.files import PageFile, page_files
 from ap_ranker.web.page.settings import PageSettings
-from ap_ranker.web.presentation import category_of, match_of
+from ap_ranker.web.presentation import presented, stored_questions, weighed
 from ap_ranker.web.signed_answers import MAX_CHARACTERS as MAX_RECEIPT
-from ap_ranker.web.signed_answers import AnswerSigner, Shown, shared_secret
+from ap_ranker.web.signed_answers import AnswerSigner, ShownAnswer, shared_secret
 from ap_ranker.web.suggestions import LiveSuggestions
 
 if TYPE_CHECKING:
@@ -76,25 +72,17 @@ FAILED = "The search does not work at the moment; see the server's log."
 NOT_KEPT = "Feedback cannot be stored at the moment; see the server's log."
 FULL = "Feedback cannot be stored any more: its file has reached the size limit."
 
-REASONS = {
-    400: "invalid",
-    401: "owner_key",
-    404: "unknown",
-    405: "unknown",
-    409: "no_reasons",
-    422: "invalid",
-    507: "feedback_full",
-}
+REASONS = {400: "invalid", 401: "owner_key", 404: "unknown", 405: "unknown"}
+REASONS |= {409: "no_reasons", 422: "invalid", 507: "feedback_full"}
 """Status code -> reason of a refusal, for the metrics; `failed` for all other codes."""
 
 T = TypeVar("T")
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_CHARACTERS)]
 
 
-class SearchRequest(BaseModel):
+class SearchRequest(BaseModel, extra="forbid"):
     """A question."""
 
-    model_config = ConfigDict(extra="forbid")
     question: Text
 
 
@@ -104,10 +92,9 @@ class ExplainRequest(SearchRequest):
     id: Text
 
 
-class SuggestRequest(BaseModel):
+class SuggestRequest(BaseModel, extra="forbid"):
     """The beginning of a question."""
 
-    model_config = ConfigDict(extra="forbid")
     text: Text
 
 
@@ -155,7 +142,7 @@ def build_app(
         api_key: the key that all routes but the page's require; `None` for none.
         columns: columns of the FAQ that the pipeline's own route returns beside question and answer.
         connections: the server's connections, for the metrics.
-        workers: processes for the page's searches; `None` for threads of this one.
+        workers: what searches for the page instead of threads of this process.
         page: the page's settings.
         question_log: where the page's questions are logged; `None` for nowhere.
         owner: the owner's page; `None` for none.
@@ -175,16 +162,17 @@ def build_app(
     pipeline_route = add_pipeline(app, search, text=TypeAdapter(Text), columns=columns, failed=FAILED)
     owner_routes = owner.add_to(app) if owner else ()
     routes = [*files, *API, *owner_routes, "/metrics", pipeline_route]
-    app.add_middleware(ApiKey, key=api_key, public={*files, *API, *owner_routes}, refused=metrics.refused)
     app.add_middleware(
-        Limits,
+        Guard,
+        names=hosts,
+        key=api_key,
+        public={*files, *API, *owner_routes},
         rate=None if rate is None else Rate(rate),
         apart=["/api/suggest"],  # who types much can still search
         larger={"/api/feedback": MAX_BYTES + MAX_RECEIPT, **OWNER_LARGER},
         forms=OWNER_FORMS,
         refused=metrics.refused,
     )
-    app.add_middleware(AllowedHosts, names=hosts, refused=metrics.refused)
     app.add_middleware(_WithHeaders)
     app.add_middleware(MeasureTime, metrics=metrics, routes=routes)
     return app
@@ -263,19 +251,15 @@ def _add_search(
         if question_log is not None:
             question_log.add(question, documents, others)
         answers = [
-            _answer(document)
-            | {
-                "category": category_of(document, category),
-                "match": match_of(question, document, calibrated=calibrated),
-                "receipt": receipts.sign(question, document.id, _shown(document)),
-            }
+            presented(question, document, calibrated=calibrated, category=category)
+            | {"receipt": receipts.sign(question, document.id, ShownAnswer.of(document))}
             for document in documents
         ]
         content = {
             "question": question,
             "found": bool(documents),
             "answers": answers,
-            "related": _stored_questions(others or []),
+            "related": stored_questions(others or [])[:MAX_RELATED],
         }
         # Not a dictionary, which FastAPI would walk through first: its values are basic types already.
         return JSONResponse(content)
@@ -292,8 +276,8 @@ def _add_search(
                 return str(error)
             return {
                 "score": explanation.score,
-                "question": {"text": question, "tokens": _tokens(explanation.question)},
-                "answer": {"text": answer, "tokens": _tokens(explanation.answer)},
+                "question": {"text": question, "tokens": weighed(explanation.question)},
+                "answer": {"text": answer, "tokens": weighed(explanation.answer)},
             }
 
         weights = await run(work)
@@ -306,7 +290,7 @@ def _add_search(
         """Store whether an answer helped, or take it back; without a valid receipt, search for the answer first."""
         shown = receipts.read(request.question, request.id, request.receipt) if request.receipt else None
         if shown is None:
-            shown = _shown(await find_answer(request.question, request.id))
+            shown = ShownAnswer.of(await find_answer(request.question, request.id))
         try:
             await asyncio.get_running_loop().run_in_executor(feedback_thread, _keep, feedback, request, shown)
         except FeedbackFullError as error:  # already logged
@@ -337,42 +321,12 @@ def _add_suggestions(app: FastAPI, suggestions: LiveSuggestions) -> None:
         return {"suggestions": suggestions.find(request.text)}
 
 
-def _keep(feedback: FeedbackFile, request: FeedbackRequest, shown: Shown) -> None:
+def _keep(feedback: FeedbackFile, request: FeedbackRequest, shown: ShownAnswer) -> None:
     given = {"question": request.question, "visit": request.visit}
     if request.helped is None:
         feedback.take_back(answer=shown.answer, **given)
     else:
         feedback.append(**asdict(shown), **given, helped=request.helped, comment=request.comment)
-
-
-def _shown(document: Document) -> Shown:
-    return Shown(answer=document.content or "", stored_question=document.meta.get("question") or "")
-
-
-def _stored_questions(documents: Iterable[Document]) -> list[str]:
-    """The questions of the first answers that have one."""
-    questions = (document.meta.get("question") for document in documents)
-    return list(dict.fromkeys(text for text in questions if text and isinstance(text, str)))[:MAX_RELATED]
-
-
-def _answer(document: Document) -> dict[str, Any]:
-    source = source_of(document)
-    return {
-        "id": document.id,
-        "score": document.score,
-        "question": document.meta.get("question") or "",
-        "answer": document.meta.get("answer") or document.content or "",
-        "bm25_rank": document.meta.get(BM25_RANK),
-        MATCHED: document.meta.get(MATCHED),
-        "source": None if source is None else asdict(source),
-    }
-
-
-def _tokens(tokens: Sequence[Token]) -> list[dict[str, float]] | None:
-    """The spans of a text with their heat, 0 to 1; `None` if the model has no attention over this side."""
-    if all(token.weight is None for token in tokens):
-        return None
-    return [{"start": start, "end": end, "heat": heat} for start, end, heat in pieces(tokens)]
 
 
 class _WithHeaders:

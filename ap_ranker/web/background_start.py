@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -42,9 +42,6 @@ class BackgroundStart:
         documents: those in its stores that are to be encoded.
         workers: number of processes that search; with 1, this one does.
 
-    Attributes:
-        count: number of processes.
-
     Raises:
         InputError: as `SearchSetup.warm_up` and `SearchWorkers`, if that shows within `PATIENCE`.
     """
@@ -57,11 +54,11 @@ class BackgroundStart:
         self._ranks: DeclaredPipeline | SearchWorkers | None = None
         self._error: Exception | None = None
         self._started, self._ended = threading.Event(), threading.Event()
+        self._reported = time.monotonic()
         threading.Thread(target=self._run, name="background start", daemon=True).start()
         self._started.wait()
         use_one_thread()  # the other threads; this one takes what is left of the machine
-        store = self._store
-        self._ended.wait(None if store is None else PATIENCE)
+        self._ended.wait(None if self._store is None else PATIENCE)
         if self._error is not None:
             raise self._error
         if not self._ended.is_set():
@@ -91,7 +88,7 @@ class BackgroundStart:
         """Whether scores are probabilities now."""
         return self._ranks is not None and self._ranks.calibrated
 
-    @property
+    @cached_property
     def _store(self) -> BM25SDocumentStore | None:
         """The store that BM25 searches meanwhile."""
         from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
@@ -134,22 +131,15 @@ class BackgroundStart:
         """Encode all answers, and say how far it is."""
         from haystack_integrations.components.retrievers.ap_ranker import HybridRetriever
 
-        search, setup, report = self._search, self._setup, _Report()
+        search, setup = self._search, self._setup
         with report_store_errors(search.path, search.place):
             search.encode(self._documents[:1], setup.limits)  # says what is wrong with the limits, first
             for part in components_of(search.pipeline):
                 if isinstance(part, HybridRetriever):
-                    part.embed_documents(report)
-            search.encode(self._documents, setup.limits, on_progress=report, seconds=float("inf"))
+                    part.embed_documents(self._report)
+            search.encode(self._documents, setup.limits, on_progress=self._report, seconds=float("inf"))
 
-
-@dataclass
-class _Report:
-    """Says now and then how many answers are encoded."""
-
-    last: float = field(default_factory=time.monotonic)
-
-    def __call__(self, done: int, total: int) -> None:
-        if time.monotonic() - self.last > REPORT_SECONDS:
-            self.last = time.monotonic()
+    def _report(self, done: int, total: int) -> None:
+        if time.monotonic() - self._reported > REPORT_SECONDS:
+            self._reported = time.monotonic()
             logger.info("Encoded %s of %s answers.", f"{done:,}", f"{total:,}")

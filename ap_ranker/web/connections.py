@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import resource
 import signal
 import socket
 import sys
@@ -51,17 +50,14 @@ BUSY_ANSWER = (
 
 
 class Connections:
-    """The open connections, and counts of those that the server closed.
+    """The open connections, and counts of those that the server `closed`, by reason: `slow` if the client did not send
+    or read in time, `crowded` if a new one replaced it, `refused` for a new one that could replace none.
 
     Args:
         most: maximum number of open connections; beyond it, a new one replaces the one that waits longest for its
             client.
         most_of_client: the same for one address. Addresses of this machine and those in the environment variable
             FORWARDED_ALLOW_IPS are exempt: a web server in front of this one connects from there for everybody.
-
-    Attributes:
-        closed: reason -> number of connections: `slow` if the client did not send or read in time, `crowded` if a new
-            one replaced it, `refused` for a new one that could replace none.
     """
 
     def __init__(self, most: int | None = None, most_of_client: int = MAX_OF_CLIENT) -> None:
@@ -90,6 +86,10 @@ class Connections:
 
 def _default_limit() -> int:
     """The number of connections that the limit of open files allows, beside the store's and the libraries' files."""
+    try:
+        import resource
+    except ImportError:  # no Unix, so no such limit
+        return MAX_CONNECTIONS
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return MAX_CONNECTIONS if files == resource.RLIM_INFINITY else max(16, min(MAX_CONNECTIONS, files - 128))
 

@@ -20,10 +20,11 @@ import numpy as np
 from ap_ranker.data.faq import Entry, Match
 from ap_ranker.data.feedback import helped, read_feedback
 from ap_ranker.data.question_log import LoggedQuestion, Outcome, clean_question
-from ap_ranker.data.wordings import Wordings
+from ap_ranker.data.wordings import Wordings, read_wordings
 from ap_ranker.files import csv_text, write_text_atomically
 from ap_ranker.search.declared_pipeline import NO_THRESHOLD
 from ap_ranker.text.keys import normalized, question_key
+from ap_ranker.web.suggestions import texts_of
 
 if TYPE_CHECKING:
     from ap_ranker.search.declared_pipeline import DeclaredPipeline
@@ -48,12 +49,7 @@ _FORMULA = re.compile(r"^[=+\-@\s]+")
 
 @dataclass(frozen=True)
 class Unanswered:
-    """A question that was not answered.
-
-    Attributes:
-        text: the question.
-        answer: the text of the answer that did not help; empty if none was shown.
-    """
+    """A question that was not answered, and the text of an answer that did not help, if one was shown."""
 
     text: str
     answer: str = ""
@@ -79,11 +75,8 @@ class Gap:
 
 
 def find_unanswered(questions: Iterable[LoggedQuestion], feedback: Path | None = None) -> list[Unanswered]:
-    """The questions that were refused or found nothing, and those that no shown answer helped, oldest first.
-
-    Args:
-        questions: of a log.
-        feedback: a file of users' feedback.
+    """The questions of a log that were refused or found nothing, and those of a file of feedback that no shown answer
+    helped, oldest first.
 
     Raises:
         InputError: the feedback cannot be read.
@@ -109,19 +102,12 @@ def _plain(question: str) -> str:
 def still_open(
     unanswered: Iterable[Unanswered], entries: Iterable[Entry], match: Match, wordings: Iterable[Wordings] = ()
 ) -> list[Unanswered]:
-    """Without the questions that an entry knows by now, word for word.
+    """Without the questions that an entry knows by now, word for word; arguments as for `find_gaps`.
 
     A question whose answer did not help stays until this answer is changed or another entry knows the question.
-
-    Args:
-        unanswered: the questions.
-        entries: what is searched now.
-        match: the text of an entry that is matched.
-        wordings: further wordings of the entries.
     """
     knowing: defaultdict[str, set[str]] = defaultdict(set)
-    texts = set()
-    known = list(wordings)
+    texts, known = set(), list(wordings)
     for entry in entries:
         text = normalized(entry.text(match))
         texts.add(text)
@@ -138,10 +124,10 @@ def still_open(
 def group(
     unanswered: Sequence[Unanswered], embed: Embed | None, known: Sequence[str] = (), distance: float = DISTANCE
 ) -> list[Gap]:
-    """Group questions by meaning, the group that was asked most often first.
+    """Group questions, which are the oldest first, by meaning: the group that was asked most often first.
 
     Args:
-        unanswered: the questions, oldest first.
+        unanswered: the questions.
         embed: the vectors of questions; `None` groups questions only if they are nearly equal.
         known: questions that the FAQ knows.
         distance: maximum mean cosine distance of two groups that become one.
@@ -176,13 +162,7 @@ def _centred(texts: Sequence[str], known: Sequence[str], embed: Embed) -> np.nda
 
 
 def _clusters(vectors: np.ndarray, counts: np.ndarray, distance: float) -> Iterator[tuple[list[int], list[int]]]:
-    """The rows of each group, and the same with the most typical one first.
-
-    Args:
-        vectors: (N, C) of length 1.
-        counts: (N,) how often each question was asked.
-        distance: as for `group`.
-    """
+    """The rows of each group of (N, C) vectors, and the same with the most typical one of (N,) counts first."""
     from scipy.cluster.hierarchy import fcluster, linkage
     from scipy.spatial.distance import squareform
 
@@ -223,27 +203,38 @@ def embedding_of(search: DeclaredPipeline) -> Embed | None:
 def known_questions(entries: Iterable[Entry], wordings: Iterable[Wordings] = ()) -> list[str]:
     """The stored questions and wordings of entries, and those of files."""
     texts = [text for entry in entries for text in (entry.question, *entry.wordings) if text]
-    for file in wordings:
-        texts += [text for by in (file.by_id, file.by_text) for same in by.values() for text in same]
-    return list(dict.fromkeys(texts))
+    return list(dict.fromkeys([*texts, *(text for file in wordings for text in texts_of(file))]))
+
+
+def find_gaps(
+    unanswered: Sequence[Unanswered],
+    search: DeclaredPipeline,
+    entries: Sequence[Entry] | None,
+    match: Match,
+    wordings: Iterable[Path] = (),
+    most: int | None = None,
+) -> tuple[int, list[Gap]]:
+    """The number of questions that are still open, and groups of them, each with the entry that it is most like.
+
+    Args:
+        unanswered: the questions, oldest first.
+        search: what is asked for the nearest entries, and whose model tells what questions mean.
+        entries: what is searched now; `None` if nobody knows, so that all questions are open.
+        match: the text of an entry that is matched.
+        wordings: files of further wordings of the entries.
+        most: maximum number of groups; `None` for all.
+    """
+    known = [read_wordings(file) for file in wordings]
+    remaining = list(unanswered) if entries is None else still_open(unanswered, entries, match, known)
+    groups = group(remaining, embedding_of(search), known_questions(entries or (), known))[:most]
+    return len(remaining), [with_nearest(gap, search) for gap in groups]
 
 
 def write_gaps(gaps: Collection[Gap], path: Path) -> None:
-    """Write groups as rows of a FAQ whose answers are still empty.
-
-    Args:
-        gaps: the groups.
-        path: a CSV file.
-
-    Raises:
-        WriteError: it cannot be written.
-    """
+    """Write groups as rows of a FAQ whose answers are still empty, into a CSV file."""
+    scores = ("" if gap.score is None else f"{gap.score:.3f}" for gap in gaps)
     rows = [
-        (gap.questions[0], "", "\n".join(gap.questions[1:]), gap.asked, gap.nearest, _with_digits(gap.score))
-        for gap in gaps
+        (gap.questions[0], "", "\n".join(gap.questions[1:]), gap.asked, gap.nearest, score)
+        for gap, score in zip(gaps, scores, strict=True)
     ]
     write_text_atomically(path, csv_text(COLUMNS_WRITTEN, rows))
-
-
-def _with_digits(score: float | None) -> str:
-    return "" if score is None else f"{score:.3f}"

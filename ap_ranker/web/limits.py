@@ -1,4 +1,4 @@
-"""ASGI middleware that refuses requests: by API key, host name, rate, size and duration."""
+"""Refuses requests by host name, API key, rate, size and duration."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import hmac
 import ipaddress
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from urllib.parse import urlsplit
 
@@ -29,7 +30,9 @@ ANSWER_SECONDS = 20.0
 MAX_IN_PROGRESS = 1000
 """Maximum number of requests in progress or queued, including those that their client has abandoned."""
 
-KEY_VARIABLE = "AP_RANKER_API_KEY"
+KEY_VARIABLE, OWNER_VARIABLE = "AP_RANKER_API_KEY", "AP_RANKER_OWNER_KEY"
+"""Environment variables that hold the key of the API, and that of the owner's page."""
+
 MIN_KEY = 16
 """Minimum length of a key in characters."""
 
@@ -45,31 +48,8 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _ignore(reason: str) -> None:
-    """The default callback for refusals."""
-
-
-def read_key(environment: Mapping[str, str]) -> str | None:
-    """Read the API key from the environment; `None` if there is none.
-
-    Raises:
-        InputError: as for `check_key`.
-    """
-    key = environment.get(KEY_VARIABLE)
-    check_key(key, KEY_VARIABLE)
-    return key
-
-
 def check_key(key: str | None, name: str) -> None:
-    """Check a key.
-
-    Args:
-        key: the key; `None` if there is none.
-        name: of the variable that holds it.
-
-    Raises:
-        InputError: it is too short, or has characters that a header cannot hold.
-    """
+    """Refuse (InputError) a key of a variable that is too short, or has characters that a header cannot hold."""
     if key is not None and not (len(key) >= MIN_KEY and key.isascii() and key.isprintable() and " " not in key):
         raise InputError(
             f"Expected {name} to hold a key of at least {MIN_KEY} ASCII characters without spaces, found {len(key)} "
@@ -77,80 +57,13 @@ def check_key(key: str | None, name: str) -> None:
         )
 
 
-class ApiKey:
-    """Refuses requests without the key, except for public paths."""
-
-    def __init__(
-        self, app: ASGIApp, key: str | None, public: Collection[str], refused: Callable[[str], None] = _ignore
-    ) -> None:
-        self.app = app
-        self.key = None if key is None else key.encode()
-        self.public = frozenset(public)
-        self.refused = refused
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"] in self.public or self._accepts(Headers(scope=scope)):
-            await self.app(scope, receive, send)
-        else:
-            self.refused("api_key")
-            sentence = "Expected the server's key in the header 'Authorization: Bearer KEY', found none or another."
-            await JSONResponse({"error": sentence}, 401, {"WWW-Authenticate": "Bearer"})(scope, receive, send)
-
-    def _accepts(self, headers: Headers) -> bool:
-        if self.key is None:
-            return True
-        scheme, _, key = headers.get("authorization", "").partition(" ")
-        return scheme.lower() == "bearer" and hmac.compare_digest(key.strip().encode("latin-1"), self.key)
-
-
-class AllowedHosts:
-    """Refuses requests whose host name is not the server's.
-
-    Otherwise a site whose name resolves to this machine (DNS rebinding) could read, in a visitor's browser, what only
-    this machine may read. IP addresses are always accepted: requests of such a site carry its name.
-    """
-
-    def __init__(self, app: ASGIApp, names: Collection[str], refused: Callable[[str], None] = _ignore) -> None:
-        self.app = app
-        self.names = {"localhost", *(name.lower() for name in names)}
-        self.refused = refused
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and not self._is_ours(host := Headers(scope=scope).get("host", "")):
-            sentence = (
-                f"Expected a request for {', '.join(sorted(self.names))} or an IP address, found one for {host!r}. "
-                "Whoever runs the server can allow a name with --allowed-host."
-            )
-            self.refused("host")
-            await JSONResponse({"error": sentence}, 400)(scope, receive, send)
-        else:
-            await self.app(scope, receive, send)
-
-    def _is_ours(self, host: str) -> bool:
-        try:
-            name = urlsplit(f"//{host}").hostname or ""  # without the port and an IPv6 address's brackets
-            return name in self.names or bool(ipaddress.ip_address(name))
-        except ValueError:
-            return False
-
-
 class Rate:
-    """A token bucket for each client, which holds two seconds' worth of requests.
-
-    Args:
-        per_second: long-term number of requests per second and client.
-        clock: returns seconds since any origin.
-    """
+    """A token bucket for each client, which holds two seconds' worth of requests."""
 
     def __init__(self, per_second: float, clock: Callable[[], float] = time.monotonic) -> None:
-        self.per_second = per_second
+        self.per_second, self._clock = per_second, clock
         self._size = max(1.0, 2 * per_second)
-        self._clock = clock
         self._clients: OrderedDict[str, tuple[float, float]] = OrderedDict()
-
-    def copy(self) -> Rate:
-        """The same limit, which has not counted anything."""
-        return Rate(self.per_second, self._clock)
 
     def allows(self, client: str) -> bool:
         """Whether the client may send a request now; counts it if so."""
@@ -164,15 +77,32 @@ class Rate:
         return allowed
 
 
-REASONS = {429: "rate", 503: "busy", 415: "content_type", 413: "too_large", 408: "slow"}
+@dataclass(eq=False)
+class Refusal(Exception):  # noqa: N818  it is an answer
+    """A request is refused: why, and the answer to it."""
+
+    reason: str
+    status: int
+    sentence: str
+    headers: Mapping[str, str] | None = None
 
 
-class Limits:
-    """Refuses POST requests that are too many, too large, too slow or not JSON, and ends those that take too long.
+AGAIN, CLOSED = {"Retry-After": "1"}, {"Connection": "close"}
+
+
+class Guard:
+    """ASGI middleware that refuses requests of another host's name, without the key, and POST requests that are too
+    many, too large or too slow; those that take too long it ends.
+
+    A site whose name resolves to this machine (DNS rebinding) could otherwise read, in a visitor's browser, what only
+    this machine may read. IP addresses are always accepted: requests of such a site carry its name.
 
     Args:
         app: the application.
-        rate: limits the rate of each client; `None` for any rate.
+        names: accepted host names, in addition to `localhost` and any IP address.
+        key: what all but the `public` paths require; `None` for nothing.
+        public: paths that need no key.
+        rate: of each client's POST requests; `None` for any.
         apart: paths whose requests are counted apart from the others, with the same limit.
         larger: path -> maximum size of a request in bytes, instead of `MAX_BYTES`.
         forms: paths that take a form instead of JSON, and check themselves which site sends it.
@@ -182,35 +112,101 @@ class Limits:
     def __init__(
         self,
         app: ASGIApp,
-        rate: Rate | None,
+        names: Collection[str] = (),
+        key: str | None = None,
+        public: Collection[str] = (),
+        rate: Rate | None = None,
         apart: Collection[str] = (),
         larger: Mapping[str, int] = MappingProxyType({}),
         forms: Collection[str] = (),
-        refused: Callable[[str], None] = _ignore,
+        refused: Callable[[str], None] = lambda reason: None,
     ) -> None:
-        self.app = app
-        self.rate = rate
-        self.rates_apart = {} if rate is None else {path: rate.copy() for path in apart}
-        self.larger = larger
-        self.forms = frozenset(forms)
-        self.refused = refused
+        self.app, self.rate, self.larger, self.refused = app, rate, larger, refused
+        self.names = {"localhost", *(name.lower() for name in names)}
+        self.key = None if key is None else key.encode()
+        self.public, self.forms = frozenset(public), frozenset(forms)
+        self.rates_apart = {} if rate is None else {path: Rate(rate.per_second) for path in apart}
         self.in_progress = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["method"] != "POST":
+        if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        status, body = await self._read(scope, receive)
-        if isinstance(body, str):
-            self.refused(REASONS[status])
-            headers = {"Retry-After": "1"} if status in (429, 503) else {"Connection": "close"}
-            await JSONResponse({"error": body}, status, headers)(scope, receive, send)
-            return
-        self.in_progress += 1
+        posts, headers = scope["method"] == "POST", Headers(scope=scope)
         try:
-            await self._answer(scope, _replay(body, receive), send)
-        finally:
-            self.in_progress -= 1
+            self._check_host(headers.get("host", ""))
+            if posts:
+                self._check_rate(scope)
+            self._check_key(scope["path"], headers.get("authorization", ""))
+            if not posts:
+                await self.app(scope, receive, send)
+                return
+            body = await self._body(scope["path"], headers, receive)
+            self.in_progress += 1
+            try:
+                await self._answer(scope, _replay(body, receive), send)
+            finally:
+                self.in_progress -= 1
+        except Refusal as refusal:
+            self.refused(refusal.reason)
+            await JSONResponse({"error": refusal.sentence}, refusal.status, refusal.headers)(scope, receive, send)
+
+    def _check_host(self, host: str) -> None:
+        try:
+            name = urlsplit(f"//{host}").hostname or ""  # without the port and an IPv6 address's brackets
+            if name in self.names or ipaddress.ip_address(name):
+                return
+        except ValueError:
+            pass
+        raise Refusal(
+            "host",
+            400,
+            f"Expected a request for {', '.join(sorted(self.names))} or an IP address, found one for {host!r}. "
+            "Whoever runs the server can allow a name with --allowed-host.",
+        )
+
+    def _check_rate(self, scope: Scope) -> None:
+        client, rate = scope.get("client"), self.rates_apart.get(scope["path"], self.rate)
+        if rate is not None and not rate.allows(client[0] if client else ""):
+            sentence = f"Too many requests: expected at most {rate.per_second:g} per second. Wait a moment."
+            raise Refusal("rate", 429, sentence, AGAIN)
+        if self.in_progress >= MAX_IN_PROGRESS:
+            raise Refusal("busy", 503, "Too many requests are being answered. Wait a moment.", AGAIN)
+
+    def _check_key(self, path: str, authorization: str) -> None:
+        if self.key is None or path in self.public:
+            return
+        scheme, _, key = authorization.partition(" ")
+        if scheme.lower() != "bearer" or not hmac.compare_digest(key.strip().encode("latin-1"), self.key):
+            sentence = "Expected the server's key in the header 'Authorization: Bearer KEY', found none or another."
+            raise Refusal("api_key", 401, sentence, {"WWW-Authenticate": "Bearer"})
+
+    async def _body(self, path: str, headers: Headers, receive: Receive) -> bytes:
+        """Read the body until the request ends or the client disconnects."""
+        # Another site's page can send a form without a preflight request, but not JSON.
+        kind = headers.get("content-type", "").split(";")[0].strip().lower()
+        expected = "application/x-www-form-urlencoded" if path in self.forms else "application/json"
+        if kind != expected:
+            sentence = f"Expected the content type {expected}, found {kind or 'none'}."
+            raise Refusal("content_type", 415, sentence, CLOSED)
+        most = self.larger.get(path, MAX_BYTES)
+        sentence = f"Expected a request of at most {most:,} bytes, found a larger one."
+        declared = headers.get("content-length", "0")
+        if not declared.isdecimal() or int(declared) > most:
+            raise Refusal("too_large", 413, sentence, CLOSED)
+        body, more = b"", True
+        try:
+            async with asyncio.timeout(ARRIVAL_SECONDS):
+                while more and len(body) <= most:
+                    message = await receive()
+                    body += message.get("body", b"")
+                    more = message["type"] != "http.disconnect" and message.get("more_body", False)
+        except TimeoutError as error:
+            slow = f"Expected the whole request within {ARRIVAL_SECONDS:g} seconds."
+            raise Refusal("slow", 408, slow, CLOSED) from error
+        if len(body) > most:
+            raise Refusal("too_large", 413, sentence, CLOSED)
+        return body
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         started = False
@@ -223,61 +219,18 @@ class Limits:
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
                 await self.app(scope, receive, track)
-        except TimeoutError:
+        except TimeoutError as error:
             if started:
                 raise
-            self.refused("timeout")
             sentence = f"The search took longer than {ANSWER_SECONDS:g} seconds. Try again."
-            await JSONResponse({"error": sentence}, 503)(scope, receive, send)
-
-    async def _read(self, scope: Scope, receive: Receive) -> tuple[int, str | bytes]:
-        """Status 200 and the body, or the status and the message of a refusal."""
-        headers = Headers(scope=scope)
-        client = scope.get("client")
-        rate = self.rates_apart.get(scope.get("path", ""), self.rate)
-        if rate is not None and not rate.allows(client[0] if client else ""):
-            return 429, f"Too many requests: expected at most {rate.per_second:g} per second. Wait a moment."
-        if self.in_progress >= MAX_IN_PROGRESS:
-            return 503, "Too many requests are being answered. Wait a moment."
-        # Another site's page can send a form without a preflight request, but not JSON.
-        kind = headers.get("content-type", "").split(";")[0].strip().lower()
-        path = scope.get("path", "")
-        expected = "application/x-www-form-urlencoded" if path in self.forms else "application/json"
-        if kind != expected:
-            return 415, f"Expected the content type {expected}, found {kind or 'none'}."
-        most = self.larger.get(path, MAX_BYTES)
-        too_large = f"Expected a request of at most {most:,} bytes, found a larger one."
-        declared = headers.get("content-length", "0")
-        if not declared.isdecimal() or int(declared) > most:
-            return 413, too_large
-        try:
-            async with asyncio.timeout(ARRIVAL_SECONDS):
-                body = await _body(receive, most)
-        except TimeoutError:
-            return 408, f"Expected the whole request within {ARRIVAL_SECONDS:g} seconds."
-        return (413, too_large) if body is None else (200, body)
-
-
-async def _body(receive: Receive, most: int) -> bytes | None:
-    """Read the body until the request ends or the client disconnects; `None` if it is too large."""
-    body = b""
-    while len(body) <= most:
-        message = await receive()
-        body += message.get("body", b"")
-        if message["type"] == "http.disconnect" or not message.get("more_body", False):
-            break
-    return body if len(body) <= most else None
+            raise Refusal("timeout", 503, sentence) from error
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
     """A `receive` that returns the body again, and then what follows it."""
-    replayed = False
+    messages: Iterator[Message] = iter([{"type": "http.request", "body": body, "more_body": False}])
 
     async def replay() -> Message:
-        nonlocal replayed
-        if replayed:
-            return await receive()
-        replayed = True
-        return {"type": "http.request", "body": body, "more_body": False}
+        return next(messages, None) or await receive()
 
     return replay

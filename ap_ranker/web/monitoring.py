@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -26,51 +25,32 @@ SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0)
 
 
 class CountingThreads(ThreadPoolExecutor):
-    """An executor that counts its jobs.
-
-    Attributes:
-        waiting: number of jobs in the queue.
-        running: number of jobs in progress.
-    """
+    """An executor that knows how many jobs wait and how many run."""
 
     def __init__(self, threads: int, name: str) -> None:
         super().__init__(threads, name)
-        self.waiting = self.running = 0
-        self._counts = threading.Lock()
+        self._jobs: set[Future[Any]] = set()
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Submit a job, as the base class does."""
-
-        def job() -> Any:
-            self._count(waiting=-1, running=1)
-            try:
-                return fn(*args, **kwargs)
-            finally:
-                self._count(running=-1)
-
-        self._count(waiting=1)
-        try:
-            future = super().submit(job)
-        except RuntimeError:  # after shutdown
-            self._count(waiting=-1)
-            raise
-        future.add_done_callback(lambda done: self._count(waiting=-1) if done.cancelled() else None)
+        future = super().submit(fn, *args, **kwargs)
+        self._jobs.add(future)
+        future.add_done_callback(self._jobs.discard)
         return future
 
-    def _count(self, waiting: int = 0, running: int = 0) -> None:
-        with self._counts:
-            self.waiting += waiting
-            self.running += running
+    @property
+    def running(self) -> int:
+        """Number of jobs in progress."""
+        return sum(job.running() for job in list(self._jobs))
+
+    @property
+    def waiting(self) -> int:
+        """Number of jobs in the queue."""
+        return sum(not job.running() and not job.done() for job in list(self._jobs))
 
 
-class Metrics:
-    """The metrics of one server.
-
-    Args:
-        search: what searches, with a cache.
-        threads: the search threads.
-        connections: the server's connections; `None` if unknown.
-    """
+class Metrics(Collector):
+    """The metrics of one server: of its requests, search threads, connections and cache."""
 
     def __init__(
         self,
@@ -78,22 +58,22 @@ class Metrics:
         threads: CountingThreads,
         connections: Connections | None,
     ) -> None:
-        self._registry = CollectorRegistry()
+        self._search, self._threads, self._connections = search, threads, connections
+        self._registry = registry = CollectorRegistry()
         self._seconds = Histogram(
             "ap_ranker_request_seconds",
             "Seconds from a request's head to the end of its answer.",
             ["route"],
             buckets=SECONDS,
-            registry=self._registry,
+            registry=registry,
         )
         self._refusals = Counter(
-            "ap_ranker_refusals", "Requests that were refused or failed.", ["reason"], registry=self._registry
+            "ap_ranker_refusals", "Requests that were refused or failed.", ["reason"], registry=registry
         )
-        Info("ap_ranker_build", "The version that runs.", registry=self._registry).info(
-            {"version": version("ap-ranker")}
-        )
-        ProcessCollector(registry=self._registry)
-        self._registry.register(_State(search, threads, connections))
+        build = Info("ap_ranker_build", "The version that runs.", registry=registry)
+        build.info({"version": version("ap-ranker")})
+        ProcessCollector(registry=registry)
+        registry.register(self)
 
     def refused(self, reason: str) -> None:
         """Count a refused request."""
@@ -107,20 +87,8 @@ class Metrics:
         """All metrics in Prometheus' text format."""
         return generate_latest(self._registry)
 
-
-class _State(Collector):
-    """Metrics that other objects keep, read at each scrape."""
-
-    def __init__(
-        self,
-        search: DeclaredPipeline | SearchWorkers | BackgroundStart,
-        threads: CountingThreads,
-        connections: Connections | None,
-    ) -> None:
-        self._search, self._threads, self._connections = search, threads, connections
-
     def collect(self) -> Iterator[Metric]:
-        """Yield the metrics."""
+        """Yield those that other objects keep, read at each scrape."""
         yield GaugeMetricFamily("ap_ranker_searches_waiting", "Searches in the queue.", self._threads.waiting)
         yield GaugeMetricFamily("ap_ranker_searches_running", "Searches in progress.", self._threads.running)
         if self._connections is not None:
@@ -142,9 +110,7 @@ class MeasureTime:
     """ASGI middleware that measures the duration of requests."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics, routes: Collection[str]) -> None:
-        self.app = app
-        self.metrics = metrics
-        self.routes = frozenset(routes)
+        self.app, self.metrics, self.routes = app, metrics, frozenset(routes)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":

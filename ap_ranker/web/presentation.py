@@ -1,11 +1,14 @@
-"""How an answer is presented to customers: how well it matches, and the category that it belongs to."""
+"""How an answer is presented to customers: its text, how well it matches, and the category that it belongs to."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
+from ap_ranker.ranking.bm25 import BM25_RANK
 from ap_ranker.ranking.exact_match import is_exact_match
+from ap_ranker.ranking.explanation import Token, pieces
 from ap_ranker.ranking.wordings import MATCHED, WORDINGS
 from ap_ranker.search.sources import source_of
 
@@ -18,6 +21,35 @@ WELL, PARTLY = 0.75, 0.4
 CATEGORY_COLUMNS = ("category", "class")
 
 
+def presented(question: str, document: Document, *, calibrated: bool, category: str = "") -> dict[str, Any]:
+    """An answer as the page shows it; arguments as for `match_of` and `category_of`."""
+    source = source_of(document)
+    return {
+        "id": document.id,
+        "score": document.score,
+        "question": document.meta.get("question") or "",
+        "answer": document.meta.get("answer") or document.content or "",
+        "bm25_rank": document.meta.get(BM25_RANK),
+        MATCHED: document.meta.get(MATCHED),
+        "source": None if source is None else asdict(source),
+        "category": category_of(document, category),
+        "match": match_of(question, document, calibrated=calibrated),
+    }
+
+
+def stored_questions(documents: Iterable[Document]) -> list[str]:
+    """The questions of the answers that have one."""
+    questions = (document.meta.get("question") for document in documents)
+    return list(dict.fromkeys(text for text in questions if text and isinstance(text, str)))
+
+
+def weighed(tokens: Sequence[Token]) -> list[dict[str, float]] | None:
+    """The spans of a text with their heat, 0 to 1; `None` if the model has no attention over this side."""
+    if all(token.weight is None for token in tokens):
+        return None
+    return [{"start": start, "end": end, "heat": heat} for start, end, heat in pieces(tokens)]
+
+
 def match_of(question: str, document: Document, *, calibrated: bool) -> str | None:
     """How well an answer matches a question: `well`, `partly`, `weakly`, or `None` if nobody knows.
 
@@ -28,7 +60,7 @@ def match_of(question: str, document: Document, *, calibrated: bool) -> str | No
     """
     further = document.meta.get(WORDINGS)
     known = [document.meta.get("question"), document.meta.get(MATCHED), *(further if isinstance(further, list) else ())]
-    if any(is_exact_match(question, [_texts(known)])):
+    if any(is_exact_match(question, [[text for text in known if isinstance(text, str)]])):
         return "well"
     if not calibrated or document.score is None:
         return None
@@ -52,10 +84,6 @@ def category_of(document: Document, column: str = "") -> str:
     if source is None:
         return ""
     return (source.title or source.file or "").split(" > ", 1)[0]
-
-
-def _texts(values: Iterable[object]) -> list[str]:
-    return [value for value in values if isinstance(value, str)]
 
 
 def _line(value: object) -> str:

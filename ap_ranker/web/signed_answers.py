@@ -8,12 +8,16 @@ import json
 import logging
 import os
 import secrets
-import tempfile
 import zlib
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from haystack import Document
 
 logger = logging.getLogger(__name__)
 
@@ -24,30 +28,31 @@ SECRET_BYTES = 32
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownAnswer:
     """An answer as shown: the matched text, and its stored question."""
 
     answer: str
     stored_question: str
 
+    @classmethod
+    def of(cls, document: Document) -> ShownAnswer:
+        """What is shown of a document."""
+        return cls(document.content or "", document.meta.get("question") or "")
+
 
 class AnswerSigner:
-    """Signs and reads receipts.
-
-    Args:
-        secret: servers with the same secret accept each other's receipts.
-    """
+    """Signs and reads receipts; servers with the same secret accept each other's."""
 
     def __init__(self, secret: bytes) -> None:
         self._secret = secret
 
-    def sign(self, question: str, key: str, shown: Shown) -> str | None:
+    def sign(self, question: str, key: str, shown: ShownAnswer) -> str | None:
         """Sign the answer with the id `key` to a question; `None` if the receipt would be too long."""
         content = zlib.compress(json.dumps(vars(shown)).encode())
         receipt = urlsafe_b64encode(self._signature(question, key, content) + content).decode()
         return receipt if len(receipt) <= MAX_CHARACTERS else None
 
-    def read(self, question: str, key: str, receipt: str) -> Shown | None:
+    def read(self, question: str, key: str, receipt: str) -> ShownAnswer | None:
         """Read what was shown; `None` if the receipt is not valid for this question and answer."""
         try:
             signed = urlsafe_b64decode(receipt)
@@ -56,7 +61,7 @@ class AnswerSigner:
         signature, content = signed[: hashlib.sha256().digest_size], signed[hashlib.sha256().digest_size :]
         if not hmac.compare_digest(signature, self._signature(question, key, content)):
             return None
-        return Shown(**json.loads(zlib.decompress(content)))
+        return ShownAnswer(**json.loads(zlib.decompress(content)))
 
     def _signature(self, question: str, key: str, content: bytes) -> bytes:
         about = json.dumps([question, key]).encode()  # has no line break
@@ -71,7 +76,12 @@ def shared_secret(path: Path) -> bytes:
     """
     try:
         if not path.exists():
-            _make(path)
+            with NamedTemporaryFile(prefix=f".{path.name}.", dir=path.parent) as draft:  # readable by its owner only
+                draft.write(secrets.token_bytes(SECRET_BYTES))
+                draft.flush()
+                os.fsync(draft.fileno())
+                with suppress(FileExistsError):  # another server was faster
+                    os.link(draft.name, path)
         secret = path.read_bytes()
         if len(secret) != SECRET_BYTES:
             raise OSError(f"expected {SECRET_BYTES} bytes, found {len(secret)}")
@@ -81,16 +91,3 @@ def shared_secret(path: Path) -> bytes:
             "%s: feedback from pages that are open when the server ends will take a search (%s).", path, error
         )
         return secrets.token_bytes(SECRET_BYTES)
-
-
-def _make(path: Path) -> None:
-    descriptor, draft = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # readable by its owner only
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(secrets.token_bytes(SECRET_BYTES))
-            file.flush()
-            os.fsync(file.fileno())
-        with suppress(FileExistsError):  # another server was faster
-            os.link(draft, path)
-    finally:
-        Path(draft).unlink()

@@ -6,15 +6,20 @@ import logging
 import time
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ap_ranker.data.wordings import read_wordings
+from ap_ranker.data.wordings import Wordings, read_wordings
 from ap_ranker.errors import InputError
-from ap_ranker.files import file_version
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.search.load_pipeline import find_stores
 from ap_ranker.text.characters import fold
 from ap_ranker.text.keys import bare
+from ap_ranker.watched import Watched
+
+if TYPE_CHECKING:
+    from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
 
 logger = logging.getLogger(__name__)
 
@@ -36,11 +41,7 @@ LOOK_SECONDS = 2.0
 
 
 class Suggestions:
-    """Finds texts by the beginnings of their words, whatever their case and accents. It does not change.
-
-    Args:
-        texts: the texts; of two that are equally good, the earlier one is suggested first.
-    """
+    """Finds texts by the beginnings of their words, whatever their case and accents; of equals the first one first."""
 
     def __init__(self, texts: Iterable[str]) -> None:
         by_key: dict[str, str] = {}
@@ -55,12 +56,7 @@ class Suggestions:
         self._words = sorted({(word, row) for row, key in enumerate(self._keys) for word in key.split()})
 
     def find(self, typed: str, count: int = COUNT) -> list[str]:
-        """The texts that begin with what was typed, then those with words that begin with its words.
-
-        Args:
-            typed: the beginning of a question.
-            count: maximum number of texts.
-        """
+        """The texts that begin with what was typed, then those with words that begin with its words."""
         begun = _folded(typed)
         if not begun:
             return []
@@ -83,14 +79,11 @@ class Suggestions:
 
 
 class LiveSuggestions:
-    """The suggestions of a search, which follow its documents and its files of wordings.
-
-    Args:
-        search: the search; documents are read from stores of `BM25SDocumentStore`.
-    """
+    """The suggestions of a search, which follow its stores of `BM25SDocumentStore` and its files of wordings."""
 
     def __init__(self, search: DeclaredPipeline) -> None:
         self._search = search
+        self._wordings: dict[str, Watched[Wordings]] = {}
         self._version: object = None
         self._current = Suggestions(())
         self._next_look = 0.0
@@ -111,39 +104,49 @@ class LiveSuggestions:
 
     def refresh(self) -> None:
         """Read the texts again if they have changed; one thread at a time."""
-        stores = [store for store in find_stores(self._search.pipeline) if hasattr(store, "revision")]
+        from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
+
+        stores = [store for store in find_stores(self._search.pipeline) if isinstance(store, BM25SDocumentStore)]
         ranker = self._search.ranker()
-        files = [Path(path) for path in ranker.wordings] if ranker else []
-        version = ([store.revision() for store in stores], {path: file_version(path) for path in files})
+        for path in ranker.wordings if ranker else ():
+            if str(path) not in self._wordings:
+                self._wordings[str(path)] = Watched(path, _read_wordings)
+        known = [file.now() for file in self._wordings.values()]
+        version = [store.revision() for store in stores], [file.readings for file in self._wordings.values()]
         if version != self._version:
-            self._current = Suggestions(self._read(stores, files))
+            self._current = Suggestions(chain(_of_stores(stores), *map(texts_of, known)))
             self._version = version
         self._next_look = time.monotonic() + LOOK_SECONDS
 
-    def _read(self, stores: Iterable[object], files: Iterable[Path]) -> Iterator[str]:
-        """Stored questions first, then further wordings."""
-        from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
-        from haystack_integrations.document_stores.ap_ranker.entries import own_wordings
 
-        further: list[str] = []
-        for store in stores:
-            assert isinstance(store, BM25SDocumentStore)
-            if (documents := store.count_documents()) > MAX_TEXTS:
-                logger.info("No suggestions from %s documents: expected at most %s.", documents, MAX_TEXTS)
-                continue
-            for document in store.filter_documents():
-                first, *others = [*own_wordings(document)] or [""]
-                yield first
-                further += others
-        yield from further
-        for path in files:
-            try:
-                known = read_wordings(path)
-            except InputError as error:
-                logger.warning("%s: no suggestions from it: %s", path, error)
-                continue
-            for texts in (*known.by_id.values(), *known.by_text.values()):
-                yield from texts
+def texts_of(wordings: Wordings) -> Iterator[str]:
+    """All known wordings of a file."""
+    for texts in (*wordings.by_id.values(), *wordings.by_text.values()):
+        yield from texts
+
+
+def _read_wordings(path: Path) -> Wordings:
+    try:
+        return read_wordings(path)
+    except InputError as error:
+        logger.warning("%s: no suggestions from it: %s", path, error)
+        return Wordings()
+
+
+def _of_stores(stores: Iterable[BM25SDocumentStore]) -> Iterator[str]:
+    """Stored questions first, then further wordings."""
+    from haystack_integrations.document_stores.ap_ranker.entries import own_wordings
+
+    further: list[str] = []
+    for store in stores:
+        if (documents := store.count_documents()) > MAX_TEXTS:
+            logger.info("No suggestions from %s documents: expected at most %s.", documents, MAX_TEXTS)
+            continue
+        for document in store.filter_documents():
+            first, *others = [*own_wordings(document)] or [""]
+            yield first
+            further += others
+    yield from further
 
 
 def _folded(text: str) -> str:

@@ -17,10 +17,10 @@ import time
 from collections import deque
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import astuple
 from multiprocessing.connection import Connection
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.loaded_checkpoints import TOGETHER
@@ -50,23 +50,13 @@ RETRY_SECONDS = 5.0
 """Between two attempts to start a process in place of one that has ended."""
 
 
-@dataclass(frozen=True)
-class _Job:
-    """A request as JSON holds it, and the future of its answer."""
-
+class _Job(NamedTuple):
     request: dict[str, Any]
     answer: Future[Any]
 
 
 class SearchWorkers:
     """Searches in several processes, which end with this one. Threads may share it.
-
-    Args:
-        setup: of each process.
-        count: number of processes.
-
-    Attributes:
-        count: number of processes.
 
     Raises:
         InputError: as `SearchSetup.load` and `SearchSetup.warm_up`.
@@ -180,12 +170,7 @@ class SearchWorkers:
 
 
 class _Worker:
-    """One process, as the server's process sees it.
-
-    Attributes:
-        cache: hits, misses, entries and bytes of its cache when it last answered.
-        calibrated: whether its scores are probabilities.
-    """
+    """One process, as the server's process sees it; `cache` has the fields of its `CacheInfo` when it last answered."""
 
     def __init__(self, setup: SearchSetup) -> None:
         context = multiprocessing.get_context("spawn")  # a fork would copy locks that threads hold
@@ -203,11 +188,7 @@ class _Worker:
             raise InputError(f"Expected a search process to start, found that it ended ({error!r}).") from error
 
     def ask(self, requests: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """The answer of each request: its `result` or `error`.
-
-        Raises:
-            OSError, EOFError: the process has ended.
-        """
+        """The answer of each request, its `result` or `error`; an OSError or EOFError if the process has ended."""
         self._pipe.send_bytes(json.dumps(requests).encode())
         return self._receive()
 
@@ -245,7 +226,7 @@ def _search(setup: SearchSetup, pipe: Connection) -> None:
     answers: list[dict[str, Any]] = []
     while True:
         cache = search.cache_info
-        counts = [cache.hits, cache.misses, cache.entries, cache.bytes] if cache else []
+        counts = astuple(cache) if cache else ()
         message = {"answers": answers, "cache": counts, "calibrated": search.calibrated}
         pipe.send_bytes(json.dumps(message, default=str).encode())
         try:

@@ -68,7 +68,7 @@ def reproduce_peer(name: str, peer: str, folder: Path, seeds: list[int], runs: P
     torch_device, encoder = resolve_device(device), find_encoder(DEFAULT_ENCODER)
     origin = present_origin(torch_device)
     parts = read_parts(name, folder, DEFAULT_MATCH)
-    parts.describe(console)
+    parts.describe()
     dev, test = EvaluationSet(parts.dev), EvaluationSet(parts.test)
     reports: list[EvaluationReport] = []
     origins: list[dict[str, str]] = []

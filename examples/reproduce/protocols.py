@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from rich.console import Console
-
-from ap_ranker.cli.data import describe
+from ap_ranker.cli.console import describe
 from ap_ranker.data.dataset import Dataset
 from ap_ranker.data.faq import Match
 from ap_ranker.data.reader import read_dataset
@@ -61,10 +59,10 @@ class Parts:
     test: Dataset
     search: Dataset | None
 
-    def describe(self, console: Console) -> None:
+    def describe(self) -> None:
         """Print what was read."""
         for title, part in (("Training data", self.training), ("Dev data", self.dev), ("Test data", self.test)):
-            describe(console, title, part)
+            describe(title, part)
 
 
 def read_parts(name: str, folder: Path, match: Match) -> Parts:

@@ -100,7 +100,7 @@ def reproduce(
     for run in folders.values():
         _check_embeddings(run, origin["embeddings"])
     parts = read_parts(name, folder, settings.match)
-    parts.describe(console)
+    parts.describe()
     vectors = find_vectors(embeddings, settings.embedding_size) if embeddings else None
     taught = Teacher([Ranker.from_pretrained(teacher, resolve_device(device))]) if teacher else None
     first = Ranker.from_pretrained(start, resolve_device(device)) if start else None

@@ -20,7 +20,7 @@ from ap_ranker.cli.options import Device
 from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.data.faq import Match
 from ap_ranker.data.reader import read_dataset
-from ap_ranker.documents.titles import title_pairs
+from ap_ranker.documents.extract import title_pairs
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluate import evaluate
 from ap_ranker.evaluation.evaluation_report import EvaluationReport

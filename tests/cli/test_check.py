@@ -3,10 +3,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from rich.console import Console
 from typer.testing import CliRunner
 
 from ap_ranker.cli.check import warn_of_faults
+from ap_ranker.cli.console import console
 from ap_ranker.cli.main import app
 
 FAULTS = 'question,answer\nWhere is it?,Open the <b>[link]</b>.\nWhere is it?,Nowhere.\nIs it open?,"Yes, always."\n'
@@ -67,9 +67,8 @@ def test_warnings_before_training(tmp_path: Path) -> None:
     dev.write_text("question,answer\nIs it open?,No.\n")
 
     def lines(data: Path, dev: Path | None = None) -> list[str]:
-        console = Console(record=True, quiet=False, soft_wrap=True, width=200)
         with console.capture() as captured:
-            warn_of_faults(console, data, dev, None, 200)
+            warn_of_faults(data, dev, None, 200)
         return captured.get().splitlines()
 
     assert lines(faq, dev) == [

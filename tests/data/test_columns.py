@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typer import BadParameter
 from typer.testing import CliRunner
 
 from ap_ranker.cli.main import app
-from ap_ranker.cli.options import column_names
+from ap_ranker.cli.options import ColumnNames
 from ap_ranker.data.audit.fix import fix
 from ap_ranker.data.columns import KNOWN, NAMES, name_columns
 from ap_ranker.data.faq import read_faq
@@ -127,13 +128,13 @@ def test_a_repaired_copy_keeps_the_names_of_the_columns(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("text", "pair"), [("a,b", ("a", "b")), ('"a, b", c', ("a, b", "c"))])
 def test_the_option(text: str, pair: tuple[str, str]) -> None:
-    assert column_names(text) == pair
+    assert ColumnNames.parse(text) == pair
 
 
 @pytest.mark.parametrize("text", ["", "a", "a,b,c", "a,a", "a,", '"a', "a\nb"])
 def test_a_bad_option(text: str) -> None:
-    with pytest.raises(InputError, match="Expected --columns as two names of columns, such as Question,Answer"):
-        column_names(text)
+    with pytest.raises(BadParameter, match="expected two names of columns, such as Question,Answer"):
+        ColumnNames.parse(text)
 
 
 def check(*arguments: Any) -> Any:

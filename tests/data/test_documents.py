@@ -20,7 +20,8 @@ from ap_ranker.cli.main import app
 from ap_ranker.data.changes import Action, Change, append_change
 from ap_ranker.data.faq import Entry, Match
 from ap_ranker.documents import SHOWN, Reading, read_documents, read_entries
-from ap_ranker.documents.convert import FORMATS, Converted, convert
+from ap_ranker.documents.convert import FORMATS, convert
+from ap_ranker.documents.html import Converted
 from ap_ranker.documents.passages import DENSE_LENGTH, LENGTH, split
 from ap_ranker.errors import InputError
 from ap_ranker.web.clicks import FeedbackFile
@@ -103,13 +104,13 @@ def test_no_text_is_lost(text: str, by: str) -> None:
         return re.sub(r"[\s\0\u2060\ud800-\udfff]+", "", text)  # U+2060 joins words and is invisible
 
     passages = split(Converted(text, by=by), "a-name")
-    assert all(0 < len(part.text) <= LENGTH for part in passages)
-    assert "#" in text or squeezed("".join(part.text for part in passages)) == squeezed(text)
+    assert all(0 < len(part.answer) <= LENGTH for part in passages)
+    assert "#" in text or squeezed("".join(part.answer for part in passages)) == squeezed(text)
 
 
 def test_headings_without_text_are_text() -> None:
     text = "# Help\n\n## Hotline: 0800 123\n\n## Hours\n\nFrom nine.\n\n```\n# 5\n```\n\n## Fax: 77\n"
-    passages = [(part.title, part.text) for part in split(Converted(text, by="headings"), "x")]
+    passages = [(part.title, part.answer) for part in split(Converted(text, by="headings"), "x")]
     assert passages == [
         ("Help > Hours", "Hotline: 0800 123\nFrom nine.\n\n```\n# 5\n```"),
         ("x", "Fax: 77"),
@@ -119,7 +120,7 @@ def test_headings_without_text_are_text() -> None:
 def test_chinese_sentences_stay_whole() -> None:
     """Whatever ends them; 170 characters are as many tokens."""
     sentences = [f"第{i}条规定的内容是什么{mark}" for i, mark in enumerate("。！？；" * 12)]
-    texts = [passage.text for passage in split(Converted("".join(sentences)), "faq")]
+    texts = [passage.answer for passage in split(Converted("".join(sentences)), "faq")]
     assert "".join(texts) == "".join(sentences)
     assert len(texts) > 2
     assert all(len(text) <= 170 and text[-1] in "。！？；" for text in texts)
@@ -129,8 +130,8 @@ def test_sentences_stay_whole() -> None:
     sentences = [f"This is the sentence number {i} of a long text without any paragraphs." for i in range(60)]
     passages = split(Converted(" ".join(sentences)), "x")
     assert len(passages) > 4
-    assert all(part.text.startswith("This is") and part.text.endswith("paragraphs.") for part in passages)
-    assert min(len(part.text) for part in passages[:-1]) > LENGTH / 2
+    assert all(part.answer.startswith("This is") and part.answer.endswith("paragraphs.") for part in passages)
+    assert min(len(part.answer) for part in passages[:-1]) > LENGTH / 2
 
 
 @pytest.mark.parametrize(

@@ -279,7 +279,7 @@ _TAGS = ["<details>", "</details>", "<summary>", "</summary>", "<dl>", "</dl>", 
 def test_no_word_is_lost(parts: list[str]) -> None:
     converted = convert("".join(["<p>start</p>", *parts]).encode(), Path("a.html"))
     passages = split(converted, "a")
-    found = " ".join(" ".join([each.title, each.question, *each.wordings, each.text]) for each in passages)
+    found = " ".join(" ".join([each.title, each.question, *each.wordings, each.answer]) for each in passages)
     found += f" {converted.text}"  # a heading without anything below it is no passage
     assert {part.strip() for part in parts if part.startswith("word")} <= set(re.findall(r"\w+", found))
 

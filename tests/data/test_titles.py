@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from ap_ranker.cli.main import app
 from ap_ranker.data.faq import read_faq
 from ap_ranker.data.reader import read_dataset
-from ap_ranker.documents.titles import MOST, title_pairs
+from ap_ranker.documents.extract import MOST, title_pairs
 from ap_ranker.errors import InputError
 
 

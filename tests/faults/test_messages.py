@@ -58,24 +58,28 @@ def no_errno() -> OSError:
     ("error", "code", "words"),
     [
         (InputError("a.csv, line 3: expected [text], found nothing."), 2, "a.csv, line 3: expected [text], found"),
-        (OSError(errno.ENOSPC, "No space left on device", "c/model"), 2, "c/model cannot be used: the disk is full"),
-        (OSError(errno.ENOSPC, "No space left on device"), 2, "A file cannot be used: the disk is full: make room"),
-        (OSError(errno.EDQUOT, "Disk quota exceeded", "c"), 2, "c cannot be used: the disk quota is used up"),
-        (PermissionError(errno.EACCES, "Permission denied", "c"), 2, "c cannot be used: permission is denied"),
-        (OSError(errno.EROFS, "Read-only file system", "c"), 2, "c cannot be used: the disk is read-only"),
-        (IsADirectoryError(errno.EISDIR, "Is a directory", "c"), 2, "c cannot be used: it is a folder"),
-        (NotADirectoryError(errno.ENOTDIR, "Not a directory", "c"), 2, "c cannot be used: a part of it is a file"),
-        (FileNotFoundError(errno.ENOENT, "No such file", "c"), 2, "c cannot be used: there is none"),
-        (FileExistsError(errno.EEXIST, "File exists", "c", None, "d"), 2, "c and d cannot be used: it exists already"),
-        (OSError(errno.EMFILE, "Too many open files"), 2, "too many files are open: raise the limit with `ulimit -n`"),
+        (
+            OSError(errno.ENOSPC, "No space left on device", "c/model"),
+            2,
+            "c/model cannot be used: No space left",
+        ),
+        (OSError(errno.ENOSPC, "No space left on device"), 2, "A file cannot be used: No space left"),
+        (OSError(errno.EDQUOT, "Disk quota exceeded", "c"), 2, "c cannot be used: Disk quota exceeded"),
+        (PermissionError(errno.EACCES, "Permission denied", "c"), 2, "c cannot be used: Permission denied"),
+        (OSError(errno.EROFS, "Read-only file system", "c"), 2, "c cannot be used: Read-only file system"),
+        (IsADirectoryError(errno.EISDIR, "Is a directory", "c"), 2, "c cannot be used: Is a directory"),
+        (NotADirectoryError(errno.ENOTDIR, "Not a directory", "c"), 2, "c cannot be used: Not a directory"),
+        (FileNotFoundError(errno.ENOENT, "No such file", "c"), 2, "c cannot be used: No such file"),
+        (FileExistsError(errno.EEXIST, "File exists", "c", None, "d"), 2, "c and d cannot be used: File exists"),
+        (OSError(errno.EMFILE, "Too many open files"), 2, "A file cannot be used: Too many open files"),
         (OSError(errno.ETXTBSY, "Text file busy", b"c"), 2, "c cannot be used: Text file busy"),
         (no_errno(), 2, "A file cannot be used: 16 requested and 3 written"),
         (RuntimeError("IoError(Os { code: 28, kind: StorageFull, message: .."), 2, "the disk is full"),
         (MemoryError(), 2, "Out of memory"),
         (oom(), 2, "Out of memory"),
         (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate"), 2, "Out of memory"),
-        (UnicodeDecodeError("utf-8", b"a\xff", 1, 2, "invalid"), 2, "Expected UTF-8 text, found the byte 0xff"),
-        (UnicodeEncodeError("ascii", "é", 0, 1, "no"), 2, r"'\xe9' cannot be written as ascii"),
+        (UnicodeDecodeError("utf-8", b"a\xff", 1, 2, "invalid"), 2, "decode byte 0xff"),
+        (UnicodeEncodeError("ascii", "é", 0, 1, "no"), 2, "Save the file as UTF-8, or set PYTHONUTF8=1"),
         (RecursionError("maximum recursion depth exceeded"), 2, "nested too deeply"),
         (ZeroDivisionError("division by zero"), 1, "This is a bug in ap-ranker: ZeroDivisionError in"),
         (KeyError("x" * 100_000), 1, "This is a bug in ap-ranker: KeyError in"),
@@ -223,7 +227,7 @@ def test_a_full_disk_behind_standard_output(tmp_path: Path) -> None:
     with Path("/dev/full").open("w") as full:
         process = start("models", "qa-cnn", cwd=tmp_path, stdout=full)
     _, errors = process.communicate(timeout=300)
-    assert (process.returncode, "the disk is full" in errors) == (2, True), errors
+    assert (process.returncode, "No space left on device" in errors) == (2, True), errors
     assert len(errors.splitlines()) <= 3
 
 

@@ -47,7 +47,8 @@ introduction: Ask about **bikes**.
 nothing_found: "Call us, or [write](https://fjord.example/contact)."
 categories: topic
 """
-LOGO = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1 1"><path style="fill:red" d="M0 0h1v1H0z"/></svg>'
+LOGO = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1 1"><path style="fill:red" d="M0 0h1v1H0z"/>
+<script>document.documentElement.setAttribute("width", "7")</script></svg>"""
 PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
 DARK = {"color_scheme": "dark"}
 
@@ -95,9 +96,15 @@ def test_the_companys_page(page: Page) -> None:
     page.wait_for_function("document.querySelector('h1 img')?.naturalWidth > 0")
     expect(page.locator("#introduction strong")).to_have_text("bikes")
     button = page.get_by_role("button", name="Search")
-    expect(button).to_have_css("background-color", "rgb(15, 107, 92)")
+    light = button.evaluate("button => getComputedStyle(button).backgroundColor")
+    assert page.evaluate("getComputedStyle(document.documentElement).getPropertyValue('--brand')") == "#0f6b5c"
     page.emulate_media(color_scheme="dark")
-    expect(button).not_to_have_css("background-color", "rgb(15, 107, 92)")
+    expect(button).not_to_have_css("background-color", light)
+
+
+def test_a_program_in_the_logo_does_not_run(browser_path: str, address: str) -> None:
+    with opened(browser_path, f"{address}page/logo", "en", refused="page/logo") as page:
+        assert page.locator("svg").get_attribute("width") is None
 
 
 def test_the_address_is_the_question(page: Page, address: str) -> None:

@@ -6,6 +6,7 @@ import json
 import re
 from importlib.resources import files
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from conftest import ROOT
@@ -20,9 +21,8 @@ from ap_ranker.errors import InputError
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.web.app import build_app
 from ap_ranker.web.clicks import FeedbackFile
-from ap_ranker.web.page.colours import DARK, LIGHT, contrast, readable
 from ap_ranker.web.page.files import page_files
-from ap_ranker.web.page.settings import ACCENT, PageSettings, read_page_settings
+from ap_ranker.web.page.settings import PageSettings, read_page_settings
 
 SVG = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1 1"><path style="fill: red" d="M0 0h1v1z"/></svg>'
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
@@ -33,36 +33,61 @@ def read(folder: Path, text: str) -> PageSettings:
     return read_page_settings(folder / "page.yaml")
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "expected"),
-    [("#000", "#ffffff", 21.0), ("#ffffff", "#ffffff", 1.0), ("#767676", "#ffffff", 4.54), ("#0000ff", "#fff", 8.59)],
-)
-def test_contrast(one: str, other: str, expected: float) -> None:
+def contrast(one: str, other: str) -> float:
+    """Of two colours such as `#0b57d0`, from 1 to 21, as the accessibility guidelines define it."""
+    parts = [[int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)] for colour in (one, other)]
+    linear = [[p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in colour] for colour in parts]
+    low, high = sorted(0.2126 * red + 0.7152 * green + 0.0722 * blue for red, green, blue in linear)
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_the_contrast_of_this_test() -> None:
     """The numbers that the guidelines' own examples and checkers give."""
-    assert contrast(one, other) == pytest.approx(expected, abs=0.005)
-    assert contrast(other, one) == contrast(one, other)
+    found = [contrast("#000000", "#ffffff"), contrast("#767676", "#ffffff"), contrast("#0000ff", "#ffffff")]
+    assert found == pytest.approx([21, 4.54, 8.59], abs=0.005)
 
 
-@pytest.mark.parametrize("colour", ["#ffd500", "#ff0000", "#00ff00", "#777777", "#0b57d0", "#ffffff"])
-def test_the_nearest_readable_colour(colour: str) -> None:
-    for backgrounds, towards in ((LIGHT, "#000000"), (DARK, "#ffffff")):
-        found = readable(colour, backgrounds, towards)
-        assert min(contrast(found, background) for background in backgrounds) >= 4.5
-        if min(contrast(colour, background) for background in backgrounds) >= 4.5:
-            assert found == colour
-
-
-def test_the_style_sheet_has_the_colours_that_are_checked() -> None:
-    sheet = (files("ap_ranker.web.page") / "static" / "colours.css").read_text()
-    light, dark = sheet.split("@media")
-    for part, (paper, card) in ((light, LIGHT), (dark, DARK)):
+def test_the_style_sheet_is_readable() -> None:
+    sheet = (files("ap_ranker.web.page") / "static" / "colours.css").read_text().partition("@supports")[0]
+    for part in sheet.split("@media"):
         colours = dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", part))
-        assert (colours["paper"], colours["card"]) == (paper, card)
         for text in ("ink", "quiet", "good", "accent"):
-            assert min(contrast(colours[text], background) for background in (paper, card)) >= 4.5, text
+            assert min(contrast(colours[text], colours[background]) for background in ("paper", "card")) >= 4.5, text
         assert contrast(colours["accent"], colours["on-accent"]) >= 4.5
         assert contrast(colours["edge"], colours["card"]) >= 3  # of a field's border
-    assert f"--accent: {ACCENT}" in light
+
+
+PAINTED = """() => {
+    const context = new OffscreenCanvas(1, 1).getContext("2d");
+    const colour = (name) => {
+        const probe = document.body.appendChild(document.createElement("i"));
+        probe.style.color = `var(--${name})`;
+        context.fillStyle = getComputedStyle(probe).color;
+        context.fillRect(0, 0, 1, 1);
+        probe.remove();
+        return "#" + [...context.getImageData(0, 0, 1, 1).data.slice(0, 3)]
+            .map((part) => part.toString(16).padStart(2, "0")).join("");
+    };
+    return ["accent", "paper", "card", "on-accent"].map(colour);
+}"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_any_accent_is_readable(browser_path: str, scheme: Literal["light", "dark"]) -> None:
+    """And stays as it is if it was."""
+    browsers = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    sheet = (files("ap_ranker.web.page") / "static" / "colours.css").read_text()
+    with browsers.sync_playwright() as playwright:
+        page = playwright.chromium.launch(executable_path=browser_path, args=["--no-sandbox"]).new_page()
+        page.emulate_media(color_scheme=scheme)
+        page.set_content(f"<style>{sheet}</style>")
+        for colour in ("#ffd500", "#ff0000", "#00ff00", "#777777", "#0b57d0", "#8ab4f8", "#ffffff", "#000000"):
+            page.evaluate("c => document.documentElement.style.setProperty('--brand', c)", colour)
+            page.evaluate("c => document.documentElement.style.setProperty('--brand-dark', c)", colour)
+            accent, *backgrounds = page.evaluate(PAINTED)
+            assert min(contrast(accent, background) for background in backgrounds) >= 4.5, (colour, accent)
+            if min(contrast(colour, background) for background in backgrounds[:2]) >= 4.6:
+                assert contrast(accent, colour) < 1.02
 
 
 def test_all_settings(tmp_path: Path) -> None:
@@ -72,7 +97,6 @@ def test_all_settings(tmp_path: Path) -> None:
         "name: Fjord <b>\nlink: https://fjord.example\nlogo: logo.svg\naccent: '#074'\naccent_dark: '#0fA'\n"
         "introduction: Ask **us**.\nnothing_found: |\n  Call us.\n\n  - or write\ncategories: topic\n",
     )
-    assert (settings.accent, settings.accent_dark) == ("#007744", "#00ffaa")
     assert settings.nothing_found == "Call us.\n\n- or write"
     served = page_files(settings)
     assert "<title>Fjord &lt;b&gt;</title>" in served["/"].content.decode()
@@ -84,8 +108,7 @@ def test_all_settings(tmp_path: Path) -> None:
         "introduction": "Ask **us**.",
         "nothingFound": "Call us.\n\n- or write",
     }
-    sheet = served["/page/colours.css"].content.decode()
-    assert sheet.rindex("--accent: #007744") < sheet.rindex("prefers-color-scheme") < sheet.rindex("--accent: #00ffaa")
+    assert served["/page/colours.css"].content.decode().endswith(":root { --brand: #074; --brand-dark: #0fa; }\n")
     logo = served["/page/logo"]
     assert (logo.content.decode(), logo.media_type) == (SVG, "image/svg+xml")
     assert "default-src 'none'" in logo.headers["Content-Security-Policy"]
@@ -106,44 +129,31 @@ def test_the_example(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("- a", "expected 'name: value' lines, found list"),
-        ("nmae: x", "found 'nmae'. Did you mean 'name'?"),
-        ("name: 3", "name: expected a text, found 3"),
-        ("name: ' '", "name: expected a text"),
+        ("- a", "found ['a']"),
+        ("nmae: x", "Did you mean 'name'?"),
+        ("name: 3", "name to be a valid string, found 3"),
+        ("name: ' '", "Expected name"),
         ("name: 'a\0b'", "page.yaml"),
-        (f"name: {'x' * 121}", "name: expected at most 120 characters, found 121"),
-        (f"introduction: {'x' * 2001}", "introduction: expected at most 2,000 characters, found 2,001"),
+        ("name: 'two\n\n  lines'", "Expected name"),
+        (f"name: {'x' * 121}", "name to have at most 120 characters"),
+        (f"introduction: {'x' * 2001}", "introduction to have at most 2000 characters"),
         ("link: fjord.example", "link: expected an address that begins with https://"),
         ("link: 'javascript:alert(1)'", "link: expected an address that begins with https://"),
         ("link: 'http://['", "link: expected an address that begins with https://"),
-        ("accent: #0b57d0", "put the colour in quotation marks"),
-        ("accent: blue", "accent: expected a colour such as '#0b57d0', found 'blue'"),
-        ("accent: '#ffd500'", "found #ffd500 with 1.3 to 1. The nearest that is readable: '#"),
-        ("accent_dark: '#00336f'", "accent_dark: expected a colour with a contrast of at least 4.5 to 1"),
+        ("accent: #0b57d0", "accent: expected a colour in quotation marks"),
+        ("accent: blue", "such as '#0b57d0', found 'blue'"),
+        ("accent_dark: '#00'", "accent_dark: expected a colour"),
         ("logo: none.png", "none.png"),
-        ("logo: .", "expected a file, found a folder"),
-        ("logo: text.png", "expected a picture of the format PNG, JPEG, WebP or SVG, found another"),
-        ("logo: large.png", "expected a logo of at most 100,000 bytes"),
-        ("logo: script.svg", "expected an SVG file without programs and links, found 'script'"),
-        ("logo: click.svg", "expected an SVG file without programs and links, found 'onclick'"),
-        ("logo: link.svg", "without programs and links, found 'https://else.example'"),
-        ("logo: bomb.svg", "without a DOCTYPE"),
-        ("logo: html.svg", "found XML of another kind (html)"),
-        ("logo: broken.svg", "found invalid XML"),
+        ("logo: .", "found a folder"),
+        ("logo: text.png", "text.png: expected a picture of at most 100,000 bytes, as PNG, JPEG, WebP or SVG, found"),
+        ("logo: large.png", "large.png: expected a picture of at most 100,000 bytes"),
+        ("logo: page.html", "page.html: expected a picture"),
     ],
 )
 def test_wrong_settings_are_one_sentence(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "text.png").write_text("a text")
+    (tmp_path / "page.html").write_text("<html/>")
     (tmp_path / "large.png").write_bytes(PNG + b"\0" * 100_000)
-    for name, inside in (
-        ("script", "<script>alert(1)</script>"),
-        ("click", '<a onclick="alert(1)"/>'),
-        ("link", '<a xmlns:x="http://www.w3.org/1999/xlink" x:href="https://else.example"/>'),
-        ("broken", "<g>"),
-    ):
-        (tmp_path / f"{name}.svg").write_text(SVG.replace("</svg>", f"{inside}</svg>"))
-    (tmp_path / "bomb.svg").write_text(f'<!DOCTYPE svg [<!ENTITY a "b">]>{SVG}')
-    (tmp_path / "html.svg").write_text("<html/>")
     with pytest.raises(InputError, match=re.escape(message)) as error:
         read(tmp_path, text)
     assert "\n" not in str(error.value)
@@ -151,22 +161,23 @@ def test_wrong_settings_are_one_sentence(tmp_path: Path, text: str, message: str
 
 
 def test_the_command_refuses_a_wrong_file(tmp_path: Path, faq: Path) -> None:
-    (tmp_path / "page.yaml").write_text("accent: '#fff'\n")
+    (tmp_path / "page.yaml").write_text("accent: fff\n")
     result = CliRunner().invoke(app, ["serve", str(faq), "--page", str(tmp_path / "page.yaml")])
     assert isinstance(result.exception, InputError)
-    assert "accent: expected a colour with a contrast" in str(result.exception)
+    assert "accent: expected a colour" in str(result.exception)
 
 
 def test_served_with_the_servers_headers(search: DeclaredPipeline, tmp_path: Path) -> None:
-    (tmp_path / "logo.png").write_bytes(PNG)
-    settings = read(tmp_path, "name: Fjord\nlogo: logo.png\n")
+    (tmp_path / "logo.svg").write_text(SVG)
+    settings = read(tmp_path, "name: Fjord\nlogo: logo.svg\n")
     client = TestClient(
         build_app(search, FeedbackFile(tmp_path / "feedback.jsonl"), page=settings, api_key="k" * 16),
         "http://localhost",
     )
     logo = client.get("/page/logo")
-    assert (logo.content, logo.headers["content-type"]) == (PNG, "image/png")
+    assert (logo.text, logo.headers["content-type"]) == (SVG, "image/svg+xml")
     assert logo.headers["x-content-type-options"] == "nosniff"
-    assert "sandbox" in logo.headers["content-security-policy"]
+    policy = logo.headers["content-security-policy"].split("; ")
+    assert {"default-src 'none'", "sandbox"} <= {*policy}  # no program in it runs, whoever opens it alone
     assert '"Fjord"' in client.get("/page/settings.js").text
     assert client.get("/page/__init__.py").status_code == 401  # nothing but the files of the page

@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ap_ranker.web.signed_answers import AnswerSigner, Shown, shared_secret
+from ap_ranker.web.signed_answers import AnswerSigner, ShownAnswer, shared_secret
 
 OURS, THEIRS = AnswerSigner(b"a" * 32), AnswerSigner(b"b" * 32)
 
 
 @given(st.text(), st.text(), st.text(), st.text())
 def test_what_was_signed_is_read(question: str, key: str, answer: str, stored: str) -> None:
-    shown = Shown(answer, stored)
+    shown = ShownAnswer(answer, stored)
     receipt = OURS.sign(question, key, shown)
     assert receipt is not None
     assert receipt.isascii()
@@ -31,7 +31,7 @@ def test_what_was_signed_is_read(question: str, key: str, answer: str, stored: s
 
 @given(st.data())
 def test_no_changed_receipt_is_read(data: st.DataObject) -> None:
-    receipt = urlsafe_b64decode(OURS.sign("q", "k", Shown("a", "b")) or "")
+    receipt = urlsafe_b64decode(OURS.sign("q", "k", ShownAnswer("a", "b")) or "")
     place = data.draw(st.integers(0, len(receipt) - 1))
     changed = bytearray(receipt)
     changed[place] ^= data.draw(st.integers(1, 255))

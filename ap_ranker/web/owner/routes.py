@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import parse_qs
 
 from fastapi import FastAPI, HTTPException, Request
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import BaseModel, Field, StringConstraints, ValidationError
 from starlette.responses import RedirectResponse, Response
 
 from ap_ranker.data.changes import Action
@@ -28,9 +28,7 @@ ASSETS = {
     "/owner/texts.js": ("texts.js", "text/javascript"),
     "/owner/owner.css": ("owner.css", "text/css"),
 }
-READ = ("counts", "gaps", "feedback", "entries", "history")
-CHANGE = ("change", "undo")
-API = tuple(f"/owner/api/{name}" for name in (*READ, *CHANGE))
+API = tuple(f"/owner/api/{name}" for name in ("counts", "gaps", "feedback", "entries", "history", "change", "undo"))
 ROUTES = (PAGE, LOGIN, LOGOUT, *ASSETS, *API)
 FORMS = (LOGIN, LOGOUT)
 """Routes that take a form, not JSON."""
@@ -43,16 +41,16 @@ WRONG_KEY_SECONDS = 0.5
 
 FAILED = "This does not work at the moment; see the server's log."
 
-T = TypeVar("T")
 Words = Annotated[str, StringConstraints(strip_whitespace=True, max_length=1000)]
 Line = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=1000, pattern=r"^[^\r\n]*$")]
 Key = Annotated[str, StringConstraints(max_length=64)]
 
 
-class OwnerRequest(BaseModel):
+class OwnerRequest(BaseModel, extra="forbid"):
     """What all requests have in common."""
 
-    model_config = ConfigDict(extra="forbid")
+
+R = TypeVar("R", bound=OwnerRequest)
 
 
 class EntriesRequest(OwnerRequest):
@@ -149,40 +147,20 @@ def _asset(content: bytes, media_type: str, sessions: Sessions) -> Callable[[Req
 
 
 def _add_api(app: FastAPI, sessions: Sessions, desk: OwnerService) -> None:
-    async def run(request: Request, work: Callable[[], T]) -> T:
-        _require(request, sessions)
-        try:
-            return await asyncio.to_thread(work)
-        except ConflictError as error:
-            raise HTTPException(409, str(error)) from error
-        except InputError as error:
-            logger.error("%s", error)
-            raise HTTPException(503, FAILED) from error
+    def add(name: str, model: type[R], work: Callable[[R], Any]) -> None:
+        @app.post(f"/owner/api/{name}")
+        async def route(request: Request) -> Any:
+            _require(request, sessions)  # first, so that nobody without the key learns what is expected
+            asked = _read(model, await request.body() or b"{}")
+            try:
+                return await asyncio.to_thread(work, asked)
+            except ConflictError as error:
+                raise HTTPException(409, str(error)) from error
+            except InputError as error:
+                logger.error("%s", error)
+                raise HTTPException(503, FAILED) from error
 
-    @app.post("/owner/api/counts")
-    async def counts(request: Request) -> dict[str, Any]:
-        return await run(request, desk.counts)
-
-    @app.post("/owner/api/gaps")
-    async def gaps(request: Request) -> list[dict[str, Any]]:
-        return await run(request, desk.gaps)
-
-    @app.post("/owner/api/feedback")
-    async def feedback(request: Request) -> list[dict[str, Any]]:
-        return await run(request, desk.feedback_rows)
-
-    @app.post("/owner/api/history")
-    async def history(request: Request) -> list[dict[str, Any]]:
-        return await run(request, desk.history)
-
-    @app.post("/owner/api/entries")
-    async def entries(request: Request) -> dict[str, Any]:
-        asked = await _body(request, sessions, EntriesRequest)
-        return await run(request, lambda: desk.entries(asked.words))
-
-    @app.post("/owner/api/change")
-    async def change(request: Request) -> dict[str, Any]:
-        asked = await _body(request, sessions, ChangeRequest)
+    def change(asked: ChangeRequest) -> dict[str, Any]:
         action = Action(asked.action)
         if missing := [name for name in NEEDED[action] if not getattr(asked, name)]:
             raise HTTPException(422, f"{missing[0]}: expected a text, found none.")
@@ -190,23 +168,20 @@ def _add_api(app: FastAPI, sessions: Sessions, desk: OwnerService) -> None:
         if action in (Action.add_entry, Action.change_entry):
             fields |= {"question": asked.question, "answer": asked.answer}
         wordings = () if action == Action.delete_entry else tuple(dict.fromkeys(asked.wordings))
-        made = await run(request, lambda: desk.change(action, asked.version, **fields, wordings=wordings))
-        return asdict(made)
+        return asdict(desk.change(action, asked.version, **fields, wordings=wordings))
 
-    @app.post("/owner/api/undo")
-    async def undo(request: Request) -> dict[str, Any]:
-        asked = await _body(request, sessions, UndoRequest)
-        return asdict(await run(request, lambda: desk.undo(asked.change)))
+    add("counts", OwnerRequest, lambda _: desk.counts())
+    add("gaps", OwnerRequest, lambda _: desk.gaps())
+    add("feedback", OwnerRequest, lambda _: desk.feedback_rows())
+    add("history", OwnerRequest, lambda _: desk.history())
+    add("entries", EntriesRequest, lambda asked: desk.entries(asked.words))
+    add("change", ChangeRequest, change)
+    add("undo", UndoRequest, lambda asked: asdict(desk.undo(asked.change)))
 
 
-R = TypeVar("R", bound=OwnerRequest)
-
-
-async def _body(request: Request, sessions: Sessions, model: type[R]) -> R:
-    """The request's body; read only after the key, so that nobody without it learns what is expected."""
-    _require(request, sessions)
+def _read(model: type[R], body: bytes) -> R:
     try:
-        return model.model_validate_json(await request.body())
+        return model.model_validate_json(body)
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(map(str, first["loc"])) or "body"

@@ -22,10 +22,9 @@ from ap_ranker.data.changes import (
 from ap_ranker.data.faq import Match
 from ap_ranker.data.feedback import helped, read_feedback
 from ap_ranker.data.question_log import LoggedQuestion, read_question_log
-from ap_ranker.data.wordings import read_wordings
 from ap_ranker.files import file_version
 from ap_ranker.text.keys import normalized
-from ap_ranker.web.gaps import Gap, embedding_of, find_unanswered, group, known_questions, still_open, with_nearest
+from ap_ranker.web.gaps import Gap, find_gaps, find_unanswered
 from haystack_integrations.document_stores.ap_ranker.entries import to_document
 
 if TYPE_CHECKING:
@@ -137,15 +136,10 @@ class OwnerService:
         ]
 
     def change(self, action: Action, version: str = "", **fields: Any) -> Change:
-        """Append a change to the file; the search follows within seconds.
-
-        Args:
-            action: any but `undo`.
-            version: of the entry as the owner has seen it, for a change of a whole entry.
-            fields: of the change.
+        """Append a change to the file, whose `fields` are given; the search follows within seconds.
 
         Raises:
-            ConflictError: the entry is not there any more, or somebody else has changed it since.
+            ConflictError: the entry is not there any more, or it has not the `version` that the owner has seen.
             InputError: the file cannot be written or read.
         """
         with self._lock:
@@ -208,12 +202,9 @@ class OwnerService:
             now = [file_version(file) for file in files], documents.look() if documents else None
             if now != self._grouped[0]:
                 unanswered = find_unanswered(self._questions(), self._feedback)
-                known = [read_wordings(file) for file in self._wordings]
-                entries = [keyed.entry for keyed in self._changed().entries]
-                if documents is not None:
-                    unanswered = still_open(unanswered, entries, self._match, known)
-                found = group(unanswered, embedding_of(self._search), known_questions(entries, known))[:SHOWN]
-                self._grouped = now, [with_nearest(gap, self._search) for gap in found]
+                entries = None if documents is None else [keyed.entry for keyed in self._changed().entries]
+                _, gaps = find_gaps(unanswered, self._search, entries, self._match, self._wordings, SHOWN)
+                self._grouped = now, gaps
             return self._grouped[1]
 
 

@@ -24,12 +24,7 @@ MOST = 100
 
 
 class Sessions:
-    """Sessions of the owner's page, in memory: all end with the server.
-
-    Args:
-        key: the owner's key.
-        clock: returns seconds since any origin.
-    """
+    """Sessions of the owner's page, in memory: all end with the server."""
 
     def __init__(self, key: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._key = _digest(key)
@@ -41,12 +36,7 @@ class Sessions:
         return hmac.compare_digest(_digest(text), self._key)
 
     def begin(self, response: Response, *, secure: bool) -> None:
-        """Begin a session; its token goes into a cookie that scripts and other sites cannot use.
-
-        Args:
-            response: what the browser gets.
-            secure: whether the browser may send the cookie over HTTPS only.
-        """
+        """Begin a session; its token goes into a cookie that no script and no other site can use."""
         token = secrets.token_urlsafe(32)
         self._ends[_digest(token)] = self._clock() + SECONDS
         while len(self._ends) > MOST:

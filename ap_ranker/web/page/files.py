@@ -13,9 +13,7 @@ from string import Template
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ap_ranker.web.page.colours import accent_sheet
-from ap_ranker.web.page.logo import SVG
-from ap_ranker.web.page.settings import PageSettings
+from ap_ranker.web.page.settings import SVG, PageSettings
 
 TITLE = "Questions and answers"
 
@@ -64,7 +62,9 @@ def page_files(settings: PageSettings) -> dict[str, PageFile]:
     icon = "page/icon.svg" if settings.logo is None else "page/logo"
     title = escape(settings.name or TITLE)
     index = Template(texts.pop("index.html")).substitute(title=title, icon=icon, modules=modules)
-    texts["colours.css"] += accent_sheet(settings.accent, settings.accent_dark)
+    accents = (("brand", settings.accent), ("brand-dark", settings.accent_dark or settings.accent))
+    colours = " ".join(f"--{name}: {colour};" for name, colour in accents if colour)
+    texts["colours.css"] += f":root {{ {colours} }}\n"
     texts["settings.js"] = _module(settings)
     served = {"/": PageFile(index.encode(), "text/html")}
     for name, text in texts.items():

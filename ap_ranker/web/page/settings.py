@@ -2,23 +2,67 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+import re
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
-from ap_ranker.errors import InputError, did_you_mean, one_line
-from ap_ranker.safe_open import parse_yaml, read_yaml_text
-from ap_ranker.web.page.colours import DARK, LIGHT, check_accent, readable
-from ap_ranker.web.page.logo import Logo, read_logo
+from pydantic import AfterValidator, BeforeValidator, StringConstraints
 
-MAX_LINE, MAX_TEXT = 120, 2000
-"""Maximum number of characters of a name or an address, and of a text."""
+from ap_ranker.errors import InputError, one_line
+from ap_ranker.safe_open import open_file, parse_yaml, read_yaml_text
+from ap_ranker.settings import read_fields, settings
 
-ACCENT = "#0b57d0"
+MAX_LOGO = 100_000
+"""Maximum size of a logo in bytes: each visitor loads it."""
+
+SVG = "image/svg+xml"
+
+_SIGNATURES = {
+    rb"\x89PNG\r\n\x1a\n": "image/png",
+    rb"\xff\xd8\xff": "image/jpeg",
+    rb"RIFF....WEBP": "image/webp",
+    rb"(\xef\xbb\xbf)?\s*<(.*<)?svg\b": SVG,  # programs in it do not run: page/files.py has the policy
+}
+"""How the content of a picture begins -> its media type."""
 
 
 @dataclass(frozen=True)
+class Logo:
+    """A picture: its bytes, and its media type such as `image/png`."""
+
+    content: bytes
+    media_type: str
+
+
+def _colour(value: object) -> str:
+    text = str(value).strip().lower()
+    if not re.fullmatch(r"#([0-9a-f]{3}|[0-9a-f]{6})", text):  # None where # began a comment
+        found = one_line(repr(value), 40)
+        raise InputError(f"expected a colour in quotation marks, such as '#0b57d0', found {found}.")
+    return text
+
+
+def _address(link: str) -> str:
+    try:
+        good = urlsplit(link).scheme in ("http", "https") and bool(urlsplit(link).hostname)
+    except ValueError:  # such as http://[
+        good = False
+    if not good:
+        raise InputError(f"expected an address that begins with https:// or http://, found {link!r}.")
+    return link
+
+
+Line = Annotated[
+    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=120, pattern=r"^[^\x00-\x1f\x7f]+$")
+]
+Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=2000)]
+Address = Annotated[Line, AfterValidator(_address)]
+Colour = Annotated[str, BeforeValidator(_colour)]
+
+
+@settings
 class PageSettings:
     """What a company says on its search page; what is empty is not shown.
 
@@ -26,25 +70,22 @@ class PageSettings:
         name: in the title and above the search box; by default "Questions and answers" in the reader's language.
         link: where the name leads, such as the company's home page: http:// or https://.
         logo: the picture beside the name.
-        accent: the colour of buttons and links on a light background, such as `#0b57d0`.
-        accent_dark: the same on a dark background; by default a lighter shade of `accent`.
+        accent: the colour of buttons and links, such as `#0b57d0`; shown darker, where it could not be read.
+        accent_dark: the same on a dark background, shown lighter if need be; by default `accent`.
         introduction: a text above the search box, in simple Markdown.
         nothing_found: what to do if there is no good answer, such as an address to write to, in simple Markdown.
         categories: the column of the FAQ that answers can be filtered by; by default `category` or `class`, or the
             first title of a document.
     """
 
-    name: str = ""
-    link: str = ""
+    name: Line = ""
+    link: Address = ""
     logo: Logo | None = None
-    accent: str = ACCENT
-    accent_dark: str = readable(ACCENT, DARK, "#ffffff")
-    introduction: str = ""
-    nothing_found: str = ""
-    categories: str = ""
-
-
-KNOWN = [field.name for field in fields(PageSettings)]
+    accent: Colour = ""
+    accent_dark: Colour = ""
+    introduction: Text = ""
+    nothing_found: Text = ""
+    categories: Line = ""
 
 
 def read_page_settings(path: Path) -> PageSettings:
@@ -53,55 +94,23 @@ def read_page_settings(path: Path) -> PageSettings:
     Raises:
         InputError: the file or the logo cannot be read, or a setting is unknown or invalid.
     """
-    values = parse_yaml(read_yaml_text(path), path)
-    if values is None:
-        values = {}
-    if not isinstance(values, dict):
-        raise InputError(f"{path}: expected 'name: value' lines, found {type(values).__name__}.")
+    values: Any = parse_yaml(read_yaml_text(path), path) or {}
+    if isinstance(values, dict) and "logo" in values:
+        values["logo"] = _read_logo(path, path.parent / str(values["logo"]))
+    return read_fields(PageSettings, values, path)
+
+
+def _read_logo(settings_file: Path, path: Path) -> Logo:
+    """A PNG, JPEG, WebP or SVG file; its content tells the format, not its name."""
     try:
-        return _settings(values, path.parent)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from error
-
-
-def _settings(values: dict[Any, Any], folder: Path) -> PageSettings:
-    for name in values:
-        if name not in KNOWN:
-            found = one_line(repr(name), 40)
-            raise InputError(f"Expected the settings {', '.join(KNOWN)}, found {found}.{did_you_mean(name, KNOWN)}")
-    checked: dict[str, Any] = {
-        name: _text(name, values[name], MAX_TEXT if name in ("introduction", "nothing_found") else MAX_LINE)
-        for name in ("name", "link", "introduction", "nothing_found", "categories")
-        if name in values
-    }
-    if link := checked.get("link"):
-        _check_link(link)
-    if "accent" in values:
-        checked["accent"] = check_accent("accent", values["accent"], LIGHT, "#000000")
-        checked["accent_dark"] = readable(checked["accent"], DARK, "#ffffff")
-    if "accent_dark" in values:
-        checked["accent_dark"] = check_accent("accent_dark", values["accent_dark"], DARK, "#ffffff")
-    if "logo" in values:
-        checked["logo"] = read_logo(folder / _text("logo", values["logo"], MAX_TEXT))
-    return PageSettings(**checked)
-
-
-def _text(name: str, value: object, longest: int) -> str:
-    if not isinstance(value, str) or not value.strip():
-        raise InputError(f"{name}: expected a text, found {one_line(repr(value), 40)}.")
-    text = value.strip()
-    if len(text) > longest:
-        raise InputError(f"{name}: expected at most {longest:,} characters, found {len(text):,}.")
-    if longest == MAX_LINE and not text.isprintable():
-        raise InputError(f"{name}: expected one line, found {one_line(repr(text), 40)}.")
-    return text
-
-
-def _check_link(link: str) -> None:
-    try:
-        parts = urlsplit(link)
-        good = parts.scheme in ("http", "https") and bool(parts.hostname)
-    except ValueError:  # such as http://[
-        good = False
-    if not good:
-        raise InputError(f"link: expected an address that begins with https:// or http://, found {link!r}.")
+        with open_file(path) as file:
+            content = file.read(MAX_LOGO + 1)
+    except (InputError, OSError) as error:
+        raise InputError(f"{settings_file}: logo: {error}") from error
+    kinds = (kind for start, kind in _SIGNATURES.items() if re.match(start, content, re.DOTALL))
+    media_type = next(kinds, None)
+    if len(content) > MAX_LOGO or media_type is None:
+        found = "a larger one; scale it down" if media_type else "another file"
+        expected = f"expected a picture of at most {MAX_LOGO:,} bytes, as PNG, JPEG, WebP or SVG"
+        raise InputError(f"{settings_file}: logo: {path}: {expected}, found {found}.")
+    return Logo(content, media_type)

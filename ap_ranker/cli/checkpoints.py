@@ -1,0 +1,166 @@
+"""`ap-ranker init`, `models`, `explain` and `push`: checkpoints without training."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from rich.markup import escape
+from rich.table import Column, Table
+
+from ap_ranker.cli.console import console, errors, numbers
+from ap_ranker.cli.options import (
+    CheckpointOutput,
+    Columns,
+    Device,
+    Language,
+    MatchEntry,
+    Overwrite,
+    argument,
+    option,
+)
+from ap_ranker.data.faq import DEFAULT_MATCH
+
+if TYPE_CHECKING:
+    from ap_ranker.models.spec import ModelSpec
+
+
+def init(
+    documents: Annotated[Path, option("The FAQ, a document, or a folder of documents and tables.")],
+    output: CheckpointOutput,
+    encoder: Annotated[
+        str | None,
+        option("Pretrained encoder: any sentence-transformers model, by name or folder; by default all-MiniLM-L6-v2."),
+    ] = None,
+    language: Language = None,
+    columns: Columns = None,
+    match: MatchEntry = DEFAULT_MATCH,
+    overwrite: Overwrite = False,
+) -> None:
+    """Make a checkpoint that ranks as its pretrained encoder does, for documents to which there are no questions yet.
+
+    How rare words are is counted in the documents. Once there are questions, `ap-ranker train` makes a better one.
+    """
+    from ap_ranker.training.resume_folder import ResumeFolder
+
+    ResumeFolder(output).check_output(resume=False, overwrite=overwrite)
+    from ap_ranker.documents import read_entries
+    from ap_ranker.text.stem import check_language
+    from ap_ranker.training.untrained import write_untrained
+
+    if language is not None:
+        check_language(language)
+    entries = read_entries(documents, columns)
+    with errors.status("Counting words ..."):
+        write_untrained(output, [entry.text(match) for entry in entries], language, encoder, str(documents))
+    console.say(
+        f"Wrote {output}: ap-transformer, untrained, for {len(entries):,} texts. Search them: "
+        f'ap-ranker ask "YOUR QUESTION" --documents {documents} --model {output}'
+    )
+
+
+ATTENTION = {
+    "": "none",
+    "question": "over the question's words",
+    "answer": "over the answer's words",
+    "both": "over the words of question and answer",
+}
+
+
+def models(
+    name: Annotated[str | None, argument("A model's name; by default, list all models.")] = None,
+) -> None:
+    """List the models, or the options of one model."""
+    from ap_ranker.models.registry import MODELS, model_spec
+
+    if name is not None:
+        _print_one(model_spec(name))
+        return
+    columns = (Column("name", no_wrap=True), "paper", "cached", numbers("parameters", no_wrap=True), "objective")
+    table = Table(*columns, title=f"{len(MODELS)} models")
+    for family in dict.fromkeys(spec.family for spec in MODELS.values()):
+        for spec in sorted((spec for spec in MODELS.values() if spec.family == family), key=lambda spec: spec.name):
+            paper = f"{_authors(spec)} {spec.year}"
+            table.add_row(spec.name, escape(paper), spec.cached, f"{_parameters(spec):,}", spec.objective)
+        table.add_section()
+    console.print(table)
+    console.say(
+        "Cached: what is computed once per answer. Parameters: at default size, without the word vectors.\n"
+        "Objective: the default of `ap-ranker train`.\n"
+        "To see a model's options and its paper's recipe: ap-ranker models NAME. How good they are: docs/models.md"
+    )
+
+
+def _print_one(spec: ModelSpec) -> None:
+    from ap_ranker.training.objectives.registry import objective_spec
+
+    recipe, objective = spec.recipe, objective_spec(spec.objective)
+    facts = {
+        "paper": f"{spec.paper} ({spec.year})",
+        "family": spec.family,
+        "cached per answer": spec.cached,
+        "attention": ATTENTION[spec.attention_over],
+        "parameters": f"{_parameters(spec):,} at default size, without the word vectors",
+        "objective": spec.objective,
+    }
+    if not objective.needs_gradient:
+        facts["training"] = objective.training
+    else:
+        facts["paper's recipe"] = (
+            f"{recipe.objective}, {recipe.optimizer}, learning rate {recipe.learning_rate:g} ({recipe.schedule}), "
+            f"batches of {recipe.batch_size}, margin {recipe.margin:g}, weight decay {recipe.weight_decay:g}"
+        )
+    console.print(f"[bold]{spec.name}[/]")
+    for title, text in facts.items():
+        console.say(f"  {title:18} {text}")
+    if not spec.options:
+        return
+    table = Table("option", "default", "values", "meaning")
+    for name, each in spec.options.items():
+        values = ", ".join(each.choices) or type(each.default).__name__
+        table.add_row(name, str(each.default), values, escape(each.meaning))
+    console.print(table)
+    first, each = next(iter(spec.options.items()))
+    console.say(f"Set them in the file of --config:\n  model: {spec.name}\n  options: {{{first}: {each.default}}}")
+
+
+def _authors(spec: ModelSpec) -> str:
+    """The authors, shortened to `et al.` if there are more than two."""
+    names = spec.paper.split(", ")
+    first = names[0].split(" & ")[0]
+    return f"{first} et al." if len(names) > 2 else " & ".join(names[0].split(" & "))
+
+
+def _parameters(spec: ModelSpec) -> int:
+    from ap_ranker.models.registry import build_model, count_parameters
+    from ap_ranker.models.spec import Inputs
+
+    vocabulary = ["[PAD]", "[UNK]", *(f"word{i}" for i in range(9_998))]
+    return count_parameters(build_model(spec.name, Inputs(vocabulary, 100, 200), {}))
+
+
+def explain(
+    checkpoint: Annotated[str, argument("A checkpoint folder or a hub name, of a model with attention.")],
+    question: Annotated[str, option("The user's question.")],
+    answer: Annotated[str, option("The text that the question is matched with.")],
+    output: Annotated[Path, option("The file to write: a page (.html) or a picture (.png; needs the extra plot).")],
+    device: Device = "auto",
+) -> None:
+    """Show how much each word of a question and an answer contributes to the score."""
+    from ap_ranker.evaluation.explanation_page import write_explanation
+
+    model, explanation = write_explanation(checkpoint, question, answer, output, device)
+    console.say(f"Wrote {output}: {model}, score {explanation.score:.3f}.")
+
+
+def push(
+    checkpoint: Annotated[Path, argument("A checkpoint folder.")],
+    repo: Annotated[str, argument("NAMESPACE/NAME on the hub; created if it does not exist.")],
+    private: Annotated[bool, option("Create a private repository.", "--private")] = False,
+) -> None:
+    """Upload a checkpoint to the Hugging Face hub, with the token of HF_TOKEN or `hf auth login`."""
+    from ap_ranker.ranking.hub import FILES
+    from ap_ranker.ranking.hub import push as run
+
+    page = run(checkpoint, repo, private=private)
+    console.say(f"Pushed {', '.join(FILES)} of {checkpoint} to {page}.")

@@ -1,0 +1,149 @@
+"""`ap-ranker gaps`, `changes` and `wordings`: what the owner of a FAQ learns from its users, and has changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from rich.markup import escape
+from rich.table import Table
+
+from ap_ranker.cli.console import console, errors
+from ap_ranker.cli.options import Columns, SearchedOptions, argument, option, takes_groups
+from ap_ranker.data.changes import Action, Change, apply_changes, read_changes
+from ap_ranker.data.faq import read_faq
+from ap_ranker.data.feedback import helpful_answers
+from ap_ranker.data.question_log import Outcome, read_question_log
+from ap_ranker.errors import InputError
+from ap_ranker.files import writing
+
+SHOWN, WIDTH = 20, 60
+"""Maximum number of groups in the table, and of characters of an answer."""
+
+
+@takes_groups
+def gaps(
+    log: Annotated[Path, argument("The log of `ap-ranker serve --log-questions`.")],
+    searched: SearchedOptions,
+    feedback: Annotated[
+        Path | None, option("Users' feedback: questions whose answers did not help are gaps, too.")
+    ] = None,
+    output: Annotated[
+        Path | None, option("A CSV file for all groups, as rows of a FAQ whose answers are still empty.")
+    ] = None,
+) -> None:
+    """Group the questions that were refused, found nothing or whose answers did not help, most asked first."""
+    if searched.documents is None:
+        raise InputError("Expected the FAQ that the questions were put to, found none. Name it with --documents.")
+    if output is not None and output.suffix != ".csv":
+        raise InputError(f"Expected --output ending in .csv, found {str(output)!r}.")
+    questions = read_question_log(log)
+    from ap_ranker.web.gaps import find_gaps, find_unanswered, write_gaps
+
+    unanswered = find_unanswered(questions, feedback)
+    with searched.set_up() as setup, errors.status("Grouping the questions ..."):
+        search, _ = setup.load()
+        entries = setup.documents.entries if setup.documents else None
+        remaining, found = find_gaps(unanswered, search, entries, setup.match, setup.wordings)
+    refused = sum(question.outcome != Outcome.answered for question in questions)
+    console.say(
+        f"{len(questions):,} questions, {refused:,} of them without an answer. {len(unanswered) - refused:,} answers "
+        f"did not help. {len(unanswered) - remaining:,} of these questions are in the FAQ by now."
+    )
+    if not refused:
+        console.say(
+            "No question was refused. A search refuses only below a threshold: serve with --precision or "
+            "--score-threshold."
+        )
+    if output is not None:
+        write_gaps(found, output)
+    table = Table("asked", "question", "nearest entry", "its score")
+    for gap in found[:SHOWN]:
+        further = f"\n[dim]+ {len(gap.questions) - 1} other wordings[/]" if len(gap.questions) > 1 else ""
+        score = "-" if gap.score is None else f"{gap.score:.3f}"
+        table.add_row(str(gap.asked), escape(gap.questions[0]) + further, escape(gap.nearest[:80]), score)
+    if found:
+        console.print(table)
+    if len(found) > SHOWN:
+        console.say(f"{len(found) - SHOWN:,} smaller groups not shown.")
+    if output is not None:
+        console.say(
+            f"Wrote {len(found):,} groups into {output}. Fill in the answers, delete the other rows, and add them to "
+            "the FAQ."
+        )
+
+
+def changes(
+    faq: Annotated[Path, argument("The FAQ that the changes were made to, a table.")],
+    file: Annotated[Path, option("The file of changes that `ap-ranker serve` has written.", "--changes")] = Path(
+        "changes.jsonl"
+    ),
+    columns: Columns = None,
+    output: Annotated[
+        Path | None, option("A new CSV file for the FAQ with all changes; the FAQ's own file stays as it is.")
+    ] = None,
+) -> None:
+    """List the changes of the owner's page, or write the FAQ with all of them into a new file."""
+    if not file.is_file():
+        raise InputError(f"{file}: expected a file of changes, found none. Name it with --changes.")
+    if output is not None and output.suffix != ".csv":
+        raise InputError(f"Expected --output ending in .csv, found {str(output)!r}.")
+    if output is not None and output.exists() and output.samefile(faq):
+        raise InputError(f"{output}: expected another file than the FAQ itself. Choose another --output.")
+    known = read_changes(file)
+    changed = apply_changes(read_faq(faq, columns), known)
+    table = Table("time", "change", "entry", "")
+    for change in known:
+        if change.action != Action.undo:
+            state = "undone" if change.id in changed.undone else ""
+            state = "no longer applies" if change.id in changed.lapsed else state
+            table.add_row(change.time, change.action, escape(_described(change)), state)
+    console.print(table)
+    if changed.lapsed:
+        console.say(f"{len(changed.lapsed):,} changes no longer apply: their entries have changed in {faq}.")
+    if output is not None:
+        from ap_ranker.data.writer import write_entries  # takes a second to load
+
+        write_entries([keyed.entry for keyed in changed.entries], output)
+        console.say(f"Wrote {len(changed.entries):,} entries into {output}.")
+
+
+def _described(change: Change) -> str:
+    lines = [change.of or change.question or change.answer[:80]]
+    if change.action in (Action.add_wordings, Action.remove_wordings):
+        lines += [f"• {wording}" for wording in change.wordings]
+    return "\n".join(lines)
+
+
+def wordings(
+    file: Annotated[Path, argument("The feedback file of `ap-ranker serve`.")],
+    remove: Annotated[
+        str | None, option("Take back this question: all its judgements leave the feedback file.")
+    ] = None,
+) -> None:
+    """List each question that an answer helped, as most users say, or take one back.
+
+    No search knows these wordings. Add those that you accept to the FAQ, or to a file that --wordings names.
+    """
+    if remove is not None:
+        _remove(file, remove)
+        return
+    table = Table("wording", "answer", title=escape(str(file)))
+    for question, answer in helpful_answers(file):
+        table.add_row(escape(question), escape(answer if len(answer) <= WIDTH else f"{answer[:WIDTH]} ..."))
+    console.print(table)
+
+
+def _remove(file: Path, question: str) -> None:
+    from ap_ranker.web.clicks import FeedbackFile
+
+    if not file.is_file():
+        raise InputError(f"{file}: expected a feedback file, found none.")
+    with writing(file):
+        removed = FeedbackFile(file).remove(question)
+    if not removed:
+        raise InputError(
+            f"{file}: expected judgements of the question {question!r}, found none. List them: "
+            f"ap-ranker wordings {file}"
+        )
+    console.say(f"{removed:,} judgements taken back; they are now in {file}.removed.")

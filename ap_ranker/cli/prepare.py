@@ -1,0 +1,143 @@
+"""`ap-ranker extract`, `split` and `synonyms`: questions found, divided and widened."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from rich.markup import escape
+from rich.table import Table
+
+from ap_ranker.cli.console import console
+from ap_ranker.cli.options import ColumnNames, Columns, Language, Overwrite, argument, option
+from ap_ranker.errors import InputError
+
+SHOWN = 10
+"""Maximum number of files that are named with their questions; the table names the source of each question."""
+
+
+def extract(
+    documents: Annotated[Path, argument("A document, or a folder of documents; with --titles also a FAQ.")],
+    output: Annotated[Path, option("The CSV file to write: question, answer and source.")],
+    titles: Annotated[
+        bool,
+        option(
+            "Write pairs to train with instead: each title, or stored question of a FAQ, and the text below it.",
+            "--titles",
+        ),
+    ] = False,
+    columns: Columns = None,
+    overwrite: Overwrite = False,
+) -> None:
+    """Find the questions that documents ask themselves, and write them with their answers as a FAQ to edit.
+
+    These are headings that ask a question, details with a summary, definition lists, and a FAQPage of schema.org.
+    """
+    if columns is not None and not titles:
+        raise InputError("Expected --columns with --titles only: without it, tables are not read.")
+    if titles:
+        _write_titles(documents, output, columns, overwrite)
+        return
+    from ap_ranker.documents.extract import COLUMNS, KINDS, check_output, write_table
+    from ap_ranker.documents.extract import extract as find
+
+    check_output(output, overwrite=overwrite)  # before the documents are read, which may take minutes
+    found = find(documents)
+    write_table(output, COLUMNS, found.rows, overwrite=overwrite)
+    for kind, count in found.kinds.most_common():
+        console.say(f"  {count:,} {KINDS[kind]}")
+    for name, count in found.by_file.most_common(SHOWN):
+        console.say(f"  {name}: {count:,}")
+    if (more := len(found.by_file) - SHOWN) > 0:
+        console.say(f"  {more:,} more files")
+    if found.merged:
+        console.say(f"  {found.merged:,} left out, as another entry has the same question and answer")
+    if found.without:
+        console.say(f"  {found.without:,} files ask no question: serve {documents} searches them, too")
+    for left in found.left_out:
+        console.say(f"  {left}")
+    console.say(f"Wrote {output}: {len(found.entries):,} questions with answers.")
+    folder = documents.resolve()
+    if folder in output.resolve().parents:
+        console.print(
+            f"[bold yellow]Note:[/] a search of {escape(str(documents))} would find each answer twice, as the file is "
+            "in it.",
+        )
+
+
+def _write_titles(documents: Path, output: Path, columns: ColumnNames | None, overwrite: bool) -> None:
+    from ap_ranker.documents.extract import MOST, check_output, title_pairs, write_table
+
+    check_output(output, overwrite=overwrite)
+    found = title_pairs(documents, columns)
+    write_table(output, ("question", "answer"), found.pairs, overwrite=overwrite)
+    if found.too_general:
+        console.say(f"  {found.too_general:,} titles left out that stand over more than {MOST} texts")
+    console.say(
+        f"Wrote {output}: {len(found.pairs):,} pairs. Train with them: "
+        f"ap-ranker train {output} --output checkpoints/titles"
+    )
+
+
+def split(
+    data: Annotated[Path, argument("A FAQ, or other pairs: a file with columns question and answer.")],
+    output: Annotated[Path, option("The folder to write; it must not exist yet.")],
+    share: Annotated[
+        float, option("Share of the questions that become dev questions, and that become test questions.")
+    ] = 0.15,
+    by_answer: Annotated[
+        bool, option("Keep all questions of an answer together, to test on unknown answers.", "--by-answer")
+    ] = False,
+    columns: Columns = None,
+    seed: Annotated[int, option("Random seed: the same seed, the same split.")] = 1,
+) -> None:
+    """Divide pairs into train, dev and test, which share no question, for train, calibrate and evaluate."""
+    from ap_ranker.data.writer import split_file  # its libraries take a second to load
+
+    parts = split_file(data, output, share=share, by_answer=by_answer, seed=seed, columns=columns)
+    for reason, count in parts["train"].notes.items():
+        console.say(f"  {count:,} {reason}")
+    counts = ", ".join(f"{len(part.questions):,} {name}" for name, part in parts.items())
+    console.say(f"Wrote {output}: {counts} questions; all {len(parts['test'].answers):,} answers are candidates.")
+
+
+SHOWN = 20
+"""Maximum number of questions in the table."""
+
+
+def synonyms(
+    file: Annotated[Path, argument("Synonyms: lines such as SAP = payroll system, or lift => elevator.")],
+    documents: Annotated[Path, option("The FAQ (question, answer; or aid, answer).")],
+    questions: Annotated[
+        Path, option("Questions with their right answers (question, answer_ids; or question, answer).")
+    ],
+    language: Language = None,
+    columns: Columns = None,
+) -> None:
+    """Search questions by words without and with synonyms, and show which right answers rise and fall."""
+    from ap_ranker.data.reader import read_dataset
+    from ap_ranker.evaluation.word_search import SYNONYMS_DEPTH, preview
+    from ap_ranker.text.stem import check_language
+    from ap_ranker.text.synonyms import read_synonyms
+
+    if language is not None:
+        check_language(language)
+    known = read_synonyms(file, language)
+    data = read_dataset(questions, "dev", answers=documents, columns=columns)
+    if data.judged or not data.answerable:
+        raise InputError(f"{questions}: expected questions with right answers of {documents}, found none.")
+    result = preview(data, known)
+    rising = sum(each.rises for each in result.moved)
+    if result.moved:
+        table = Table("question", "rank before", "after")
+        for each in result.moved[:SHOWN]:
+            style = "green" if each.rises else "red"
+            before, after = (f"{rank:g}" if rank else "not found" for rank in (each.before, each.after))
+            table.add_row(escape(each.question), before, f"[{style}]{after}[/]")
+        console.print(table)
+    console.say(
+        f"{result.concerned:,} of {result.n_questions:,} questions have a synonym. Their right answer rises for "
+        f"{rising:,}, falls for {len(result.moved) - rising:,}. BM25: MRR {result.mrr[0]:.3f} before, "
+        f"{result.mrr[1]:.3f} after; found among the first {SYNONYMS_DEPTH}: {result.recall[0]:.1%} before, "
+        f"{result.recall[1]:.1%} after."
+    )

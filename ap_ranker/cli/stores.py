@@ -1,0 +1,123 @@
+"""`ap-ranker index`, `rollback`, `encode` and `pipelines`: what a search of one's own needs."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+from rich.markup import escape
+from rich.table import Table
+
+from ap_ranker.cli.console import ProgressBars, console
+from ap_ranker.cli.options import (
+    Columns,
+    Corpus,
+    Device,
+    MatchEntry,
+    MatchText,
+    Overwrite,
+    StoredDtype,
+    argument,
+    option,
+)
+from ap_ranker.data.faq import DEFAULT_MATCH, Match
+
+
+def index(
+    documents: Corpus,
+    pipeline: Annotated[Path, option("A Haystack pipeline with a document store.")],
+    columns: Columns = None,
+    match: MatchEntry = DEFAULT_MATCH,
+) -> None:
+    """Synchronize a document store with a FAQ or documents: add, change and remove entries.
+
+    Documents from other sources are not touched. To continue an interrupted run, run the command again.
+    """
+    from ap_ranker.search.sync_store import index_faq
+
+    with ProgressBars() as bars:
+        changes = index_faq(
+            documents,
+            pipeline,
+            match,
+            columns=columns,
+            on_progress=partial(bars.update, "indexing"),
+            on_embedded=partial(bars.update, "embedding"),
+        )
+    console.say(
+        f"{changes.place} now holds the {changes.total:,} entries of {documents}: "
+        f"{changes.added:,} added, {changes.changed:,} changed, {changes.removed:,} removed, "
+        f"{changes.unchanged:,} unchanged."
+        + (f" {changes.duplicates:,} duplicates left out." if changes.duplicates else "")
+    )
+
+
+def rollback(
+    pipeline: Annotated[Path, option("The Haystack pipeline that `ap-ranker index` was given.")],
+    to: Annotated[
+        int | None, option("Number of the version; by default the last one that differs.", show_default=False)
+    ] = None,
+    show: Annotated[bool, option("List the versions, and change nothing.", "--list")] = False,
+) -> None:
+    """Bring back the documents of a store as they were before a run of `ap-ranker index`.
+
+    The last five versions are kept. A running search follows at once. Another rollback takes this one back.
+    """
+    from ap_ranker.search.load_pipeline import describe_store, report_store_errors
+    from ap_ranker.search.sync_store import find_versions
+
+    store = find_versions(pipeline)
+    with report_store_errors(pipeline, describe_store(store)):
+        if show:
+            table = Table("version", "until", "documents", title=escape(str(store.path)))
+            for version in store.versions():
+                table.add_row(str(version.number), f"{version.until:%Y-%m-%d %H:%M:%S}", f"{version.documents:,}")
+            console.print(table)
+            return
+        version = store.restore_version(to)
+    console.say(
+        f"{describe_store(store)} holds the {version.documents:,} documents of version {version.number} again, "
+        f"as they were until {version.until:%Y-%m-%d %H:%M:%S}. To take this back: "
+        f"ap-ranker rollback --pipeline {pipeline}"
+    )
+
+
+def encode(
+    checkpoint: Annotated[str, argument("A checkpoint folder or a hub name.")],
+    documents: Corpus,
+    output: Annotated[Path, option("The folder to write; encodings in it are kept, missing ones added.")],
+    dtype: StoredDtype = None,
+    columns: Columns = None,
+    match: MatchText = None,
+    device: Device = "auto",
+) -> None:
+    """Encode a corpus in advance, for rankers with `encodings: DIR`."""
+    from ap_ranker.documents import read_entries
+    from ap_ranker.ranking.checkpoint import find_checkpoint, read_checkpoint_config
+    from ap_ranker.ranking.encode import encode_corpus
+    from ap_ranker.ranking.encodings import Encodings, fingerprint
+    from ap_ranker.ranking.quantization import parse_dtype
+
+    states_dtype = parse_dtype(dtype)
+    folder = find_checkpoint(checkpoint)
+    match = match or Match(read_checkpoint_config(folder).training.get("match", Match.both))
+    texts = [entry.text(match) for entry in read_entries(documents, columns)]
+    with ProgressBars() as bars:
+        written = encode_corpus(
+            folder, texts, output, dtype=states_dtype, device=device, on_progress=partial(bars.update, "encoding")
+        )
+    encodings = Encodings.open(output, fingerprint(folder))
+    console.say(
+        f"Encoded {written:,} of {len(texts):,} texts; {output} now holds {len(encodings):,} in "
+        f"{encodings.size / 1e6:,.1f} MB ({encodings.manifest.dtype}, "
+        f"{encodings.size / max(len(encodings), 1):,.0f} bytes each)."
+    )
+
+
+def pipelines(output: Annotated[Path, option("The folder to write.")], overwrite: Overwrite = False) -> None:
+    """Write the Haystack pipelines of ap-ranker, in YAML, to be adapted and named with --pipeline."""
+    from ap_ranker.search.default_pipelines import write_pipelines
+
+    for path, purpose in write_pipelines(output, overwrite=overwrite).items():
+        console.say(f"{path}: {purpose}")

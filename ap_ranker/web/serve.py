@@ -1,0 +1,102 @@
+"""Serves a search: its page, its API, the owner's page; until the process is told to end."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Collection
+from contextlib import AbstractContextManager, ExitStack, closing
+from pathlib import Path
+from typing import Any
+
+from ap_ranker.errors import InputError
+from ap_ranker.search.setup import SearchSetup
+from ap_ranker.search.watch_documents import follow
+from ap_ranker.web.app import build_app
+from ap_ranker.web.background_start import BackgroundStart
+from ap_ranker.web.clicks import FeedbackFile
+from ap_ranker.web.connections import Connections, Server
+from ap_ranker.web.limits import KEY_VARIABLE, OWNER_VARIABLE, check_key
+from ap_ranker.web.owner.routes import OwnersPage
+from ap_ranker.web.owner.service import OwnerService
+from ap_ranker.web.page.settings import PageSettings, read_page_settings
+from ap_ranker.web.question_logger import QuestionLog
+
+
+def serve(
+    setup: AbstractContextManager[SearchSetup],
+    *,
+    feedback: Path,
+    log_questions: Path | None = None,
+    owner_key: str | None = None,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    allowed_host: Collection[str] | None = None,
+    rate: float = 20.0,
+    workers: int = 1,
+    page: Path | None = None,
+    column: Collection[str] | None = None,
+    status: Callable[[str], AbstractContextManager[Any]],
+    on_listening: Callable[[int], None] = lambda port: None,
+) -> None:
+    """Serve a search until a signal ends the process; the environment variable AP_RANKER_API_KEY holds the API's key.
+
+    Args: those of the options of `ap-ranker serve`, and:
+        setup: of the search, from `set_up`; it begins once all else is checked.
+        status: shows a text while the block lasts.
+        on_listening: called with the port.
+
+    Raises:
+        InputError: a key, a file, the pipeline or the address cannot be used.
+    """
+    api_key = os.environ.get(KEY_VARIABLE)
+    check_key(api_key, KEY_VARIABLE)
+    check_key(owner_key, OWNER_VARIABLE)
+    settings = PageSettings() if page is None else read_page_settings(page)
+    with ExitStack() as stack:
+        ready = stack.enter_context(setup)
+        search, filled = ready.load()
+        judgements = FeedbackFile(feedback)  # stored, not searched: whoever clicks is a stranger
+        with status("Reading the answers ..."):
+            started = BackgroundStart(search, ready, filled, workers)
+        live = follow(search, ready, encode=workers == 1)
+        for each in live:
+            stack.enter_context(closing(each))
+        owner = OwnerService(
+            search,
+            ready.documents if live else None,  # else the owner's page cannot change them
+            ready.match,
+            feedback=feedback,
+            log=log_questions,
+            wordings=ready.wordings,
+        )
+        connections = Connections()
+        app = build_app(
+            search,
+            judgements,
+            limits=ready.limits,
+            rate=rate or None,
+            hosts=[host, *(allowed_host or ())],
+            api_key=api_key,
+            columns=column or (),
+            connections=connections,
+            workers=started,
+            page=settings,
+            question_log=stack.enter_context(closing(QuestionLog(log_questions))) if log_questions else None,
+            owner=None if owner_key is None else OwnersPage(owner_key, owner),
+        )
+        listening = _listen(host, port)
+        on_listening(listening.getsockname()[1])
+        Server(app, connections).run(sockets=[listening])
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=2048)
+    except (OSError, TypeError, UnicodeError) as error:  # the last two for an invalid host name
+        reason = str(error).split("] ")[-1].split(" (while")[0]
+        raise InputError(
+            f"Expected an address of this machine and a free port, but {host} port {port} cannot be used "
+            f"({reason}). Choose others with --host and --port."
+        ) from error
