@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 
-GROUND = ["errors", "locks", "files", "processes", "safe_open", "threads"]
+GROUND = ["errors", "settings", "locks", "files", "watched", "processes", "safe_open", "threads"]
 """Single files that any room may use, lowest first."""
 
 ROOMS = [

@@ -11,9 +11,9 @@ from rich.table import Table
 
 from ap_ranker.cli.console import Console
 from ap_ranker.cli.options import Columns, column_names
-from ap_ranker.data.changes import Action, Change, apply_changes, read_changes
 from ap_ranker.data.faq import read_faq
 from ap_ranker.errors import InputError
+from ap_ranker.web.changes import Action, Change, apply_changes, read_changes
 
 console = Console(soft_wrap=True)
 

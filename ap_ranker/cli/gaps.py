@@ -20,8 +20,8 @@ from ap_ranker.cli.options import (
     column_names,
 )
 from ap_ranker.data.faq import DEFAULT_MATCH
-from ap_ranker.data.question_log import Outcome, read_question_log
 from ap_ranker.errors import InputError
+from ap_ranker.web.question_log import Outcome, read_question_log
 
 console, errors = Console(soft_wrap=True), Console(stderr=True, soft_wrap=True)
 

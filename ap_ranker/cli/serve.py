@@ -125,12 +125,13 @@ def serve(
     from ap_ranker.search.watch_documents import follow
     from ap_ranker.web.app import build_app
     from ap_ranker.web.background_start import BackgroundStart
+    from ap_ranker.web.changes import owners_changes
     from ap_ranker.web.clicks import FeedbackFile
     from ap_ranker.web.connections import Connections, Server
     from ap_ranker.web.owner.routes import OwnersPage
     from ap_ranker.web.owner.service import OwnerService
     from ap_ranker.web.page.settings import PageSettings, read_page_settings
-    from ap_ranker.web.question_logger import QuestionLog
+    from ap_ranker.web.question_log import QuestionLog
 
     if folder_or_faq is not None and documents is not None:
         raise InputError(f"Expected the documents once, found {folder_or_faq} and --documents {documents}.")
@@ -146,7 +147,7 @@ def serve(
         wordings=wordings or (),
         synonyms=synonyms,
         limits=limits,
-        changes=changes,
+        overlay=owners_changes(changes),
         keep=cache,
     ) as setup:
         search, filled = setup.load()

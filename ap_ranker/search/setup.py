@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ap_ranker.data.faq import DEFAULT_MATCH, Match
-from ap_ranker.documents.watched_folder import WatchedFolder
+from ap_ranker.documents.watched_folder import Overlay, WatchedFolder
 from ap_ranker.errors import InputError
 from ap_ranker.files import restore
 from ap_ranker.ranking.loaded_checkpoints import flush_encodings, keep_encodings
@@ -97,7 +97,7 @@ def set_up(
     wordings: Sequence[Path] = (),
     synonyms: Path | None = None,
     limits: Mapping[str, float | None] = MappingProxyType({}),
-    changes: Path | None = None,
+    overlay: Overlay | None = None,
     keep: bool = False,
 ) -> Iterator[SearchSetup]:
     """Set up a search; within the block, its files are there.
@@ -115,7 +115,7 @@ def set_up(
         wordings: files of questions that are known to ask for an entry.
         synonyms: a file of synonyms, for BM25.
         limits: `precision` or `score_threshold` of the ranker.
-        changes: a file of the owner's changes of the documents; `None` for none.
+        overlay: what is laid over the documents, such as the owner's changes; `None` for nothing.
         keep: whether encoded answers are kept for the next run, in the user's cache folder.
 
     Raises:
@@ -126,7 +126,7 @@ def set_up(
         if model is not None or language is not None:
             option = "--model" if model is not None else "--language"
             raise InputError(f"Expected --pipeline or {option}, found both: {pipeline} names its own; change it there.")
-        followed = None if documents is None else _read(documents, columns, changes)
+        followed = None if documents is None else _read(documents, columns, overlay)
         try:
             yield SearchSetup(pipeline, followed, match, wordings, limits, synonyms=synonyms, keep=keep)
         finally:
@@ -139,7 +139,7 @@ def set_up(
         )
     if language is not None:
         check_language(language)
-    followed = _read(documents, columns, changes)
+    followed = _read(documents, columns, overlay)
     restore(CHECKPOINT)
     with ExitStack() as stack:
         stack.callback(_stop_keeping)
@@ -172,8 +172,8 @@ def _stop_keeping() -> None:
     keep_encodings(False)
 
 
-def _read(path: Path, columns: tuple[str, str] | None, changes: Path | None) -> WatchedFolder:
-    documents = WatchedFolder(path, columns, changes)
+def _read(path: Path, columns: tuple[str, str] | None, overlay: Overlay | None) -> WatchedFolder:
+    documents = WatchedFolder(path, columns, overlay)
     documents.read()
     return documents
 
