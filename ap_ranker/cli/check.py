@@ -155,7 +155,7 @@ def _print_recall(
 
 
 def _print(report: AuditReport) -> None:
-    from ap_ranker.data.audit.report import KINDS, Severity
+    from ap_ranker.data.audit.report import Severity
 
     console.print(
         f"{escape(report.data)}: {report.questions:,} question texts, {report.answers:,} answer texts", highlight=False
@@ -165,12 +165,12 @@ def _print(report: AuditReport) -> None:
             share = "" if finding.share is None else f" ({finding.share:.1%})"
             console.print(
                 f"[{STYLES[severity]}]{severity:<8}[/] [bold]{name}[/]: {finding.count:,}{share} "
-                f"{escape(KINDS[name].meaning)}",
+                f"{escape(finding.check.meaning)}",
                 highlight=False,
             )
-            for fault in finding.examples:
-                console.print(f"         {fault.place}: {fault.found}", markup=False, highlight=False)
-            advice = KINDS[name].advice + ("; --fix does so for pairs and judged data" if KINDS[name].fixed else "")
+            for place, found in finding.examples:
+                console.print(f"         {place}: {found}", markup=False, highlight=False)
+            advice = finding.check.advice + ("; --fix does so for pairs and judged data" if finding.check.fixed else "")
             console.print(f"         → {escape(advice)}", highlight=False)
     totals = [f"{sum(report.counts(severity).values()):,} {severity}s" for severity in Severity]
     console.print(", ".join(totals), highlight=False)

@@ -75,9 +75,7 @@ def read_dataset(
     if source.is_dir():
         file = find_split(source, split)
         if file is None:
-            names = ", ".join(f"{name}.*" for name in SPLITS[split])
-            present = ", ".join(sorted(path.name for path in source.iterdir())) or "nothing"
-            raise InputError(f"{source}: expected a file {names} for the {split} questions, found {present}.")
+            raise missing_split(source, split)
         pools = pools or find_pools(source, split)
         source = file
     table = read_named_table(source, columns)
@@ -143,6 +141,13 @@ def find_split(folder: Path, split: str) -> Path | None:
     """The folder's file for a split, if it has one."""
     files = (file for name in SPLITS[split] for file in _tables(folder, name) if file.name.split(".")[0] == name)
     return next(files, None)
+
+
+def missing_split(folder: Path, *splits: str) -> InputError:
+    """What to raise where a folder has a file of questions for none of these splits."""
+    names = ", ".join(f"{name}.*" for split in splits for name in SPLITS[split])
+    present = ", ".join(sorted(path.name for path in folder.iterdir())) or "nothing"
+    return InputError(f"{folder}: expected a file of questions ({names}), found {present}.")
 
 
 def _tables(folder: Path, stem: str) -> Iterator[Path]:
