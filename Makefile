@@ -18,8 +18,8 @@ DATA ?= examples/faq
 OLDEST := .venv-oldest
 OLDEST_PIP := $(OLDEST)/bin/pip install --quiet --disable-pip-version-check --constraint $(OLDEST)/constraints.txt
 OLDEST_TESTS := $(addprefix tests/,test_packaging.py text data ranking evaluation components search web elastic \
-  models/test_ap_transformer.py training/test_train.py training/test_card.py speed/test_peers.py \
-  cli/test_train.py cli/test_check.py cli/test_explain.py cli/test_tune.py cli/test_serve.py) \
+  models/test_ap_transformer.py training/test_train.py training/test_card.py \
+  cli/test_train.py cli/test_check.py cli/test_explain.py cli/test_tune.py cli/test_serve.py) benchmarks/tests/test_peers.py \
   --ignore tests/web/test_browser.py --ignore tests/web/test_page.py --deselect tests/training/test_train.py::test_learns_a_tiny_set_by_heart
 
 # What `make gpu` reads: the folders of the papers' data sets.

@@ -31,7 +31,7 @@ from ap_ranker.processes import process_number
 from ap_ranker.training.data import read_questions, read_training_data
 
 DEFAULT_STUDENT = "bow-idf"
-"""The cheapest one, and the best small one that was measured (docs/results/distillation.md)."""
+"""The cheapest one, and the best small one that was measured (docs/results.md#small-students)."""
 
 
 def distill(

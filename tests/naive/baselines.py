@@ -7,7 +7,7 @@ from ap_ranker.text.batch import UNKNOWN
 from naive.arithmetic import cosine, embed, weighted_sum
 from naive.case import Case
 
-# The answers that `make_model` in tests/conftest.py counts.
+# The answers that `make_model` in conftest.py counts.
 COUNTED = [[2, 3, 4, 3], [4, 5, 6], [7, 2, 8, 9, 9], [4, 1], [3, 4, 10]]
 
 

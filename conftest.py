@@ -37,7 +37,7 @@ from ap_ranker.text.tokenizer import WordTokenizer
 settings.register_profile("any machine", deadline=None)  # a busy one misses 200 ms now and then
 settings.load_profile("any machine")
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parent
 BENCHMARKS = ROOT.parent / "shared" / "data"
 
 
