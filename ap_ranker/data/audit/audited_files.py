@@ -236,14 +236,17 @@ def read_data(
             table = read_named_table(file, columns)
             layout = find_layout(table)
             pools = find_pools(path, split) if path.is_dir() and file == own[split] and layout == Layout.by_id else None
-            files.append(QuestionFile(split, layout, table, pools and _read(pools, "qid", "candidate_ids")))
+            files.append(QuestionFile(split, layout, table, _read(pools, "qid", "candidate_ids")))
     if not files:
         raise missing_split(path, *SPLITS)
     by_id = next((file.table.path for file in files if file.layout == Layout.by_id), None)
-    return Data(files, by_id and _read(answers or find_answers(by_id), "aid", "answer"), max_tokens)
+    stored = _read(answers or find_answers(by_id), "aid", "answer") if by_id else None
+    return Data(files, stored, max_tokens)
 
 
-def _read(path: Path, *columns: str) -> Table:
+def _read(path: Path | None, *columns: str) -> Table | None:
+    if path is None:
+        return None
     table = read_named_table(path, guess=False)
     table.require(*columns)
     return table

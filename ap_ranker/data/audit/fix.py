@@ -32,13 +32,9 @@ def fix(path: Path, output: Path, columns: tuple[str, str] | None = None) -> tup
         InputError: answers by id, an output that exists already, or no row left.
     """
     log = output.parent / f"{output.name}.changes.jsonl"
-    if path.is_dir():
-        raise InputError(f"{path}: expected one file to repair, found a folder: repair its files one by one.")
     for file in (output, log):
         if file.exists():
             raise InputError(f"{file}: expected the name of a new file for the repaired data, found a file there.")
-    if not output.parent.is_dir():
-        raise InputError(f"{output}: expected a folder that exists, found none at {str(output.parent)!r}.")
     table = read_named_table(path, columns)
     if find_layout(table) == Layout.by_id:
         raise InputError(
