@@ -142,7 +142,7 @@ def missing_split(folder: Path, *splits: str) -> InputError:
     """What to raise where a folder has a file of questions for none of these splits."""
     names = ", ".join(f"{name}.*" for split in splits for name in SPLITS[split])
     present = ", ".join(sorted(path.name for path in folder.iterdir())) or "nothing"
-    return InputError(f"{folder}: expected a file of questions ({names}), found {present}.")
+    return InputError(f"{folder}: expected a file {names} with questions, found {present}.")
 
 
 def _tables(folder: Path, stem: str) -> Iterator[Path]:

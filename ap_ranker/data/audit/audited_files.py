@@ -70,15 +70,9 @@ class Text:
 
 @dataclass
 class Asked:
-    """A question as one entry or one group of judged candidates asks it.
+    """A question as one entry or one group of judged candidates asks it; `place` is its first row.
 
-    Attributes:
-        split: `train`, `dev` or `test`.
-        text: the question.
-        place: its first row.
-        layout: of its file.
-        right: the right answers: their ids or, if they have none, their normalized texts.
-        wrong: the answers judged wrong.
+    Answers are their ids or, if they have none, their normalized texts.
     """
 
     split: str
