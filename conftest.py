@@ -9,6 +9,7 @@ import sys
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -27,12 +28,13 @@ from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.models import transformer_encoder
 from ap_ranker.models.base import AnswerModel
 from ap_ranker.models.registry import MODELS, build_model, complete_options
-from ap_ranker.models.spec import Inputs
+from ap_ranker.models.spec import Inputs, Recipe
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.checkpoint import TOKENIZER, CheckpointConfig, save_checkpoint
 from ap_ranker.ranking.quantization import StateDtype
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.tokenizer import WordTokenizer
+from ap_ranker.training.config import TrainingConfig
 
 settings.register_profile("any machine", deadline=None)  # a busy one misses 200 ms now and then
 settings.load_profile("any machine")
@@ -120,6 +122,19 @@ def make_model(
     if model.statistics is not None:
         model.statistics.count([[2, 3, 4, 3], [4, 5, 6], [7, 2, 8, 9, 9], [4, 1], [3, 4, 10]])
     return model
+
+
+@pytest.fixture
+def diverging(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a learning rate of 10, the highest there is, the first step leads to numbers that overflow."""
+    recipe = TrainingConfig.training_recipe
+
+    def steep(self: TrainingConfig, **facts: Any) -> Recipe:
+        found = recipe(self, **facts)
+        steps = {"learning_rate": 1e30, "encoder_learning_rate": 1e30}
+        return replace(found, **steps) if found.learning_rate == 10 else found
+
+    monkeypatch.setattr(TrainingConfig, "training_recipe", steep)
 
 
 @pytest.fixture(scope="session")

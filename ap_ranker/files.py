@@ -44,7 +44,7 @@ def writing(path: Path) -> Iterator[None]:
     """
     try:
         yield
-    except InputError:
+    except (InputError, BrokenPipeError):  # who reads what a command prints may have gone
         raise
     except Exception as error:
         if not isinstance(error, OSError) and not _OTHER_ERRORS.search(str(error)):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import field, fields
 from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar, cast, dataclass_transform
 
-from pydantic import ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, ConfigDict, Field, ValidationError
 from pydantic.dataclasses import dataclass
 
 from ap_ranker.errors import InputError, did_you_mean, one_line
@@ -54,6 +55,17 @@ def read_fields(cls: type[T], values: Any, where: str | Path) -> T:
         raise InputError(f"{where}: {error}") from error
 
 
+def checked(is_valid: Callable[[Any], bool], expected: str) -> AfterValidator:
+    """A further check of a field's values: `Annotated[str, checked(str.islower, "small letters")]`."""
+
+    def check(value: T) -> T:
+        if not is_valid(value):
+            raise ValueError(f"expected {expected}, found {one_line(repr(value), 80)}.")
+        return value
+
+    return AfterValidator(check)
+
+
 def sentence(error: ValidationError, names: list[str]) -> str:
     """The first finding of pydantic as a sentence.
 
@@ -62,7 +74,10 @@ def sentence(error: ValidationError, names: list[str]) -> str:
         names: the known names, for one that is not.
     """
     found = error.errors(include_url=False)[0]
-    place = ".".join(str(part) for part in found["loc"] if not str(part).endswith("]"))
+    loc = [str(part) for part in found["loc"] if not str(part).endswith("]")]
+    if loc and isinstance(found["loc"][0], int) and found["loc"][0] < len(names):  # a positional argument
+        loc[0] = names[found["loc"][0]]
+    place = ".".join(loc)
     if found["type"] == "value_error":  # of a validator of ours, which has said everything
         own = str(found["ctx"]["error"])
         return own if not place else f"{place}: {own}"
@@ -72,4 +87,11 @@ def sentence(error: ValidationError, names: list[str]) -> str:
     if found["type"] in ("missing", "missing_argument"):
         return f"Expected {place}, found none."
     expected = found["msg"].removeprefix("Input should be ")
-    return f"Expected {place} to be {expected}, found {one_line(repr(found['input']), 80)}."
+    finding = f"Expected {place} to be {expected}, found {one_line(repr(found['input']), 80)}."
+    return finding + yaml_hint(found["input"])
+
+
+def yaml_hint(value: object) -> str:
+    """Explain why YAML reads a value that looks like a number as text, as a sentence after another."""
+    text = isinstance(value, str) and re.fullmatch(r"[+-]?\d+e[+-]?\d+", value, re.IGNORECASE)
+    return f" YAML reads {value} as text: write it with a point, as in 1.0e-4." if text else ""

@@ -15,20 +15,12 @@ from ap_ranker.data.reader import read_dataset
 from ap_ranker.evaluation.markdown import markdown_table
 from ap_ranker.models.registry import MODELS, build_model, complete_options
 from ap_ranker.models.spec import Inputs
-from ap_ranker.ranking.quantization import QuantizedStates, StateDtype
+from ap_ranker.ranking.quantization import StateDtype
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.tokenizer import WordTokenizer
 
 ANSWERS = 500
 EMBEDDING_SIZE, MAX_TOKENS = 100, 200  # the defaults of `ap-ranker train`
-
-
-def size(states: QuantizedStates) -> int:
-    """Bytes without padding."""
-    tokens = int(states.lengths.sum())
-    return sum(value[0, 0].nbytes * tokens for value in states.per_token.values()) + sum(
-        value.nbytes for value in states.per_text.values()
-    )
 
 
 def main() -> None:
@@ -43,7 +35,7 @@ def main() -> None:
         with torch.inference_mode():
             for _, states in ranker.answer_states(texts):
                 for dtype in StateDtype:
-                    totals[dtype] += size(ranker.quantize(states, dtype))
+                    totals[dtype] += ranker.quantize(states, dtype).nbytes
         rows.append((name, [total / len(texts) for total in totals.values()]))
     words = sum(len(text.split()) for text in texts) / len(texts)
     sys.stdout.write(f"{len(texts)} answers of {words:.0f} words, bytes each\n\n")

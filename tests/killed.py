@@ -8,7 +8,7 @@ from __future__ import annotations
 _PROGRAM = """
 import os, signal, sys
 from haystack import Document
-from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore, documents
+from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore, folder_documents
 
 calls = 0
 def killing(function):
@@ -20,8 +20,8 @@ def killing(function):
         return function(*arguments, **options)
     return call
 
-owner, name = {{"write": (documents.FolderDocuments, "{method}"), "arrays": (documents.np, "save"),
-               "rename": (documents.Path, "rename")}}[sys.argv[2]]
+owner, name = {{"write": (folder_documents.FolderDocuments, "{method}"), "arrays": (folder_documents.np, "save"),
+               "rename": (folder_documents.Path, "rename")}}[sys.argv[2]]
 setattr(owner, name, killing(getattr(owner, name)))
 store = BM25SDocumentStore(sys.argv[1])
 """

@@ -139,7 +139,7 @@ def _print_recall(
     data: Path, dev: Path | None, answers: Path | None, settings: TrainingConfig, columns: tuple[str, str] | None
 ) -> None:
     """Print what BM25 finds for the dev questions, without and with a stemmer."""
-    from ap_ranker.evaluation.recall import bm25_recall
+    from ap_ranker.evaluation.word_search import bm25_recall
     from ap_ranker.ranking.bm25 import bm25_name
     from ap_ranker.training.data import read_training_data
 

@@ -99,7 +99,7 @@ def compare(
     if table_file:
         write_text_atomically(table_file, markdown(result))
     if plot:
-        from ap_ranker.training.comparison_plot import plot_comparison
+        from ap_ranker.training.compare import plot_comparison
 
         plot_comparison(result, plot)
 

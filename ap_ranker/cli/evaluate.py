@@ -19,8 +19,8 @@ from ap_ranker.evaluation.plots import check_plotting, plot_lengths
 from ap_ranker.files import write_text_atomically
 
 if TYPE_CHECKING:
-    from ap_ranker.evaluation.comparison import Change, EarlierCheckpoint
-    from ap_ranker.evaluation.evaluation_report import EvaluationReport
+    from ap_ranker.data.faq import Match
+    from ap_ranker.evaluation.evaluation_report import Change, EarlierCheckpoint, EvaluationReport
     from ap_ranker.search.evaluate_pipeline import PipelineReport
 
 console = Console(soft_wrap=True)
@@ -63,7 +63,6 @@ def evaluate(
 ) -> None:
     """Evaluate a checkpoint and BM25 on the same questions and candidates."""
     from ap_ranker.evaluation.evaluate import evaluate as run
-    from ap_ranker.evaluation.lengths import by_length
 
     if plot:
         check_plotting()
@@ -103,9 +102,9 @@ def evaluate(
     for warning in report.warnings:
         console.print(f"[yellow]Warning:[/] {escape(warning)}", highlight=False)
     if report.comparison:
-        _print_comparison(report.comparison)
+        _print_comparison(report.comparison, report.match)
     if plot:
-        plot_lengths(by_length(report), report.model_name, plot)
+        plot_lengths(report.by_length(), report.model_name, plot)
     if json_file:
         numbers = report.as_json() | {"peak_bytes": peak_bytes()} | ({"pipeline": served.as_json()} if served else {})
         write_text_atomically(json_file, json.dumps(numbers, indent=2, ensure_ascii=False) + "\n")
@@ -136,7 +135,7 @@ def _print(report: EvaluationReport, name: str, served: PipelineReport | None) -
         _add_rows(table, {f"as served ({escape(served.pipeline)})": served.measures})
         table.add_section()
     new = {report.bm25_name: report.new(report.bm25_each), escape(name): report.new(report.model_each)}
-    new |= {"both scores added": report.new(report.fusion_each or {}), "as served": served.new if served else None}
+    new |= {"both scores added": report.new(report.fusion_each), "as served": served.new if served else None}
     _add_rows(table, {f"{title}, new questions": measures or {} for title, measures in new.items()})
     console.print(table)
     if report.n_known:
@@ -169,7 +168,7 @@ def _add_rows(table: Table, rows: Mapping[str, Mapping[str, float]]) -> None:
             table.add_row(title, *(f"{value:.3f}" for value in measures.values()))
 
 
-def _print_comparison(comparison: EarlierCheckpoint) -> None:
+def _print_comparison(comparison: EarlierCheckpoint, match: Match) -> None:
     """Print the earlier checkpoint's measures, the differences, and the questions that changed most."""
     before, changes, name = comparison.before, comparison.changes, escape(comparison.checkpoint)
     table = Table("", title=f"Compared with {name}")
@@ -191,10 +190,10 @@ def _print_comparison(comparison: EarlierCheckpoint) -> None:
     for title, listed in (("Higher", changes.improved), ("Lower", changes.worsened)):
         for change in listed:
             _print_change(title, change)
-    if comparison.trained_match != comparison.match:
+    if comparison.trained_match != match:
         console.print(
             f"[yellow]Note:[/] {name} was trained with --match {comparison.trained_match}; both ranked the texts of "
-            f"--match {comparison.match}.",
+            f"--match {match}.",
             highlight=False,
         )
 

@@ -30,7 +30,7 @@ def synonyms(
 ) -> None:
     """Search questions by words without and with synonyms, and show which right answers rise and fall."""
     from ap_ranker.data.reader import read_dataset
-    from ap_ranker.evaluation.synonym_preview import DEPTH, preview
+    from ap_ranker.evaluation.word_search import SYNONYMS_DEPTH, preview
     from ap_ranker.text.stem import check_language
     from ap_ranker.text.synonyms import read_synonyms
 
@@ -52,7 +52,7 @@ def synonyms(
     console.print(
         f"{result.concerned:,} of {result.n_questions:,} questions have a synonym. Their right answer rises for "
         f"{rising:,}, falls for {len(result.moved) - rising:,}. BM25: MRR {result.mrr[0]:.3f} before, "
-        f"{result.mrr[1]:.3f} after; found among the first {DEPTH}: {result.recall[0]:.1%} before, "
+        f"{result.mrr[1]:.3f} after; found among the first {SYNONYMS_DEPTH}: {result.recall[0]:.1%} before, "
         f"{result.recall[1]:.1%} after.",
         highlight=False,
     )

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import logging
-import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
-from weakref import WeakValueDictionary
 
 from ap_ranker.data.columns import read_named_table
 from ap_ranker.data.dataset import Answer, Dataset
@@ -17,16 +15,15 @@ from ap_ranker.data.reader import UNANSWERABLE, Layout, find_layout, find_split,
 from ap_ranker.errors import InputError
 from ap_ranker.files import file_version
 from ap_ranker.text.keys import normalized
-
-logger = logging.getLogger(__name__)
+from ap_ranker.watched import Watched
 
 MOST_ANSWERS = 100_000
-"""Maximum number of answers whose wordings `WordingFiles` keeps at hand."""
+"""Maximum number of answers whose wordings are kept at hand: every search asks for the same ones."""
 
 
 @dataclass(frozen=True)
 class Wordings:
-    """The known wordings of a file.
+    """The known wordings of files.
 
     Attributes:
         by_id: id of an answer -> its wordings.
@@ -35,13 +32,18 @@ class Wordings:
 
     by_id: Mapping[str, Sequence[str]] = field(default_factory=dict)
     by_text: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    _found: dict[tuple[str, ...], tuple[str, ...]] = field(default_factory=dict, compare=False, repr=False)
 
-    def of(self, answer_id: str, *texts: str) -> Iterable[str]:
+    def of(self, *answer: str) -> tuple[str, ...]:
         """The wordings of an answer, given its id and the forms of its text, with and without the stored question."""
-        yield from self.by_id.get(answer_id, ())
-        if self.by_text:
-            for text in dict.fromkeys(map(normalized, texts)):
-                yield from self.by_text.get(text, ())
+        found = self._found.get(answer)
+        if found is None:
+            keys = dict.fromkeys(map(normalized, answer[1:] if self.by_text else ()))
+            parts = [self.by_id.get(answer[0], ()), *(self.by_text.get(key, ()) for key in keys)]
+            found = tuple(dict.fromkeys(text for part in parts for text in part))
+            if len(self._found) < MOST_ANSWERS:
+                self._found[answer] = found
+        return found
 
     def __len__(self) -> int:
         return sum(map(len, (*self.by_id.values(), *self.by_text.values())))
@@ -58,8 +60,6 @@ def read_wordings(path: str | Path) -> Wordings:
         InputError: the file cannot be read, or its columns are others.
     """
     path = Path(path)
-    by_id: defaultdict[str, dict[str, None]] = defaultdict(dict)
-    by_text: defaultdict[str, dict[str, None]] = defaultdict(dict)
     if path.is_file() and not path.stat().st_size:  # none yet
         return Wordings()
     table = read_named_table(path, guess=False)
@@ -70,113 +70,55 @@ def read_wordings(path: str | Path) -> Wordings:
             f"judgements (a column label), as visitors' clicks are. See what they say helped, `ap-ranker wordings "
             f"{path}`, and add what you accept to the FAQ's column wordings, or to a file of your own."
         )
+    known: list[dict[str, tuple[str]]] = []
     for row in table.rows:
-        question = row.need("question")
+        question = (row.need("question"),)
         if layout == Layout.pairs:
-            by_text[normalized(row.need("answer"))][question] = None
+            known.append({normalized(row.need("answer")): question})
         elif row.get("answerable").lower() not in UNANSWERABLE:
-            for answer_id in row.need("answer_ids").split():
-                by_id[answer_id][question] = None
-    return Wordings(*({key: tuple(texts) for key, texts in known.items()} for known in (by_id, by_text)))
+            known.append(dict.fromkeys(row.need("answer_ids").split(), question))
+    return Wordings(by_text=_merged(known)) if layout == Layout.pairs else Wordings(by_id=_merged(known))
 
 
-class _WordingFile:
-    """One file, which is read again when it has changed; all components of a process that name it share what was read.
-
-    Attributes:
-        wordings: what was read last.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self.wordings = Wordings()
-        self._version: tuple[int, ...] | None = None  # that was read
-        self._tried: tuple[int, ...] | None = None
-        self._lock = threading.Lock()
-
-    def read(self) -> None:
-        """Read it unless this was done already; raises `InputError`."""
-        with self._lock:
-            if (version := file_version(self._path)) != self._version:
-                self._read(version)
-
-    def refresh(self) -> None:
-        """Read it if it has changed."""
-        with self._lock:
-            if (version := file_version(self._path)) == self._tried:
-                return
-            try:
-                self._read(version)
-            except InputError as error:
-                logger.warning("%s: the wordings read before still count: %s", self._path, error)
-
-    def _read(self, version: tuple[int, ...]) -> None:
-        """Read it; its version was taken before, so that a change meanwhile is seen by the next look."""
-        self._tried = version
-        self.wordings = read_wordings(self._path)
-        self._version = version
-
-
-_shared: WeakValueDictionary[Path, _WordingFile] = WeakValueDictionary()
-_sharing = threading.Lock()
-
-
-def _wording_file(path: Path) -> _WordingFile:
-    with _sharing:
-        return _shared.setdefault(path.absolute(), _WordingFile(path))
+@lru_cache(maxsize=16)
+def _read(path: Path, version: tuple[int, ...]) -> Wordings:
+    """What all components of a process that follow a file share."""
+    return read_wordings(path)
 
 
 class WordingFiles:
-    """The wordings of several files, which are read again when they change, so that a new wording counts at once.
-
-    Threads may share it.
-
-    Attributes:
-        current: the wordings of each file; another tuple after every change.
+    """The wordings of several files, which are followed, so that a new wording counts at once. Threads may share it.
 
     Raises:
         InputError: a file cannot be read; later, while a file is being edited, its last readable version counts.
     """
 
     def __init__(self, paths: Iterable[str | Path]) -> None:
-        self.current: tuple[Wordings, ...] = ()
-        self._files: list[_WordingFile] = []
-        self._known: dict[tuple[str, ...], tuple[str, ...]] = {}
-        self._lock = threading.Lock()
+        self._files: dict[Path, Watched[Wordings]] = {}
+        self._latest: tuple[Sequence[Wordings], Wordings] = (), Wordings()
         for path in map(Path, paths):
             self.add(path)
 
     def add(self, path: Path) -> None:
         """Follow one more file."""
-        file = _wording_file(path)
-        file.read()
-        with self._lock:
-            if file not in self._files:
-                self._files.append(file)
-            self._update()
+        self._files[path] = Watched(path, lambda path: _read(path, file_version(path)))
 
-    def of(self, answer_id: str, *texts: str) -> tuple[str, ...]:
-        """The wordings of an answer in all files, as `Wordings.of`."""
-        answer, known = (answer_id, *texts), self._known  # every search asks for the same answers
-        wordings = known.get(answer)
-        if wordings is None:
-            wordings = tuple(dict.fromkeys(text for file in self.current for text in file.of(*answer)))
-            if len(known) < MOST_ANSWERS:
-                known[answer] = wordings
-        return wordings
+    def now(self) -> Wordings:
+        """The wordings of all files as they are now; the same object until one changes."""
+        files = [file.now() for file in list(self._files.values())]
+        known, merged = self._latest
+        if len(known) != len(files) or any(now is not then for now, then in zip(files, known, strict=True)):
+            merged = Wordings(_merged(file.by_id for file in files), _merged(file.by_text for file in files))
+            self._latest = files, merged
+        return merged
 
-    def refresh(self) -> None:
-        """Read the files that have changed."""
-        for file in self._files:
-            file.refresh()
-        with self._lock:
-            self._update()
 
-    def _update(self) -> None:
-        current = tuple(file.wordings for file in self._files)
-        if current != self.current:
-            self.current = current
-            self._known = {}  # not `clear`: another thread may be about to add what it found before
+def _merged(parts: Iterable[Mapping[str, Iterable[str]]]) -> Mapping[str, Sequence[str]]:
+    merged: defaultdict[str, dict[str, None]] = defaultdict(dict)
+    for part in parts:
+        for key, texts in part.items():
+            merged[key].update(dict.fromkeys(texts))
+    return {key: tuple(texts) for key, texts in merged.items()}
 
 
 def read_with_wordings(
@@ -191,17 +133,8 @@ def read_with_wordings(
 ) -> Dataset:
     """Read questions to evaluate; their answers have their known wordings, as in a search over them.
 
-    Args:
-        source: as for `read_dataset`; of a folder, the questions of `train.*` are known wordings.
-        split: as for `read_dataset`, like the arguments after the next.
-        wordings: a file of wordings, as for `read_wordings`, in place of these.
-        answers: the file of answers.
-        pools: the candidate pools.
-        match: the text to match, for answers with a stored question.
-        columns: the names of the columns of questions and answers, as for `read_dataset`.
-
-    Raises:
-        InputError: a file cannot be read, or as `with_wordings_of`.
+    These are those of a file `wordings`, as for `read_wordings`; by default the questions of a folder's `train.*`. The
+    other arguments and the errors are those of `read_dataset` and `with_wordings_of`.
     """
     dataset = read_dataset(source, split, answers=answers, pools=pools, match=match, columns=columns)
     if wordings is not None:
@@ -234,16 +167,14 @@ def with_wordings(dataset: Dataset, training: Dataset) -> Dataset:
     """
     if dataset.judged or training.judged:
         return dataset
-    known: defaultdict[str, dict[str, None]] = defaultdict(dict)
-    for question in training.questions:
-        for row in question.positives:
-            known[normalized(training.answers[row].text)][question.text] = None
-    return _with(dataset, lambda answer: known.get(normalized(answer.text), ()))
+    answers = training.answers
+    pairs = [(normalized(answers[row].text), each.text) for each in training.questions for row in each.positives]
+    known = Wordings(by_text=_merged({text: (question,)} for text, question in pairs))
+    return _with(dataset, lambda answer: known.of("", answer.text))
 
 
 def _with(dataset: Dataset, wordings: Callable[[Answer], Iterable[str]]) -> Dataset:
-    answers = [
-        replace(answer, wordings=tuple(dict.fromkeys((*answer.wordings, *wordings(answer)))))
-        for answer in dataset.answers
-    ]
-    return replace(dataset, answers=answers)
+    def extended(answer: Answer) -> Answer:
+        return replace(answer, wordings=tuple(dict.fromkeys((*answer.wordings, *wordings(answer)))))
+
+    return replace(dataset, answers=list(map(extended, dataset.answers)))

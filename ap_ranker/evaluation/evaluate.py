@@ -11,16 +11,25 @@ from ap_ranker.data.dataset import Dataset
 from ap_ranker.data.faq import Match
 from ap_ranker.data.wordings import read_with_wordings, with_wordings_of
 from ap_ranker.errors import InputError
-from ap_ranker.evaluation.comparison import EarlierCheckpoint, changes
-from ap_ranker.evaluation.evaluation_report import EvaluationReport
-from ap_ranker.evaluation.evaluation_set import EvaluationSet
-from ap_ranker.evaluation.warnings import candidate_warnings, seen_warnings
+from ap_ranker.evaluation.evaluation_report import (
+    Change,
+    Differences,
+    EarlierCheckpoint,
+    EvaluationReport,
+    RankingChanges,
+)
+from ap_ranker.evaluation.evaluation_set import EvaluationSet, easy_warnings
+from ap_ranker.evaluation.metrics import Levels
+from ap_ranker.evaluation.significance import randomisation_test
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.quantization import parse_dtype
 from ap_ranker.ranking.ranker import Ranker
 
 HYBRID_CACHE_BYTES = 2 * 10**9
 """For the answers' states while candidates are fetched by the model's vectors, and then ranked."""
+
+SHOWN = 10
+"""Maximum number of improved questions to list, and of worsened ones."""
 
 
 def evaluate(
@@ -70,7 +79,7 @@ def evaluate(
 
     if not isinstance(ranker, Ranker):
         ranker = load(ranker)
-    match = match or _trained_match(ranker)
+    match = match or trained_match(ranker)
     earlier = None if compare is None else load(compare)
     if not isinstance(data, Dataset):
         data = read_with_wordings(
@@ -82,23 +91,55 @@ def evaluate(
     evaluation_set = EvaluationSet(
         data.clean() if clean else data, language=ranker.bm25_language, retriever=ranker if hybrid else None
     )
-    report = replace(_with_cautions(evaluation_set.report(ranker, as_new=False), evaluation_set, ranker), match=match)
+    seen = ranker.seen_in_training([question.text for question in evaluation_set.questions])
+    exact = np.array([rows.any() for rows in evaluation_set.exact])
+    report = replace(
+        evaluation_set.report(ranker, as_new=False),
+        match=match,
+        known=exact if seen is None else exact | np.array(seen),
+        warnings=easy_warnings(evaluation_set.dataset, seen),
+    )
     if earlier is None:
         return report
     before = evaluation_set.with_language(earlier.bm25_language).report(earlier, as_new=False)
     differences = changes(evaluation_set, before, report)
-    return replace(
-        report, comparison=EarlierCheckpoint(str(compare), before, differences, match, _trained_match(earlier))
+    return replace(report, comparison=EarlierCheckpoint(str(compare), before, differences, trained_match(earlier)))
+
+
+def trained_match(ranker: Ranker) -> Match:
+    """The text of an entry that a checkpoint was trained with."""
+    return Match(ranker.config.training.get("match", Match.both) if ranker.config else Match.both)
+
+
+def changes(evaluation_set: EvaluationSet, before: EvaluationReport, after: EvaluationReport) -> RankingChanges:
+    """Compare the reports of an earlier and of a later model on the questions of one set."""
+    gains = after.model_each["MRR"] - before.model_each["MRR"]
+
+    def largest(gains: np.ndarray) -> list[Change]:
+        rows = [row for row in np.argsort(-gains, kind="stable")[:SHOWN] if gains[row] > 0]
+        return [_change(evaluation_set, before, after, row) for row in rows]
+
+    fusion = None
+    if before.fusion_each or after.fusion_each:
+        fusion = _differences(before.fusion_each or before.model_each, after.fusion_each or after.model_each)
+    return RankingChanges(
+        model=_differences(before.model_each, after.model_each),
+        fusion=fusion,
+        better=int((gains > 0).sum()),
+        worse=int((gains < 0).sum()),
+        improved=largest(gains),
+        worsened=largest(-gains),
     )
 
 
-def _with_cautions(report: EvaluationReport, evaluation_set: EvaluationSet, ranker: Ranker) -> EvaluationReport:
-    seen = ranker.seen_in_training([question.text for question in evaluation_set.questions])
-    exact = np.array([rows.any() for rows in evaluation_set.exact])
-    known = exact if seen is None else exact | np.array(seen)
-    warnings = [*candidate_warnings(evaluation_set.dataset), *seen_warnings(seen)]
-    return replace(report, known=known, warnings=warnings)
+def _differences(before: dict[str, np.ndarray], after: dict[str, np.ndarray]) -> Differences:
+    difference = {name: float(values.mean() - before[name].mean()) for name, values in after.items()}
+    return Differences(difference, {name: randomisation_test(values, before[name]) for name, values in after.items()})
 
 
-def _trained_match(ranker: Ranker) -> Match:
-    return Match(ranker.config.training.get("match", Match.both) if ranker.config else Match.both)
+def _change(evaluation_set: EvaluationSet, before: EvaluationReport, after: EvaluationReport, row: int) -> Change:
+    rankings, pool = (before.rankings[row], after.rankings[row]), evaluation_set.pools[row]
+    # A changed reciprocal rank is never 0: a right answer is among the candidates, which both models ranked.
+    ranks = [Levels.of(-each.levels, evaluation_set.right[row]).first_rank() or 0.0 for each in rankings]
+    first = [evaluation_set.dataset.answers[pool[each.order[0]]].text for each in rankings]
+    return Change(evaluation_set.questions[row].text, ranks[0], ranks[1], first[0], first[1])

@@ -1,21 +1,23 @@
-"""What an evaluation found: the measures of a model, of BM25 and of both together."""
+"""What an evaluation found: the measures of a model, of BM25 and of both together, and what an earlier model had."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from ap_ranker.data.dataset import Dataset
+from ap_ranker.data.dataset import Dataset, answerable
 from ap_ranker.data.faq import Match
-from ap_ranker.evaluation.comparison import EarlierCheckpoint
-from ap_ranker.evaluation.gain import Gain, gain_over_bm25
 from ap_ranker.evaluation.metrics import means
+from ap_ranker.evaluation.significance import Gain
 from ap_ranker.ranking.bm25 import bm25_name
 from ap_ranker.ranking.rule import Ranking
+from ap_ranker.text.tokenizer import split_words
+
+LENGTH_GROUPS = 6
 
 
 @dataclass(frozen=True)
@@ -24,17 +26,13 @@ class EvaluationReport:
 
     Attributes:
         dataset: the questions and answers.
-        n_questions: Q, number of questions that the means are over.
         unanswerable: number of questions left out because the data has no right answer for them.
         candidates: what was ranked, in words.
-        model: measure -> mean; with the best known wordings, if the checkpoint has a weight for them.
-        bm25: the same for BM25.
-        fusion: the same for both scores added, with the checkpoint's weight of BM25; `None` if that is 0.
-        model_each: measure -> (Q,) values, one per question.
+        model_each: measure -> (Q,) values, one per question; with the best known wordings, if these have a weight.
         bm25_each: the same for BM25.
         encode_seconds: time to encode all answers once.
         seconds_per_question: time to encode a question and match it with its encoded candidates.
-        fusion_each: as `model_each`, for the fusion.
+        fusion_each: as `model_each`, for both scores added, with the checkpoint's weight of BM25; `None` if that is 0.
         rankings: each question's candidates, ranked by the model.
         served: the same as users get them: with BM25's score, if it has a weight, and the calibration.
         bytes_per_answer: of the states kept of an answer; mean over the answers.
@@ -48,16 +46,12 @@ class EvaluationReport:
     """
 
     dataset: Dataset = field(repr=False)
-    n_questions: int
     unanswerable: int
     candidates: str
-    model: dict[str, float]
-    bm25: dict[str, float]
-    fusion: dict[str, float] | None
     model_each: dict[str, np.ndarray]
     bm25_each: dict[str, np.ndarray]
-    encode_seconds: float
-    seconds_per_question: float
+    encode_seconds: float = 0.0
+    seconds_per_question: float = 0.0
     fusion_each: dict[str, np.ndarray] | None = None
     rankings: Sequence[Ranking] = ()
     served: Sequence[Ranking] = ()
@@ -71,31 +65,68 @@ class EvaluationReport:
     match: Match = Match.both
 
     @property
-    def bm25_name(self) -> str:
-        """BM25 as a table names it."""
-        return bm25_name(self.bm25_language)
+    def n_questions(self) -> int:
+        """Q, number of questions that the means are over."""
+        return len(self.model_each["P@1"])
+
+    @property
+    def model(self) -> dict[str, float]:
+        """Measure -> the model's mean."""
+        return means(self.model_each)
+
+    @property
+    def bm25(self) -> dict[str, float]:
+        """Measure -> BM25's mean."""
+        return means(self.bm25_each)
+
+    @property
+    def fusion(self) -> dict[str, float] | None:
+        """Measure -> the mean with both scores added; `None` if BM25 has no weight."""
+        return means(self.fusion_each) if self.fusion_each else None
 
     @property
     def fused(self) -> dict[str, float]:
         """The measures that a user of the checkpoint gets: `fusion`, or `model` if BM25 has no weight."""
         return self.fusion or self.model
 
+    @property
+    def bm25_name(self) -> str:
+        """BM25 as a table names it."""
+        return bm25_name(self.bm25_language)
+
     @cached_property
     def gain(self) -> Gain:
         """The difference to BM25, tested for significance."""
         fusion = self.fusion_each["MRR"] if self.fusion_each else None
-        return gain_over_bm25(self.model_each["MRR"], self.bm25_each["MRR"], fusion)
+        return Gain.over_bm25(self.model_each["MRR"], self.bm25_each["MRR"], fusion)
 
     @property
     def n_known(self) -> int:
         """Number of questions that are not new to the checkpoint."""
         return 0 if self.known is None else int(self.known.sum())
 
-    def new(self, each: Mapping[str, np.ndarray]) -> dict[str, float] | None:
+    def new(self, each: Mapping[str, np.ndarray] | None) -> dict[str, float] | None:
         """The means of (Q,) values over the new questions; `None` if all are new, or none is."""
-        if self.known is None or not 0 < self.n_known < len(self.known):
+        if not each or self.known is None or not 0 < self.n_known < len(self.known):
             return None
         return means({name: values[~self.known] for name, values in each.items()})
+
+    def by_length(self) -> list[LengthGroup]:
+        """P@1 by the length of the right answers: do long ones make a model fail? (dos Santos et al. 2016, figure 4.)
+
+        Up to `LENGTH_GROUPS` groups of similar size, shortest answers first. Questions with equally long answers share
+        a group, so group sizes differ where there are many ties.
+        """
+        answers, questions = self.dataset.answers, answerable(self.dataset)
+        words = [[len(split_words(answers[row].text)) for row in question.positives] for question in questions]
+        lengths = np.array([np.mean(each) for each in words])
+        limits = np.unique(np.quantile(lengths, np.linspace(0, 1, LENGTH_GROUPS + 1)[1:-1], method="lower"))
+        group_of = np.searchsorted(limits, lengths)  # a length equal to a limit belongs below it
+        groups = []
+        for rows in (group_of == group for group in np.unique(group_of)):
+            p_at_1 = [float(values["P@1"][rows].mean()) for values in (self.model_each, self.bm25_each)]
+            groups.append(LengthGroup(float(lengths[rows].min()), float(lengths[rows].max()), int(rows.sum()), *p_at_1))
+        return groups
 
     def as_json(self) -> dict[str, Any]:
         """The means, times and, if there is one, the comparison as basic types."""
@@ -103,6 +134,70 @@ class EvaluationReport:
         costs = ("encode_seconds", "seconds_per_question", "candidates", "bm25_language")
         numbers = {name: getattr(self, name) for name in (*measures, *costs)}
         each = {"model": self.model_each, "bm25": self.bm25_each, "fusion": self.fusion_each}
-        numbers |= {"new": {name: self.new(values) if values else None for name, values in each.items()}}
-        numbers |= {"warnings": list(self.warnings)}
+        numbers |= {"new": {name: self.new(values) for name, values in each.items()}, "warnings": list(self.warnings)}
         return numbers | ({"compare": self.comparison.as_json()} if self.comparison else {})
+
+
+@dataclass(frozen=True)
+class LengthGroup:
+    """Questions whose right answers have similar mean lengths, in words and punctuation marks; P@1 of each system."""
+
+    shortest: float
+    longest: float
+    n_questions: int
+    model: float
+    bm25: float
+
+
+@dataclass(frozen=True)
+class Change:
+    """A question whose first right answer changed its rank (from 1; the mean among equal scores); the first answers."""
+
+    question: str
+    rank_before: float
+    rank_after: float
+    first_before: str
+    first_after: str
+
+
+@dataclass(frozen=True)
+class Differences:
+    """Measure -> value after minus before, and uncorrected p-value of the paired randomisation test."""
+
+    difference: dict[str, float]
+    p_value: dict[str, float]
+
+
+@dataclass(frozen=True)
+class RankingChanges:
+    """The later model against the earlier one, by their own scores.
+
+    Attributes:
+        fusion: the differences with BM25's score added, by each checkpoint's weight; `None` if both weights are 0.
+        better: number of questions whose first right answer ranks higher.
+        worse: number of questions whose first right answer ranks lower.
+        improved: the largest gains in reciprocal rank, the largest first.
+        worsened: the largest losses.
+    """
+
+    model: Differences
+    fusion: Differences | None
+    better: int
+    worse: int
+    improved: list[Change]
+    worsened: list[Change]
+
+
+@dataclass(frozen=True)
+class EarlierCheckpoint:
+    """An earlier checkpoint on the same questions and candidates; `trained_match` is the text it was trained with."""
+
+    checkpoint: str
+    before: EvaluationReport
+    changes: RankingChanges
+    trained_match: Match
+
+    def as_json(self) -> dict[str, Any]:
+        """The comparison as basic types."""
+        measures = {"model": self.before.model, "fusion": self.before.fusion}
+        return {"checkpoint": self.checkpoint, "measures": measures, **asdict(self.changes)}

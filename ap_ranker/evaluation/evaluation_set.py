@@ -8,17 +8,18 @@ from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ap_ranker.data.dataset import Dataset, answerable
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluation_report import EvaluationReport
-from ap_ranker.evaluation.fusion import fit_weight
-from ap_ranker.evaluation.metrics import means, measure_each
+from ap_ranker.evaluation.metrics import Levels, means, measure_each
 from ap_ranker.evaluation.scoring import CandidateScores, score_candidates, score_wordings
 from ap_ranker.ranking.bm25 import BM25, best_rows
 from ap_ranker.ranking.calibration import Calibration
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.rule import Ranking, Signals, Weights, rank
+from ap_ranker.ranking.trained_questions import SEEN
 from ap_ranker.ranking.wordings import DEFAULT_WEIGHT
 from ap_ranker.text.keys import question_key
 
@@ -27,6 +28,14 @@ CANDIDATES = 100
 
 RANK_ALL = 1000
 """Maximum number of answers that are all candidates: so few need no first stage, which would cost recall."""
+
+FEW = 20
+"""With fewer candidates per question, the right answer is easily the first of them."""
+
+RATIOS = np.geomspace(0.02, 50, 35)
+"""The weights to try, as multiples of the spread of the ranked scores over that of the added ones."""
+
+FOLDS = 5
 
 DIVERGED = (
     "The model has diverged: expected scores that are finite numbers, found others. "
@@ -49,7 +58,7 @@ class EvaluationSet:
         candidates: how the candidates were chosen, in words.
 
     Raises:
-        InputError: no question has a right answer; by all methods that take or compute scores: a score is not finite.
+        InputError: no question has a right answer; by all methods that compute scores: a score is not finite.
     """
 
     def __init__(
@@ -60,8 +69,7 @@ class EvaluationSet:
         language: str | None = None,
         retriever: Ranker | None = None,
     ) -> None:
-        self.dataset = dataset
-        self.language = language
+        self.dataset, self.language = dataset, language
         self.questions = answerable(dataset)
         if unanswerable:
             self.questions = list(dataset.questions)
@@ -119,27 +127,20 @@ class EvaluationSet:
     ) -> CandidateScores:
         """The model's scores of each question's candidates, with the time taken."""
         scores = score_candidates(ranker, self.dataset, self.questions, self.pools, on_progress)
-        _check_finite(scores.by_question)
+        if not all(np.isfinite(values).all() for values in scores.by_question):  # they have no order
+            raise InputError(DIVERGED)
         return scores
 
     def scores(self, ranker: Ranker, *, as_new: bool = True) -> CandidateScores:
-        """The scores of each question's candidates, with those of the known wordings if the checkpoint uses them.
+        """As `timed_scores`, with those of the known wordings if the checkpoint uses them.
 
-        Args:
-            ranker: the model.
-            as_new: rank each question as if nobody had asked it before: no question meets its own text.
+        `as_new`, questions count as if nobody had asked them before: none meets its own text.
         """
         scores = self.timed_scores(ranker)
         return self.with_wordings(ranker, scores, as_new=as_new) if ranker.decision().weights.wording else scores
 
     def with_wordings(self, ranker: Ranker, scores: CandidateScores, *, as_new: bool = True) -> CandidateScores:
-        """Add the scores of the best known wordings, if there are any and the model can compare them.
-
-        Args:
-            ranker: the model.
-            scores: its scores of this set's candidates.
-            as_new: as for `scores`.
-        """
+        """Add the scores of the best known wordings, if there are any and the model can compare them."""
         return score_wordings(ranker, self.dataset, self.questions, self.pools, scores, as_new=as_new)
 
     def signals(self, scores: CandidateScores, *, as_new: bool = True) -> list[Signals]:
@@ -165,13 +166,7 @@ class EvaluationSet:
     def fit_fusion(self, ranker: Ranker, scores: CandidateScores) -> tuple[CandidateScores, Weights]:
         """Fit the weights of the known wordings, then that of BM25, each 0 if it does not help.
 
-        Args:
-            ranker: the model.
-            scores: its scores of this set's candidates.
-
-        Returns:
-            The scores with the known wordings, if these have a weight, and the weights. Without known wordings, theirs
-            is the default.
+        Without known wordings, theirs is the default; with a weight, the scores that are returned have them.
         """
         raised = self.with_wordings(ranker, scores)
         if raised.wordings is None:
@@ -194,10 +189,6 @@ class EvaluationSet:
         """The mean measures with the known wordings at their default weight, or without them if that is better.
 
         Training chooses its best epoch by them, and fits the weight to that epoch alone (`fit_fusion`).
-
-        Args:
-            ranker: the model.
-            scores: its scores of this set's candidates.
         """
         raised = self.with_wordings(ranker, scores)
         each = [self._measured(self.rank(raised, weights)) for weights in (Weights(DEFAULT_WEIGHT), Weights())]
@@ -207,13 +198,18 @@ class EvaluationSet:
         """The mean measures of each question's scores."""
         return means(self.measures_each(scores))
 
+    def measures_each(self, scores: Sequence[Sequence[float] | np.ndarray]) -> dict[str, np.ndarray]:
+        """The measures question by question: measure -> (Q,) values, of equal scores the expected one."""
+        n_right = [len(question.positives) for question in self.questions]
+        return measure_each(zip(scores, self.right, n_right, strict=True))
+
+    def _measured(self, rankings: Sequence[Ranking]) -> dict[str, np.ndarray]:
+        return self.measures_each([-ranking.levels for ranking in rankings])
+
     def report(self, ranker: Ranker, *, as_new: bool = True) -> EvaluationReport:
         """The model, BM25 and their fusion side by side, with the checkpoint's weights and calibration.
 
-        Args:
-            ranker: the ranker.
-            as_new: as for `scores`; otherwise as a search ranks, which puts the answer first of which a question is a
-                known wording, word for word.
+        Unless `as_new`, an answer of which a question is a known wording, word for word, comes first, as in a search.
         """
         scores, decision = self.scores(ranker, as_new=as_new), ranker.decision()
         calibration = decision.calibration(fused=decision.weights.bm25 != 0)
@@ -231,36 +227,22 @@ class EvaluationSet:
         """As `report`, from known scores of this set's candidates."""
         rankings = self.rank(scores, replace(weights, bm25=0.0), as_new=as_new)
         served = self.rank(scores, weights, calibration, as_new=as_new)
-        model, fused = self._measured(rankings), self._measured(served) if weights.bm25 else None
         alone = self.rank(scores, Weights()) if weights.wording and scores.wordings else None
         return EvaluationReport(
             dataset=self.dataset,
-            n_questions=len(self.questions),
             unanswerable=len(self.dataset.questions) - len(self.questions),
             candidates=self.candidates,
-            model=means(model),
-            bm25=self.bm25,
-            fusion=means(fused) if fused else None,
-            model_each=model,
+            model_each=self._measured(rankings),
             bm25_each=self.bm25_each,
             encode_seconds=scores.encode_seconds,
             seconds_per_question=scores.question_seconds / len(self.questions),
             bytes_per_answer=scores.bytes_per_answer,
-            fusion_each=fused,
+            fusion_each=self._measured(served) if weights.bm25 else None,
             rankings=rankings,
             served=served,
             without_wordings=means(self._measured(alone)) if alone else None,
             bm25_language=self.language,
         )
-
-    def measures_each(self, scores: Sequence[Sequence[float] | np.ndarray]) -> dict[str, np.ndarray]:
-        """The measures question by question: measure -> (Q,) values, of equal scores the expected one."""
-        _check_finite(scores)
-        n_right = [len(question.positives) for question in self.questions]
-        return measure_each(zip(scores, self.right, n_right, strict=True))
-
-    def _measured(self, rankings: Sequence[Ranking]) -> dict[str, np.ndarray]:
-        return self.measures_each([-ranking.levels for ranking in rankings])
 
     def _choose_candidates(self, retriever: Ranker | None) -> tuple[list[tuple[int, ...]], str]:
         """The candidates of each question, and how they were chosen."""
@@ -287,6 +269,59 @@ def _best(scores: np.ndarray) -> tuple[int, ...]:
     return tuple(best_rows(scores, CANDIDATES, above=-np.inf).tolist())
 
 
-def _check_finite(scores: Sequence[Sequence[float] | np.ndarray]) -> None:
-    if not all(np.isfinite(values).all() for values in scores):  # they have no order
-        raise InputError(DIVERGED)
+def easy_warnings(dataset: Dataset, seen: Sequence[bool] | None) -> list[str]:
+    """What makes measures flatter: fewer candidates than in a search, and questions that were `seen_in_training`."""
+    warnings = []
+    sizes = [len(dataset.answers if each.candidates is None else each.candidates) for each in dataset.questions]
+    mean = sum(sizes) / max(1, len(sizes))
+    if dataset.own_answers:
+        warnings.append(
+            f"the candidates were only the {len(dataset.answers):,} answers of {dataset.name}. If the FAQ has others, "
+            "a search is harder than this: name the FAQ with --answers FAQ.csv."
+        )
+    elif mean < FEW:
+        warnings.append(
+            f"only {mean:.0f} candidates per question: a search has more to choose from and is harder than this."
+        )
+    if seen is None:
+        warnings.append(f"it is unknown whether questions were seen in training: the checkpoint has no {SEEN}.")
+    elif any(seen):
+        warnings.append(f"{sum(seen):,} of the {len(seen):,} questions were seen in training, which makes them easy.")
+    return warnings
+
+
+def fit_weight(signals: Sequence[Signals], right: Sequence[NDArray[np.bool_]], weights: Weights, added: str) -> Weights:
+    """The weights with the one of an added signal that has the best MRR, or 0 if it does not help.
+
+    It helps if, in five-fold cross-validation, weights chosen on four folds raise the MRR of the held-out folds.
+    `added` is `wording` or `bm25`; the other weight counts as it is given.
+    """
+    without = replace(weights, **{added: 0.0})
+    values = [each.best_wording if added == "wording" else each.bm25 for each in signals]
+    spread = (
+        _spread([rank(each, without).scores for each in signals]),
+        _spread([each for each in values if each is not None]),
+    )
+    if len(signals) < 2 * FOLDS or 0 in spread:
+        return without
+    tried = [replace(weights, **{added: float(each)}) for each in (0.0, *RATIOS * spread[0] / spread[1])]
+    ranks = np.array([reciprocal_ranks(signals, right, each) for each in tried])  # (weights, questions)
+    fold = np.arange(len(signals)) % FOLDS
+    gain = 0.0
+    for held_out in range(FOLDS):
+        best = ranks[:, fold != held_out].mean(axis=1).argmax()
+        gain += (ranks[best] - ranks[0])[fold == held_out].sum()
+    return tried[ranks.mean(axis=1).argmax()] if gain > 0 else without
+
+
+def reciprocal_ranks(
+    signals: Sequence[Signals], right: Sequence[NDArray[np.bool_]], weights: Weights
+) -> NDArray[np.float64]:
+    """(Q,) the expected value of one over the rank of each question's first right candidate."""
+    pairs = zip(signals, right, strict=True)
+    return np.array([Levels.of(-rank(each, weights).levels, relevant).reciprocal_rank() for each, relevant in pairs])
+
+
+def _spread(scores: Sequence[NDArray[np.float64]]) -> float:
+    """Standard deviation of the scores of a question's candidates, averaged over the questions."""
+    return float(np.mean([values.std() for values in scores])) if scores else 0.0

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
+from unicodedata import east_asian_width
 
 from ap_ranker.errors import InputError
-from ap_ranker.evaluation.plots import check_plotting, plot_explanation
+from ap_ranker.evaluation.plots import check_plotting, save_figure
 from ap_ranker.files import write_text_atomically
 from ap_ranker.ranking.explanation import Explanation, Token, pieces
 from ap_ranker.ranking.ranker import Ranker
+
+COLUMNS, CHARACTER, LINE = 84, 0.0845, 0.3
+"""Characters per line of a picture; width of a character at 10 points and height of a line, in inches."""
 
 # The policy makes browsers load nothing but the page: no script, no request to any host.
 _PAGE = """<!DOCTYPE html>
@@ -37,8 +42,7 @@ b {{ font-weight: inherit; border-radius: 0.2em; background: rgb(var(--heat) / c
 </head>
 <body>
 <p class="quiet">{title}</p>
-{texts}
-</body>
+{texts}</body>
 </html>
 """
 
@@ -46,14 +50,7 @@ b {{ font-weight: inherit; border-radius: 0.2em; background: rgb(var(--heat) / c
 def write_explanation(
     checkpoint: str | Path, question: str, answer: str, output: Path, device: str | None = None
 ) -> tuple[str, Explanation]:
-    """Write the attention weights of a question's and of an answer's words as a page or a picture.
-
-    Args:
-        checkpoint: a checkpoint folder, or the name of a hub repository, of a model with attention.
-        question: the question of a user.
-        answer: the text to match with the question.
-        output: a page (`.html`), or a picture (`.png`; needs matplotlib).
-        device: as for `Ranker.from_pretrained`.
+    """Write the attention weights of a question's and of an answer's words as a page (`.html`) or a picture (`.png`).
 
     Returns:
         The model's name and the explanation.
@@ -71,26 +68,20 @@ def write_explanation(
     assert ranker.config is not None
     explanation = ranker.explain(question, answer)
     if output.suffix == ".png":
-        plot_explanation(explanation, question, answer, ranker.config.model, output)
+        _draw(explanation, question, answer, ranker.config.model, output)
     else:
         write_text_atomically(output, page(explanation, question, answer, ranker.config.model))
     return ranker.config.model, explanation
 
 
 def page(explanation: Explanation, question: str, answer: str, model: str) -> str:
-    """A self-contained HTML page.
-
-    Args:
-        explanation: the explanation of these two texts.
-        question: the original text.
-        answer: likewise.
-        model: the model's name.
-    """
-    sides = [("Question", question, explanation.question), ("Answer", answer, explanation.answer)]
-    texts = "\n".join(
-        f"<section>\n<h1>{name}</h1>\n<p>{_marked(text, tokens)}</p>{_note(tokens)}\n</section>"
-        for name, text, tokens in sides
-    )
+    """A self-contained HTML page with the explanation of these two texts by the model of this name."""
+    texts = ""
+    for name, text, tokens in (("Question", question, explanation.question), ("Answer", answer, explanation.answer)):
+        texts += f"<section>\n<h1>{name}</h1>\n<p>{_marked(text, tokens)}</p>\n"
+        if all(token.weight is None for token in tokens):
+            texts += '<p class="quiet">The model has no attention weights for these words.</p>\n'
+        texts += "</section>\n"
     return _PAGE.format(title=escape(f"{model}, score {explanation.score:.3f}"), texts=texts)
 
 
@@ -103,7 +94,43 @@ def _marked(text: str, tokens: Sequence[Token]) -> str:
     return "".join(parts) + (f'<span class="quiet">{rest}</span>' if rest.strip() else rest)
 
 
-def _note(tokens: Sequence[Token]) -> str:
-    if all(token.weight is None for token in tokens):
-        return '\n<p class="quiet">The model has no attention weights for these words.</p>'
-    return ""
+def _draw(explanation: Explanation, question: str, answer: str, model: str, path: Path) -> None:
+    """Draw both texts as heat maps of their attention weights, as in dos Santos et al. 2016.
+
+    Characters that matplotlib's own font lacks, such as Chinese ones, are drawn as boxes; the page shows them.
+    """
+    from matplotlib.figure import Figure
+
+    sides = {"question": _lines(question, explanation.question), "answer": _lines(answer, explanation.answer)}
+    heights = [LINE * (max(len(lines), 1) + 1) for lines in sides.values()]
+    figure = Figure(figsize=(COLUMNS * CHARACTER + 0.4, sum(heights) + 0.6), layout="constrained")
+    both = figure.subplots(2, 1, height_ratios=heights)
+    for axes, (name, lines) in zip(both, sides.items(), strict=True):
+        axes.set_title(name, loc="left", fontsize=10)
+        axes.set_xlim(0, COLUMNS)
+        axes.set_ylim(max(len(lines), 1) - 0.4, -0.6)
+        axes.set_axis_off()
+        for row, line in enumerate(lines):
+            for column, text, heat in line:
+                box = {"facecolor": (1, 0.35, 0, 0.9 * heat**2), "edgecolor": "none", "pad": 1.5}
+                axes.text(column, row, text, family="monospace", fontsize=10, va="center", bbox=box, parse_math=False)
+    figure.suptitle(f"{model}, score {explanation.score:.3f}", fontsize=10)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)  # one for each such character
+        save_figure(figure, path)
+
+
+def _lines(whole: str, tokens: Sequence[Token]) -> list[list[tuple[int, str, float]]]:
+    """The (column, text, heat) of each token, in lines of COLUMNS characters."""
+    lines: list[list[tuple[int, str, float]]] = []
+    column = last = 0
+    for start, end, heat in pieces(tokens):
+        text = " ".join(whole[start:end].split())  # a phrase may contain a line break
+        width = sum(2 if east_asian_width(character) in "WF" else 1 for character in text)
+        column += start > last
+        if not lines or column + width > COLUMNS:
+            lines.append([])
+            column = 0
+        lines[-1].append((column, text, heat))
+        column, last = column + width, end
+    return lines

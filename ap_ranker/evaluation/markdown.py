@@ -7,12 +7,7 @@ from statistics import fmean, stdev
 
 
 def markdown_table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Render a table, without a trailing line break.
-
-    Args:
-        titles: column titles; the first column holds names, the others right-aligned numbers.
-        rows: the cells of each row.
-    """
+    """Render a table, without a trailing line break."""
     rule = ["---", *["---:"] * (len(titles) - 1)]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in [titles, rule, *rows])
 

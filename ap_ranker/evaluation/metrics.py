@@ -25,13 +25,7 @@ DEPTH = 10
 
 @dataclass(frozen=True)
 class Levels:
-    """A ranking as its levels of equal scores, the best first.
-
-    Attributes:
-        sizes: (G,) n of each level.
-        right: (G,) r of each level.
-        above: (G,) t of each level.
-    """
+    """A ranking as its G levels of equal scores, the best first: (G,) n, r and t of each."""
 
     sizes: NDArray[np.int64]
     right: NDArray[np.int64]
@@ -46,51 +40,54 @@ class Levels:
         return cls(sizes, found, np.cumsum(sizes) - sizes)
 
     @property
-    def first(self) -> int | None:
-        """The best level with a right answer; `None` if there is none."""
-        return int((self.right > 0).argmax()) if self.right.any() else None
+    def _first(self) -> tuple[int, int, int] | None:
+        """n, r and t of the best level with a right answer; `None` if there is none."""
+        if not self.right.any():
+            return None
+        level = (self.right > 0).argmax()
+        return self.sizes[level], self.right[level], self.above[level]
 
     def success(self, depth: int) -> float:
         """The probability that a right answer is among the first `depth`."""
-        if self.first is None:
+        if self._first is None:
             return 0.0
-        n, r, m = self.sizes[self.first], self.right[self.first], depth - self.above[self.first]
-        return float(1 - np.prod(_none_right(n, r)[: max(0, m)])) if m < n else 1.0
+        n, r, t = self._first
+        return float(1 - np.prod(_none_right(n, r)[: max(0, depth - t)])) if depth - t < n else 1.0
 
     def reciprocal_rank(self) -> float:
         """The expected value of one over the rank of the first right answer; 0 without one."""
-        if self.first is None:
+        if self._first is None:
             return 0.0
-        n, r, t = self.sizes[self.first], self.right[self.first], self.above[self.first]
+        n, r, t = self._first
         none_before = np.concatenate([[1.0], np.cumprod(_none_right(n, r))])
         return float(((none_before[:-1] - none_before[1:]) / (t + np.arange(1, n + 1))).sum())
 
     def first_rank(self) -> float | None:
         """The expected rank of the first right answer, from 1; `None` without one."""
-        if self.first is None:
+        if self._first is None:
             return None
-        return float(self.above[self.first] + (self.sizes[self.first] + 1) / (self.right[self.first] + 1))
+        n, r, t = self._first
+        return float(t + (n + 1) / (r + 1))
 
     def average_precision(self, n_right: int) -> float:
         """The expected average precision, given the number of right answers, found or not."""
-        level, place, rank = self._places()
+        level, rank = self._places()
         n, r = self.sizes[level], self.right[level]
         above = (np.cumsum(self.right) - self.right)[level]
-        before = above + (place - 1) * (r - 1) / np.maximum(n - 1, 1)
+        before = above + (rank - self.above[level] - 1) * (r - 1) / np.maximum(n - 1, 1)
         return float((r / n * (1 + before) / rank).sum() / max(1, n_right))
 
     def ndcg(self, n_right: int, depth: int) -> float:
         """The expected nDCG of the first `depth`, given the number of right answers, found or not."""
-        level, _, rank = self._places()
+        level, rank = self._places()
         gains = (self.right / self.sizes)[level][:depth]
         ideal = (1 / np.log2(np.arange(2, min(n_right, depth) + 2))).sum()
         return float((gains / np.log2(rank[:depth] + 1)).sum() / ideal) if n_right else 0.0
 
-    def _places(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Of each of the N ranks: its level, its place there and itself, both from 1."""
+    def _places(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The level of each of the N ranks, and the ranks, from 1."""
         level = np.repeat(np.arange(len(self.sizes)), self.sizes)
-        rank = np.arange(1, len(level) + 1)
-        return level, rank - self.above[level], rank
+        return level, np.arange(1, len(level) + 1)
 
 
 def _none_right(n: int, r: int) -> NDArray[np.float64]:
@@ -100,13 +97,7 @@ def _none_right(n: int, r: int) -> NDArray[np.float64]:
 
 
 def measure(scores: ArrayLike, right: ArrayLike, n_right: int) -> dict[str, float]:
-    """Each measure of one question.
-
-    Args:
-        scores: (N,) what its candidates are ranked by, the highest first.
-        right: (N,) which of them are right.
-        n_right: number of its right answers, candidates or not.
-    """
+    """Each measure of one question: of (N,) scores, which are right, and its number of right answers, found or not."""
     found = Levels.of(scores, right)
     values = found.success(1), found.reciprocal_rank(), found.average_precision(n_right), found.ndcg(n_right, DEPTH)
     return dict(zip(MEASURES, values, strict=True))

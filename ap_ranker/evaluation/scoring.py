@@ -6,6 +6,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 import torch
@@ -24,8 +25,8 @@ class CandidateScores:
 
     Attributes:
         by_question: one array per question, with a score per candidate in the candidates' order.
-        encode_seconds: time to encode all answers once.
-        question_seconds: time to encode all questions and match them with their candidates.
+        encode_seconds: to encode all answers once.
+        question_seconds: to encode all questions and match them with their candidates.
         bytes_per_answer: of the states kept of an answer, without padding; mean over the answers.
         cosines: as `by_question`, of the vectors of whole texts; `None` for a model without such vectors.
         question_vectors: (Q, C) the vectors of the questions, likewise.
@@ -57,57 +58,49 @@ def score_candidates(
     candidates: Sequence[Sequence[int]],
     on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> CandidateScores:
-    """Score each question's candidates.
+    """Score each question's candidates, rows of `dataset.answers`.
 
     The loop runs over batches of answers, not over questions: answers are encoded, matched with every question that
     has them as candidates, and dropped. So memory does not grow with the number of answers.
-
-    Args:
-        ranker: the model.
-        dataset: holds the answers.
-        questions: to score candidates for.
-        candidates: the candidates of each question, as rows of `dataset.answers`.
-        on_progress: called with the number of answers done and their total.
     """
     started = time.perf_counter()
     texts = [question.text for question in questions]
     batches = [texts[i : i + BATCH_SIZE] for i in range(0, len(texts), BATCH_SIZE)]
     question_states = States.stack([ranker.encode_questions(batch) for batch in batches])
-    uses: dict[int, list[tuple[int, int]]] = defaultdict(list)  # answer -> (question, position among its candidates)
-    for question, rows in enumerate(candidates):
-        for position, row in enumerate(rows):
-            uses[row].append((question, position))
-    scores = [np.zeros(len(rows)) for rows in candidates]
     question_vectors = ranker.model.text_vectors(question_states)
-    cosines = None if question_vectors is None else [np.zeros(len(rows)) for rows in candidates]
+    sizes = [len(rows) for rows in candidates]
+    question_of = np.repeat(np.arange(len(candidates)), sizes)
+    uses: defaultdict[int, list[int]] = defaultdict(list)  # answer -> its places among the candidates of all questions
+    for place, row in enumerate(chain.from_iterable(candidates)):
+        uses[row].append(place)
+    scores, cosines = np.zeros((2, len(question_of)))
     question_seconds = time.perf_counter() - started
 
     started, matching, n_bytes = time.perf_counter(), 0.0, 0
     order, done = list(uses), 0
     on_progress(0, len(order))
-    for batch, states in ranker.ranked_states([dataset.answers[row].text for row in order]):
+    for batch, states in ranker.answer_states([dataset.answers[row].text for row in order], rounded=True):
         match_started = time.perf_counter()
-        pairs = [(q, column, position) for column, row in enumerate(batch) for q, position in uses[order[row]]]
-        rows, columns, positions = zip(*pairs, strict=True)
-        matched = ranker.model.match_pairs(question_states, states, torch.tensor(rows), torch.tensor(columns))
-        for question, position, score in zip(rows, positions, matched.float().tolist(), strict=True):
-            scores[question][position] = score
+        used = [uses[order[row]] for row in batch]
+        places = np.concatenate(used)
+        rows = torch.from_numpy(question_of[places])
+        columns = torch.arange(len(batch)).repeat_interleave(torch.tensor([len(each) for each in used]))
+        scores[places] = ranker.model.match_pairs(question_states, states, rows, columns).float().cpu().numpy()
         matching += time.perf_counter() - match_started
         vectors = ranker.model.text_vectors(states)
-        if cosines is not None and question_vectors is not None and vectors is not None:
-            values = (question_vectors @ vectors.T)[list(rows), list(columns)].float().tolist()
-            for question, position, value in zip(rows, positions, values, strict=True):
-                cosines[question][position] = value
+        if question_vectors is not None and vectors is not None:
+            cosines[places] = (question_vectors @ vectors.T)[rows, columns].float().cpu().numpy()
         n_bytes += ranker.quantize(states, ranker.stored_dtype).nbytes
         done += len(batch)
         on_progress(done, len(order))
     encode_seconds = time.perf_counter() - started - matching
+    ends = np.cumsum(sizes)[:-1]
     return CandidateScores(
-        scores,
+        np.split(scores, ends),
         encode_seconds,
         question_seconds + matching,
         n_bytes / max(1, len(order)),
-        cosines,
+        None if question_vectors is None else np.split(cosines, ends),
         None if question_vectors is None else question_vectors.float().cpu().numpy(),
     )
 
@@ -122,19 +115,10 @@ def score_wordings(
     as_new: bool = True,
     encoded: WordingVectors | None = None,
 ) -> CandidateScores:
-    """Compare each question with the known wordings of its candidates.
+    """Compare each question with the known wordings of its candidates, if there are any and the model can compare them.
 
-    Args:
-        ranker: the model.
-        dataset: holds the answers and their wordings.
-        questions: to score candidates for.
-        candidates: the candidates of each question, as rows of `dataset.answers`.
-        scores: of the same candidates.
-        as_new: leave out wordings that are equal to the question, which would give its answer away.
-        encoded: the wordings that the same model has encoded before; those of this call join them.
-
-    Returns:
-        The scores with those of the wordings; as they were if there are no wordings, or the model cannot compare them.
+    `as_new`, those equal to the question are left out, which would give its answer away. The wordings join those that
+    the same model has `encoded` before.
     """
     if scores.question_vectors is None or not any(answer.wordings for answer in dataset.answers):
         return scores
@@ -151,7 +135,7 @@ def score_wordings(
         if (asked := question_key(question.text)) in known:  # a question never meets its own text
             lists = [[text for text in each if question_key(text) != asked] for each in lists]
         started = time.perf_counter()
-        found = vectors.best(vector, lists, ranker.embed_questions).cosines if any(lists) else None
+        found = vectors.best(vector, lists, ranker.embed_questions)[0] if any(lists) else None
         seconds += time.perf_counter() - started
         results.append(None if found is None else found.astype(np.float64))
     return replace(

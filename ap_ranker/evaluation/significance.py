@@ -1,24 +1,32 @@
-"""Significance tests for the difference between two rankings."""
+"""Whether a difference between two rankings may be chance, and whether a model ranks better than BM25."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 from scipy.stats import permutation_test
 
 RESAMPLES = 9_999
 
+LEVEL = 0.05
+"""Significance level: a difference in MRR with a p-value of at least this may be chance."""
+
+VERDICTS = {
+    "better": "better than BM25",
+    "worse": "worse than BM25",
+    "equal": "not better than BM25",
+    "undecided": "not shown to be better than BM25 (chance may explain the difference)",
+}
+"""Verdict -> its words."""
+
 
 def randomisation_test(first: np.ndarray, second: np.ndarray, seed: int = 1) -> float:
     """Two-sided p-value of Fisher's paired randomisation test (Smucker, Allan & Carterette 2007).
 
     Under the null hypothesis that both systems are equal, each question's two values are exchangeable.
-
-    Args:
-        first: (Q,) values of a measure for one system, one per question.
-        second: (Q,) values for the other.
-        seed: seed of the random swaps; with few questions all swaps are tried.
     """
     if len(first) < 2 or np.array_equal(first, second):
         return 1.0  # with one question, the swapped difference is as large as the observed one
@@ -42,3 +50,56 @@ def holm(p_values: Sequence[float]) -> list[float]:
         highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[i]))
         corrected[i] = highest
     return corrected
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A mean MRR minus BM25's, and the p-value of the paired randomisation test, Holm-corrected if there are two."""
+
+    mrr: float
+    p_value: float
+
+    @property
+    def verdict(self) -> str:
+        """A key of `VERDICTS`."""
+        if self.p_value >= LEVEL:
+            return "undecided" if self.mrr else "equal"
+        return "better" if self.mrr > 0 else "worse"
+
+    def __str__(self) -> str:
+        return f"MRR {self.mrr:+.3f}, p = {self.p_value:.4f}"
+
+
+@dataclass(frozen=True)
+class Gain:
+    """A model against BM25 on the same questions and candidates."""
+
+    n_questions: int
+    model: Difference
+    fusion: Difference | None
+
+    @classmethod
+    def over_bm25(cls, model: np.ndarray, bm25: np.ndarray, fusion: np.ndarray | None) -> Gain:
+        """Test a model's and, if there is one, its fusion's (Q,) reciprocal ranks against BM25's."""
+        tested = [model] if fusion is None else [model, fusion]
+        p_values = holm([randomisation_test(ranks, bm25) for ranks in tested])
+        found = [Difference(float(ranks.mean() - bm25.mean()), p) for ranks, p in zip(tested, p_values, strict=True)]
+        return cls(len(bm25), found[0], None if fusion is None else found[1])
+
+    @property
+    def better(self) -> bool:
+        """Whether the model or its fusion with BM25 beats BM25 significantly."""
+        return "better" in (self.model.verdict, self.fusion and self.fusion.verdict)
+
+    def __str__(self) -> str:
+        compared = f"alone {self.model}" + (f"; with BM25's score added {self.fusion}" if self.fusion else "")
+        verdict = VERDICTS[self.model.verdict]
+        if self.fusion and self.fusion.verdict == self.model.verdict:
+            verdict += ", alone and with BM25's score added,"
+        elif self.fusion:
+            verdict = f"alone {verdict}, with BM25's score added {VERDICTS[self.fusion.verdict]},"
+        return f"{verdict[0].upper()}{verdict[1:]} on the {self.n_questions:,} dev questions ({compared})."
+
+    def facts(self) -> dict[str, Any]:
+        """For `config.json`."""
+        return {"better_than_bm25": self.better, **asdict(self)}

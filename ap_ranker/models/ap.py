@@ -23,7 +23,7 @@ from torch.nn.utils.rnn import pad_sequence
 from ap_ranker.models.attentive import SHARPNESS, AttentivePooling
 from ap_ranker.models.base import States, StoredStates
 from ap_ranker.models.encoders import BiLSTM, Convolution, FramedWords, WordEmbedding
-from ap_ranker.models.int8 import multiplies_int8
+from ap_ranker.models.int8 import int8_products, multiplies_int8
 from ap_ranker.models.spec import DROPOUT, WINDOW, Inputs, ModelSpec, Option, Recipe
 from ap_ranker.text.batch import TokenBatch
 
@@ -66,8 +66,7 @@ class AttentivePoolingBiLSTM(AttentivePoolingWords):
         states, token_scales = answers.per_token["states"], answers.per_token["states.scale"].flatten().float().numpy()
         Q, probes = (question.per_token[name][0].numpy() for name in ("states", "probes"))  # noqa: N806
         digits, scales = loops.two_digits(probes)
-        digit_products = torch._int_mm(states, torch.from_numpy(digits).T).numpy()
-        products = loops.joined_digits(digit_products, scales, token_scales)
+        products = loops.joined_digits(int8_products(states.numpy(), digits), scales, token_scales)
         bias = np.where(np.arange(len(scales)) < len(Q), np.float32(0), np.float32(-np.inf))
         texts = loops.token_rows(answers.starts, answers.lengths)
         sigma_a, sigma_q = loops.attention(products, bias, *texts, self.sharpness)

@@ -94,7 +94,7 @@ class Recipe:
     """A paper's training settings, used by `ap-ranker train --recipe paper`.
 
     `objective` is the name of an objective of `training`. With `group_answers` a batch has several questions of each of
-    its answers (`training.batches.AnswerGroups`).
+    its answers (`training.batches.answer_groups`).
     """
 
     objective: str

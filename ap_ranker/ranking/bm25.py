@@ -5,14 +5,13 @@ from __future__ import annotations
 import logging
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import bm25s
 import numpy as np
 
-from ap_ranker.errors import InputError, one_line
+from ap_ranker.errors import InputError
 from ap_ranker.text.reading import Form, Word, read_words, terms
 from ap_ranker.text.repetition import without_repetition
 from ap_ranker.text.segment import BM25_SEGMENTERS
@@ -32,7 +31,6 @@ BM25_SCORE, BM25_RANK, BM25_LANGUAGE = "bm25_score", "bm25_rank", "bm25_language
 
 Other components overwrite `score`, and a ranker must not add scores of another stemmer than its checkpoint's.
 """
-
 
 TIE_BREAKER = np.float32(0.3)
 """Share of the scores of a word broken in other ways that is added to the best one's, as Lucene's disjunction maximum
@@ -78,7 +76,6 @@ class BM25:
             for text in texts
         ]
         self._size = len(rows)
-        self._folder: Path | None = None  # the folder of a saved index, whose numbers are checked on use
         self._index: bm25s.BM25 | None = None
         if vocabulary:
             self._index = bm25s.BM25(method="lucene", k1=k1, b=b)
@@ -98,23 +95,16 @@ class BM25:
         Repetition and length do not raise them beyond those of ordinary questions, to which fusion and calibration
         are fitted: a question that repeats itself counts once (`without_repetition`), a word `MOST_TIMES` at most, and
         all scores of a question of more than `LONGEST` words are scaled down to so many.
-
-        Raises:
-            InputError: the index was loaded from a folder, and a part that this question needs is damaged.
         """
         asked = list(_counted(read_words(without_repetition(question), self.language)))
         known = [ways for word in asked if (ways := self._known(word))]
         if self._index is None or not known:
             return np.zeros(self._size, dtype=np.float32)
-        if self._folder is not None:
-            self._check_postings(self._index, chain.from_iterable(chain(*chain(*known))), self._folder)
-        scores = self._sum(term for ways in known if _is_plain(ways) for term in ways[0][0])
-        for ways in known:
-            if not _is_plain(ways):
-                best = np.stack([np.maximum.reduce([self._sum(form) for form in way]) for way in ways])
-                scores = scores + (1 - TIE_BREAKER) * best.max(axis=0) + TIE_BREAKER * best.sum(axis=0)
-        if self._folder is not None and not np.isfinite(scores).all():
-            raise _damaged(self._folder, "scores that are not finite")
+        several = [ways for ways in known if len(ways) > 1 or len(ways[0]) > 1]
+        scores = self._sum(term for ways in known if ways not in several for term in ways[0][0])
+        for ways in several:
+            best = np.stack([np.maximum.reduce([self._sum(form) for form in way]) for way in ways])
+            scores = scores + (1 - TIE_BREAKER) * best.max(axis=0) + TIE_BREAKER * best.sum(axis=0)
         length = sum(len(word[0]) for word in asked)
         return scores if length <= LONGEST else scores * np.float32(LONGEST / length)
 
@@ -135,15 +125,6 @@ class BM25:
                 ways[len(form)][known] = None
         return [list(forms) for forms in ways.values()]
 
-    def _check_postings(self, index: bm25s.BM25, words: Iterable[str], folder: Path) -> None:
-        """Check the text numbers of these words: a wrong one may silently add to another text's score."""
-        starts, texts = index.scores["indptr"], index.scores["indices"]
-        for word in words:
-            row = index.vocab_dict[word]
-            postings = texts[starts[row] : starts[row + 1]]
-            if len(postings) and not 0 <= postings.min() <= postings.max() < self._size:
-                raise _damaged(folder, f"texts {postings.min()} to {postings.max()} of {self._size}")
-
     def save(self, folder: Path) -> None:
         """Write an index with at least one word into a folder, as arrays and JSON."""
         assert self._index is not None
@@ -151,31 +132,40 @@ class BM25:
 
     @classmethod
     def load(cls, folder: Path, language: str | None = None) -> BM25:
-        """Map a saved index into memory, so that only the parts that questions need are read.
+        """Map a saved index into memory; if a file is missing or damaged, an exception of almost any class.
 
         Args:
             folder: where it was saved.
             language: the one it was built with, which the files do not tell.
-
-        Raises:
-            InputError: a file is missing or damaged.
         """
-        try:
-            # These settings override those in the file.
-            fixed = {"method": "lucene", "idf_method": "lucene", "dtype": "float32", "int_dtype": "int32"}
-            index = bm25s.BM25.load(folder, mmap=True, allow_pickle=False, backend="numpy", **fixed)
-            size = index.scores["num_docs"]
-            _check(index, size)
-        except Exception as error:  # the library, numpy and zipfile raise different errors for a damaged file
-            raise _damaged(folder, f"{type(error).__name__}: {error}") from error
+        # These settings override those in the file.
+        fixed = {"method": "lucene", "idf_method": "lucene", "dtype": "float32", "int_dtype": "int32"}
+        index = bm25s.BM25.load(folder, mmap=True, allow_pickle=False, backend="numpy", **fixed)
         loaded = cls((), language=language)
-        loaded._index, loaded._size, loaded._folder = index, size, folder
+        loaded._index, loaded._size = index, index.scores["num_docs"]
+        data, texts, starts = (index.scores[name] for name in ("data", "indices", "indptr"))
+        words = list(index.vocab_dict.values())
+        is_whole = (
+            [array.dtype.kind for array in (data, texts, starts)] == ["f", "i", "i"]
+            and words == list(range(len(words)))
+            and len(starts) == len(words) + 1
+            and starts[0] == 0
+            and (np.diff(starts) >= 0).all()
+            and starts[-1] == len(texts) == len(data)
+            and 0 <= texts.min() <= texts.max() < loaded._size  # a wrong one may add to another text's score
+            and np.isfinite(data).all()
+        )
+        if not is_whole:
+            raise ValueError(f"{len(words)} words with {len(starts)} starts, {len(texts)} texts and {len(data)} scores")
         return loaded
 
 
-def _is_plain(ways: Sequence[Sequence[Form]]) -> bool:
-    """Whether a word has but one form."""
-    return len(ways) == 1 and len(ways[0]) == 1
+def check_parameters(k1: float, b: float = B) -> None:
+    """Check parameters of BM25; an `InputError` if one is out of range."""
+    if not 0 <= k1 < float("inf"):
+        raise InputError(f"Expected a k1 of 0 or more, found {k1}.")
+    if not 0 <= b <= 1:
+        raise InputError(f"Expected a b from 0 to 1, found {b}.")
 
 
 def _counted(words: Iterable[Word]) -> Iterator[Word]:
@@ -185,27 +175,6 @@ def _counted(words: Iterable[Word]) -> Iterator[Word]:
         times[word] += 1
         if times[word] <= MOST_TIMES:
             yield word
-
-
-def _check(index: bm25s.BM25, size: object) -> None:
-    """Check all but the postings of each word, which are many times as large."""
-    if not isinstance(size, int) or size < 1:
-        raise ValueError(f"{size!r} texts")
-    data, texts, starts = (index.scores[name] for name in ("data", "indices", "indptr"))
-    if any(array.ndim != 1 or array.dtype.kind != kind for array, kind in ((data, "f"), (texts, "i"), (starts, "i"))):
-        raise ValueError(f"arrays of {data.dtype}, {texts.dtype} and {starts.dtype}")
-    words = list(index.vocab_dict.values())
-    if not len(data) == len(texts) == starts[-1] or len(starts) != len(words) + 1:
-        raise ValueError(f"{len(data)}, {len(texts)}, {len(starts)} and {len(words)} entries")
-    if starts[0] != 0 or (np.diff(starts) < 0).any() or words != list(range(len(words))):
-        raise ValueError("words in another order")
-
-
-def _damaged(folder: Path, reason: str) -> InputError:
-    return InputError(
-        f"{folder}: expected a saved BM25 index, found a damaged one ({one_line(reason, 200)}). Delete the folder "
-        f"{folder}; the next query builds the index again."
-    )
 
 
 def best_rows(scores: np.ndarray, most: int | None, *, above: float = 0.0) -> np.ndarray:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
+
+from ap_ranker.settings import settings
 
 MODEL, FUSED = "model", "fused"
 """The two scores that answers are ranked by, each with its own calibration: the model's, and that with BM25's added."""
 
 
-@dataclass(frozen=True)
+@settings
 class Calibration:
     """A logistic model over a ranking: p_i = sigmoid(a s_i + b m_i + c), m_i the margin over the best different answer.
 
@@ -29,17 +31,10 @@ class Calibration:
         thresholds: the `key` of a target precision -> the minimum probability of a returned answer.
     """
 
-    score: float
-    margin: float
+    score: Annotated[float, Field(ge=0)]
+    margin: Annotated[float, Field(ge=0)]
     bias: float
-    thresholds: Mapping[str, float]
-
-    def __post_init__(self) -> None:
-        numbers = [self.score, self.margin, self.bias, *self.thresholds.values()]
-        if not all(map(math.isfinite, numbers)) or min(self.score, self.margin) < 0:
-            raise ValueError(f"expected finite numbers, of which score and margin are not negative, found {numbers}")
-        if not all(0 <= threshold <= 1 for threshold in self.thresholds.values()):
-            raise ValueError(f"expected thresholds from 0 to 1, found {dict(self.thresholds)}")
+    thresholds: Mapping[str, Annotated[float, Field(ge=0, le=1)]]
 
     def probabilities(
         self, scores: NDArray[np.floating], answers: Sequence[Sequence[str]] | None = None

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import logging
 import math
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import MISSING, asdict, dataclass, field, fields
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Annotated, Any
 
+from pydantic import Field
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
@@ -19,10 +20,11 @@ from ap_ranker.errors import InputError, one_line
 from ap_ranker.files import atomic_directory, restore, write_text_atomically
 from ap_ranker.models.base import AnswerModel
 from ap_ranker.models.pretrained import refuse_code
-from ap_ranker.models.registry import LARGEST, MODELS, build_model, is_number
+from ap_ranker.models.registry import LARGEST, MODELS, build_model
 from ap_ranker.models.spec import Inputs
 from ap_ranker.models.weights import Shapes, check_finite, difference, planned, read_shapes, unfilled
 from ap_ranker.ranking.calibration import FUSED, MODEL, Calibration
+from ap_ranker.settings import checked, read_fields, settings
 from ap_ranker.text.reading import READING_VERSION
 from ap_ranker.text.segment import SEGMENTERS
 from ap_ranker.text.stem import is_language
@@ -38,7 +40,23 @@ UNNAMED_READING = 2
 CONFIG, WEIGHTS, TOKENIZER, CARD = "config.json", "model.safetensors", "tokenizer.json", "README.md"
 
 
-@dataclass(frozen=True)
+def _names_match(training: Mapping[str, Any]) -> bool:
+    return training.get("match", Match.both) in list(Match)
+
+
+def _are_fits(calibration: Mapping[str, Any]) -> bool:
+    return calibration.keys() <= {MODEL, FUSED}
+
+
+def _is_known(reading_version: int) -> bool:
+    return reading_version <= READING_VERSION
+
+
+Size = Annotated[int, Field(ge=0, le=LARGEST)]
+Weight = Annotated[float, Field(ge=0)]
+
+
+@settings
 class CheckpointConfig:
     """The contents of `config.json`.
 
@@ -58,18 +76,22 @@ class CheckpointConfig:
         reading_version: version of how texts became words when it was trained.
     """
 
-    model: str
+    model: Annotated[str, checked(MODELS.__contains__, f"one of {', '.join(sorted(MODELS))}")]
     options: Mapping[str, Any]
-    embedding_size: int
-    max_tokens: int
-    training: Mapping[str, Any]
-    segmenter: str | None = None
-    bm25_weight: float = 0.0
-    bm25_language: str | None = None
-    wording_weight: float = 0.0
+    embedding_size: Size
+    max_tokens: Annotated[Size, Field(ge=1)]
+    training: Annotated[Mapping[str, Any], checked(_names_match, f"match to be one of {', '.join(Match)}")]
+    segmenter: Annotated[str, checked(SEGMENTERS.__contains__, f"one of {', '.join(SEGMENTERS)}")] | None = None
+    bm25_weight: Weight = 0.0
+    bm25_language: Annotated[str, checked(is_language, "thai or one of Snowball's languages")] | None = None
+    wording_weight: Weight = 0.0
     encoder: Mapping[str, Any] | None = None
-    calibration: Mapping[str, Calibration] = field(default_factory=dict)
-    reading_version: int = READING_VERSION
+    calibration: Annotated[Mapping[str, Calibration], checked(_are_fits, f"fits of {MODEL} and {FUSED}")] = field(
+        default_factory=dict
+    )
+    reading_version: Annotated[int, Field(ge=1), checked(_is_known, f"{READING_VERSION} or a later ap-ranker")] = (
+        READING_VERSION
+    )
 
 
 def save_checkpoint(
@@ -155,99 +177,26 @@ def read_checkpoint_config(folder: Path) -> CheckpointConfig:
     """
     path = folder / CONFIG
     try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-        _check_version(config, path)
-        _check_fields(config, path)
-        config.setdefault("reading_version", UNNAMED_READING)
-        config["calibration"] = {kind: Calibration(**fit) for kind, fit in config.get("calibration", {}).items()}
-        return CheckpointConfig(**config)
-    except InputError:
-        raise
-    # Bad UTF-8, bad JSON and too large numbers raise these, too.
-    except (OSError, ValueError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
+        values = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(values, dict):
+            raise ValueError(f"expected an object, found {one_line(repr(values), 80)}")
+    except (OSError, ValueError, RecursionError) as error:  # also of bad UTF-8 and of too large numbers
         raise InputError(f"{path}: not the configuration of an ap-ranker checkpoint ({one_line(error)}).") from error
-
-
-def _is_whole(minimum: int) -> Callable[[Any], bool]:
-    return lambda value: isinstance(value, int) and not isinstance(value, bool) and minimum <= value <= LARGEST
-
-
-def _is_object(value: Any) -> bool:
-    return isinstance(value, dict)
-
-
-def _is_weight(value: Any) -> bool:
-    return is_number(value) and math.isfinite(value) and value >= 0
-
-
-_FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "model": (lambda value: isinstance(value, str) and value in MODELS, f"one of {', '.join(sorted(MODELS))}"),
-    "options": (_is_object, "an object"),
-    "embedding_size": (_is_whole(0), f"a whole number from 0 to {LARGEST:,}"),
-    "max_tokens": (_is_whole(1), f"a whole number from 1 to {LARGEST:,}"),
-    "training": (_is_object, "an object"),
-    "segmenter": (lambda value: value in (None, *SEGMENTERS), f"null or one of {', '.join(SEGMENTERS)}"),
-    "bm25_weight": (_is_weight, "a finite number from 0 on"),
-    "bm25_language": (
-        lambda value: value is None or is_language(value),
-        "null, thai or one of Snowball's languages",
-    ),
-    "wording_weight": (_is_weight, "a finite number from 0 on"),
-    "encoder": (lambda value: value is None or _is_object(value), "an object or null"),
-    "calibration": (lambda value: _is_object(value) and value.keys() <= {MODEL, FUSED}, f"fits of {MODEL} and {FUSED}"),
-    "reading_version": (
-        lambda value: _is_whole(1)(value) and value <= READING_VERSION,
-        f"a whole number up to {READING_VERSION}, or else a later ap-ranker",
-    ),
-}
-"""A check of each field, and a description of the values that pass it."""
-
-
-def _check_version(config: Any, path: Path) -> None:
-    """Check the format version, which each model has its own of, and remove it.
-
-    Raises:
-        InputError: an earlier or later version of ap-ranker wrote the checkpoint.
-        ValueError: not an object.
-    """
-    if not isinstance(config, dict):
-        raise ValueError(f"expected an object, found {one_line(repr(config), 80)}")
-    model, version = config.get("model"), config.pop(FORMAT_VERSION, None)
-    spec = MODELS.get(model) if isinstance(model, str) else None
-    expected = spec.format_version if spec else 1
+    version = values.pop(FORMAT_VERSION, None)
+    values.setdefault("reading_version", UNNAMED_READING)
+    model = values.get("model")
+    expected = MODELS[model].format_version if isinstance(model, str) and model in MODELS else 1
     if version != expected:
-        earlier = isinstance(version, int) and version < expected
-        raise InputError(
-            f"{path}: expected format version {expected}, found {one_line(repr(version), 80)}. "
-            + (
-                f"The model has changed since: ap-ranker train DATA --model {model} --output {path.parent} --overwrite"
-                if earlier
-                else "Update ap-ranker."
-            )
-        )
-
-
-def _check_fields(config: Any, path: Path) -> None:
-    """Check the fields of `CheckpointConfig`.
-
-    Raises:
-        InputError: the encoder needs custom code.
-        ValueError: a field is missing, unknown or has a wrong value.
-    """
-    required = [field.name for field in fields(CheckpointConfig) if field.default is field.default_factory is MISSING]
-    for name in required:
-        if name not in config:
-            raise ValueError(f"expected a field {name!r}, found none")
-    for name, value in config.items():
-        if name not in _FIELDS:
-            raise ValueError(f"expected no field but {', '.join(_FIELDS)}, found {one_line(repr(name), 80)}")
-        is_valid, expected = _FIELDS[name]
-        if not is_valid(value):
-            raise ValueError(f"expected {name} as {expected}, found {one_line(repr(value), 80)}")
-    match = config["training"].get("match", Match.both)
-    if match not in list(Match):
-        raise ValueError(f"expected training.match as one of {', '.join(Match)}, found {one_line(repr(match), 80)}")
-    refuse_code(config.get("encoder"), path)
+        advice = "Update ap-ranker."
+        if isinstance(version, int) and version < expected:
+            advice = f"The model has changed since: ap-ranker train DATA --model {model} --output {folder} --overwrite"
+        found = one_line(repr(version), 80)
+        raise InputError(f"{path}: expected format version {expected}, found {found}. {advice}")
+    if isinstance(fits := values.get("calibration"), dict):
+        values["calibration"] = {kind: read_fields(Calibration, fit, f"{path}: {kind}") for kind, fit in fits.items()}
+    config = read_fields(CheckpointConfig, values, path)
+    refuse_code(config.encoder, path)
+    return config
 
 
 def load_checkpoint(folder: Path) -> tuple[CheckpointConfig, AnswerModel, AnyTokenizer]:
@@ -284,15 +233,10 @@ def load_checkpoint(folder: Path) -> tuple[CheckpointConfig, AnswerModel, AnyTok
 
 
 def _check_sizes(config: CheckpointConfig, inputs: Inputs, largest_id: int, shapes: Shapes, folder: Path) -> None:
-    """Check that the weights fit the configured model, before memory is allocated for it.
-
-    Raises:
-        InputError: they do not fit, or the model cannot be built.
-    """
+    """Check that the weights fit the configured model, before memory is allocated for it."""
     path = folder / CONFIG
     if (config.encoder is not None) != MODELS[config.model].pretrained:
-        found = "none" if config.encoder is None else "one"
-        expected = "an encoder" if config.encoder is None else "no encoder"
+        expected, found = ("an encoder", "none") if config.encoder is None else ("no encoder", "one")
         raise InputError(f"{path}: expected {expected} for the model {config.model}, found {found}.")
     limit = max(LARGEST, sum(map(math.prod, shapes.values())))
     for name, value in _whole_numbers("encoder", config.encoder):

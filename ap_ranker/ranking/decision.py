@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -59,20 +60,17 @@ class Decision:
         check_limits(score_threshold, precision)
         ranking, fused = self.rank(signals), signals.fused(self.weights)
         scores = self._scaled(ranking, fused=fused) if scale_score else ranking.scores
-        compared, threshold = scores, score_threshold
+        exact = np.zeros(len(scores), bool) if signals.exact is None else signals.exact
+        kept, returned = np.ones(len(scores), bool), scores
         if precision is not None:
             threshold = self.threshold(precision, fused=fused)
             assert ranking.probabilities is not None  # without a calibration there is no threshold
-            compared = ranking.probabilities
-        returned = scores.tolist()
-        exact = [False] * len(returned) if signals.exact is None else signals.exact.tolist()
-        order = ranking.order.tolist()
-        if threshold is not None:
-            order = [row for row in order if exact[row] or compared[row] >= threshold]
-            if compared is scores:
-                least = min(threshold, 1.0) if scale_score else threshold
-                returned = [max(score, least) if known else score for score, known in zip(returned, exact, strict=True)]
-        return [(row, returned[row]) for row in order[:top_k]]
+            kept = exact | (ranking.probabilities >= threshold)
+        elif score_threshold is not None:
+            kept = exact | (scores >= score_threshold)
+            least = min(score_threshold, 1.0) if scale_score else score_threshold
+            returned = np.where(exact, np.maximum(scores, least), scores)
+        return [(row, float(returned[row])) for row in ranking.order.tolist() if kept[row]][:top_k]
 
     def rank(self, signals: Signals) -> Ranking:
         """All candidates, ranked as users get them."""
@@ -117,11 +115,7 @@ class Decision:
 
 
 def check_limits(score_threshold: float | None, precision: float | None) -> None:
-    """Check that at most one threshold is given.
-
-    Raises:
-        ValueError: both are given.
-    """
+    """Raise ValueError if both thresholds are given."""
     if score_threshold is not None and precision is not None:
         raise ValueError(
             "score_threshold and precision both say which answers to leave out; expected one of them, but got "

@@ -10,14 +10,8 @@ import torch
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.processes import process_count, process_number
 from ap_ranker.ranking.checkpoint import find_checkpoint
-from ap_ranker.ranking.encodings import (
-    Manifest,
-    begin_encodings,
-    fingerprint,
-    text_key,
-    write_shard,
-)
-from ap_ranker.ranking.quantization import StateDtype
+from ap_ranker.ranking.encodings import Manifest, begin_encodings, text_key, write_shard
+from ap_ranker.ranking.quantization import QuantizedStates, StateDtype
 from ap_ranker.ranking.ranker import Ranker
 
 SHARD = 2048
@@ -62,12 +56,11 @@ def encode_corpus(
     ranker = Ranker.from_pretrained(folder, device)
     assert ranker.config is not None
     dtype = dtype or ranker.state_dtype(None, StateDtype.float16)
-    manifest = Manifest(ranker.config.model, fingerprint(folder), dtype)
     try:
-        begin_encodings(output, manifest)
+        begin_encodings(output, Manifest(ranker.config.model, ranker.fingerprint, dtype))
     except OSError as error:
         raise InputError(f"{output}: expected a folder that can be written, found {one_line(error)}.") from error
-    encodings = ranker.open_encodings(output, manifest.fingerprint)
+    encodings = ranker.open_encodings(output)
 
     process, processes = process_number(), process_count()
     keys = [text_key(text) for text in texts]
@@ -88,7 +81,7 @@ def encode_corpus(
                         "train the checkpoint again."
                     )
         try:
-            write_shard(output, [keys[index] for index in order], batches)
+            write_shard(output, [keys[index] for index in order], QuantizedStates.joined(batches))
         except OSError as error:
             raise InputError(
                 f"{output}: could not be written ({one_line(error.strerror or error)}). {start} of {len(missing)} "

@@ -1,8 +1,9 @@
 """The states of a whole corpus on disk, memory-mapped: a corpus may be larger than memory, and a restart is fast.
 
 A folder contains `encodings.json` and shards. A shard contains some thousand texts without padding: `keys.npy` (n, 16),
-the hash of each text; `offsets.npy` (n + 1,), the start of its tokens; and the tensors of `States`: `token.NAME.npy`,
-(tokens of all texts, C), and `text.NAME.npy`, (n, C). An int8 tensor has its scales in `token.NAME.scale.npy`.
+the hash of each text; `offsets.npy` (n + 1,), the start of its tokens; and the tensors of `QuantizedStates`:
+`token.NAME.npy`, (tokens of all texts, C), and `text.NAME.npy`, (n, C). An int8 tensor has its scales in
+`token.NAME.scale.npy`.
 
 Several processes may write to a folder at once: each shard has a unique name and is never replaced, and a text that two
 of them wrote is read from one shard.
@@ -15,26 +16,27 @@ import json
 import uuid
 import zlib
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
-from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
+from pydantic import Field
 
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.files import atomic_directory, make_folder, write_first
 from ap_ranker.processes import process_number
 from ap_ranker.ranking.checkpoint import CONFIG, TOKENIZER, WEIGHTS
 from ap_ranker.ranking.quantization import QuantizedStates, StateDtype
+from ap_ranker.settings import read_fields, settings
 
 MANIFEST, CHECKSUM = "encodings.json", "crc32"
-FORMAT_VERSION = 2
 
 KEY_BYTES = 16
 _KEY = np.dtype(f"V{KEY_BYTES}")
+
+RENEW = "Write new ones, into another folder: ap-ranker encode CHECKPOINT DOCUMENTS --output DIR"
 
 
 def text_key(text: str) -> bytes:
@@ -42,7 +44,7 @@ def text_key(text: str) -> bytes:
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=KEY_BYTES).digest()
 
 
-@dataclass(frozen=True)
+@settings
 class Manifest:
     """The contents of `encodings.json`.
 
@@ -55,8 +57,8 @@ class Manifest:
 
     model: str
     fingerprint: str
-    dtype: StateDtype
-    format_version: int = FORMAT_VERSION
+    dtype: Annotated[StateDtype, Field(strict=False)]
+    format_version: Literal[2] = 2
 
 
 def fingerprint(checkpoint: Path) -> str:
@@ -85,16 +87,11 @@ class Encodings:
         self.manifest = manifest
         self._words: int | None = None
         self._shards = [_Shard(path) for path in list_shards(folder)]
-        keys = [shard.keys for shard in self._shards]
-        all_keys = np.concatenate(keys) if keys else np.zeros(0, _KEY)
-        order = np.argsort(all_keys, kind="stable")
-        first = np.ones(len(order), dtype=bool)
-        first[1:] = all_keys[order][1:] != all_keys[order][:-1]
-        order = order[first]  # of duplicate texts, one
-        sizes = [len(shard_keys) for shard_keys in keys]
-        self._keys = all_keys[order]
-        self._shard = np.repeat(np.arange(len(keys)), sizes)[order]
-        self._row = np.concatenate([np.arange(size) for size in sizes] or [np.zeros(0, int)])[order]
+        sizes = [len(shard.keys) for shard in self._shards]
+        # Of duplicate texts, one.
+        self._keys, first = np.unique(np.concatenate([np.zeros(0, _KEY), *(s.keys for s in self._shards)]), True)
+        self._shard = np.repeat(np.arange(len(sizes)), sizes)[first]
+        self._row = np.concatenate([np.zeros(0, int), *map(np.arange, sizes)])[first]
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy maps the same files, rather than their content."""
@@ -108,14 +105,11 @@ class Encodings:
             InputError: the folder does not exist, is damaged, or contains the states of another checkpoint.
         """
         folder = Path(folder)
-        manifest = read_manifest(folder)
-        _check_fingerprint(folder, manifest, checkpoint_fingerprint)
+        manifest = _read_manifest(folder, checkpoint_fingerprint)
         try:
             return cls(folder, manifest)
         except Exception as error:  # numpy raises different errors
-            raise InputError(
-                f"{folder}: a damaged shard ({one_line(error)}). Write new ones: ap-ranker encode."
-            ) from error
+            raise InputError(f"{folder}: a damaged shard ({one_line(error)}). {RENEW}") from error
 
     def check(self, example: QuantizedStates, words: int) -> None:
         """Check that all shards have the arrays of the checkpoint's states.
@@ -127,16 +121,13 @@ class Encodings:
         Raises:
             InputError: a shard has other arrays.
         """
-        expected = {
-            name: (str(value.dtype).removeprefix("torch."), tuple(value.shape[2 if _is_per_token(name) else 1 :]))
-            for name, value in example.tensors().items()
-        }
         self._words = words
+        expected = _layout({name: value.cpu().numpy() for name, value in example.tensors().items()})
         for shard in self._shards:
-            if shard.layout != expected:
+            if (found := _layout(shard.arrays)) != expected:
                 raise InputError(
-                    f"{shard.path}: expected states of this model, {_listed(expected)}, found {_listed(shard.layout)}: "
-                    "remove the shard, and run ap-ranker encode again."
+                    f"{shard.path}: expected states of this model, {expected}, found {one_line(found)}: remove the "
+                    "shard, and run ap-ranker encode again."
                 )
 
     def __len__(self) -> int:
@@ -157,26 +148,18 @@ class Encodings:
         """The number of tokens of each text; 0 if it is not in the folder."""
         return [0 if shard is None else shard.length(row) for shard, row in self._find(texts)]
 
-    def states(self, texts: Sequence[str]) -> QuantizedStates | None:
-        """The states of the texts; `None` if one of them is not in the folder.
+    def states(self, texts: Sequence[str]) -> QuantizedStates:
+        """The states of texts that are in the folder.
 
         Raises:
             InputError: they contain token ids beyond the checkpoint's vocabulary.
         """
-        read = [shard.read(row) for shard, row in self._find(texts) if shard is not None]
-        if len(read) < len(texts):
-            return None
-        per_token, per_text = ({name: [text[kind][name] for text in read] for name in read[0][kind]} for kind in (0, 1))
-        states = QuantizedStates(
-            torch.tensor(self.lengths(texts)),
-            {name: pad_sequence(tensors, batch_first=True) for name, tensors in per_token.items()},
-            {name: torch.stack(tensors) for name, tensors in per_text.items()},
-        )
+        states = QuantizedStates.joined([shard.read(row) for shard, row in self._find(texts) if shard is not None])
         ids = states.per_token.get("ids")
         if ids is not None and self._words is not None and not ((ids >= 0) & (ids < self._words)).all():
             raise InputError(
                 f"{self.folder}: a damaged shard: expected ids of {self._words:,} words, found {int(ids.min())} to "
-                f"{int(ids.max())}. Write new ones: ap-ranker encode."
+                f"{int(ids.max())}. {RENEW}"
             )
         return states
 
@@ -191,37 +174,23 @@ class Encodings:
         ]
 
 
-def read_manifest(folder: Path) -> Manifest:
-    """Read the manifest of a folder.
-
-    Raises:
-        InputError: it does not exist, is damaged or has another format.
-    """
+def _read_manifest(folder: Path, checkpoint_fingerprint: str) -> Manifest:
     try:
-        fields = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-        if fields.get("format_version") != FORMAT_VERSION:
-            raise InputError(
-                f"{folder / MANIFEST}: expected format version {FORMAT_VERSION}, found "
-                f"{one_line(repr(fields.get('format_version')), 80)}. Write new ones, into another folder: "
-                "ap-ranker encode CHECKPOINT DOCUMENTS --output DIR"
-            )
-        if not isinstance(fields["model"], str) or not isinstance(fields["fingerprint"], str):
-            raise ValueError("expected a model's name and a fingerprint")
-        return Manifest(**(fields | {"dtype": StateDtype(fields["dtype"])}))
-    except InputError:
-        raise
+        values = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         raise InputError(f"{folder}: expected a folder that `ap-ranker encode` wrote, found no {MANIFEST}.") from None
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{folder / MANIFEST}: not the description of encodings ({one_line(error)}).") from error
-
-
-def _check_fingerprint(folder: Path, manifest: Manifest, expected: str) -> None:
-    if manifest.fingerprint != expected:
+    try:
+        manifest = read_fields(Manifest, values, folder / MANIFEST)
+    except InputError as error:
+        raise InputError(f"{error} {RENEW}") from error
+    if manifest.fingerprint != checkpoint_fingerprint:
         raise InputError(
-            f"{folder}: expected states of this checkpoint ({expected[:12]}), found those of another "
-            f"({manifest.model}, {manifest.fingerprint[:12]}). Write new ones: ap-ranker encode."
+            f"{folder}: expected states of this checkpoint ({checkpoint_fingerprint[:12]}), found those of another "
+            f"({one_line(manifest.model, 80)}, {one_line(manifest.fingerprint, 12)}). {RENEW}"
         )
+    return manifest
 
 
 def begin_encodings(folder: Path, manifest: Manifest) -> None:
@@ -230,19 +199,14 @@ def begin_encodings(folder: Path, manifest: Manifest) -> None:
     Raises:
         InputError: the folder contains something else, or encodings of another checkpoint or dtype.
     """
-    if folder.is_dir():
-        has_files = any(not file.name.startswith(".") for file in folder.iterdir())
-        if has_files and not (folder / MANIFEST).exists():  # in this order, because the manifest is written first
-            raise InputError(
-                f"{folder}: expected a new folder, or one of encodings; found other files without {MANIFEST}."
-            )
-    elif folder.is_file():  # not `exists`: another process may create the folder at this moment
-        raise InputError(f"{folder}: expected a new folder, or one of encodings; found a file.")
+    is_new = not folder.exists() or (folder.is_dir() and all(file.name.startswith(".") for file in folder.iterdir()))
+    if not is_new and not (folder / MANIFEST).exists():  # in this order, because the manifest is written first
+        found = f"other files without {MANIFEST}" if folder.is_dir() else "a file"
+        raise InputError(f"{folder}: expected a new folder, or one of encodings; found {found}.")
     make_folder(folder)
     if not (folder / MANIFEST).exists():
         write_first(folder / MANIFEST, json.dumps(asdict(manifest), indent=2) + "\n")
-    existing = read_manifest(folder)
-    _check_fingerprint(folder, existing, manifest.fingerprint)
+    existing = _read_manifest(folder, manifest.fingerprint)
     if existing.dtype != manifest.dtype:
         raise InputError(
             f"{folder}: expected encodings in {manifest.dtype}, found {existing.dtype}: name another folder."
@@ -255,35 +219,28 @@ def list_shards(folder: Path) -> list[Path]:
     return sorted(path for path in paths if path.is_dir() and not path.name.startswith("."))
 
 
-def write_shard(
-    folder: Path, keys: Sequence[bytes], batches: Sequence[QuantizedStates], *, private: bool = False
-) -> None:
-    """Write the states of some texts, given in batches, as a new shard, atomically.
+def write_shard(folder: Path, keys: Sequence[bytes], states: QuantizedStates, *, private: bool = False) -> None:
+    """Write the states of the texts with these hashes as a new shard, atomically.
 
     Args:
         folder: of the encodings.
-        keys: the hashes of the texts.
-        batches: their states.
+        keys: the hashes.
+        states: the states.
         private: let only the owner read it, and add a checksum for `check_shard`.
     """
-    lengths = torch.cat([batch.lengths.cpu() for batch in batches])
     with atomic_directory(folder / f"{process_number():03}-{uuid.uuid4().hex}") as draft:
         if private:
             draft.chmod(0o700)  # which its files get, too
         np.save(draft / "keys.npy", np.frombuffer(b"".join(keys), np.uint8).reshape(-1, KEY_BYTES))
-        np.save(draft / "offsets.npy", np.concatenate([[0], np.cumsum(lengths.numpy())]))
-        for name in batches[0].tensors():
-            np.save(draft / f"{name}.npy", torch.cat([_ragged(batch, name) for batch in batches]).cpu().numpy())
+        np.save(draft / "offsets.npy", np.concatenate([[0], np.cumsum(states.lengths)]))
+        for name, value in states.tensors().items():
+            np.save(draft / f"{name}.npy", value.cpu().numpy())
         if private:
             (draft / CHECKSUM).write_text(_checksum(draft), encoding="utf-8")
 
 
 def check_shard(shard: Path) -> None:
-    """Check that a private shard holds what was written.
-
-    Raises:
-        ValueError: it does not.
-    """
+    """Raise ValueError unless a private shard holds what was written."""
     if (shard / CHECKSUM).read_text(encoding="utf-8") != _checksum(shard):
         raise ValueError(f"{shard.name}: another checksum than when it was written")
 
@@ -295,41 +252,19 @@ def _checksum(shard: Path) -> str:
     return f"{total:08x}"
 
 
-def _ragged(states: QuantizedStates, name: str) -> Tensor:
-    """A tensor without padding."""
-    value = states.tensors()[name]
-    if not _is_per_token(name):
-        return value
-    positions = torch.arange(value.shape[1], device=value.device)
-    return value[positions < states.lengths.to(value.device).unsqueeze(1)]
-
-
-def _is_per_token(name: str) -> bool:
-    return name.startswith("token.")
-
-
-Layout = dict[str, tuple[str, tuple[int, ...]]]
-"""The dtype of each array, and the shape of one state (of a token or of a text)."""
-
-
-def _listed(layout: Layout) -> str:
-    arrays = [f"{name} {dtype}{list(shape)}" for name, (dtype, shape) in sorted(layout.items())]
-    return one_line(", ".join(arrays) or "none")
+def _layout(arrays: dict[str, np.ndarray]) -> str:
+    """The dtype of each array, and the shape of one state (of a token or of a text)."""
+    return ", ".join(f"{name} {array.dtype}{list(array.shape[1:])}" for name, array in sorted(arrays.items()))
 
 
 class _Shard:
-    """The arrays of one shard, mapped into memory.
-
-    Raises:
-        ValueError, OSError: arrays are missing, damaged, or inconsistent; numpy may also raise other errors.
-    """
+    """The arrays of one shard, mapped into memory, if they are consistent; numpy raises all kinds of errors."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        # Mapping checks that the file is as large as its header says.
-        keys, offsets = (
-            np.load(path / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in ("keys", "offsets")
-        )
+        # Mapping checks that the file is as large as its header says; "c", as torch warns of what cannot be written.
+        self.arrays = {file.stem: np.load(file, mmap_mode="c", allow_pickle=False) for file in path.glob("*.npy")}
+        keys, offsets = self.arrays.pop("keys"), self.arrays.pop("offsets")
         if keys.dtype != np.uint8 or keys.ndim != 2 or keys.shape[1] != KEY_BYTES:
             raise ValueError(f"{path.name}/keys.npy: {keys.dtype}{list(keys.shape)} instead of uint8[n, {KEY_BYTES}]")
         if offsets.dtype != np.int64 or offsets.shape != (len(keys) + 1,):
@@ -338,29 +273,24 @@ class _Shard:
         self._offsets = np.array(offsets)
         if self._offsets[0] != 0 or (np.diff(self._offsets) < 1).any():
             raise ValueError(f"{path.name}/offsets.npy: does not increase from 0")
-        self._arrays = {
-            file.stem: np.load(file, mmap_mode="r", allow_pickle=False)
-            for file in sorted(path.glob("*.npy"))
-            if file.stem not in ("keys", "offsets")
-        }
-        for name, values in self._arrays.items():
+        for name, values in self.arrays.items():
             expected = int(self._offsets[-1]) if _is_per_token(name) else len(self.keys)
             if not values.ndim or len(values) != expected:
                 raise ValueError(f"{path.name}/{name}.npy: {list(values.shape)} instead of {expected} rows")
 
-    @property
-    def layout(self) -> Layout:
-        return {name: (str(values.dtype), values.shape[1:]) for name, values in self._arrays.items()}
-
     def length(self, row: int) -> int:
         return int(self._offsets[row + 1] - self._offsets[row])
 
-    def read(self, row: int) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-        """The tensors per token and per text of one text."""
+    def read(self, row: int) -> QuantizedStates:
+        """The states of one text."""
         tokens = slice(self._offsets[row], self._offsets[row + 1])
-        per_token: dict[str, Tensor] = {}
-        per_text: dict[str, Tensor] = {}
-        for name, values in self._arrays.items():
-            tensor = torch.from_numpy(np.array(values[tokens] if _is_per_token(name) else values[row]))
-            (per_token if _is_per_token(name) else per_text)[name.partition(".")[2]] = tensor
-        return per_token, per_text
+        per_token: dict[str, torch.Tensor] = {}
+        per_text: dict[str, torch.Tensor] = {}
+        for name, values in self.arrays.items():
+            kind, rows = (per_token, tokens) if _is_per_token(name) else (per_text, slice(row, row + 1))
+            kind[name.partition(".")[2]] = torch.from_numpy(values[rows])
+        return QuantizedStates(np.array([self.length(row)]), per_token, per_text)
+
+
+def _is_per_token(name: str) -> bool:
+    return name.startswith("token.")

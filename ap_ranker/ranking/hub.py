@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
 FILES = [CONFIG, WEIGHTS, TOKENIZER, CARD]
 
-_UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND = 401, 403, 404
-
 
 def push(folder: Path, repo: str, *, private: bool = False) -> str:
     """Upload a checkpoint in one commit, so that the hub never has an incomplete one.
@@ -66,12 +64,11 @@ def push(folder: Path, repo: str, *, private: bool = False) -> str:
 def _explain(error: HfHubHTTPError, repo: str) -> str:
     """Describe the status of the hub's response."""
     status = error.response.status_code
-    if status == _UNAUTHORIZED:
-        return (
-            f"The hub rejected the push of {repo!r} without a login: set HF_TOKEN to a write token, or: hf auth login."
-        )
-    if status == _FORBIDDEN:
-        return f"The token has no permission to write {repo!r}: use a token that has, or another REPO."
-    if status == _NOT_FOUND:
-        return f"The hub has no {repo!r} that this token may write."
-    return f"The hub rejected {repo!r} with status {status}: {one_line(error.server_message or error)}."
+    reasons = {
+        401: f"The hub rejected {repo!r} without a login: set HF_TOKEN to a write token, or: hf auth login.",
+        403: f"The token has no permission to write {repo!r}: use a token that has, or another REPO.",
+        404: f"The hub has no {repo!r} that this token may write.",
+    }
+    return reasons.get(
+        status, f"The hub rejected {repo!r} with status {status}: {one_line(error.server_message or error)}."
+    )

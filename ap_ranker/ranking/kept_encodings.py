@@ -44,9 +44,6 @@ logger = logging.getLogger(__name__)
 NAME, FINGERPRINTS = "encodings", "fingerprints"
 """Of the folders in the user's cache."""
 
-SETTLED = 2 * 10**9
-"""Nanoseconds after which a change of a file would have another time than the last one."""
-
 MOST_BYTES = 500 * 10**6
 """Maximum size of all kept encodings: of 120,000 answers by `ap-transformer`. The shards that were not used for longest
 are removed."""
@@ -69,11 +66,10 @@ def known_fingerprint(checkpoint: Path) -> str:
         if re.fullmatch(r"[0-9a-f]{64}", found := path.read_text(encoding="utf-8")):
             return found
     found = fingerprint(checkpoint)
-    if max(each.st_ctime_ns for each in status) < time.time_ns() - SETTLED:
-        with contextlib.suppress(OSError, InputError):
-            path.parent.mkdir(PRIVATE, parents=True, exist_ok=True)
-            write_text_atomically(path, found)
-            path.chmod(PRIVATE & 0o666)
+    with contextlib.suppress(OSError, InputError):
+        path.parent.mkdir(PRIVATE, parents=True, exist_ok=True)
+        write_text_atomically(path, found)
+        path.chmod(PRIVATE & 0o666)
     return found
 
 
@@ -83,17 +79,15 @@ class KeptEncodings:
     Args:
         manifest: the checkpoint and the dtype.
         kind: of texts, such as answers; and whatever else the states depend on.
-        example: the states of any text, whose arrays the kept ones must have.
-        words: size of the checkpoint's vocabulary.
     """
 
-    def __init__(self, manifest: Manifest, kind: str, example: QuantizedStates, words: int) -> None:
+    def __init__(self, manifest: Manifest, kind: str) -> None:
         programs = [metadata.version("ap-ranker"), READING_VERSION, torch.__version__, torch.cpu.get_capabilities()]
         states = [manifest.fingerprint, manifest.dtype, manifest.format_version, kind]
         key = json.dumps([*states, *programs], default=str)
         self._root = cache_folder(NAME)
         self._folder = self._root / hashlib.blake2b(key.encode(), digest_size=16).hexdigest()
-        self._manifest, self._example, self._words = manifest, example, words
+        self._manifest = manifest
         self._new: list[tuple[list[bytes], QuantizedStates]] = []
         self._keys: set[bytes] = set()  # of those texts
         self._asked: dict[str, None] = {}
@@ -107,9 +101,10 @@ class KeptEncodings:
             self._asked.update(dict.fromkeys(texts))
         return [0] * len(texts) if self._encodings is None else self._encodings.lengths(texts)
 
-    def states(self, texts: Sequence[str]) -> QuantizedStates | None:
-        """The states of the texts; `None` if one of them is not kept."""
-        return None if self._encodings is None else self._encodings.states(texts)
+    def states(self, texts: Sequence[str]) -> QuantizedStates:
+        """The states of texts that are kept."""
+        assert self._encodings is not None
+        return self._encodings.states(texts)
 
     def add(self, texts: Sequence[str], states: QuantizedStates) -> None:
         """Keep the states of these texts, once `flush` is called or there are many."""
@@ -119,7 +114,8 @@ class KeptEncodings:
             if not self._usable or not new or not states.is_finite():
                 return
             self._keys.update(keys)
-            self._new.append(([keys[row] for row in new], states[new]))
+            kept = states[new].converted(self._manifest.dtype, torch.device("cpu"))
+            self._new.append(([keys[row] for row in new], kept))
             if sum(batch.nbytes for _, batch in self._new) < SHARD_BYTES:
                 return
         self.flush()
@@ -133,7 +129,9 @@ class KeptEncodings:
             try:
                 self._write(new)
             except Exception as error:  # a full disk, a folder that somebody removes meanwhile, ...
-                self._give_up(error)
+                self._usable = False
+                reason = one_line(error, 200)
+                logger.warning("%s: encoded texts are not kept for the next run (%s).", self._folder, reason)
 
     def _open(self) -> Encodings | None:
         try:
@@ -145,13 +143,11 @@ class KeptEncodings:
                 check_shard(shard)
                 with contextlib.suppress(OSError):  # a read-only folder can be read as well
                     os.utime(shard, ns=(now, now + number))
-            encodings = Encodings.open(self._folder, self._manifest.fingerprint)
-            encodings.check(self._example, self._words)
+            return Encodings.open(self._folder, self._manifest.fingerprint)
         except Exception as error:
             shutil.rmtree(self._folder, ignore_errors=True)
             logger.warning("%s: damaged (%s); the texts are encoded again.", self._folder, one_line(error, 200))
             return None
-        return encodings
 
     def _write(self, new: list[tuple[list[bytes], QuantizedStates]]) -> None:
         shards = list_shards(self._folder)
@@ -160,15 +156,16 @@ class KeptEncodings:
         elif (encodings := self._open()) is not None:
             texts = [*self._asked]
             known = [text for text, length in zip(texts, encodings.lengths(texts), strict=True) if length]
-            if known and (states := encodings.states(known)) is not None:
-                new = [([text_key(text) for text in known], states), *new]
-        self._make_room(sum(batch.nbytes for _, batch in new))
+            if known:
+                new = [([text_key(text) for text in known], encodings.states(known)), *new]
+        states = QuantizedStates.joined([batch for _, batch in new])
+        self._make_room(states.nbytes)
         self._folder.mkdir(PRIVATE, parents=True, exist_ok=True)
         for folder in (self._root, self._folder):
             folder.chmod(PRIVATE)
         begin_encodings(self._folder, self._manifest)
         (self._folder / MANIFEST).chmod(PRIVATE & 0o666)
-        write_shard(self._folder, [key for keys, _ in new for key in keys], [batch for _, batch in new], private=True)
+        write_shard(self._folder, [key for keys, _ in new for key in keys], states, private=True)
         for shard in shards:
             shutil.rmtree(shard, ignore_errors=True)
 
@@ -188,7 +185,3 @@ class KeptEncodings:
             shutil.rmtree(shard, ignore_errors=True)
             if not list_shards(shard.parent):
                 shutil.rmtree(shard.parent, ignore_errors=True)
-
-    def _give_up(self, error: Exception) -> None:
-        self._usable = False
-        logger.warning("%s: encoded texts are not kept for the next run (%s).", self._folder, one_line(error, 200))

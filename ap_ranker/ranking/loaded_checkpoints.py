@@ -21,7 +21,7 @@ from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.checkpoint import CONFIG, TOKENIZER, WEIGHTS, CheckpointConfig, load_checkpoint
 from ap_ranker.ranking.encodings import Manifest, fingerprint
 from ap_ranker.ranking.kept_encodings import KeptEncodings, known_fingerprint
-from ap_ranker.ranking.quantization import QuantizedStates, StateDtype
+from ap_ranker.ranking.quantization import StateDtype
 from ap_ranker.ranking.wordings import WordingVectors
 from ap_ranker.text.subwords import AnyTokenizer
 
@@ -31,12 +31,8 @@ LAST_QUESTIONS = 64
 TOGETHER = 16
 """Maximum number of questions encoded at once: with more, each would take longer."""
 
-
 CACHE_BYTES = 256 * 10**6
 """Maximum size of a cache of answers for which nobody names one."""
-
-LAST, BEGUN = "last", "begun"
-"""Which cache of a checkpoint: that of the last ranker, and one that a retriever began before there was a ranker."""
 
 
 class QuestionStates:
@@ -125,50 +121,30 @@ class LoadedCheckpoint:
     folder: Path
     questions: QuestionStates = field(default_factory=QuestionStates)
     wordings: WordingVectors = field(default_factory=WordingVectors)
-    _caches: WeakValueDictionary[str, EncodingCache] = field(default_factory=WeakValueDictionary)
-    _kept: dict[str, KeptEncodings] = field(default_factory=dict)
+    _caches: WeakValueDictionary[tuple[int, StateDtype], EncodingCache] = field(default_factory=WeakValueDictionary)
+    _kept: dict[tuple[str, StateDtype], KeptEncodings] = field(default_factory=dict)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy has the model and begins without what is cached of texts."""
         further = {name: value for name, value in vars(self).items() if name in ("fingerprint", "wordings")}
         return LoadedCheckpoint, (self.config, self.model, self.tokenizer, self.folder), further
 
-    def cache(self, max_bytes: int, dtype: StateDtype) -> EncodingCache:
-        """A cache for a ranker's answers: a new one, or one like it that a retriever has begun to fill."""
+    def cache(self, dtype: StateDtype, max_bytes: int | None = None) -> EncodingCache:
+        """The cache of answers of this dtype and size, which all share who want it; `None`: any that is in use."""
         with _lock:
-            cache = self._caches.pop(BEGUN, None)
-            if cache is None or (cache.max_bytes, cache.dtype) != (max_bytes, dtype):
-                cache = EncodingCache(max_bytes, dtype)
-            self._caches[LAST] = cache
-            return cache
+            if max_bytes is None and (in_use := list(self._caches.values())):
+                return in_use[-1]
+            key = CACHE_BYTES if max_bytes is None else max_bytes, dtype
+            return self._caches.get(key) or self._caches.setdefault(key, EncodingCache(*key))
 
-    def cache_to_fill(self, dtype: StateDtype) -> EncodingCache:
-        """The cache of the last ranker, or else one for the next ranker; a retriever adds to it what it encodes."""
-        with _lock:
-            cache = self._caches.get(LAST) or self._caches.get(BEGUN)
-            return cache or self._caches.setdefault(BEGUN, EncodingCache(CACHE_BYTES, dtype))
-
-    def kept(self, kind: str, dtype: StateDtype, example: Callable[[], QuantizedStates]) -> KeptEncodings | None:
-        """The encodings that outlive this process; `None` unless it keeps them (`keep_encodings`).
-
-        Args:
-            kind: of texts.
-            dtype: of their states.
-            example: the states of any text.
-        """
+    def kept(self, kind: str, dtype: StateDtype) -> KeptEncodings | None:
+        """The encodings of these texts that outlive this process; `None` unless it keeps them (`keep_encodings`)."""
         if not _keeping:
             return None
-        name = f"{kind} in {dtype}"
         with _lock:
-            if name not in self._kept:
-                manifest = Manifest(self.config.model, self.fingerprint, dtype)
-                self._kept[name] = KeptEncodings(manifest, kind, example(), len(self.tokenizer.words))
-            return self._kept[name]
-
-    def flush(self) -> None:
-        """Write what is to be kept."""
-        for each in list(self._kept.values()):
-            each.flush()
+            if (kind, dtype) not in self._kept:
+                self._kept[kind, dtype] = KeptEncodings(Manifest(self.config.model, self.fingerprint, dtype), kind)
+            return self._kept[kind, dtype]
 
     @cached_property
     def fingerprint(self) -> str:
@@ -183,7 +159,8 @@ _lock = threading.RLock()
 def flush_encodings() -> None:
     """Write the new encodings of all loaded checkpoints that are to outlive this process."""
     for loaded in list(_loaded.values()):
-        loaded.flush()
+        for kept in list(loaded._kept.values()):
+            kept.flush()
 
 
 def load_shared(folder: Path, device: torch.device) -> LoadedCheckpoint:

@@ -47,15 +47,17 @@ _LARGEST, _LARGEST_OF_4_BITS = 127, 7
 
 @dataclass(frozen=True)
 class QuantizedStates:
-    """The `States` of N texts in fewer bits. Integers `x` have their scales beside them as `x.scale`, one per state.
+    """The `States` of N texts in fewer bits, one text after the other: R tokens in all, no padding.
+
+    Integers `x` have their scales beside them as `x.scale`, one per state.
 
     Attributes:
         lengths: (N,) number of tokens of each text.
-        per_token: (N, T, C) numbers or (N, T) integers by name, zero on padding; (N, T, C / 2) bytes in 4 bits.
+        per_token: (R, C) numbers or (R,) integers by name; (R, C / 2) bytes in 4 bits.
         per_text: (N, C) numbers by name.
     """
 
-    lengths: Tensor
+    lengths: np.ndarray
     per_token: Mapping[str, Tensor]
     per_text: Mapping[str, Tensor]
 
@@ -65,15 +67,38 @@ class QuantizedStates:
 
         A token's state of an odd number of numbers takes 8 bits a number also with int4.
         """
-        per_token, per_text = _quantized(states.per_token, dtype), _quantized(states.per_text, _of_texts(dtype))
-        return cls(states.mask.sum(dim=1), per_token, per_text)
+        per_token = {name: value[states.mask] for name, value in states.per_token.items()}
+        lengths = states.mask.sum(dim=1).cpu().numpy()
+        return cls(lengths, _quantized(per_token, dtype), _quantized(states.per_text, _of_texts(dtype)))
+
+    @classmethod
+    def joined(cls, parts: Sequence[QuantizedStates]) -> QuantizedStates:
+        """The texts of all parts."""
+        lengths = np.concatenate([part.lengths for part in parts])
+        per_token = {name: torch.cat([part.per_token[name] for part in parts]) for name in parts[0].per_token}
+        per_text = {name: torch.cat([part.per_text[name] for part in parts]) for name in parts[0].per_text}
+        return cls(lengths, per_token, per_text)
+
+    def split(self) -> list[QuantizedStates]:
+        """Each text alone, in memory of its own."""
+        per_token = {name: value.split(self.lengths.tolist()) for name, value in self.per_token.items()}
+        return [
+            QuantizedStates(
+                self.lengths[row : row + 1],
+                {name: values[row].clone() for name, values in per_token.items()},
+                {name: value[row : row + 1].clone() for name, value in self.per_text.items()},
+            )
+            for row in range(len(self.lengths))
+        ]
+
+    def __getitem__(self, rows: Sequence[int]) -> QuantizedStates:
+        texts = self.split()
+        return QuantizedStates.joined([texts[row] for row in rows])
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the numbers, without padding."""
-        tokens = int(self.lengths.sum())
-        per_token = sum(value[0, 0].nbytes * tokens for value in self.per_token.values())
-        return per_token + sum(value.nbytes for value in self.per_text.values())
+        """Bytes of the numbers."""
+        return sum(value.nbytes for value in self.tensors().values())
 
     def tensors(self) -> dict[str, Tensor]:
         """All tensors, as `token.NAME` and `text.NAME`."""
@@ -90,29 +115,25 @@ class QuantizedStates:
         """Whether all numbers are finite; those too large for a dtype become infinite."""
         return all(bool(value.isfinite().all()) for value in self.tensors().values())
 
-    def __getitem__(self, rows: Sequence[int]) -> QuantizedStates:
-        per_token = {name: value[rows] for name, value in self.per_token.items()}
-        return QuantizedStates(
-            self.lengths[rows], per_token, {name: value[rows] for name, value in self.per_text.items()}
-        )
-
     def stored(self) -> StoredStates:
-        """The same states, one text after the other, with their padding in between; nothing is copied."""
-        width = max((value.shape[1] for value in self.per_token.values()), default=0)
-        per_token = {name: value.flatten(0, 1) for name, value in self.per_token.items()}
-        return StoredStates(np.arange(len(self.lengths)) * width, self.lengths.numpy(), per_token, self.per_text)
-
-    @property
-    def dtypes(self) -> dict[str, torch.dtype]:
-        """The dtypes of the states per token by name."""
-        return {name: value.dtype for name, value in self.per_token.items()}
+        """The same states as a model reads them; nothing is copied."""
+        return StoredStates(np.cumsum(self.lengths) - self.lengths, self.lengths, self.per_token, self.per_text)
 
     def dequantize(self, device: torch.device) -> States:
-        """The states in float32; T may exceed the longest text."""
-        per_token = _restored(_moved(self.per_token, device))
-        width = max((value.shape[1] for value in per_token.values()), default=int(self.lengths.max()))
-        mask = torch.arange(width, device=device) < self.lengths.to(device).unsqueeze(1)
-        return States(mask, per_token, _restored(_moved(self.per_text, device)))
+        """The states in float32, padded."""
+        columns = np.arange(self.lengths.max())
+        is_token = columns < self.lengths[:, None]
+        places = np.where(
+            is_token, self.stored().starts[:, None] + columns, self.lengths.sum()
+        )  # the last row is padding
+        rows = torch.from_numpy(places.ravel()).to(device)
+
+        def padded(value: Tensor) -> Tensor:
+            with_padding = torch.cat([value, value.new_zeros(1, *value.shape[1:])]).to(device)
+            return with_padding.index_select(0, rows).unflatten(0, is_token.shape)
+
+        per_token = _restored({name: padded(value) for name, value in self.per_token.items()})
+        return States(torch.from_numpy(is_token).to(device), per_token, _restored(_moved(self.per_text, device)))
 
 
 def _of_texts(dtype: StateDtype) -> StateDtype:

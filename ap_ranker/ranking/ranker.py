@@ -8,12 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from ap_ranker.data.dataset import without_question
 from ap_ranker.errors import InputError, one_line
-from ap_ranker.models.base import States
 from ap_ranker.processes import number_on_machine
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.checkpoint import find_checkpoint
@@ -27,9 +25,6 @@ from ap_ranker.ranking.rule import Signals, Weights
 from ap_ranker.ranking.text_encoder import BATCH_SIZE, TextEncoder, check_batch_size
 from ap_ranker.ranking.trained_questions import find_trained
 from ap_ranker.text.batch import TokenBatch
-
-STORED_AT_ONCE = 128
-"""Cached answers matched at once: more need more memory; with 25 to 50, `run` of 100 took a fifth longer or more."""
 
 
 @dataclass(frozen=True)
@@ -105,16 +100,16 @@ class Ranker(TextEncoder):
         ranker = cls(loaded.model, loaded.tokenizer, resolved_device, loaded.config, cache=cache)
         ranker.source, ranker._loaded, ranker.wording_vectors = str(source), loaded, loaded.wordings
         try:
-            states = ranker._encode_empty_text()
+            ranker._encode_empty_text()
         except Exception as error:  # intact files that do not belong together can raise anything
             raise InputError(
                 f"{folder}: expected a checkpoint that can encode a text, found one that cannot "
                 f"({one_line(repr(error))})."
             ) from error
         if encodings is not None:
-            ranker.encodings = ranker.open_encodings(encodings, ranker.fingerprint)
-        if cache is not None:  # now, rather than for the first question, a model compiles what reads the cache
-            ranker.model.reads_stored(ranker.quantize(states, ranker.stored_dtype).dtypes)
+            ranker.encodings = ranker.open_encodings(encodings)
+        if cache is not None:
+            ranker._compile()
         return ranker
 
     @property
@@ -130,13 +125,13 @@ class Ranker(TextEncoder):
         """Whether the checkpoint has learnt from each question; `None` if that is unknown, as for `find_trained`."""
         return None if self._loaded is None else find_trained(self._loaded.folder, questions)
 
-    def open_encodings(self, folder: str | Path, checkpoint_fingerprint: str) -> Encodings:
+    def open_encodings(self, folder: str | Path) -> Encodings:
         """Open what `ap-ranker encode` wrote with this checkpoint.
 
         Raises:
             InputError: the folder does not exist, is damaged, or contains the states of another checkpoint.
         """
-        encodings = Encodings.open(folder, checkpoint_fingerprint)
+        encodings = Encodings.open(folder, self.fingerprint)
         example = self.quantize(self._encode_empty_text(), encodings.manifest.dtype)
         encodings.check(example, len(self.tokenizer.words))
         return encodings
@@ -241,7 +236,9 @@ class Ranker(TextEncoder):
         """
         if wordings is not None and len(wordings) != len(answers):
             raise ValueError(f"wordings must be {len(answers)} lists, one for each candidate, but got {len(wordings)}")
-        bm25 = None if bm25_scores is None else _checked(bm25_scores, len(answers))
+        bm25 = None if bm25_scores is None else np.asarray(bm25_scores, dtype=np.float64)
+        if bm25 is not None and (bm25.shape != (len(answers),) or not np.isfinite(bm25).all()):
+            raise ValueError(f"BM25's scores must be {len(answers)} finite numbers, but got {bm25_scores}")
         check_batch_size(batch_size)
         known: Sequence[Sequence[str]] = wordings or [()] * len(answers)
         signals = Signals(
@@ -256,42 +253,26 @@ class Ranker(TextEncoder):
         compared = any(known) and self.config is not None and self.config.wording_weight != 0
         vector = self.model.text_vectors(state) if compared else None
         scores, cosines = torch.full((2, len(answers)), torch.nan)
-        remaining = range(len(answers)) if compared else self._score_stored(state, answers, scores)
-        for places, kept in self._kept_states([answers[row] for row in remaining], batch_size, rounded=True):
-            rows = [remaining[place] for place in places]
-            if vector is None and isinstance(kept, QuantizedStates) and self.model.reads_stored(kept.dtypes):
+        for rows, kept in self._kept_states(answers, batch_size, rounded=True):
+            if vector is None and isinstance(kept, QuantizedStates) and self._reads(kept):
                 scores[rows] = self.model.match_stored(state, kept.stored())
                 continue
             states = self._dequantized(kept)
             scores[rows] = self.model.match(state, states)[0].float().cpu()
             if vector is not None and (others := self.model.text_vectors(states)) is not None:
                 cosines[rows] = (others @ vector[0]).float().cpu()
-        self._check_finite(scores)
+        if n_bad := int((~scores.isfinite()).sum()):
+            raise InputError(
+                f"{self._name}: expected finite scores, found {n_bad} of {len(scores)} that are not: its weights or "
+                "its encodings contain too large numbers. Train it or encode again."
+            )
         signals = replace(signals, model=scores.double().numpy())
         if vector is None:
             return EntryScores(signals, [None] * len(answers))
-        best = self.wording_vectors.best(vector[0].float().cpu().numpy(), known, self.embed_wordings)
-        own, theirs = cosines.double().numpy(), best.cosines.astype(np.float64)
-        found = [text if better else None for text, better in zip(best.texts, (theirs > own).tolist(), strict=True)]
+        best, texts = self.wording_vectors.best(vector[0].float().cpu().numpy(), known, self.embed_wordings)
+        own, theirs = cosines.double().numpy(), best.astype(np.float64)
+        found = [text if better else None for text, better in zip(texts, (theirs > own).tolist(), strict=True)]
         return EntryScores(replace(signals, cosines=own, wordings=theirs), found)
-
-    def _score_stored(self, question: States, answers: Sequence[str], scores: Tensor) -> Sequence[int]:
-        """Fill in the scores of cached answers, if the model reads them as they are stored; return the other rows."""
-        if self.cache is None or not self.model.reads_stored(self.cache.dtypes):
-            return range(len(answers))
-        for start in range(0, len(answers), STORED_AT_ONCE):
-            rows, states = self.cache.stored(answers[start : start + STORED_AT_ONCE])
-            if states is not None:
-                scores[start + torch.tensor(rows)] = self.model.match_stored(question, states)
-        return scores.isnan().nonzero().flatten().tolist()
-
-    def _check_finite(self, scores: Tensor) -> None:
-        finite = scores.isfinite()
-        if not finite.all():
-            raise InputError(
-                f"{self._name}: expected finite scores, found {int((~finite).sum())} of {len(scores)} that are not: "
-                "its weights or its encodings contain too large numbers. Train it or encode again."
-            )
 
     def explain(self, question: str, answer: str) -> Explanation:
         """The answer's score, and the attention weight of each word of the question and of the answer.
@@ -317,18 +298,6 @@ class Ranker(TextEncoder):
             tokens_of(question, self.tokenizer.spans(question), attention.questions),
             tokens_of(answer, self.tokenizer.spans(answer), attention.answers),
         )
-
-
-def _checked(bm25: Sequence[float], count: int) -> NDArray[np.float64]:
-    """(N,) scores of BM25.
-
-    Raises:
-        ValueError: their number is not `count`, or one of them is not finite.
-    """
-    scores = np.asarray(bm25, dtype=np.float64)
-    if scores.shape != (count,) or not np.isfinite(scores).all():
-        raise ValueError(f"BM25's scores must be {count} finite numbers, one for each candidate, but got {bm25}")
-    return scores
 
 
 def resolve_device(device: torch.device | str | None) -> torch.device:

@@ -9,6 +9,7 @@ from functools import cached_property
 from numbers import Integral
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -29,6 +30,9 @@ logger = logging.getLogger(__name__)
 
 BATCH_SIZE = 64
 """Answers encoded at once: larger batches need more memory and are not faster on a CPU."""
+
+STORED_AT_ONCE = 128
+"""Cached answers matched at once: more need more memory; with 25 to 50, `run` of 100 took a fifth longer or more."""
 
 
 class TextEncoder:
@@ -72,21 +76,24 @@ class TextEncoder:
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state, _lock=threading.Lock())
 
-    def answer_states(self, answers: Sequence[str], batch_size: int = BATCH_SIZE) -> Iterator[tuple[list[int], States]]:
+    def answer_states(
+        self, answers: Sequence[str], batch_size: int = BATCH_SIZE, *, rounded: bool = False
+    ) -> Iterator[tuple[list[int], States]]:
         """The states of N answers in batches, each with the positions of its answers.
 
         Answers of similar length share a batch, which keeps padding short. States come from the cache or the encodings
         if possible and are computed otherwise; with a cache, only one thread computes those of a text.
 
+        Args:
+            answers: N texts.
+            batch_size: number of texts to encode at once.
+            rounded: round what is encoded now as a cache would store it: so a checkpoint ranks.
+
         Raises:
             InputError: `batch_size` is not positive.
         """
         check_batch_size(batch_size)
-        return ((rows, self._dequantized(kept)) for rows, kept in self._kept_states(answers, batch_size))
-
-    def ranked_states(self, answers: Sequence[str]) -> Iterator[tuple[list[int], States]]:
-        """As `answer_states`, but what is encoded now is rounded as a cache would store it: so a checkpoint ranks."""
-        kept_states = self._kept_states(answers, BATCH_SIZE, rounded=True)
+        kept_states = self._kept_states(answers, batch_size, rounded=rounded)
         return ((rows, self._dequantized(kept)) for rows, kept in kept_states)
 
     def _dequantized(self, states: QuantizedStates | States) -> States:
@@ -96,25 +103,26 @@ class TextEncoder:
         self, answers: Sequence[str], batch_size: int, *, rounded: bool = False
     ) -> Iterator[tuple[list[int], QuantizedStates | States]]:
         """As `answer_states`; what comes from the cache or the encodings, or goes into the cache, as it is stored."""
-        remaining = list(range(len(answers)))
-        outlives = None if self.cache is None else self._kept_answers()
-        for source in (self.cache, self.encodings, outlives):
-            if source is None or not remaining:
+        missing = list(range(len(answers)))
+        if self.cache is not None and (found := self.cache.find(answers)):
+            missing = [row for row in missing if row not in found]
+            together = STORED_AT_ONCE if self._reads(next(iter(found.values()))) else batch_size
+            for rows in _by_length({row: int(text.lengths[0]) for row, text in found.items()}, together):
+                yield rows, QuantizedStates.joined([found[row] for row in rows])
+        for source in (self.encodings, None if self.cache is None else self._kept_answers()):
+            if source is None or not missing:
                 continue
-            lengths = dict(zip(remaining, source.lengths([answers[row] for row in remaining]), strict=True))
-            remaining = [row for row, length in lengths.items() if not length]
+            lengths = dict(zip(missing, source.lengths([answers[row] for row in missing]), strict=True))
+            missing = [row for row, length in lengths.items() if not length]
             for rows in _by_length({row: length for row, length in lengths.items() if length}, batch_size):
                 texts = [answers[row] for row in rows]
                 states = source.states(texts)
-                if states is None:  # another thread has evicted one of them meanwhile
-                    remaining += rows
-                    continue
-                if source is not self.cache and self.cache is not None:
+                if self.cache is not None:
                     states = states.converted(self.stored_dtype, self.device)
                     self.cache.put(texts, states)
                 yield rows, states
         rows_of: dict[str, list[int]] = {}
-        for row in remaining:
+        for row in missing:
             rows_of.setdefault(answers[row], []).append(row)
         texts = list(rows_of)
         tokens = self.tokenize(texts) if texts else []
@@ -133,24 +141,30 @@ class TextEncoder:
         With a cache they are quantized, so that they are the same as when they come from the cache.
         """
         outlives = self._kept_answers()
-        if self.cache is None:
-            states = self.encode_answers(tokens)
-            if self._filled is not None:
-                stored = self.quantize(states, self.state_dtype(self._filled.dtype))
-                self._filled.put(texts, stored)
+        if self.cache is not None:
+            for indices, stored in self.cache.encoded_once(
+                texts, lambda indices: self.encode_answers([tokens[i] for i in indices])
+            ):
                 if outlives is not None:
-                    outlives.add(texts, stored)
-            rounded = rounded and self.config is not None  # training ranks by exact states
-            kept = self.quantize(states, self.stored_dtype if rounded else StateDtype.float32)
-            # As a cache would give them: a model that reads stored states rounds differently when it matches others.
-            yield list(range(len(texts))), kept if rounded or self.model.reads_stored(kept.dtypes) else states
+                    outlives.add([texts[index] for index in indices], stored)
+                yield indices, stored
             return
-        for indices, encoded in self.cache.encoded_once(
-            texts, lambda indices: self.encode_answers([tokens[i] for i in indices])
-        ):
+        states = self.encode_answers(tokens)
+        if self._filled is not None:
+            stored = self.quantize(states, self.state_dtype(self._filled.dtype))
+            self._filled.put(texts, stored)
             if outlives is not None:
-                outlives.add([texts[index] for index in indices], encoded)
-            yield indices, encoded
+                outlives.add(texts, stored)
+        rounded = rounded and self.config is not None  # training ranks by exact states
+        # As a cache would give them: a model that reads stored states rounds differently when it matches others.
+        if rounded or self._reads(states):
+            yield list(range(len(texts))), self.quantize(states, self.stored_dtype if rounded else StateDtype.float32)
+        else:
+            yield list(range(len(texts))), states
+
+    def _reads(self, states: QuantizedStates | States) -> bool:
+        """Whether the model matches states per token of these dtypes as they are stored."""
+        return self.model.reads_stored({name: value.dtype for name, value in states.per_token.items()})
 
     def state_dtype(self, wanted: StateDtype | None, otherwise: StateDtype = StateDtype.float32) -> StateDtype:
         """The data type in which states are stored.
@@ -175,12 +189,13 @@ class TextEncoder:
     def tokenize(self, texts: Sequence[str]) -> list[list[int]]:
         """Token ids of texts. The first time that a text is too long for the model, a warning is logged."""
         ids, cut = self.tokenizer.encode(texts)
-        if cut and self._is_first_cut():
+        with self._lock:
+            is_first = cut and not self._has_warned_of_cuts
+            self._has_warned_of_cuts |= bool(cut)
+        if is_first:
             logger.warning(
                 "%d of %d texts are longer than %d tokens and were cut there. Later cuts are not reported.",
-                cut,
-                len(texts),
-                self.tokenizer.max_tokens,
+                *(cut, len(texts), self.tokenizer.max_tokens),
             )
         return ids
 
@@ -209,21 +224,20 @@ class TextEncoder:
             InputError: the model has no vectors of whole texts, or `batch_size` is not positive.
         """
         check_batch_size(batch_size)
-        if self.cache is not None:  # whose states are rounded: not to be kept as if they were exact
-            return self._embed_answers(texts, batch_size)
-        return self._outliving_vectors("answers", texts, lambda new: self._embed_answers(new, batch_size))
 
-    def _embed_answers(self, texts: Sequence[str], batch_size: int) -> Tensor:
-        order: list[int] = []
-        parts = []
-        for rows, kept in self._kept_states(texts, batch_size):
-            order += rows
-            if isinstance(kept, QuantizedStates):  # a vector needs none of the tokens' states
-                states = QuantizedStates(kept.lengths, {}, kept.per_text).dequantize(self.device)
-            else:
-                states = kept
-            parts.append(States(states.mask[:, :0], per_text=states.per_text))
-        return self._vectors(parts)[torch.tensor(order, dtype=torch.long).argsort()]
+        def embed(new: Sequence[str]) -> Tensor:
+            order: list[int] = []
+            parts = []
+            for rows, kept in self._kept_states(new, batch_size):
+                order += rows
+                vectors = kept.per_text  # which need none of the tokens' states
+                if isinstance(kept, QuantizedStates):
+                    vectors = QuantizedStates(kept.lengths, {}, kept.per_text).dequantize(self.device).per_text
+                parts.append(States(torch.ones(len(rows), 0, dtype=torch.bool), per_text=vectors))
+            return self._vectors(parts)[torch.tensor(order, dtype=torch.long).argsort()]
+
+        # States of a cache are rounded: their vectors are not to be kept as if they were exact.
+        return embed(texts) if self.cache is not None else self._outliving_vectors("answers", texts, embed)
 
     @torch.inference_mode()
     def embed_wordings(self, texts: Sequence[str]) -> Tensor:
@@ -232,24 +246,19 @@ class TextEncoder:
 
     def _outliving_vectors(self, kind: str, texts: Sequence[str], embed: Callable[[Sequence[str]], Tensor]) -> Tensor:
         """(B, C) vectors of B texts, those of an earlier process if they outlived it."""
-        if self._loaded is None:
-            return embed(texts)
         kind = f"vectors of {kind} on {self.device.type}"
-        outlives = self._loaded.kept(kind, StateDtype.float32, self._example_vector)
+        outlives = self._loaded.kept(kind, StateDtype.float32) if self._loaded else None
         if outlives is None:
             return embed(texts)
         lengths = outlives.lengths(texts)
         new, old = ([row for row, length in enumerate(lengths) if (length > 0) == known] for known in (False, True))
         vectors = embed([texts[row] for row in new])
         if new:
-            outlives.add([texts[row] for row in new], _as_states(vectors))
-        states = outlives.states([texts[row] for row in old]) if old else None
-        if states is not None:
-            vectors = torch.cat([vectors, states.per_text["vector"]])
+            states = QuantizedStates(np.ones(len(new), int), {}, {"vector": vectors.contiguous()})
+            outlives.add([texts[row] for row in new], states)
+        if old:
+            vectors = torch.cat([vectors, outlives.states([texts[row] for row in old]).per_text["vector"]])
         return vectors[torch.tensor([*new, *old], dtype=torch.long).argsort()]
-
-    def _example_vector(self) -> QuantizedStates:
-        return _as_states(self.embed_questions([""]))
 
     def _vectors(self, parts: Sequence[States]) -> Tensor:
         vectors = [self.model.text_vectors(part) for part in parts or [self._encode_empty_text()[:0]]]
@@ -285,18 +294,22 @@ class TextEncoder:
         return self.model.encode_answers(TokenBatch.from_lists(tokens, self.device))
 
     def use_cache(self, max_bytes: int, dtype: StateDtype | None = None) -> None:
-        """Keep the states of answers in memory, in a cache that another ranker of this checkpoint may fill.
+        """Keep the states of answers in memory, in a cache that others with this checkpoint may share.
 
         Args:
             max_bytes: its size.
             dtype: of its states; `None` as for `state_dtype`.
         """
-        self.cache = self._checkpoint.cache(max_bytes, self.state_dtype(dtype))
-        self.model.reads_stored(self.quantize(self._encode_empty_text(), self.stored_dtype).dtypes)  # compiles, now
+        self.cache = self._checkpoint.cache(self.state_dtype(dtype), max_bytes)
+        self._compile()
+
+    def _compile(self) -> None:
+        """Let the model compile what reads a cache, now rather than for the first question."""
+        self._reads(self.quantize(self._encode_empty_text(), self.stored_dtype))
 
     def fill_cache(self) -> None:
-        """Add what is encoded to the cache of another ranker of this checkpoint; do not read it, as it is rounded."""
-        self._filled = self._checkpoint.cache_to_fill(self.state_dtype(None))
+        """Add what is encoded to the cache of a ranker of this checkpoint; do not read it, as it is rounded."""
+        self._filled = self._checkpoint.cache(self.state_dtype(None))
 
     @property
     def _checkpoint(self) -> LoadedCheckpoint:
@@ -309,9 +322,7 @@ class TextEncoder:
         cache = self.cache or self._filled
         if self._loaded is None or cache is None:
             return None
-        dtype = self.state_dtype(cache.dtype)
-        kind = f"answers on {self.device.type}"
-        return self._loaded.kept(kind, dtype, lambda: self.quantize(self._encode_empty_text(), dtype))
+        return self._loaded.kept(f"answers on {self.device.type}", self.state_dtype(cache.dtype))
 
     @torch.inference_mode()
     def _encode_empty_text(self) -> States:
@@ -321,20 +332,10 @@ class TextEncoder:
     def _name(self) -> str:
         return self.config.model if self.config else type(self.model).__name__
 
-    def _is_first_cut(self) -> bool:
-        with self._lock:
-            is_first, self._has_warned_of_cuts = not self._has_warned_of_cuts, True
-        return is_first
-
     def _stop_training(self) -> None:
         with self._lock:  # `eval` sets the model's own flag before those of its modules
             if self.model.training:  # `eval` takes half a millisecond for the modules of a transformer
                 self.model.eval()
-
-
-def _as_states(vectors: Tensor) -> QuantizedStates:
-    """(N, C) vectors in the form in which encodings are written."""
-    return QuantizedStates(torch.ones(len(vectors), dtype=torch.long), {}, {"vector": vectors.contiguous()})
 
 
 def check_batch_size(batch_size: int) -> None:

@@ -11,40 +11,23 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ap_ranker.ranking.int8_vectors import RoundedVectors
+from ap_ranker.ranking.int8_vectors import Vectors
 
 WORDINGS, MATCHED = "wordings", "matched_wording"
 """Meta fields of a document: its further wordings and, once it is ranked, the one that the query was found by."""
 
-WORDING_SCORE, WORDING_RANK = "wording_score", "wording_rank"
-"""Meta fields of a document for the cosine of its best wording with the question, and for its rank by that, from 1."""
+WORDING_RANK = "wording_rank"
+"""Meta field of a document for its rank by the cosine of its best wording with the question, from 1."""
 
 DEFAULT_WEIGHT = 0.3
 """The weight of wordings, v in `rule.py`, where nothing shows which is best, because the training data has one question
 for each answer: on the example FAQ's dev questions all v from 0.2 to 0.5 were about as good."""
 
 LARGEST_TABLE = 1_000_000
-"""Maximum number of vectors kept; then those that are not needed are dropped. 384 numbers each are 388 MB."""
-
-MOST_ENTRIES, MOST_ROWS = 100_000, 1_000_000
-"""Maximum number of entries whose rows are kept, and of these rows: an entry that learns a wording leaves its old rows
-behind, so that without a limit one that learns many would take memory with their square."""
+"""Number of vectors from which on they begin anew, with those that are needed. 384 numbers each are 388 MB."""
 
 Encode = Callable[[Sequence[str]], Tensor]
 """B texts -> (B, C) their vectors as questions, of length 1."""
-
-
-@dataclass(frozen=True)
-class BestWordings:
-    """The best wording of each of N entries for one question.
-
-    Attributes:
-        cosines: (N,) its cosine; -1 for an entry without wordings.
-        texts: the wording; `None` for an entry without any.
-    """
-
-    cosines: NDArray[np.float32]
-    texts: list[str | None]
 
 
 class WordingVectors:
@@ -54,18 +37,18 @@ class WordingVectors:
     """
 
     def __init__(self) -> None:
-        self._table = RoundedVectors.of(np.empty((0, 0)))
+        self._table = Vectors.of(np.empty((0, 0)))
         self._rows: dict[str, int] = {}
-        self._rows_of: dict[tuple[str, ...], NDArray[np.int64]] = {}  # of all wordings of an entry
-        self._rows_kept = 0  # in `_rows_of`
         self._lock = threading.Lock()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy begins without any: it encodes them itself."""
         return WordingVectors, ()
 
-    def best(self, question: NDArray[np.float32], wordings: Sequence[Sequence[str]], encode: Encode) -> BestWordings:
-        """Find each entry's wording that is most like the question.
+    def best(
+        self, question: NDArray[np.float32], wordings: Sequence[Sequence[str]], encode: Encode
+    ) -> tuple[NDArray[np.float32], list[str | None]]:
+        """Each entry's wording that is most like the question: (N,) the cosine, -1 without wordings; and the wording.
 
         Args:
             question: (C,) the question's vector, of length 1.
@@ -76,63 +59,39 @@ class WordingVectors:
         texts: list[str | None] = [None] * len(wordings)
         entries = [entry for entry, each in enumerate(wordings) if each]
         if entries:
-            table, rows = self._entries([tuple(wordings[entry]) for entry in entries], encode)
-            scores = table.cosines(np.concatenate(rows), question)
-            ends = np.cumsum([len(each) for each in rows])
+            table, rows = self.find([text for entry in entries for text in wordings[entry]], encode)
+            scores = table.cosines(rows, question)
+            ends = np.cumsum([len(wordings[entry]) for entry in entries])
             for entry, start, end in zip(entries, [0, *ends.tolist()], ends.tolist(), strict=False):
                 best = int(scores[start:end].argmax())
                 cosines[entry], texts[entry] = scores[start + best], wordings[entry][best]
-        return BestWordings(cosines, texts)
+        return cosines, texts
 
     def nbytes(self, texts: Iterable[str], encode: Encode) -> int:
         """Bytes of the vectors of these texts, which are encoded if they are new."""
         table, rows = self.find(list(dict.fromkeys(texts)), encode)
         return len(rows) * table.bytes_each
 
-    def find(self, texts: Sequence[str], encode: Encode) -> tuple[RoundedVectors, NDArray[np.int64]]:
+    def find(self, texts: Sequence[str], encode: Encode) -> tuple[Vectors, NDArray[np.int64]]:
         """All vectors, and the (B,) rows of B texts among them; new texts are encoded."""
         with self._lock:
-            self._add(texts, encode)
-            return self._table, self._rows_for(texts)
+            if any(text not in self._rows for text in texts):
+                self._add(dict.fromkeys(texts), encode)
+            return self._table, np.array([self._rows[text] for text in texts], dtype=np.int64)
 
-    def _entries(
-        self, wordings: Sequence[tuple[str, ...]], encode: Encode
-    ) -> tuple[RoundedVectors, list[NDArray[np.int64]]]:
-        """As `find`, for the wordings of each of N entries, which every search asks for again."""
-        with self._lock:
-            if not all(each in self._rows_of for each in wordings):
-                self._add([text for each in wordings for text in each], encode)
-                if len(self._rows_of) > MOST_ENTRIES or self._rows_kept > MOST_ROWS:
-                    self._forget_entries()
-                new = {each: self._rows_for(each) for each in wordings if each not in self._rows_of}
-                self._rows_of |= new
-                self._rows_kept += sum(map(len, new.values()))
-            return self._table, [self._rows_of[each] for each in wordings]
-
-    def _forget_entries(self) -> None:
-        self._rows_of, self._rows_kept = {}, 0
-
-    def _rows_for(self, texts: Sequence[str]) -> NDArray[np.int64]:
-        return np.array([self._rows[text] for text in texts], dtype=np.int64)
-
-    def _add(self, texts: Sequence[str], encode: Encode) -> None:
-        new = list(dict.fromkeys(text for text in texts if text not in self._rows))
-        if not new:
-            return
-        new.sort(key=len)  # texts of similar length need little padding
-        encoded = RoundedVectors.of(encode(new).numpy())
+    def _add(self, texts: Iterable[str], encode: Encode) -> None:
+        new = [text for text in texts if text not in self._rows]
         if len(self._rows) + len(new) > LARGEST_TABLE:
-            kept = list(dict.fromkeys(text for text in texts if text in self._rows))
-            self._table = self._table.selected(self._rows_for(kept))
-            self._rows = {text: row for row, text in enumerate(kept)}
-            self._forget_entries()
+            self._rows, new = {}, list(texts)
+        new.sort(key=len)  # texts of similar length need little padding
+        encoded = Vectors.of(encode(new).numpy())
         self._table = self._table.extended(encoded) if self._rows else encoded
         self._rows |= {text: row for row, text in enumerate(new, start=len(self._rows))}
 
 
 @dataclass(frozen=True)
 class WordingIndex:
-    """The vectors of all wordings of many entries, to find the entries that a question is most like.
+    """The wordings of many entries, to find the entries that a question is most like.
 
     Attributes:
         rows: (N,) the numbers of the entries that have wordings, ascending.
@@ -142,7 +101,7 @@ class WordingIndex:
     """
 
     rows: NDArray[np.int64]
-    vectors: RoundedVectors
+    vectors: Vectors
     wordings: NDArray[np.int64]
     starts: NDArray[np.int64]
 

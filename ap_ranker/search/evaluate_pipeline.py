@@ -22,7 +22,7 @@ from ap_ranker.ranking.exact_match import is_exact_match
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.search.load_pipeline import report_store_errors
 from ap_ranker.text.keys import normalized
-from haystack_integrations.document_stores.ap_ranker.wordings import own_wordings
+from haystack_integrations.document_stores.ap_ranker.entries import own_wordings
 
 if TYPE_CHECKING:
     from haystack import Document

@@ -1,17 +1,21 @@
-"""Makes questions for a student to learn from its teacher: the training questions with other words.
+"""Makes more questions to learn from: the sentences of answers, and the training questions with other words.
 
-As in TinyBERT (Jiao et al. 2020, section "Data Augmentation"), words are exchanged for their neighbours among the word
-vectors. Others are left out, and some questions go on as another one does. What a question made so asks for, the
-teacher tells: such a question has no label.
+Each sentence of an answer is a question for that answer. A student of a teacher also learns from questions without
+labels, since the teacher tells what they ask for: as in TinyBERT (Jiao et al. 2020, section "Data Augmentation"), words
+are exchanged for their neighbours among the word vectors. Others are left out, and some questions go on as another one
+does.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from ap_ranker.data.dataset import Dataset
+from ap_ranker.data.dataset import Dataset, Question
+from ap_ranker.text.near import near_any
 from ap_ranker.text.tokenizer import split_words
 from ap_ranker.text.word_vectors import PretrainedVectors
 
@@ -26,19 +30,26 @@ NEIGHBOURS, LEAST_COSINE = 8, 0.4
 
 _AT_ONCE = 512
 
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
+
+
+def with_answer_sentences(data: Dataset) -> Dataset:
+    """Add a question for each sentence of the right answers that have several sentences."""
+    existing = {question.text.casefold() for question in data.questions}
+    added = []
+    for row in dict.fromkeys(row for question in data.questions for row in question.positives):
+        sentences = [part.strip() for part in _SENTENCE_END.split(data.answers[row].text) if part.strip()]
+        if len(sentences) > 1:
+            named = [Question(f"sentence-{row}-{i}", sentence, (row,)) for i, sentence in enumerate(sentences)]
+            added += [question for question in named if question.text.casefold() not in existing]
+    if data.withheld:  # an answer's text may include its stored question
+        withheld = near_any({question.text for question in added}, data.withheld)
+        added = [question for question in added if question.text not in withheld]
+    return replace(data, questions=[*data.questions, *added])
+
 
 def augmented_questions(data: Dataset, count: int, neighbours: Mapping[str, Sequence[str]], seed: int) -> list[str]:
-    """Make questions of a data set's questions.
-
-    Args:
-        data: the training data.
-        count: number of questions to make; all training questions are used equally often.
-        neighbours: the words that may take a word's place, as `find_neighbours` gives them.
-        seed: of the random choices.
-
-    Returns:
-        `count` texts, fewer where some are equal.
-    """
+    """`count` texts made of the data's questions, fewer where some are equal; `neighbours` may take a word's place."""
     rng = np.random.default_rng(seed)
     texts = [words for question in data.questions if (words := split_words(question.text))]
     made: dict[str, None] = {}
@@ -54,10 +65,7 @@ def augmented_questions(data: Dataset, count: int, neighbours: Mapping[str, Sequ
 def find_neighbours(data: Dataset, vectors: PretrainedVectors, most: int) -> dict[str, list[str]]:
     """The nearest words of each word of the questions and answers, by the cosine of their vectors.
 
-    Args:
-        data: the training data.
-        vectors: of its words, and of more.
-        most: number of the vectors' own words to choose from, beside those of the data.
+    They are chosen among the words of the data and the vectors' `most` first ones.
     """
     texts = [question.text for question in data.questions] + [answer.text for answer in data.answers]
     own = [word for word in dict.fromkeys(word for text in texts for word in split_words(text)) if word.isalpha()]

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import Dataset as TorchDataset
 from torch.utils.data import Sampler
 
 from ap_ranker.data.dataset import Dataset
@@ -22,144 +20,109 @@ JUDGED_NEGATIVES = 4
 """Maximum number of answers judged wrong for a question in a shared batch: they are the hardest negatives, but all of
 them would crowd out the other questions' answers."""
 
-
 HIGHEST = 20
 """Number of the teacher's best answers to draw from."""
 
+QUESTIONS_OF_ANSWER = 4
+"""Questions of an answer in a batch: one is no better on the example FAQ, and an epoch takes twice as long."""
 
-class Pairs(TorchDataset[tuple[int, int]]):
+MOST_BATCHES = 30
+"""Batches in a run that is sorted by length; longer ones save hardly any more padding."""
+
+BATCHES_BY_QUESTION = 6
+"""Batches of a run that are sorted by question length. A question is short, but a match costs question tokens x answer
+tokens: of groups of 1, 2, 3, 5, 6, 10 and 30, those of 5 to 10 left the least padding on InsuranceQA, a third less than
+1."""
+
+ANSWERS_PER_ROW = 8
+"""Distinct answers per row of a run below which nothing is sorted: neighbours in length would mostly be wordings of the
+same answer, and a batch would have few negatives."""
+
+
+def training_pairs(dataset: Dataset, *, own_candidates: bool) -> list[tuple[int, int]]:
     """The (question, right answer) pairs of a data set, as positions; an epoch is one pass over them.
 
     With `own_candidates` each question occurs once, with its first right answer: its batch also holds the others.
     """
-
-    def __init__(self, dataset: Dataset, *, own_candidates: bool) -> None:
-        end = 1 if own_candidates else None
-        self._pairs = [(i, row) for i, question in enumerate(dataset.questions) for row in question.positives[:end]]
-
-    def __len__(self) -> int:
-        return len(self._pairs)
-
-    def __getitem__(self, index: int) -> tuple[int, int]:
-        return self._pairs[index]
-
-    def __iter__(self) -> Iterator[tuple[int, int]]:
-        return iter(self._pairs)
+    end = 1 if own_candidates else None
+    return [(i, row) for i, question in enumerate(dataset.questions) for row in question.positives[:end]]
 
 
-class Order(Sampler[int], ABC):
-    """Orders the pairs randomly in each epoch.
+Order = Callable[[np.random.Generator], np.ndarray]
+"""Shuffles the pairs: their positions in an order that a generator of random numbers decides."""
 
-    The order depends only on the seed and the epoch, so a resumed run sees the same one.
 
-    Args:
-        seed: seed of the shuffles.
-    """
+class EachEpoch(Sampler[int]):
+    """Shuffles the pairs in each epoch by its seed and number only, so that a resumed run sees the same order."""
 
-    def __init__(self, seed: int) -> None:
-        self._seed = seed
-        self._epoch = 0
+    def __init__(self, order: Order, n_pairs: int, seed: int) -> None:
+        self._order, self._n_pairs, self._seed, self._epoch = order, n_pairs, seed, 0
 
     def set_epoch(self, epoch: int) -> None:
         """Called by the Trainer before each epoch."""
         self._epoch = epoch
 
-    def _rng(self) -> np.random.Generator:
-        return np.random.default_rng([self._seed, self._epoch])
-
-    @abstractmethod
     def __len__(self) -> int:
-        """Number of pairs."""
+        return self._n_pairs
 
-    @abstractmethod
     def __iter__(self) -> Iterator[int]:
-        """The positions of the pairs."""
+        yield from self._order(np.random.default_rng([self._seed, self._epoch])).tolist()
 
 
-class AnswerGroups(Order):
-    """Brings several questions of an answer into a batch.
+def answer_groups(answers: Sequence[int]) -> Order:
+    """Bring several questions of an answer into a batch.
 
     A step's time goes into encoding answers, which are long and many. So each is encoded once for a few of its
     questions; the other answers of the batch are their negatives. No answer has its second group before all have had
     their first, so that hardly any is twice in a batch, which would cost a negative.
+
+    Args:
+        answers: the answer of each pair.
     """
+    known = np.asarray(answers)
 
-    QUESTIONS = 4  # on the example FAQ one is no better, and an epoch takes more than twice as long
+    def order(rng: np.random.Generator) -> np.ndarray:
+        shuffled = rng.permutation(len(known))
+        by_answer = shuffled[np.argsort(known[shuffled], kind="stable")]
+        starts = np.flatnonzero(np.diff(known[by_answer], prepend=-1))
+        groups = [
+            group
+            for pairs in np.split(by_answer, starts[1:])
+            for group in enumerate(np.array_split(pairs, -(-len(pairs) // QUESTIONS_OF_ANSWER)))
+        ]
+        turns = np.lexsort((rng.random(len(groups)), np.array([turn for turn, _ in groups])))
+        return np.concatenate([groups[i][1] for i in turns])
 
-    def __init__(self, answers: Sequence[int], seed: int) -> None:
-        """Initialise the order.
-
-        Args:
-            answers: the answer of each pair.
-            seed: seed of the shuffles.
-        """
-        super().__init__(seed)
-        self._answers = np.asarray(answers)
-
-    def __len__(self) -> int:
-        return len(self._answers)
-
-    def __iter__(self) -> Iterator[int]:
-        rng = self._rng()
-        shuffled = rng.permutation(len(self))
-        by_answer = shuffled[np.argsort(self._answers[shuffled], kind="stable")]
-        starts = np.flatnonzero(np.diff(self._answers[by_answer], prepend=-1))
-        pairs = np.split(by_answer, starts[1:])
-        groups = [group for each in pairs for group in enumerate(np.array_split(each, -(-len(each) // self.QUESTIONS)))]
-        for i in np.lexsort((rng.random(len(groups)), np.array([turn for turn, _ in groups]))):
-            yield from groups[i][1].tolist()
+    return order
 
 
-class LengthBuckets(Order):
-    """Brings texts of similar lengths into a batch.
+def length_buckets(lengths: Sequence[tuple[int, int]], n_answers: int, batch_size: int) -> Order:
+    """Bring texts of similar lengths into a batch.
 
     Runs of many batches are sorted by answer length, groups of a few batches within them by question length, and the
     batches are shuffled again, so that a batch needs little padding.
+
+    Args:
+        lengths: number of tokens of each pair's question and answer.
+        n_answers: number of distinct answers.
+        batch_size: number of pairs per batch.
     """
+    questions, answers = np.asarray(lengths).reshape(-1, 2).T
+    run_size = batch_size * max(1, min(n_answers // (batch_size * ANSWERS_PER_ROW), MOST_BATCHES))
 
-    # Sorting longer runs saves hardly any more padding.
-    MOST_BATCHES = 30
-    # A question is short, but a match costs question tokens x answer tokens: of groups of 1, 2, 3, 5, 6, 10 and 30
-    # batches, those of 5 to 10 left the least padding on InsuranceQA, a third less than 1.
-    BATCHES_BY_QUESTION = 6
-    # With fewer distinct answers than this per row of a run, neighbours in length are mostly wordings of the same
-    # answer, and a batch would have few negatives: then nothing is sorted.
-    ANSWERS_PER_ROW = 8
-
-    def __init__(self, lengths: Sequence[tuple[int, int]], n_answers: int, batch_size: int, seed: int) -> None:
-        """Initialise the order.
-
-        Args:
-            lengths: number of tokens of each pair's question and answer.
-            n_answers: number of distinct answers.
-            batch_size: number of pairs per batch.
-            seed: seed of the shuffles.
-        """
-        super().__init__(seed)
-        self._questions, self._answers = np.asarray(lengths).reshape(-1, 2).T
-        self._batch_size = batch_size
-        batches = n_answers // (batch_size * self.ANSWERS_PER_ROW)
-        self._run = batch_size * max(1, min(batches, self.MOST_BATCHES))
-
-    def __len__(self) -> int:
-        return len(self._answers)
-
-    def __iter__(self) -> Iterator[int]:
-        rng = self._rng()
-        order = rng.permutation(len(self))
+    def order(rng: np.random.Generator) -> np.ndarray:
         batches = []
-        for run in _parts(order, self._run):
-            by_answer = run[np.argsort(self._answers[run], kind="stable")]
-            for group in _parts(by_answer, self._batch_size * self.BATCHES_BY_QUESTION):
-                if len(group) > self._batch_size:  # within a batch the order does not matter
-                    group = group[np.argsort(self._questions[group], kind="stable")]  # noqa: PLW2901
-                batches += _parts(group, self._batch_size)
+        for run in _parts(rng.permutation(len(answers)), run_size):
+            by_answer = run[np.argsort(answers[run], kind="stable")]
+            for group in _parts(by_answer, batch_size * BATCHES_BY_QUESTION):
+                if len(group) > batch_size:  # within a batch the order does not matter
+                    group = group[np.argsort(questions[group], kind="stable")]  # noqa: PLW2901
+                batches += _parts(group, batch_size)
         # A short batch comes last: elsewhere it would shift the boundaries of all later batches.
-        last = [batches.pop()] if len(batches[-1]) < self._batch_size else []
-        for i in rng.permutation(len(batches)):
-            yield from batches[i].tolist()
-        for batch in last:
-            yield from batch.tolist()
+        last = [batches.pop()] if len(batches[-1]) < batch_size else []
+        return np.concatenate([batches[i] for i in rng.permutation(len(batches))] + last)
+
+    return order
 
 
 def _parts(rows: np.ndarray, size: int) -> list[np.ndarray]:
@@ -243,11 +206,9 @@ class Batches:
                 rows += rng.choice(len(self.answers), self._negatives, replace=False).tolist()
             own = []
         rows = list(dict.fromkeys(rows))
-        column = {row: i for i, row in enumerate(rows)}
+        # With candidates of its own, a question learns nothing from those of the others.
+        others = torch.tensor([[row not in candidates for row in rows] for candidates in map(set, own)] or False)
         labels = torch.tensor([self._labels(question, rows) for question, _ in pairs])
-        for i, candidates in enumerate(own):
-            others = sorted(set(column.values()) - {column[row] for row in candidates})
-            labels[i, others] = IGNORE
         distinct = list(dict.fromkeys(question for question, _ in pairs))  # one with two right answers may be in two
         questions = TokenBatch.from_lists([self._questions[question] for question in distinct])
         answers = TokenBatch.from_lists([self.answers[row] for row in rows])
@@ -257,14 +218,12 @@ class Batches:
             "question_rows": torch.tensor([distinct.index(question) for question, _ in pairs]),
             "answer_ids": answers.ids,
             "answer_mask": answers.mask,
-            "labels": labels,
-            "target": torch.tensor([column[row] for _, row in pairs]),
+            "labels": labels.masked_fill(others, IGNORE),
+            "target": torch.tensor([rows.index(row) for _, row in pairs]),
         }
         if self._lessons is not None:
             logits = torch.from_numpy(np.stack([self._lessons.logits(question, rows) for question, _ in pairs]))
-            for i, candidates in enumerate(own):
-                logits[i, sorted(set(column.values()) - {column[row] for row in candidates})] = torch.nan
-            batch["teacher"] = logits
+            batch["teacher"] = logits.masked_fill(others, torch.nan)
         return batch
 
     def _candidates(self, question: int, rng: np.random.Generator) -> list[int]:

@@ -3,35 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ap_ranker.data.dataset import Dataset
-from ap_ranker.data.faq import Match
 from ap_ranker.data.wordings import read_with_wordings
 from ap_ranker.data.writer import DEV
 from ap_ranker.errors import InputError
-from ap_ranker.evaluation.calibration import (
+from ap_ranker.evaluation.calibration_fit import (
     HIDDEN_SHARE,
-    Bin,
-    Outcome,
-    Rankings,
-    calibration_error,
+    ScoreReport,
     fit,
-    outcome,
+    measure,
     questions_needed,
     rank,
-    reliability,
-    top_answers,
     with_hidden,
 )
-from ap_ranker.evaluation.warnings import candidate_warnings, seen_warnings
+from ap_ranker.evaluation.evaluate import trained_match
+from ap_ranker.evaluation.evaluation_set import easy_warnings
 from ap_ranker.files import restore, write_text_atomically
 from ap_ranker.ranking.calibration import FUSED, MODEL, Calibration, key
-from ap_ranker.ranking.checkpoint import CARD, CheckpointConfig, read_checkpoint_config, write_checkpoint_config
+from ap_ranker.ranking.checkpoint import CARD, read_checkpoint_config, write_checkpoint_config
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.training.card import calibration_text, card_with_calibration
 
@@ -40,43 +35,12 @@ SCORES = {MODEL: "the model's score", FUSED: "BM25's score added"}
 
 PRECISIONS = (0.8, 0.9, 0.95)
 
-NO_TARGET = "-"
-"""Stands for a target precision at the threshold 0, which answers every question."""
-
-
-@dataclass(frozen=True)
-class ScoreReport:
-    """How well one kind of score is calibrated.
-
-    Attributes:
-        bins: first answers grouped by probability, with the share that is right.
-        thresholds: target precision, or `NO_TARGET` -> its threshold's effect; `None` if no threshold reaches it.
-    """
-
-    bins: Sequence[Bin]
-    thresholds: Mapping[str, Outcome | None]
-
-    @property
-    def calibration_error(self) -> float:
-        """The expected calibration error (ECE)."""
-        return calibration_error(self.bins)
-
-    def as_json(self) -> dict[str, Any]:
-        """The report as basic types, without targets that no threshold reaches."""
-        return {
-            "calibration_error": self.calibration_error,
-            "reliability": [asdict(group) for group in self.bins],
-            "thresholds": {name: asdict(effect) for name, effect in self.thresholds.items() if effect is not None},
-        }
-
 
 @dataclass(frozen=True)
 class SplitReport:
     """A calibration measured on one set of questions.
 
     Attributes:
-        data: name of the data.
-        n_questions: number of questions.
         unanswerable: number of questions without a right answer.
         hidden_share: if there are none, each question is counted again with its right answers hidden; these copies are
             this share of the total. `None` if there are some.
@@ -162,40 +126,41 @@ def calibrate(
         WriteError: the checkpoint cannot be written.
     """
     folder = Path(checkpoint)
-    _check(folder, PRECISIONS if precisions is None else precisions, share)
+    _check(folder, precisions, share)
     ranker = Ranker.from_pretrained(folder, device)
     assert ranker.config is not None
     answers_of = {"dev": answers, "test": answers}
     if dev is None:
-        dev, answers_of["dev"] = folder / DEV, answers or _trained_answers(folder, ranker.config)
-    match = Match(ranker.config.training.get("match", Match.both))
-    sources = {"dev": dev} if test is None else {"dev": dev, "test": test}
+        dev, answers_of["dev"] = folder / DEV, answers or _trained_answers(folder, ranker.config.training)
     data = {
         split: source
         if isinstance(source, Dataset)
         else read_with_wordings(
-            source, split, wordings=wordings, answers=answers_of[split], match=match, columns=columns
+            source, split, wordings=wordings, answers=answers_of[split], match=trained_match(ranker), columns=columns
         )
-        for split, source in sources.items()
+        for split, source in (("dev", dev), ("test", test))
+        if source is not None
     }
     precisions, warnings = _reachable(precisions, data["dev"])
     for dataset in data.values():
-        seen = ranker.seen_in_training([question.text for question in dataset.questions])
-        warnings += [*candidate_warnings(dataset), *seen_warnings(seen)]
+        warnings += easy_warnings(dataset, ranker.seen_in_training([question.text for question in dataset.questions]))
         warnings += [f"{count:,} {reason}" for reason, count in dataset.notes.items()]
-    if share is not None and not any(map(_all_answerable, data.values())):
+    hidden = {
+        split: (share or HIDDEN_SHARE) if len(dataset.answerable) == len(dataset.questions) else None
+        for split, dataset in data.items()
+    }
+    if share is not None and not any(hidden.values()):
         raise InputError(
             f"{data['dev'].name}: it has questions without a right answer, so share, which is for data without them, "
             "has no effect. Leave it out."
         )
-    hidden = {split: (share or HIDDEN_SHARE) if _all_answerable(dataset) else None for split, dataset in data.items()}
     rankings = {split: rank(ranker, dataset) for split, dataset in data.items()}
-    n_candidates = {
-        split: float(np.mean([len(each) for each in kinds[MODEL].scores])) for split, kinds in rankings.items()
+    candidates = {
+        split: float(np.mean([len(right) for right in kinds[MODEL].right])) for split, kinds in rankings.items()
     }
-    for split, share_hidden in hidden.items():
-        if share_hidden is not None:
-            rankings[split] = {kind: with_hidden(ranked, share_hidden) for kind, ranked in rankings[split].items()}
+    for split, hidden_share in hidden.items():
+        if hidden_share is not None:
+            rankings[split] = {kind: with_hidden(ranked, hidden_share) for kind, ranked in rankings[split].items()}
     fits = {kind: fit(ranked, precisions) for kind, ranked in rankings["dev"].items()}
     reports = {
         split: SplitReport(
@@ -203,60 +168,16 @@ def calibrate(
             len(dataset.questions),
             len(dataset.questions) - len(dataset.answerable),
             hidden[split],
-            {kind: _measure(fits[kind], ranked, precisions) for kind, ranked in rankings[split].items()},
-            n_candidates[split],
+            {kind: measure(fits[kind], ranked, precisions) for kind, ranked in rankings[split].items()},
+            candidates[split],
         )
         for split, dataset in data.items()
     }
     return _write(folder, fits, CalibrationReport(reports, ["config.json"], list(dict.fromkeys(warnings))))
 
 
-def _trained_answers(folder: Path, config: CheckpointConfig) -> Path | None:
-    """The FAQ of the questions that training has set aside: the file with the answers of its training.
-
-    Raises:
-        InputError: no questions were set aside, or the FAQ is no longer there.
-    """
-    if not (folder / DEV).is_file():
-        raise InputError(
-            f"{folder}: expected questions that training has set aside ({DEV}), found none: it was given dev "
-            f"questions, or is of an earlier version. Name some: ap-ranker calibrate {folder} DEV"
-        )
-    name = config.training.get("answers")
-    if not name:  # candidates that were judged one by one
-        return None
-    if not Path(str(name)).is_file():
-        raise InputError(
-            f"{folder}: expected the FAQ of its training at {str(name)!r}, found no file. Name it: --answers FAQ.csv"
-        )
-    return Path(str(name))
-
-
-def _reachable(wanted: Sequence[float] | None, dev: Dataset) -> tuple[list[float], list[str]]:
-    """The target precisions to calibrate for, and warnings about those of `PRECISIONS` that are left out.
-
-    Raises:
-        InputError: there are too few questions for one that the user wants, or for all.
-    """
-    found = len(dev.answerable)
-    precisions = sorted(set(PRECISIONS if wanted is None else wanted))
-    refused = [precision for precision in precisions if found < questions_needed(precision)]
-    if refused and (wanted is not None or refused == precisions):
-        precision = refused[-1 if wanted is not None else 0]
-        raise InputError(
-            f"{dev.name}: expected at least {questions_needed(precision):,} questions with a right answer to calibrate "
-            f"for precision {key(precision)}, found {found:,}: even if all were answered right, that could be chance. "
-            "Add questions, or choose a lower --precision."
-        )
-    kept = [precision for precision in precisions if precision not in refused]
-    return kept, [
-        f"precision {key(precision)} left out: it needs {questions_needed(precision):,} questions, found {found:,}."
-        for precision in refused
-    ]
-
-
-def _check(folder: Path, precisions: Sequence[float], share: float | None) -> None:
-    if not precisions or not all(0 < value < 1 for value in precisions):
+def _check(folder: Path, precisions: Sequence[float] | None, share: float | None) -> None:
+    if precisions is not None and not (precisions and all(0 < value < 1 for value in precisions)):
         raise InputError(f"Expected precisions between 0 and 1, such as 0.9; found {list(precisions)}.")
     if share is not None and not 0 < share < 1:
         raise InputError(f"Expected a share above 0 and below 1, found {share:g}.")
@@ -266,19 +187,6 @@ def _check(folder: Path, precisions: Sequence[float], share: float | None) -> No
             f"Expected a checkpoint folder on this machine, as calibrate writes into it; found none at "
             f"{str(folder)!r}. Download one from the hub first: hf download NAME --local-dir DIR"
         )
-
-
-def _all_answerable(dataset: Dataset) -> bool:
-    """Whether unanswerable questions have to be made."""
-    return len(dataset.answerable) == len(dataset.questions)
-
-
-def _measure(calibration: Calibration, rankings: Rankings, precisions: Sequence[float]) -> ScoreReport:
-    answers = top_answers(calibration, rankings)
-    thresholds: dict[str, float | None] = {NO_TARGET: 0.0}
-    thresholds |= {key(precision): calibration.threshold(precision) for precision in precisions}
-    effects = {name: None if value is None else outcome(answers, value) for name, value in thresholds.items()}
-    return ScoreReport(reliability(answers), effects)
 
 
 def _write(folder: Path, fits: Mapping[str, Calibration], report: CalibrationReport) -> CalibrationReport:
@@ -293,3 +201,36 @@ def _write(folder: Path, fits: Mapping[str, Calibration], report: CalibrationRep
         return report
     write_text_atomically(folder / CARD, card)
     return replace(report, files=[*report.files, CARD])
+
+
+def _trained_answers(folder: Path, training: Mapping[str, Any]) -> Path | None:
+    """The FAQ of the questions that training has set aside: the file with the answers of its training."""
+    if not (folder / DEV).is_file():
+        raise InputError(
+            f"{folder}: expected questions that training has set aside ({DEV}), found none: it was given dev "
+            f"questions, or is of an earlier version. Name some: ap-ranker calibrate {folder} DEV"
+        )
+    faq = str(training.get("answers") or "")
+    if faq and not Path(faq).is_file():
+        raise InputError(
+            f"{folder}: expected the FAQ of its training at {faq!r}, found no file. Name it: --answers FAQ.csv"
+        )
+    return Path(faq) if faq else None  # none: candidates that were judged one by one
+
+
+def _reachable(wanted: Sequence[float] | None, dev: Dataset) -> tuple[list[float], list[str]]:
+    """The target precisions to calibrate for, and warnings about those of `PRECISIONS` that are left out."""
+    found = len(dev.answerable)
+    precisions = sorted(set(wanted or PRECISIONS))
+    refused = [precision for precision in precisions if found < questions_needed(precision)]
+    if refused and (wanted or refused == precisions):
+        precision = refused[-1 if wanted else 0]
+        raise InputError(
+            f"{dev.name}: expected at least {questions_needed(precision):,} questions with a right answer to calibrate "
+            f"for precision {key(precision)}, found {found:,}: even if all were answered right, that could be chance. "
+            "Add questions, or choose a lower --precision."
+        )
+    return [precision for precision in precisions if precision not in refused], [
+        f"precision {key(precision)} left out: it needs {questions_needed(precision):,} questions, found {found:,}."
+        for precision in refused
+    ]

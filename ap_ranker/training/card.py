@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from huggingface_hub import EvalResult, ModelCardData
+from jinja2 import Environment
 
 from ap_ranker.data.audit.report import AuditReport, Severity
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluation_report import EvaluationReport
-from ap_ranker.evaluation.gain import Difference
 from ap_ranker.evaluation.markdown import markdown_table
+from ap_ranker.evaluation.significance import Difference
 from ap_ranker.models.registry import model_spec
 from ap_ranker.ranking.checkpoint import CARD
 from ap_ranker.training.batches import Batches
@@ -77,86 +78,6 @@ def model_card(
         batches: the batches of the run, for the number of truncated answers.
         about: facts that the run itself does not know.
     """
-    spec = model_spec(config.model)
-    return f"""---
-{_front_matter(config, report, about)}
----
-
-# {config.model}
-
-Ranks the candidate answers to a question. Answer-selection model, {spec.paper} ({spec.year}), made with ap-ranker.
-
-## Data
-
-{_origin(config, settings)}
-{_audit(about.audit)}
-
-Licence: {about.licence or "not stated"}.
-
-{_command(about.command)}
-
-## Results on the {report.n_questions:,} dev questions ({report.dataset.name})
-
-{_table(report)}
-
-{report.gain}
-p: paired randomisation test of the difference in MRR to BM25{", Holm-corrected" if report.fusion else ""}.
-{_wordings(report)}{_fusion(report)}
-Candidates: {report.candidates}.
-
-The epoch and the weights of wordings and BM25 were chosen on these questions, so the numbers are slightly too high.
-Evaluate on other questions with `ap-ranker evaluate`.
-
-## Speed
-
-{report.seconds_per_question * 1000:.2f} ms per question, with answers encoded in advance ({machine}, mean of
-{report.n_questions:,} dev questions).
-
-{calibration_block(None)}
-
-## Limits
-
-Texts are truncated to {config.max_tokens} tokens: {batches.cut_answers:,} of the {len(batches.answers):,} answers were.
-
-{_USE}"""
-
-
-def untrained_card(config: TrainingConfig, encoder: str, texts: str) -> str:
-    """Render the card of a checkpoint that has learnt nothing, as Markdown with front matter for the hub.
-
-    Args:
-        config: its settings.
-        encoder: its pretrained encoder.
-        texts: those that the rarity of words was counted in, in words.
-    """
-    facts = ModelCardData(
-        model_name=config.model,
-        library_name="ap-ranker",
-        pipeline_tag="text-ranking",
-        tags=["answer-selection", "faq", "haystack"],
-    )
-    return f"""---
-{facts.to_yaml(line_break=chr(10))}
----
-
-# {config.model}, untrained
-
-Ranks the candidate answers to a question as its pretrained encoder does: {encoder}.
-It has learnt nothing from questions. How rare words are was counted in {texts}.
-
-Nothing was measured. Once you have questions, measure it with `ap-ranker evaluate`, or train a better one with
-`ap-ranker train`.
-
-{calibration_block(None)}
-
-## Limits
-
-Texts are truncated to {config.max_tokens} tokens.
-
-{_USE}"""
-
-
-def _front_matter(config: TrainingConfig, report: EvaluationReport, about: About) -> str:
     rankings = [(report.model, ""), (report.fusion or {}, ", with BM25's score added")]
     results = [
         EvalResult(
@@ -171,114 +92,75 @@ def _front_matter(config: TrainingConfig, report: EvaluationReport, about: About
         for values, suffix in rankings
         for measure, value in values.items()
     ]
-    return ModelCardData(
+    ticks = max(map(len, re.findall("`+", about.command or "")), default=0)
+    return _render(
+        config,
+        front_matter=_front_matter(config, license=about.licence, eval_results=results),
+        spec=model_spec(config.model),
+        run=settings,
+        report=report,
+        table=_table(report),
+        machine=machine,
+        batches=batches,
+        about=about,
+        faults=_faults(about.audit),
+        fence="`" * max(3, 1 + ticks),  # a path in the command must not end the block
+    )
+
+
+def untrained_card(config: TrainingConfig, encoder: str, texts: str) -> str:
+    """Render the card of a checkpoint that has learnt nothing, as Markdown with front matter for the hub.
+
+    Args:
+        config: its settings.
+        encoder: its pretrained encoder.
+        texts: those that the rarity of words was counted in, in words.
+    """
+    return _render(config, front_matter=_front_matter(config), encoder=encoder, texts=texts)
+
+
+def _render(config: TrainingConfig, **values: Any) -> str:
+    environment = Environment(trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True)
+    template = environment.from_string((files("ap_ranker.training") / "card.md.jinja").read_text("utf-8"))
+    return template.render(config=config, calibration=calibration_block(None), **values)
+
+
+def _front_matter(config: TrainingConfig, **facts: Any) -> str:
+    data = ModelCardData(
         model_name=config.model,
         library_name="ap-ranker",
         pipeline_tag="text-ranking",
         tags=["answer-selection", "faq", "haystack"],
-        license=about.licence,
-        eval_results=results,
-    ).to_yaml(line_break="\n")
+        **facts,
+    )
+    return data.to_yaml(line_break="\n")
 
 
-def _origin(config: TrainingConfig, settings: Mapping[str, Any]) -> str:
-    source = f"{settings['pairs']:,} question-answer pairs ({settings['data']})"
-    if settings.get("word_vectors"):
-        source += f", beginning with word vectors from {settings['word_vectors']}"
-    if settings.get("start"):
-        source += f", beginning with the checkpoint {settings['start']}"
-    if settings.get("teacher"):
-        unlabelled = settings.get("unlabelled")
-        more = f" for these and {unlabelled:,} questions without labels" if unlabelled else ""
-        source += f", and on the scores of the model {settings['teacher']}{more}"
-    if config.epochs == 0:
-        return f"Not trained: the pretrained encoder is unchanged. Data at hand: {source}."
-    return f"Trained on {source}; epoch {settings['best_epoch']} was the best on the dev questions."
-
-
-def _audit(audit: AuditReport | None) -> str:
-    if audit is None:
-        return "The files were not checked for faults with `ap-ranker check`."
+def _faults(audit: AuditReport | None) -> str:
+    """The number of faults of each severity, and of each kind; empty if nothing was checked."""
     totals = []
-    for severity in Severity:
-        counts = audit.counts(severity)
+    for severity in Severity if audit else ():
+        counts = audit.counts(severity)  # type: ignore[union-attr]
         kinds = ", ".join(f"{kind} {count:,}" for kind, count in counts.items())
         totals.append(f"{sum(counts.values()):,} {severity}s" + (f" ({kinds})" if kinds else ""))
-    return f"A check of the files as by `ap-ranker check`, but not for nearly equal answers, found {', '.join(totals)}."
-
-
-def _command(command: str | None) -> str:
-    if command is None:
-        return "Trained from Python. All settings: `training` in `config.json`."
-    fence = "`" * max(
-        3, 1 + max(map(len, re.findall("`+", command)), default=0)
-    )  # a path in the command must not end the block
-    return f"All settings: `training` in `config.json`. The command:\n\n{fence}bash\n{command}\n{fence}"
+    return ", ".join(totals)
 
 
 def _table(report: EvaluationReport) -> str:
-    rows: list[tuple[str, dict[str, float], Difference | None]] = [(report.bm25_name, report.bm25, None)]
-    if report.without_wordings:
-        rows.append(("answers alone", report.without_wordings, None))
-    rows.append(("this model", report.model, report.gain.model))
-    if report.fusion:
-        rows.append(("both scores added", report.fusion, report.gain.fusion))
+    rows = [
+        (report.bm25_name, report.bm25, None),
+        ("answers alone", report.without_wordings, None),
+        ("this model", report.model, report.gain.model),
+        ("both scores added", report.fusion, report.gain.fusion),
+    ]
     return markdown_table(
         ["", *report.model, "p"],
         [
             [name, *(f"{value:.3f}" for value in values.values()), f"{difference.p_value:.4f}" if difference else ""]
             for name, values, difference in rows
+            if values
         ],
     )
-
-
-def _wordings(report: EvaluationReport) -> str:
-    if not report.without_wordings:
-        return ""
-    return (
-        "The training questions are known wordings of the answers: the one most like a question raises its answer's "
-        'score.\nGive the ranker their file as `wordings`; "answers alone" is without.\n'
-    )
-
-
-def _fusion(report: EvaluationReport) -> str:
-    if report.fusion:
-        return "To rank by both scores added, set `fuse_scores: true` behind a retriever with Lucene's BM25 scores."
-    return "Adding BM25's score does not help on these questions."
-
-
-_RANKER = "haystack_integrations.components.rankers.ap_ranker.ranker.AnswerRanker"
-_USE = f"""## Use
-
-`CHECKPOINT` is this folder or its name on the model hub. With Haystack in Python:
-
-```python
-from haystack import Document
-from ap_ranker import AnswerRanker
-
-ranker = AnswerRanker(model="CHECKPOINT", top_k=3)
-ranker.run(query="question", documents=[Document(content="one answer"), Document(content="another answer")])
-```
-
-in a pipeline's YAML file:
-
-```yaml
-components:
-  ranker:
-    type: {_RANKER}
-    init_parameters: {json.dumps({"model": "CHECKPOINT", "device": None, "top_k": 3})}
-connections: []
-```
-
-and without Haystack:
-
-```python
-from ap_ranker import Ranker
-
-ranker = Ranker.from_pretrained("CHECKPOINT")
-ranker.rank("question", ["one answer", "another answer"])
-```
-"""
 
 
 def calibration_block(text: str | None) -> str:

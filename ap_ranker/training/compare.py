@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from transformers import TrainerCallback
@@ -18,10 +19,10 @@ from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluation_report import EvaluationReport
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.evaluation.metrics import MEASURES
+from ap_ranker.evaluation.plots import save_figure
 from ap_ranker.evaluation.significance import holm, randomisation_test
 from ap_ranker.models.pretrained import DEFAULT_ENCODER, find_encoder
 from ap_ranker.models.registry import MODELS, complete_options, count_parameters, model_spec
-from ap_ranker.models.spec import ModelSpec
 from ap_ranker.ranking.bm25 import bm25_name
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.ranker import Ranker, resolve_device
@@ -30,13 +31,15 @@ from ap_ranker.text.word_vectors import PretrainedVectors
 from ap_ranker.training.card import About
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.peers import check_fine_tuning, train_or_load_peer
-from ap_ranker.training.runs import train_or_load
+from ap_ranker.training.train import train_or_load
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 logger = logging.getLogger(__name__)
 
 MEASURE = "MRR"
 """The measure that sorts the table, is tested for significance and chooses the epoch."""
-
 
 ALONE = ", answers alone"
 """Ends the label of the row that ranks without the known wordings."""
@@ -55,11 +58,7 @@ class Contender:
 
     @classmethod
     def parse(cls, text: str) -> Contender:
-        """Read `ap-cnn` or `ap-cnn:filters=200:window=2`.
-
-        Raises:
-            InputError: no such model, option or value.
-        """
+        """Read `ap-cnn` or `ap-cnn:filters=200:window=2`."""
         model, *settings = text.strip().split(":")
         model_spec(model)
         options = {}
@@ -76,31 +75,26 @@ class Contender:
         """Read several, separated by commas; `all` stands for all registered models whose encoder is available."""
         if text.strip() != "all":
             return [cls.parse(name) for name in dict.fromkeys(text.split(","))]
-        return [cls.parse(name) for name in sorted(MODELS) if _is_available(MODELS[name])]
-
-
-def _is_available(spec: ModelSpec) -> bool:
-    """Whether the pretrained encoder of a model, if it has one, is installed or can be downloaded."""
-    if spec.pretrained:
-        try:
-            find_encoder(spec.options["encoder"].default)
-        except InputError as error:
-            logger.warning("%s is left out: %s", spec.name, error)
-            return False
-    return True
+        names = []
+        for name, spec in sorted(MODELS.items()):
+            try:
+                if spec.pretrained:
+                    find_encoder(spec.options["encoder"].default)
+                names.append(name)
+            except InputError as error:
+                logger.warning("%s is left out: %s", name, error)
+        return [cls.parse(name) for name in names]
 
 
 @dataclass(frozen=True)
 class Result:
-    """A row of the comparison: the runs of a contender or of a peer, one per seed.
+    """A row of the comparison: the runs of a contender or of a peer, one per seed; times are means over the seeds.
 
     Attributes:
-        label: as the user named it.
         measures: measure -> one value per seed.
         p_values: of the difference to each baseline in the questions' mean MRR over the seeds, Holm-corrected.
         parameters: number of learnt parameters without the word vectors.
-        training_seconds: duration of a run; mean over the seeds.
-        seconds_per_question: time to encode a question and match it with its encoded candidates; mean over the seeds.
+        seconds_per_question: time to encode a question and match it with its encoded candidates.
         bytes_per_answer: of what is kept of an answer; mean over the answers. 0 where nothing can be.
     """
 
@@ -123,17 +117,14 @@ class Result:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The whole table.
+    """The whole table, the best row first.
 
     Attributes:
         data: what was ranked, in words.
-        n_questions: number of questions with a right answer.
-        seeds: the seeds of each contender's runs.
         random: measure -> mean over random orders.
         bm25: measure -> mean of BM25.
         bm25_name: BM25 as the table names it, with its stemmer.
         baselines: what each row is tested against: BM25, the peers, and pooled vectors alone.
-        results: the best row first.
     """
 
     data: str
@@ -147,37 +138,6 @@ class Comparison:
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), indent=2) + "\n"
-
-
-@dataclass
-class _Runs:
-    """The runs of one row so far."""
-
-    reports: list[EvaluationReport] = field(default_factory=list)
-    training_seconds: list[float] = field(default_factory=list)
-    parameters: int = 0
-
-    def add(self, report: EvaluationReport, training_seconds: float, parameters: int) -> None:
-        self.reports.append(report)
-        self.training_seconds.append(training_seconds)
-        self.parameters = parameters
-
-    @property
-    def each(self) -> np.ndarray:
-        """(Q,) each question's MRR, mean over the seeds."""
-        values: np.ndarray = np.mean([report.model_each[MEASURE] for report in self.reports], axis=0)
-        return values
-
-    def result(self, label: str, p_values: dict[str, float]) -> Result:
-        return Result(
-            label=label,
-            measures={measure: [report.model[measure] for report in self.reports] for measure in MEASURES},
-            p_values=p_values,
-            parameters=self.parameters,
-            training_seconds=float(np.mean(self.training_seconds)),
-            seconds_per_question=float(np.mean([report.seconds_per_question for report in self.reports])),
-            bytes_per_answer=float(np.mean([report.bytes_per_answer for report in self.reports])),
-        )
 
 
 def compare(
@@ -196,34 +156,22 @@ def compare(
     about: About = About(),  # noqa: B008
     on_run: Callable[[str, int, EvaluationReport], None] = lambda *_: None,
 ) -> Comparison:
-    """Train each contender with each seed and rank the test questions.
+    """Train each contender with each seed on `data`, `dev` choosing the epochs, and rank the `test` questions.
 
-    Args:
-        contenders: the models to train.
-        data: the questions to learn from.
-        dev: the questions that choose each run's epoch.
-        test: the questions to compare on.
-        output: a folder for the checkpoints; those of an earlier comparison with the same settings are reused, so that
-            an interrupted comparison continues where it stopped.
-        config: the settings of all runs; `model`, `options` and `seed` are the contenders'.
-        seeds: of the runs.
-        peers: names of `PEERS`, trained from the pretrained encoder of the first contender that has one, or else from
-            the default encoder.
-        vectors: pre-trained word vectors, for the models without a pretrained encoder.
-        device: as in `train`.
-        callbacks: as in `train`.
-        about: as in `train`.
-        on_run: called after each run with the row's label, the seed and the results on the test questions.
+    All runs have the settings of `config`, but for the model, its options and the seed. Checkpoints of an earlier
+    comparison in `output` are reused, so that an interrupted one continues where it stopped. Peers start from the
+    pretrained encoder of the first contender that has one, or else from the default encoder. `on_run` is called after
+    each run with the row's label, the seed and the results on the test questions.
 
     Raises:
         InputError: `output` holds a run with other settings; a peer is unknown or its package is missing.
     """
     check_fine_tuning(peers)
     evaluation_set = EvaluationSet(with_wordings(test, data), language=config.language)
-    runs: dict[str, _Runs] = {}
+    runs: defaultdict[str, list[tuple[EvaluationReport, float, int]]] = defaultdict(list)
 
     def add(label: str, seed: int, report: EvaluationReport, training_seconds: float, parameters: int) -> None:
-        runs.setdefault(label, _Runs()).add(report, training_seconds, parameters)
+        runs[label].append((report, training_seconds, parameters))
         on_run(label, seed, report)
 
     for contender in contenders:
@@ -244,16 +192,24 @@ def compare(
             encoder, folder = find_encoder(_encoder(contenders)), run_folder(output, name, seed)
             peer, training_seconds = train_or_load_peer(name, encoder, data, folder, seed, resolve_device(device))
             report = evaluation_set.report_of(peer.score(evaluation_set))
-            add(name, seed, report, training_seconds, peer.parameters)
-    results = [row.result(label, {}) for label, row in runs.items()]
-    baselines = {"BM25": evaluation_set.bm25_each[MEASURE]}
+            add(name, seed, report, training_seconds, sum(weights.numel() for weights in peer.model.parameters()))
+    each = {label: np.mean([report.model_each[MEASURE] for report, *_ in row], axis=0) for label, row in runs.items()}
     names = [*(contender.label + POOLED for contender in contenders), *peers]
-    baselines |= {name: runs[name].each for name in names if name in runs}
-    for baseline, each in baselines.items():
-        others = [result for result in results if result.label != baseline]
-        corrected = holm([randomisation_test(runs[result.label].each, each) for result in others])
-        for result, p_value in zip(others, corrected, strict=True):
-            result.p_values[baseline] = p_value
+    baselines = {"BM25": evaluation_set.bm25_each[MEASURE]} | {name: each[name] for name in names if name in each}
+    p_values: defaultdict[str, dict[str, float]] = defaultdict(dict)
+    for baseline, values in baselines.items():
+        others = [label for label in runs if label != baseline]
+        corrected = holm([randomisation_test(each[label], values) for label in others])
+        for label, p_value in zip(others, corrected, strict=True):
+            p_values[label][baseline] = p_value
+    results = []
+    for label, own in runs.items():
+        reports, durations, parameters = zip(*own, strict=True)
+        measures = {measure: [report.model[measure] for report in reports] for measure in MEASURES}
+        waited = float(np.mean([report.seconds_per_question for report in reports]))
+        kept = float(np.mean([report.bytes_per_answer for report in reports]))
+        trained = float(np.mean(durations))
+        results.append(Result(label, measures, p_values[label], parameters[-1], trained, waited, kept))
     return Comparison(
         data=f"{test.name}; candidates: {evaluation_set.candidates}",
         n_questions=len(evaluation_set.questions),
@@ -289,3 +245,45 @@ def _encoder(contenders: Sequence[Contender]) -> str:
 def run_folder(output: Path, label: str, seed: int) -> Path:
     """The folder in which `compare` keeps the run of a row."""
     return output / f"{label.replace(':', ',')}-seed{seed}"
+
+
+def plot_comparison(comparison: Comparison, path: Path) -> None:
+    """Plot MRR as bars with its deviation, BM25 and random order as lines; MRR against time, P@1 against size."""
+    from matplotlib.figure import Figure
+
+    results = comparison.results[::-1]  # bars are drawn from the bottom up
+    times = {result.label: result.seconds_per_question * 1000 for result in results}
+    sizes = {result.label: float(result.parameters) for result in results if result.parameters}  # on a logarithmic axis
+    figure = Figure(figsize=(16 if sizes else 11, 2 + 0.28 * len(results)), layout="constrained")
+    bars, *others = figure.subplots(1, 3 if sizes else 2)
+    mrr, deviation = ([of(result, "MRR") for result in results] for of in (Result.mean, Result.deviation))
+    bars.barh([result.label for result in results], mrr, xerr=deviation, color="tab:blue", alpha=0.8)
+    bars.axvline(comparison.bm25["MRR"], color="tab:orange", label=comparison.bm25_name)
+    bars.axvline(comparison.random["MRR"], color="grey", linestyle=":", label="random order")
+    bars.set_xlabel("MRR")
+    bars.legend(loc="lower right")
+    _draw_costs(others[0], times, "milliseconds per question, answers encoded beforehand", comparison, "MRR")
+    if sizes:
+        _draw_costs(others[1], sizes, "parameters beside the word vectors", comparison, "P@1")
+    figure.suptitle(f"{comparison.n_questions:,} questions, {len(comparison.seeds)} seed(s)")
+    save_figure(figure, path)
+
+
+def _draw_costs(axes: Axes, costs: dict[str, float], name: str, comparison: Comparison, measure: str) -> None:
+    """Plot a measure over a logarithmic axis of costs."""
+    from matplotlib.ticker import EngFormatter, LogLocator, NullFormatter
+
+    for result in comparison.results:
+        if result.label in costs:
+            point = costs[result.label], result.mean(measure)
+            axes.scatter(*point, color="tab:blue")
+            axes.annotate(result.label, point, fontsize=7, xytext=(3, 3), textcoords="offset points")
+    axes.axhline(comparison.bm25[measure], color="tab:orange")
+    axes.set_xscale("log")
+    axes.margins(x=0.2)  # room for the labels
+    lowest, highest = min(costs.values()), max(costs.values())
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if highest < 1000 * lowest else (1,)))
+    axes.xaxis.set_major_formatter(EngFormatter(sep="") if highest >= 1000 else "{x:g}")
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.set_xlabel(name)
+    axes.set_ylabel(measure)

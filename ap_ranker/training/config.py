@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, field, fields, replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
 
 from ap_ranker.data.faq import DEFAULT_MATCH, Match
 from ap_ranker.errors import InputError
-from ap_ranker.models.registry import complete_options, is_number, model_spec
-from ap_ranker.models.spec import Bounds, Optimizer, Recipe, Schedule
+from ap_ranker.models.registry import complete_options, model_spec
+from ap_ranker.models.spec import Optimizer, Recipe, Schedule
 from ap_ranker.safe_open import parse_yaml, read_yaml_text
+from ap_ranker.settings import read_fields, settings
 from ap_ranker.text.stem import check_language
 from ap_ranker.training.objectives import distillation
 from ap_ranker.training.objectives.registry import objective_spec, objectives_with_gradient
@@ -26,43 +29,8 @@ FEW_PAIRS = 5_000
 ENOUGH_QUESTIONS, MADE_OF_ONE = 10_000, 10
 """Number of questions up to which a student gets made ones by default, and the most of these per question."""
 
-NegativesFrom = Literal["random", "bm25", "model"]
-Effort = Literal["quick", "normal", "best"]
 
-_CHOICES: dict[str, tuple[str, ...]] = {
-    "recipe": ("ours", "paper"),
-    "match": tuple(Match),
-    "optimizer": get_args(Optimizer),
-    "schedule": get_args(Schedule),
-    "negatives_from": get_args(NegativesFrom),
-    "effort": get_args(Effort),
-}
-
-BOUNDS = {
-    "margin": Bounds(least=0, most=100),
-    "learning_rate": Bounds(above=0, most=10),  # the papers' largest is 1.1
-    "encoder_learning_rate": Bounds(above=0, most=1),
-    "batch_size": Bounds(above=0, most=65_536),  # all pairs of a batch are matched with each other
-    "weight_decay": Bounds(least=0, most=1),
-    "temperature": Bounds(least=0.001, most=1_000),  # scores divided by less are no longer finite in a softmax
-    "teacher_weight": Bounds(above=0, most=1),
-    "teacher_temperature": Bounds(least=0.1, most=100),
-    "taught_answers": Bounds(least=0, most=20),  # drawn from as many
-    "augmented_questions": Bounds(least=0, most=10_000_000),
-    "negatives": Bounds(least=0, most=10_000),
-    "epochs": Bounds(least=0, most=100_000),
-    "patience": Bounds(above=0, most=100_000),
-    "embedding_size": Bounds(above=0, most=4_096),  # a vocabulary of 50,000 words then takes 0.8 GB
-    "vocabulary_from_vectors": Bounds(least=0, most=10_000_000),  # the largest published file has 5 million
-    "max_tokens": Bounds(above=0, most=10_000),  # some models have weights for each position
-    "dev_share": Bounds(above=0, below=1),
-    "dev_questions": Bounds(above=0, most=1_000_000),
-    "seed": Bounds(least=0, most=2**32 - 1),  # what numpy takes
-}
-"""Valid values of the numeric settings."""
-
-
-@dataclass(frozen=True)
+@settings
 class TrainingConfig:
     """All settings of a training run, the most important first."""
 
@@ -82,65 +50,62 @@ class TrainingConfig:
     cross-entropy, `listwise` softmax over a question's own candidates. Ours is listwise where candidates were judged
     one by one, as they are the hardest negatives there are, or where a pair is expensive to score; else softmax."""
 
-    margin: float | None = None
+    margin: Annotated[float, Field(ge=0, le=100)] | None = None
     """Margin of the hinge loss; by default the paper's value, whatever the recipe."""
 
     optimizer: Optimizer | None = None
     """`adam`, `sgd` or `adadelta`."""
 
-    learning_rate: float | None = None
+    learning_rate: Annotated[float, Field(gt=0, le=10)] | None = None  # the papers' largest is 1.1
     """Ours is 0.002, twice Adam's usual rate: a few hundred pairs must move the word vectors far. With a pretrained
     encoder they need not: 0.0005 for the layers on top of it."""
 
-    encoder_learning_rate: float | None = None
+    encoder_learning_rate: Annotated[float, Field(gt=0, le=1)] | None = None
     """Learning rate of a pretrained encoder: 0.00005, low, so that it does not forget what it has learnt; twice that
     with `group_answers`, whose steps are fewer."""
 
     schedule: Schedule | None = None
     """The learning rate falls linearly to zero (ours), stays `constant`, or is lr / t in epoch t (`inverse`)."""
 
-    batch_size: int | None = None
+    batch_size: Annotated[int, Field(gt=0, le=65_536)] | None = None  # all pairs of a batch are matched with each other
     """Questions per step, each with one right answer; ours is 64, which gives 63 in-batch negatives, or 16 where each
     question has its own candidates (pointwise, listwise), or 128 with `group_answers`."""
 
     group_answers: bool | None = None
-    """Softmax and hinge: bring several questions of an answer into a batch, so that the answer is encoded once for all
-    of them. Ours does so with a pretrained encoder if answers have two questions or more on average: on the example
-    FAQ an epoch then takes less than half of the time, and the model ranks as well."""
+    """Softmax and hinge: encode an answer once for several of its questions. Ours does so with a pretrained encoder if
+    answers have two questions or more on average: an epoch takes half of the time, and the model ranks as well."""
 
-    weight_decay: float | None = None
+    weight_decay: Annotated[float, Field(ge=0, le=1)] | None = None
     """L2 regularisation; ours is none: word dropout does more."""
 
-    temperature: float | None = None
+    temperature: Annotated[float, Field(ge=0.001, le=1_000)] | None = None  # with less, a softmax is not finite
     """Divides the scores in all objectives but hinge; by default 0.05 for cosines, whose range of -1..1 is too narrow
     for a confident softmax, and 1 for log-odds."""
 
-    negatives: int | None = None
+    negatives: Annotated[int, Field(ge=0, le=10_000)] | None = None
     """Pointwise and listwise: wrong answers per question, 15. Softmax and hinge: answers drawn from the whole answer
     set for each batch, in addition to the batch's own: 50 for hinge, as in the papers, none for softmax, which has
     enough. With `negatives_from` other than random: hard answers per question, 15 for pointwise and listwise; 2 for
     softmax and hinge, which the whole batch shares, so a batch of 64 has up to 128 of them."""
 
-    negatives_from: NegativesFrom = "random"
-    """The source of unjudged negatives. With softmax and hinge the batch's other answers always count as
-    negatives, whatever the setting. `random` draws the rest from the whole answer set. `bm25` draws them from the
-    question's 100 best answers by BM25. `model` does so for one epoch, then from the 20 of those that the model scores
-    highest at the start of each epoch, which takes time. Answers judged wrong come first; hard ones fill up
-    `negatives`. Right answers, their copies and near-copies are left out."""
+    negatives_from: Literal["random", "bm25", "model"] = "random"
+    """The source of unjudged negatives, beside the batch's other answers: `random`, from the whole answer set; `bm25`,
+    from the question's 100 best answers by BM25; `model`, the same for one epoch, then the 20 of those that the model
+    scores highest at the start of each epoch, which takes time. Answers judged wrong come first. Right answers, their
+    copies and near-copies are left out."""
 
-    teacher_weight: float = 0.8
+    teacher_weight: Annotated[float, Field(gt=0, le=1)] = 0.8
     """Distillation: λ, the share of the teacher's distribution in the loss; the labels have the rest."""
 
-    teacher_temperature: float = 4.0
+    teacher_temperature: Annotated[float, Field(ge=0.1, le=100)] = 4.0
     """Distillation: T, by which the softmaxes of teacher and student are softened beyond their own temperatures."""
 
-    taught_answers: int | None = None
+    taught_answers: Annotated[int, Field(ge=0, le=20)] | None = None  # drawn from as many
     """Distillation: number of answers per question, drawn from the teacher's 20 best, that join a batch. By default 2
-    where a batch's questions share its answers, 8 where each has its own candidates. With 27,413 answers, 8
-    were better for `bow-idf` on InsuranceQA's 2,000 dev questions (MRR 0.813 instead of 0.796, BM25 0.676), not on its
-    test questions; an epoch took half as long again."""
+    where a batch's questions share its answers, 8 where each has its own candidates; with 27,413 answers, 8 were hardly
+    better, and an epoch took half as long again."""
 
-    augmented_questions: int | None = None
+    augmented_questions: Annotated[int, Field(ge=0, le=10_000_000)] | None = None
     """Distillation: number of questions to make of the training questions, by other words, fewer words and other ends;
     the teacher's scores are their labels. By default as many as bring the questions to 10,000, at most ten of each, for
     a student without a pretrained encoder: an epoch takes longer by as much."""
@@ -148,18 +113,17 @@ class TrainingConfig:
     answer_sentences: bool | None = None
     """Also use each sentence of an answer as a question for that answer: it teaches words that no question used. By
     default, only with fewer than 5,000 pairs (with more it costs time and adds little) and without a pretrained
-    encoder, which knows the words and would learn to match equal ones (example FAQ, frozen encoder: dev MRR 0.66 with
-    sentences, 0.77 without)."""
+    encoder, which would learn to match equal words (example FAQ: dev MRR 0.66, without sentences 0.77)."""
 
-    effort: Effort = "normal"
+    effort: Literal["quick", "normal", "best"] = "normal"
     """How much time training may take, with a pretrained encoder. `quick` leaves the encoder as it is (the model's
     option `frozen`); `best` trains it for twice as many epochs."""
 
-    epochs: int | None = None
+    epochs: Annotated[int, Field(ge=0, le=100_000)] | None = None
     """Maximum number of epochs: by default 20, as early stopping ends most runs sooner. A pretrained encoder has less
     to learn: 4, or 8 if it is frozen. 0, only with a pretrained encoder, writes an untrained checkpoint."""
 
-    patience: int = 4
+    patience: Annotated[int, Field(gt=0, le=100_000)] = 4
     """Number of epochs without a better dev MRR after which training stops; one bad epoch is noise, four are not."""
 
     embeddings: str | None = None
@@ -167,11 +131,11 @@ class TrainingConfig:
     `encoder`, which takes them from the default encoder of ap-transformer (`encoder:NAME` from another one). By default
     they are learnt from nothing."""
 
-    embedding_size: int | None = None
+    embedding_size: Annotated[int, Field(gt=0, le=4_096)] | None = None  # 50,000 words then take 0.8 GB
     """Dimensions of word vectors: by default 100 if they are learnt from scratch, 300, the maximum, if they are taken
     from an encoder; a file decides itself."""
 
-    vocabulary_from_vectors: int = 50_000
+    vocabulary_from_vectors: Annotated[int, Field(ge=0, le=10_000_000)] = 50_000  # the largest file has 5 million
     """Number of the vectors' most frequent words that join the vocabulary even if the training data lacks them: a
     user's synonym then lies near its neighbours instead of being unknown."""
 
@@ -187,38 +151,35 @@ class TrainingConfig:
 
     language: str | None = None
     """The language of BM25's stemmer, such as `english`: "parcels" then finds "parcel"; or `thai`, for its words (extra
-    `thai`). `ap-ranker check --language` measures whether that helps. The store that fetches the candidates needs the
-    same setting. It changes everything that BM25 does (candidates, baseline, fusion, hard negatives), and nothing that
-    the model reads."""
+    `thai`). `ap-ranker check --language` measures whether that helps. It changes all that BM25 does, and nothing that
+    the model reads. The store that fetches the candidates needs the same setting."""
 
-    max_tokens: int = 200
+    max_tokens: Annotated[int, Field(gt=0, le=10_000)] = 200  # some models have weights for each position
     """Maximum number of tokens per text; longer ones are truncated, and counted. Nearly every FAQ answer has fewer."""
 
-    match: Match = DEFAULT_MATCH
+    match: Annotated[Match, Field(strict=False)] = DEFAULT_MATCH
     """The text to match for answers with a stored question."""
 
-    dev_share: float = 0.1
+    dev_share: Annotated[float, Field(gt=0, lt=1)] = 0.1
     """Share of the training questions to set aside as dev questions if there is no dev file."""
 
-    dev_questions: int = 500
+    dev_questions: Annotated[int, Field(gt=0, le=1_000_000)] = 500
     """Maximum number of dev questions after each epoch: more would cost time and hardly change the choice of epoch."""
 
-    seed: int = 1
+    seed: Annotated[int, Field(ge=0, lt=2**32)] = 1  # what numpy takes
     """Random seed; on one machine it determines the weights."""
 
     def __post_init__(self) -> None:
-        for setting in fields(self):
-            checked_setting(setting.name, getattr(self, setting.name))
         complete_options(self.model, self.options)
-        if self.epochs == 0 and not model_spec(self.model).pretrained:
+        if self.language is not None:
+            check_language(self.language)
+        known = objectives_with_gradient()
+        if self.objective not in (None, *known):
+            raise InputError(f"Expected objective to be one of {', '.join(known)}, found {self.objective!r}.")
+        if not model_spec(self.model).pretrained and (self.epochs == 0 or self.effort != "normal"):
             raise InputError(
-                f"Expected epochs above 0 for {self.model}, found 0. Only models with a pretrained encoder "
-                "(ap-transformer) are of use untrained."
-            )
-        if self.effort != "normal" and not model_spec(self.model).pretrained:
-            raise InputError(
-                f"Expected a model with a pretrained encoder (ap-transformer) for effort: {self.effort}, found "
-                f"{self.model}. Set epochs instead."
+                f"Expected epochs above 0 and effort: normal for {self.model}, found epochs: {self.epochs} and effort: "
+                f"{self.effort}. Only models with a pretrained encoder (ap-transformer) have others."
             )
         if self.negatives_from != "random" and self.negatives == 0:
             raise InputError(
@@ -317,12 +278,9 @@ def read_training_config(path: Path | None, overrides: Mapping[str, Any]) -> Tra
     Raises:
         InputError: an unreadable file, an unknown name or an invalid value.
     """
-    values = {} if path is None else read_settings(path)
-    try:
-        values = {name: checked_setting(name, value) for name, value in values.items()}
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from error
-    return TrainingConfig(**{**values, **{name: value for name, value in overrides.items() if value is not None}})
+    given = {name: value for name, value in overrides.items() if value is not None}
+    config = TrainingConfig(**given)  # first, so that no file is blamed for what the command line says
+    return config if path is None else read_fields(TrainingConfig, {**read_settings(path), **given}, path)
 
 
 def read_settings(path: Path) -> dict[str, Any]:
@@ -332,38 +290,6 @@ def read_settings(path: Path) -> dict[str, Any]:
         InputError: an unreadable file, or not a mapping.
     """
     values = parse_yaml(read_yaml_text(path), path)
-    if values is None:
-        return {}
-    if not isinstance(values, dict):
+    if not isinstance(values, dict | None):
         raise InputError(f"{path}: expected 'name: value' lines, found {type(values).__name__}.")
-    return values
-
-
-def checked_setting(name: str, value: Any) -> Any:
-    """Validate the value of an attribute of `TrainingConfig`.
-
-    Returns:
-        The value; for `match`, a `Match`.
-
-    Raises:
-        InputError: an unknown name, or a value of the wrong type, not among the choices, or out of bounds.
-    """
-    settings = {f.name: f for f in fields(TrainingConfig)}
-    if name not in settings:
-        raise InputError(f"Unknown setting {name!r}: expected one of {', '.join(settings)}.")
-    default, annotation = settings[name].default, str(settings[name].type)
-    if value is None and default is None:
-        return None
-    if allowed := objectives_with_gradient() if name == "objective" else _CHOICES.get(name):
-        if value not in allowed:
-            raise InputError(f"Expected {name} to be one of {', '.join(allowed)}, found {value!r}.")
-        return Match(value) if name == "match" else value
-    if name == "language":
-        check_language(value)
-    kinds: dict[str, type | tuple[type, ...]] = {"int": int, "float": (int, float), "bool": bool, "str": str}
-    kind = kinds.get(annotation.removesuffix(" | None"), Mapping)
-    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-        raise InputError(f"Expected {name} to be of type {annotation}, found {value!r}.")
-    if is_number(value) and (expected := BOUNDS[name].violated(value)):
-        raise InputError(f"Expected {name} {expected}, found {value}.")
-    return value
+    return values or {}

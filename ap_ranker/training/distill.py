@@ -16,8 +16,7 @@ from ap_ranker.text.word_vectors import PretrainedVectors
 from ap_ranker.training.augment import augmented_questions, find_neighbours
 from ap_ranker.training.card import About
 from ap_ranker.training.config import TrainingConfig
-from ap_ranker.training.encoder_vectors import vectors_of_teacher
-from ap_ranker.training.find_vectors import named_vectors
+from ap_ranker.training.find_vectors import named_vectors, vectors_of_teacher
 from ap_ranker.training.progress import Progress
 from ap_ranker.training.teacher import Teacher
 from ap_ranker.training.train import TrainingResult, train
@@ -40,36 +39,22 @@ def distill(
 ) -> TrainingResult:
     """Train a model on the scores of a teacher, or of several, beside the labels, and write its checkpoint folder.
 
-    The teacher's scores are computed once and kept in the user's cache: an interrupted run, and the next student,
-    find them there.
+    A teacher is a checkpoint, trained or not, or its ranker; the scores of several are averaged, such as those of one
+    model trained with three seeds. They are computed once and kept in the user's cache: an interrupted run, and the
+    next student, find them there.
 
-    Args:
-        teacher: a checkpoint, trained or not, or its ranker; or several, whose scores are averaged, such as those of
-            one model trained with three seeds.
-        data: as for `train`.
-        dev: as for `train`.
-        output: as for `train`.
-        config: the student and its settings; `teacher_weight` and `teacher_temperature` are about the teacher.
-        questions: texts of questions whose answers are unknown; the teacher's scores take the place of their labels.
-            Where candidates were not judged, `config.augmented_questions` more are made of the training questions.
-        vectors: pre-trained word vectors of the student; by default those that `config.embeddings` names, or else those
-            of the teacher's own encoder.
-        device: as for `train`.
-        resume: as for `train`.
-        callbacks: as for `train`.
-        about: as for `train`.
-        on_progress: as for `train`.
+    The other arguments are those of `train`. `config` describes the student; `teacher_weight` and
+    `teacher_temperature` are about the teacher. `questions` are texts whose answers are unknown: the teacher's scores
+    take the place of their labels. Where candidates were not judged, `config.augmented_questions` more are made of the
+    training questions. Without `vectors`, a student of words begins with those that `config.embeddings` names, or else
+    with those of the teacher's own encoder.
 
     Raises:
         InputError: as `train`; an objective, which a student does not choose; a student without anything to learn;
             no teacher.
-        WriteError: as `train`, or the cache cannot be written.
+        WriteError: as `train`.
     """
-    if config.objective is not None:
-        raise InputError(f"Expected no objective, as a student learns from its teacher, found {config.objective}.")
-    if config.epochs == 0:
-        raise InputError("Expected epochs above 0, as a student learns, found 0.")
-    _check_can_learn(config)
+    _check_student(config)
     teachers = [teacher] if isinstance(teacher, (Ranker, str, Path)) else teacher
     if not teachers:
         raise InputError("Expected at least one teacher, found none.")
@@ -77,7 +62,11 @@ def distill(
     if vectors is None and not model_spec(config.model).pretrained:
         vectors = named_vectors(config, on_progress)
         vectors = vectors or vectors_of_teacher(rankers[0], config.embedding_size, on_progress)
-    made = [] if data.judged else _augmented(data, config, len(questions), vectors)
+    count = 0 if data.judged else config.questions_to_make(len(data.questions) + len(questions))
+    made: list[str] = []
+    if count:
+        neighbours = find_neighbours(data, vectors, config.vocabulary_from_vectors) if vectors else {}
+        made = augmented_questions(data, count, neighbours, config.seed)
     return train(
         data,
         dev,
@@ -93,17 +82,11 @@ def distill(
     )
 
 
-def _augmented(data: Dataset, config: TrainingConfig, given: int, vectors: PretrainedVectors | None) -> list[str]:
-    """The questions to make, beside those of the data and the `given` ones without labels."""
-    count = config.questions_to_make(len(data.questions) + given)
-    if not count:
-        return []
-    neighbours = find_neighbours(data, vectors, config.vocabulary_from_vectors) if vectors else {}
-    return augmented_questions(data, count, neighbours, config.seed)
-
-
-def _check_can_learn(config: TrainingConfig) -> None:
-    """Refuse a model without any weights that a gradient could change, such as BM25."""
+def _check_student(config: TrainingConfig) -> None:
+    if config.objective is not None:
+        raise InputError(f"Expected no objective, as a student learns from its teacher, found {config.objective}.")
+    if config.epochs == 0:
+        raise InputError("Expected epochs above 0, as a student learns, found 0.")
     if model_spec(config.model).pretrained:
         return
     model = build_model(config.model, Inputs(["[PAD]", "[UNK]"], 2, 2), config.model_options)

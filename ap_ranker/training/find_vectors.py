@@ -1,36 +1,67 @@
-"""Finds the word vectors that a model begins with: in a file, a package, a pretrained encoder or a checkpoint."""
+"""Finds the word vectors that a model begins with: in a file, a package, a checkpoint or a pretrained encoder.
+
+From an encoder, they are made as model2vec does (Tulkens & van Dongen 2024):
+
+    x_w = the encoder's pooled vector of the word w alone                     (H,)
+    y_w = the D leading principal components of all x                         (D,)
+    e_w = y_w · α / (α + p_w),  p_w = 1 / (rank_w Σ_r 1/r)                     frequent words count less
+
+The weights are those of SIF (Arora et al. 2017, equation 3) with Zipf's law for the frequencies: the vocabulary is
+sorted by frequency, and its ranks tell more than the counts of a small data set. All vectors are scaled to the spread
+that the published word vectors have, for which the learning rates were chosen.
+"""
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Callable, Sequence
+from functools import cached_property
 from pathlib import Path
+
+import numpy as np
+import torch
 
 from ap_ranker.errors import InputError
 from ap_ranker.models.pretrained import DEFAULT_ENCODER
-from ap_ranker.ranking.checkpoint import is_checkpoint
+from ap_ranker.models.transformer_encoder import TransformerEncoder
+from ap_ranker.ranking.checkpoint import TOKENIZER, is_checkpoint
 from ap_ranker.ranking.ranker import Ranker
-from ap_ranker.text.batch import UNKNOWN
+from ap_ranker.text.batch import UNKNOWN, TokenBatch
+from ap_ranker.text.phrases import phrase_words
+from ap_ranker.text.subwords import AnyTokenizer
+from ap_ranker.text.tokenizer import split_words
 from ap_ranker.text.word_vectors import PretrainedVectors, WordVectors, read_vectors
+from ap_ranker.training.computed_once import computed_once
 from ap_ranker.training.config import TrainingConfig
-from ap_ranker.training.encoder_vectors import SPREAD, vectors_of_encoder
+from ap_ranker.training.initialize import read_encoder
 from ap_ranker.training.progress import Progress
 
 ENCODER = "encoder"
 """The name of word vectors from the default encoder; `encoder:NAME` is another one."""
 
+MAX_SIZE = 300
+"""Maximum number of dimensions: the later principal components of single words are mostly noise."""
+
+ALPHA = 1e-3
+"""α, the frequency at which a word counts half; the paper's range is 1e-4 to 1e-3."""
+
+SPREAD = 0.4
+"""Standard deviation of the numbers, about that of GloVe's."""
+
+WORD_TOKENS = 16
+"""Maximum number of subwords of a word or phrase, special ones included."""
+
+AT_ONCE = 256
+"""Words that are read at once."""
+
 
 def find_vectors(
     source: str, size: int | None, on_progress: Progress = lambda what, done, total: None
 ) -> PretrainedVectors:
-    """Word vectors from a file, a package, a pretrained encoder or a checkpoint.
+    """Word vectors from a file or a package, as `read_vectors`; from a checkpoint of a model of words, or an encoder.
 
-    Args:
-        source: as for `read_vectors`; or `encoder`, or `encoder:NAME` with the folder or the hub name of an encoder; or
-            the folder of a checkpoint of a model of words.
-        size: D of vectors from an encoder, by default and at most 300; a file or a checkpoint decides itself.
-        on_progress: called while words are read.
-
-    Raises:
-        InputError: as `read_vectors`, `read_encoder` or `vectors_of_checkpoint`.
+    An encoder is named as `encoder`, the default one, or `encoder:NAME` with its folder or hub name. D is `size`, by
+    default and at most 300; a file or a checkpoint decides itself.
     """
     kind, _, name = source.partition(":")
     if kind == ENCODER:
@@ -43,22 +74,15 @@ def find_vectors(
 def named_vectors(
     config: TrainingConfig, on_progress: Progress = lambda what, done, total: None
 ) -> PretrainedVectors | None:
-    """The word vectors that the settings name; `None` if they name none.
-
-    Raises:
-        InputError: as `find_vectors`.
-    """
-    if config.embeddings is None:
-        return None
-    return find_vectors(config.embeddings, config.embedding_size, on_progress)
+    """The word vectors that the settings name, as `find_vectors`; `None` if they name none."""
+    return find_vectors(config.embeddings, config.embedding_size, on_progress) if config.embeddings else None
 
 
 def vectors_of_checkpoint(ranker: Ranker) -> WordVectors:
     """The vectors that a model has learnt of its words, each as long as the model counts the word.
 
     A convolution that copies them, `copy_words` of `ap-cnn`, begins with about the scores of `bow-idf` whose vectors
-    they are: an unknown word, too, counts as in the checkpoint, in `bow-idf` not at all. All are scaled to the spread
-    of the published word vectors, for which the learning rates were chosen.
+    they are: an unknown word, too, counts as in the checkpoint, in `bow-idf` not at all.
 
     Raises:
         InputError: the model has no word vectors, or they are all equal.
@@ -73,3 +97,128 @@ def vectors_of_checkpoint(ranker: Ranker) -> WordVectors:
         raise InputError(f"{ranker.source}: expected word vectors with different numbers, found equal ones.")
     table = table * (SPREAD / spread)
     return WordVectors(words, table[UNKNOWN + 1 :], f"the checkpoint {ranker.source}", unknown=table[UNKNOWN])
+
+
+def vectors_of_encoder(name: str, size: int | None, on_progress: Progress) -> EncoderVectors:
+    """Word vectors from a pretrained encoder, a folder or the name of a model on the hub, as `read_encoder` has it."""
+    folder, tokenizer, inputs = read_encoder(name, WORD_TOKENS)
+    encoder = TransformerEncoder(inputs.encoder or {}, 0.0, frozen=True).eval()
+    encoder.load_pretrained(folder)
+
+    @torch.inference_mode()
+    def embed(texts: Sequence[str]) -> np.ndarray:
+        _, _, pooled = encoder(TokenBatch.from_lists(tokenizer.encode(texts)[0]), encoder.settings.question_prompt)
+        vectors: np.ndarray = pooled.float().numpy()
+        return vectors
+
+    digest = hashlib.sha256()
+    for path in [*sorted(folder.glob("*.safetensors")), folder / TOKENIZER]:
+        digest.update(path.read_bytes())
+    origin = f"the encoder {name}, by PCA"
+    return EncoderVectors(embed, whole_words(tokenizer), size, origin, digest.hexdigest(), on_progress)
+
+
+def vectors_of_teacher(
+    teacher: Ranker, size: int | None, on_progress: Progress = lambda what, done, total: None
+) -> EncoderVectors | None:
+    """Word vectors from a trained model's encoder; `None` if it has no vectors of whole texts."""
+    if not teacher.has_vectors:
+        return None
+    words, origin = whole_words(teacher.tokenizer), f"the teacher {teacher.source}, by PCA"
+    return EncoderVectors(
+        lambda texts: teacher.embed_questions(texts).numpy(), words, size, origin, teacher.fingerprint, on_progress
+    )
+
+
+class EncoderVectors:
+    """Word vectors that an encoder gives any vocabulary, by its vectors (N, H) of texts.
+
+    Those of its own words, most frequent first, are kept in the user's cache; `key` differs between two encoders.
+    """
+
+    def __init__(
+        self,
+        embed: Callable[[Sequence[str]], np.ndarray],
+        words: Sequence[str],
+        size: int | None,
+        origin: str,
+        key: str,
+        on_progress: Progress = lambda what, done, total: None,
+    ) -> None:
+        self.words, self.origin = words, origin
+        self._embed, self._size, self._key, self._on_progress = embed, size or MAX_SIZE, key, on_progress
+
+    @cached_property
+    def dimensions(self) -> int:
+        """D, the length of a vector."""
+        return min(self._size, MAX_SIZE, self._embed(["a"]).shape[1])
+
+    @property
+    def digest(self) -> str:
+        """A hash that is equal for equal vectors."""
+        return hashlib.sha256(f"{self._key} {self._size}".encode()).hexdigest()
+
+    def table(self, vocabulary: Sequence[str], rng: np.random.Generator) -> np.ndarray:
+        """(V, D) float32: the vector of each word or phrase, most frequent first; 0 for padding, noise for unknown."""
+        table = np.zeros((len(vocabulary), self.dimensions), dtype=np.float32)
+        words = vocabulary[UNKNOWN + 1 :]
+        if words:
+            vectors = principal_components(self._vectors(words), self.dimensions) * frequency_weights(words)[:, None]
+            table[UNKNOWN + 1 :, : vectors.shape[1]] = vectors * (SPREAD / max(float(vectors.std()), 1e-12))
+        table[UNKNOWN] = rng.normal(0.0, SPREAD, self.dimensions)
+        return table
+
+    def _vectors(self, words: Sequence[str]) -> np.ndarray:
+        """(V, H) the encoder's vectors of words."""
+        depends_on = self._key, list(self.words)
+        own = computed_once("word-vectors", depends_on, lambda: self._read(self.words).astype(np.float16))
+        texts = [" ".join(phrase_words(word)) or word for word in words]
+        known = dict(zip(self.words, own.astype(np.float32), strict=True))
+        new = [text for text in texts if text not in known]
+        known |= dict(zip(new, self._read(new), strict=True))
+        return np.stack([known[text] for text in texts])
+
+    def _read(self, texts: Sequence[str]) -> np.ndarray:
+        parts = [np.zeros((0, 1), dtype=np.float32)] if not texts else []
+        for start in range(0, len(texts), AT_ONCE):
+            self._on_progress("reading words with the encoder", start, len(texts))
+            parts.append(self._embed(texts[start : start + AT_ONCE]))
+        self._on_progress("reading words with the encoder", len(texts), len(texts))
+        return np.concatenate(parts)
+
+
+def whole_words(tokenizer: AnyTokenizer) -> list[str]:
+    """The whole words of a vocabulary, in lower case and in its order, in which the frequent ones come first.
+
+    A tokenizer marks either what begins a word ("▁the", "Ġthe") or what continues one ("##ing").
+    """
+    tokens = tokenizer.words
+    marks = {mark: sum(token.startswith(mark) for token in tokens) for mark in ("▁", "Ġ")}
+    mark = max(marks, key=marks.__getitem__)
+    if marks[mark]:
+        tokens = [token[1:] for token in tokens if token.startswith(mark)]
+    if mark == "Ġ" and marks[mark]:
+        tokens = [token for token in tokens if token.isascii()]  # the others are bytes
+    lowered = dict.fromkeys(token.lower() for token in tokens if any(map(str.isalnum, token)))
+    return [word for word in lowered if split_words(word) == [word]]
+
+
+def principal_components(vectors: np.ndarray, size: int) -> np.ndarray:
+    """(V, H) -> (V, min(size, H)): the leading principal components.
+
+    Of each direction, the number of largest magnitude is positive, so that the signs are the same on every machine.
+    """
+    centred = vectors.astype(np.float64) - vectors.mean(axis=0, dtype=np.float64)
+    directions = np.linalg.eigh(centred.T @ centred)[1][:, ::-1][:, :size]
+    largest = np.abs(directions).argmax(axis=0)
+    components: np.ndarray = centred @ (directions * np.sign(directions[largest, np.arange(directions.shape[1])]))
+    return components
+
+
+def frequency_weights(words: Sequence[str]) -> np.ndarray:
+    """(V,) α / (α + p) of words that are sorted by frequency. A phrase, however frequent, has the weight 1."""
+    is_word = np.array([not phrase_words(word) for word in words])
+    ranks = np.cumsum(is_word).clip(min=1)
+    frequencies = is_word / (ranks * (1 / np.arange(1, len(words) + 1)).sum())
+    weights: np.ndarray = ALPHA / (ALPHA + frequencies)
+    return weights

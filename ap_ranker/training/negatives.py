@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -42,15 +42,10 @@ QUESTIONS_AT_ONCE = 4096
 class HardNegatives:
     """For each question, wrong answers to draw negatives from: BM25's best until `mine` is called, then the model's.
 
-    Args:
-        dataset: Q questions, each with a right answer.
-        language: of BM25's stemmer; `None` for no stemmer.
-
     Attributes:
         rows: (Q,) arrays of answers that share a word with the question, in BM25's order, without answers that may be
             right and without those judged for the question, which are known already.
         not_wrong: (Q,) answers that must not count as wrong for the question in any batch.
-        left_out: reason -> number of answers left out of BM25's lists.
     """
 
     def __init__(self, dataset: Dataset, language: str | None = None) -> None:
@@ -59,7 +54,7 @@ class HardNegatives:
         bm25 = BM25((answer.text for answer in dataset.answers), language=language)
         shared = right_answers(dataset.questions)
         self.not_wrong = not_wrong(dataset)
-        self.left_out: Counter[str] = Counter()
+        left_out = {"right": 0, "copies of a right one": 0}
         self.rows: list[np.ndarray] = []
         for i, question in enumerate(dataset.questions):
             rows = best_rows(bm25.scores(question.text), DEPTH)
@@ -67,70 +62,55 @@ class HardNegatives:
             right = np.isin(rows, list(shared[i]))
             copy = np.isin(rows, list(self.not_wrong[i])) & ~right
             self.rows.append(rows[~(known | right | copy)])
-            self.left_out["right"] += int(right.sum())
-            self.left_out["copies of a right one"] += int(copy.sum())
+            left_out["right"] += int(right.sum())
+            left_out["copies of a right one"] += int(copy.sum())
         self._retrieved = list(self.rows)
-        self._log("BM25", self.left_out, started)
+        self._log("BM25", left_out, started)
 
     def guide(self, ranker: Ranker) -> None:
         """Leave out for good what an untrained encoder finds as like the question as a right answer.
 
         The guide of Solatorio (2024, GISTEmbed), here for mined negatives only. A model without vectors guides nothing.
         """
-        if not ranker.has_vectors:
-            return
-        started, skipped = time.perf_counter(), 0
-        for i, retrieved, right, others in self._scored(ranker, lambda scores: scores.cosines or []):
-            trusted = ~like_right(others, right)
-            self._retrieved[i] = self.rows[i] = retrieved[trusted]
-            skipped += int((~trusted).sum())
-        self._log("BM25 with a guide", {"scored like a right one": skipped}, started)
+        if ranker.has_vectors:
+            self._choose(ranker, lambda scores: scores.cosines or [], None, "BM25 with a guide")
+            self._retrieved = list(self.rows)
 
     def mine(self, ranker: Ranker) -> None:
         """Keep those of BM25's answers that the model now scores highest, but below the right answer.
 
         The order stays BM25's, so that rounding, which differs between one process and several, changes no draw.
         """
-        started, skipped = time.perf_counter(), 0
-        for i, retrieved, right, others in self._scored(ranker, lambda scores: scores.by_question):
-            trusted = np.flatnonzero(~like_right(others, right))
-            hardest = trusted[np.argsort(-others[trusted], kind="stable")[:HARDEST]]
-            self.rows[i] = retrieved[np.sort(hardest)]
-            skipped += len(retrieved) - len(trusted)
-        self._log("the model", {"scored like a right one": skipped}, started)
+        self._choose(ranker, lambda scores: scores.by_question, HARDEST, "the model")
 
-    def _scored(
-        self, ranker: Ranker, kind: Callable[[CandidateScores], Sequence[np.ndarray]]
-    ) -> Iterator[tuple[int, np.ndarray, float, np.ndarray]]:
-        """Each question's position, its retrieved answers, the score of its best right answer, and theirs."""
+    def _choose(
+        self, ranker: Ranker, kind: Callable[[CandidateScores], Sequence[np.ndarray]], most: int | None, source: str
+    ) -> None:
+        """The retrieved answers of the highest scores, in BM25's order, without those scored like a right one."""
+        started, skipped = time.perf_counter(), 0
         for start in range(0, len(self._retrieved), QUESTIONS_AT_ONCE):
-            questions = self._dataset.questions[start : start + QUESTIONS_AT_ONCE]
-            retrieved = self._retrieved[start : start + QUESTIONS_AT_ONCE]
+            part = slice(start, start + QUESTIONS_AT_ONCE)
+            questions, retrieved = self._dataset.questions[part], self._retrieved[part]
             candidates = [[*q.positives, *rows.tolist()] for q, rows in zip(questions, retrieved, strict=True)]
             scores = kind(score_candidates(ranker, self._dataset, questions, candidates))
             for i, (question, rows, values) in enumerate(zip(questions, retrieved, scores, strict=True), start):
                 right, others = np.split(values, [len(question.positives)])
-                yield i, rows, float(right.max()), others
+                trusted = np.flatnonzero(~like_right(others, float(right.max())))
+                hardest = trusted[np.argsort(-others[trusted], kind="stable")[:most]]
+                self.rows[i] = rows[np.sort(hardest)]
+                skipped += len(rows) - len(trusted)
+        self._log(source, {"scored like a right one": skipped}, started)
 
     def _log(self, source: str, left_out: dict[str, int], started: float) -> None:
         if is_first_process():
-            sizes = [len(rows) for rows in self.rows]
-            logger.info(
-                "Hard negatives by %s: %.1f per question, none for %d of %d; left out: %s; %.0f s.",
-                source,
-                sum(sizes) / max(1, len(sizes)),
-                sizes.count(0),
-                len(sizes),
-                ", ".join(f"{count:,} {reason}" for reason, count in left_out.items()),
-                time.perf_counter() - started,
-            )
+            sizes, seconds = [len(rows) for rows in self.rows], time.perf_counter() - started
+            found = f"{np.mean(sizes):.1f} per question, none for {sizes.count(0)} of {len(sizes)}"
+            reasons = ", ".join(f"{count:,} {reason}" for reason, count in left_out.items())
+            logger.info("Hard negatives by %s: %s; left out: %s; %.0f s.", source, found, reasons, seconds)
 
 
 class MineEachEpoch(TrainerCallback):
-    """Mines the negatives again before each epoch but the first, when the model is untrained.
-
-    A run resumed after an epoch has that epoch's weights, so it mines the same negatives.
-    """
+    """Mines the negatives before each epoch but the first; a resumed run has the same weights, and mines the same."""
 
     def __init__(self, hard: HardNegatives, ranker: Ranker) -> None:
         self._hard, self._ranker = hard, ranker
@@ -168,10 +148,7 @@ def with_copies(groups: Iterable[frozenset[int]], answers: Sequence[Answer]) -> 
 
 
 def not_wrong(dataset: Dataset) -> list[frozenset[int]]:
-    """(Q,) answers that must not count as wrong: right answers of the question and of equal ones, and their copies.
-
-    Near-copies count as copies.
-    """
+    """(Q,) answers that must not count as wrong: right ones of the question and of equal ones, and near-copies."""
     return with_copies(right_answers(dataset.questions), dataset.answers)
 
 

@@ -6,16 +6,16 @@ bi-encoder with in-batch negatives, the cross-encoder with the wrong answers tha
 
 from __future__ import annotations
 
+import importlib
 import json
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
-from transformers import TrainingArguments
+from transformers import TrainingArguments, set_seed
 
 from ap_ranker.data.dataset import Dataset
 from ap_ranker.errors import InputError
@@ -24,8 +24,6 @@ from ap_ranker.evaluation.scoring import CandidateScores
 from ap_ranker.files import atomic_directory
 from ap_ranker.models.transformer_encoder import multiplies_bfloat16
 from ap_ranker.training.one_device import OnOneDevice
-
-Arguments = TypeVar("Arguments", bound=TrainingArguments)
 
 EPOCHS, LEARNING_RATE, BATCH_SIZE = 4, 5e-5, 64
 """The settings with which the bi-encoder was best on the example FAQ's dev questions; the cross-encoder's, too."""
@@ -38,44 +36,11 @@ MAX_TOKENS = 256
 
 SETTINGS = "peer.json"
 
-
-class Peer(ABC):
-    """A model of sentence-transformers that learns from a data set and scores an evaluation set's candidates.
-
-    Args:
-        folder: of a pretrained encoder, or of a peer that `train_or_load_peer` wrote.
-        device: where it runs.
-    """
-
-    name: ClassVar[str]
-    model: Any
-
-    @abstractmethod
-    def __init__(self, folder: Path, device: torch.device) -> None: ...
-
-    @abstractmethod
-    def fine_tune(self, data: Dataset, arguments: dict[str, Any]) -> None:
-        """Train on the pairs of question and right answer.
-
-        Args:
-            data: the questions to learn from.
-            arguments: of the library's trainer.
-        """
-
-    @abstractmethod
-    def score(self, evaluation_set: EvaluationSet) -> CandidateScores:
-        """Scores of each question's candidates, in the time that a user would wait."""
-
-    @property
-    def parameters(self) -> int:
-        """Number of learnt parameters."""
-        return sum(parameter.numel() for parameter in self.model.parameters())
+Arguments = TypeVar("Arguments", bound=TrainingArguments)
 
 
-class FineTunedBiEncoder(Peer):
+class FineTunedBiEncoder:
     """One vector per text; the score is their cosine (Reimers & Gurevych 2019)."""
-
-    name = "bi-encoder"
 
     def __init__(self, folder: Path, device: torch.device) -> None:
         from sentence_transformers import SentenceTransformer
@@ -83,18 +48,16 @@ class FineTunedBiEncoder(Peer):
         self.model = SentenceTransformer(str(folder), device=str(device), local_files_only=True)
 
     def fine_tune(self, data: Dataset, arguments: dict[str, Any]) -> None:
-        import datasets
         from sentence_transformers import SentenceTransformerTrainer, SentenceTransformerTrainingArguments
         from sentence_transformers.base.sampler import BatchSamplers
         from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
 
+        arguments = arguments | {"batch_sampler": BatchSamplers.NO_DUPLICATES}
         pairs = [(question.text, data.answers[row].text) for question in data.answerable for row in question.positives]
         SentenceTransformerTrainer(
             model=self.model,
-            args=_on_one_device(SentenceTransformerTrainingArguments)(
-                **arguments, batch_sampler=BatchSamplers.NO_DUPLICATES
-            ),
-            train_dataset=datasets.Dataset.from_dict(_columns(("question", "answer"), pairs)),
+            args=_on_one_device(SentenceTransformerTrainingArguments, arguments),
+            train_dataset=_table(("question", "answer"), pairs),
             loss=MultipleNegativesRankingLoss(self.model),
         ).train()
 
@@ -114,10 +77,8 @@ class FineTunedBiEncoder(Peer):
         return vectors
 
 
-class FineTunedCrossEncoder(Peer):
+class FineTunedCrossEncoder:
     """Reads question and answer together, so nothing can be kept (Nogueira & Cho 2019)."""
-
-    name = "cross-encoder"
 
     def __init__(self, folder: Path, device: torch.device) -> None:
         from sentence_transformers.cross_encoder import CrossEncoder
@@ -128,15 +89,13 @@ class FineTunedCrossEncoder(Peer):
         )
 
     def fine_tune(self, data: Dataset, arguments: dict[str, Any]) -> None:
-        import datasets
         from sentence_transformers.cross_encoder import CrossEncoderTrainer, CrossEncoderTrainingArguments
         from sentence_transformers.cross_encoder.losses import BinaryCrossEntropyLoss
 
-        columns = _columns(("question", "answer", "label"), self._labelled(data))
         CrossEncoderTrainer(
             model=self.model,
-            args=_on_one_device(CrossEncoderTrainingArguments)(**arguments),
-            train_dataset=datasets.Dataset.from_dict(columns),
+            args=_on_one_device(CrossEncoderTrainingArguments, arguments),
+            train_dataset=_table(("question", "answer", "label"), self._labelled(data)),
             loss=BinaryCrossEntropyLoss(self.model),
         ).train()
 
@@ -163,45 +122,30 @@ class FineTunedCrossEncoder(Peer):
         return CandidateScores(scores, 0.0, time.perf_counter() - started, 0)
 
 
-PEERS: dict[str, type[Peer]] = {peer.name: peer for peer in (FineTunedBiEncoder, FineTunedCrossEncoder)}
+Peer = FineTunedBiEncoder | FineTunedCrossEncoder
+"""A model of sentence-transformers, from the folder of a pretrained encoder or of a trained peer."""
+
+PEERS: dict[str, type[Peer]] = {"bi-encoder": FineTunedBiEncoder, "cross-encoder": FineTunedCrossEncoder}
 
 
 def check_fine_tuning(names: Sequence[str]) -> None:
-    """Fail before anything is trained.
-
-    Raises:
-        InputError: no such peer, or a package is missing.
-    """
-    unknown = [name for name in names if name not in PEERS]
-    if unknown:
+    """Refuse an unknown peer or a missing package before anything is trained."""
+    if unknown := [name for name in names if name not in PEERS]:
         raise InputError(f"Expected peers among {', '.join(PEERS)}, found {unknown[0]!r}.")
-    if not names:
-        return
-    try:
-        import datasets  # noqa: F401
-        import sentence_transformers  # noqa: F401
-    except ImportError as error:
-        raise InputError(
-            f'Training peers needs an extra, found no {error.name}: pip install "ap-ranker[peers]", or leave out '
-            "--peers."
-        ) from error
+    for package in ("datasets", "sentence_transformers") if names else ():
+        try:
+            importlib.import_module(package)
+        except ImportError as error:
+            raise InputError(
+                f'Training peers needs an extra, found no {error.name}: pip install "ap-ranker[peers]", or leave out '
+                "--peers."
+            ) from error
 
 
 def train_or_load_peer(
     name: str, encoder: Path, data: Dataset, folder: Path, seed: int, device: torch.device
 ) -> tuple[Peer, float]:
-    """Load the peer that an earlier run wrote to `folder`, or else train one and write it there.
-
-    Args:
-        name: of `PEERS`.
-        encoder: folder of the pretrained encoder to start from.
-        data: the questions to learn from.
-        folder: of the peer.
-        seed: of the run.
-        device: where it trains and runs.
-
-    Returns:
-        The peer and the seconds of its training.
+    """The peer that an earlier run wrote to `folder`, or a new one, from an encoder; and the seconds of its training.
 
     Raises:
         InputError: `folder` holds a peer with other settings or of other data.
@@ -209,13 +153,25 @@ def train_or_load_peer(
     settings = {"encoder": encoder.name, "data": data.name, "pairs": data.pairs}
     settings |= {"epochs": EPOCHS, "learning_rate": LEARNING_RATE, "batch_size": BATCH_SIZE, "seed": seed}
     if not (folder / SETTINGS).is_file():
-        from transformers import set_seed
-
         set_seed(seed)
         started = time.perf_counter()
         peer = PEERS[name](encoder, device)
         with atomic_directory(folder) as draft:
-            peer.fine_tune(data, _arguments(draft, seed, device))
+            arguments = {
+                "output_dir": str(draft),
+                "num_train_epochs": EPOCHS,
+                "per_device_train_batch_size": BATCH_SIZE,
+                "learning_rate": LEARNING_RATE,
+                "warmup_steps": 0.1,
+                "on": device,
+                "bf16": torch.cuda.is_bf16_supported() if device.type == "cuda" else multiplies_bfloat16(),
+                "seed": seed,
+                "save_strategy": "no",
+                "report_to": "none",
+                "disable_tqdm": True,
+                "logging_strategy": "no",
+            }
+            peer.fine_tune(data, arguments)
             record = settings | {"seconds": time.perf_counter() - started}
             peer.model.save_pretrained(str(draft))
             (draft / SETTINGS).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
@@ -230,26 +186,12 @@ def train_or_load_peer(
     return PEERS[name](folder, device), seconds
 
 
-def _arguments(folder: Path, seed: int, device: torch.device) -> dict[str, Any]:
-    return {
-        "output_dir": str(folder),
-        "num_train_epochs": EPOCHS,
-        "per_device_train_batch_size": BATCH_SIZE,
-        "learning_rate": LEARNING_RATE,
-        "warmup_steps": 0.1,
-        "on": device,
-        "bf16": torch.cuda.is_bf16_supported() if device.type == "cuda" else multiplies_bfloat16(),
-        "seed": seed,
-        "save_strategy": "no",
-        "report_to": "none",
-        "disable_tqdm": True,
-        "logging_strategy": "no",
-    }
+def _on_one_device(kind: type[Arguments], arguments: dict[str, Any]) -> Arguments:
+    own: Arguments = type(kind.__name__, (OnOneDevice, kind), {})(**arguments)
+    return own
 
 
-def _on_one_device(kind: type[Arguments]) -> type[Arguments]:
-    return type(kind.__name__, (OnOneDevice, kind), {})
+def _table(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> Any:
+    from datasets import Dataset as Table
 
-
-def _columns(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> dict[str, list[Any]]:
-    return dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
+    return Table.from_dict(dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)))

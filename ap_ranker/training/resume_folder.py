@@ -1,10 +1,9 @@
-"""Saves the states of an unfinished run to resume from, each atomically and by one process."""
+"""The states of an unfinished run to resume from: the Trainer saves them, one process manages them."""
 
 from __future__ import annotations
 
 import json
 import logging
-import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ap_ranker.errors import InputError
-from ap_ranker.files import make_folder, publish, restore, writing
+from ap_ranker.files import make_folder, restore, sync
 from ap_ranker.locks import kept_alone
 from ap_ranker.ranking.checkpoint import is_checkpoint
 from ap_ranker.training.distributed import is_first_process, wait_for_all
@@ -22,7 +21,8 @@ logger = logging.getLogger(__name__)
 SECONDS = "eval_training_seconds"
 """Entry in the Trainer's history after each epoch, from which a resumed run knows its duration."""
 
-_STATE = re.compile(r"checkpoint-\d+")  # the Trainer's names, with the step
+_NOTES = "trainer_state.json"
+"""What the Trainer writes last of a state, and what is removed first: without it, a state is incomplete."""
 
 
 class ResumeFolder:
@@ -30,17 +30,15 @@ class ResumeFolder:
 
     Attributes:
         folder: `<output>.training`.
-        half: the folder in which the Trainer writes an incomplete state.
     """
 
     def __init__(self, output: Path) -> None:
         self.output, self.folder = output, Path(f"{output}.training")
-        self.half = self.folder / ".half"
 
     @property
     def last(self) -> Path | None:
         """The newest complete state whose best state also exists."""
-        return next((path for path in self._newest_first() if self._is_whole(path)), None)
+        return next((self.of_step(step) for step in self._steps() if self._is_whole(self.of_step(step))), None)
 
     def check_output(self, *, resume: bool, overwrite: bool) -> None:
         """Check that a run may write its checkpoint.
@@ -57,12 +55,15 @@ class ResumeFolder:
             with kept_alone(self.folder, "training"):
                 pass
         unfinished = self.last is not None and not resume
-        if self.output.exists() and not (overwrite and is_checkpoint(self.output)):
-            advice = "it holds something else: name another folder"
-            if is_checkpoint(self.output):
-                both = ", with --resume too to continue the unfinished run" if unfinished else ""
-                advice = f"add --overwrite to replace it{both}"
-            raise InputError(f"{self.output}: expected a folder that does not exist yet; {advice}.")
+        if self.output.exists() and not is_checkpoint(self.output):
+            raise InputError(
+                f"{self.output}: expected a folder that does not exist yet; it holds something else: name another one."
+            )
+        if self.output.exists() and not overwrite:
+            both = ", with --resume too to continue the unfinished run" if unfinished else ""
+            raise InputError(
+                f"{self.output}: expected a folder that does not exist yet; add --overwrite to replace it{both}."
+            )
         if unfinished and not overwrite:
             raise InputError(
                 f"{self.folder} holds an unfinished run: add --resume to continue it, or --overwrite to start over."
@@ -95,49 +96,35 @@ class ResumeFolder:
             last = self.last if resume else None
             if resume and last is None:
                 logger.warning("%s: no epoch of the unfinished run was saved; it starts over.", self.folder)
-            for path in self._newest_first():
-                if last is None or _step(path) > _step(last):
-                    _remove(path)
-            for path in self.folder.glob(".*"):
-                shutil.rmtree(path, ignore_errors=True)
+            for step in self._steps():
+                if self.of_step(step) == last:
+                    break
+                self._remove(step)
             try:
                 yield last
             finally:
                 if self.last is None:
                     self.remove()
 
-    @contextmanager
-    def saving(self, step: int) -> Iterator[None]:
-        """Context in which the Trainer writes a state into `half`; on exit it is moved to its place. For all processes.
-
-        Raises:
-            WriteError: the state cannot be written.
-        """
-        with writing(self.of_step(step)):
-            try:
-                yield
-                wait_for_all()
-                if is_first_process():
-                    publish(self.half / self.of_step(step).name, self.of_step(step))
-                wait_for_all()
-            finally:
-                if is_first_process():
-                    shutil.rmtree(self.half, ignore_errors=True)
-
     def keep(self, *steps: int) -> None:
-        """Remove all other states."""
-        for path in self._newest_first():
-            if is_first_process() and _step(path) not in steps:
-                _remove(path)
+        """Remove all states but these, once the first of them is on disk. For all processes."""
+        wait_for_all()
+        if is_first_process():
+            for path in self.of_step(steps[0]).iterdir():
+                sync(path)
+            for step in set(self._steps()) - set(steps):
+                self._remove(step)
 
     def remove(self) -> None:
         """Remove all states, and the folder."""
-        for path in self._newest_first():  # if interrupted, a run can resume from the rest
-            _remove(path)
+        for step in self._steps():  # if interrupted, a run can resume from the rest
+            self._remove(step)
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _newest_first(self) -> list[Path]:
-        return sorted((path for path in self.folder.glob("*") if _STATE.fullmatch(path.name)), key=_step, reverse=True)
+    def _steps(self) -> list[int]:
+        """The steps of all states, the newest first."""
+        steps = (path.name.removeprefix("checkpoint-") for path in self.folder.glob("checkpoint-*"))
+        return sorted((int(step) for step in steps if step.isdecimal()), reverse=True)
 
     def _is_whole(self, state: Path) -> bool:
         try:
@@ -146,6 +133,10 @@ class ResumeFolder:
             return False
         return not best or self.of_step(best).is_dir()
 
+    def _remove(self, step: int) -> None:
+        (self.of_step(step) / _NOTES).unlink(missing_ok=True)
+        shutil.rmtree(self.of_step(step), ignore_errors=True)
+
 
 def seconds_so_far(state: Path) -> float:
     """Duration of the run up to this state, in seconds."""
@@ -153,17 +144,5 @@ def seconds_so_far(state: Path) -> float:
 
 
 def _read(state: Path) -> dict[str, Any]:
-    """Read the Trainer's own state, which it writes last."""
-    trainer_state: dict[str, Any] = json.loads((state / "trainer_state.json").read_text(encoding="utf-8"))
-    return trainer_state
-
-
-def _step(state: Path) -> int:
-    return int(state.name.split("-")[1])
-
-
-def _remove(state: Path) -> None:
-    """Rename the folder first, so that a partly removed one is never taken for a state."""
-    hidden = state.with_name(f".{state.name}")
-    state.rename(hidden)
-    shutil.rmtree(hidden, ignore_errors=True)
+    notes: dict[str, Any] = json.loads((state / _NOTES).read_text(encoding="utf-8"))
+    return notes

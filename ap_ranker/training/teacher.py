@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load_file, save_file
 
 from ap_ranker.data.dataset import Dataset, Question
 from ap_ranker.data.wordings import with_wordings
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.evaluation.scoring import score_candidates, score_wordings
-from ap_ranker.files import atomic_file, cache_folder
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.rule import rank
+from ap_ranker.training.computed_once import computed_once
 from ap_ranker.training.progress import Progress
 
 CACHE = "teacher-scores"
@@ -33,30 +31,27 @@ AT_ONCE = 512
 
 @dataclass(frozen=True)
 class TeacherScores:
-    """The teacher's scores of Q questions with up to K answers each.
+    """The teacher's scores of Q questions with some answers each.
 
     Attributes:
-        rows: (Q, K) answers, the highest-scored first; -1 after the last one.
-        values: (Q, K) their scores, divided by the teacher's temperature.
+        rows: of each question, (K,) answers, the highest-scored first.
+        values: of each question, (K,) their scores, divided by the teacher's temperature.
         labelled: number of questions with labels, which come first.
-        n_answers: number of all answers.
     """
 
-    rows: np.ndarray
-    values: np.ndarray
+    rows: Sequence[np.ndarray]
+    values: Sequence[np.ndarray]
     labelled: int
     n_answers: int
 
     def best(self, question: int, most: int) -> np.ndarray:
         """The answers that the teacher scores highest, best first."""
-        rows: np.ndarray = self.rows[question, :most]
-        return rows[rows >= 0]
+        return self.rows[question][:most]
 
     def logits(self, question: int, answers: Sequence[int]) -> np.ndarray:
         """(N,) float32 of these answers; NaN where the teacher has not scored."""
-        known = self.rows[question] >= 0
         values = np.full(self.n_answers, np.nan, dtype=np.float32)
-        values[self.rows[question][known]] = self.values[question][known]
+        values[self.rows[question]] = self.values[question]
         return values[list(answers)]
 
 
@@ -65,15 +60,15 @@ class Teacher:
 
     Each scores as it would in a search, with the training questions as known wordings if its checkpoint has a weight
     for them; no question meets its own text. The scores of several, an ensemble, are divided by their temperatures and
-    averaged.
-
-    Args:
-        rankers: the models; the candidates are those that the first one finds.
-        questions: texts of questions without labels to learn from as well.
+    averaged; the candidates are those that the first one finds. All are of checkpoints.
     """
 
     def __init__(self, rankers: Sequence[Ranker], questions: Sequence[str] = ()) -> None:
-        self._scorers = [_Scorer(ranker) for ranker in rankers]
+        self._rankers = [copy(ranker) for ranker in rankers]
+        for ranker in self._rankers:
+            # Its states are stored as a search stores them; all files of scores share them.
+            if ranker.cache is None or not ranker.cache.max_bytes:
+                ranker.cache = EncodingCache(CACHE_BYTES, ranker.stored_dtype)
         self.source = ", ".join(str(ranker.source) for ranker in rankers)
         self.questions = list(dict.fromkeys(text for text in questions if text.strip()))
 
@@ -85,139 +80,81 @@ class Teacher:
         language: str | None = None,
         on_progress: Progress = lambda *_: None,
     ) -> tuple[Dataset, TeacherScores]:
-        """Score the questions of a data set, and those without labels.
+        """The data with the questions without labels after all others, and the scores of all.
 
-        Args:
-            data: the questions to learn from, each with a right answer.
-            asked: those of users, which are known wordings of their answers.
-            unanswered: questions whose candidates were all judged wrong. Which of them the teacher prefers tells a
-                student more than that.
-            language: of BM25's stemmer, which fetches candidates beside the teacher's vectors.
-            on_progress: called after each file of scores.
-
-        Returns:
-            The data with the questions without labels after all others, and the scores. The "right" answer of a
-            question without labels is the one that the teacher ranks first.
+        The questions `asked` by users are known wordings of their answers. Of the `unanswered`, all candidates were
+        judged wrong: which of them the teacher prefers tells a student more than that. The "right" answer of a question
+        without labels is the one that the teacher ranks first.
 
         Raises:
             InputError: questions without labels beside judged candidates, which no other question may be ranked with;
                 scores that are not finite.
-            WriteError: the cache cannot be written.
         """
         if data.judged and self.questions:
             raise InputError(
                 f"{data.name}: expected answers that all questions share, to rank questions without labels with, found "
                 "candidates judged for each question. Leave out --questions."
             )
-        n_labelled, data = len(data.questions), self._with_unlabelled(data, unanswered)
+        labelled = {question.text for question in data.questions}
+        new = [text for text in self.questions if text not in labelled and text not in data.withheld]
+        further = [*unanswered, *(Question(f"unlabelled-{i}", text, ()) for i, text in enumerate(new))]
+        n_labelled, data = len(data.questions), replace(data, questions=[*data.questions, *further])
         known = with_wordings(data, asked)
         pools = self._pools(known, language)
-        rows = _padded([np.asarray(pool, dtype=np.int32) for pool in pools], -1)
         values = self._scores(known, pools, on_progress)
-        order = np.argsort(-values, axis=1, kind="stable")  # NaN, behind a question's last answer, stays there
-        rows, values = (np.take_along_axis(each, order, axis=1) for each in (rows, values))
+        orders = [np.argsort(-each, kind="stable") for each in values]
+        rows = [np.asarray(pool, dtype=np.int32)[order] for pool, order in zip(pools, orders, strict=True)]
+        values = [each[order] for each, order in zip(values, orders, strict=True)]
         taught = [*data.questions]
         for i in range(n_labelled, len(taught)):
-            taught[i] = replace(taught[i], positives=(int(rows[i, 0]),))
+            taught[i] = replace(taught[i], positives=(int(rows[i][0]),))
         return replace(data, questions=taught), TeacherScores(rows, values, n_labelled, len(data.answers))
-
-    def _with_unlabelled(self, data: Dataset, unanswered: Sequence[Question]) -> Dataset:
-        labelled = {question.text for question in data.questions}
-        added = [text for text in self.questions if text not in labelled and text not in data.withheld]
-        unlabelled = [Question(f"unlabelled-{i}", text, ()) for i, text in enumerate(added)]
-        return replace(data, questions=[*data.questions, *unanswered, *unlabelled])
 
     def _pools(self, data: Dataset, language: str | None) -> list[tuple[int, ...]]:
         """The answers to score for each question: its right ones and, as in an evaluation, its candidates."""
-        free = [question for question in data.questions if question.candidates is None]
-        chosen: list[tuple[int, ...]] = []
-        if free:
-            first = self._scorers[0].ranker
-            evaluation_set = EvaluationSet(
-                replace(data, questions=free),
-                unanswerable=True,
-                language=language,
-                retriever=first if first.has_vectors else None,
-            )
-            chosen = evaluation_set.pools
-        pools = iter(chosen)
-        candidates = [q.candidates if q.candidates is not None else next(pools) for q in data.questions]
+        free = replace(data, questions=[question for question in data.questions if question.candidates is None])
+        found: Iterator[tuple[int, ...]] = iter(())
+        if free.questions:
+            retriever = self._rankers[0] if self._rankers[0].has_vectors else None
+            found = iter(EvaluationSet(free, unanswerable=True, language=language, retriever=retriever).pools)
+        candidates = [next(found) if q.candidates is None else q.candidates for q in data.questions]
         return [
             tuple(dict.fromkeys((*rows, *question.positives)))
             for rows, question in zip(candidates, data.questions, strict=True)
         ]
 
-    def _scores(self, data: Dataset, pools: Sequence[Sequence[int]], on_progress: Progress) -> np.ndarray:
-        """(Q, K) mean scores of each question's pool, in its order; NaN after its last answer."""
-        total, done = len(pools) * len(self._scorers), 0
+    def _scores(self, data: Dataset, pools: Sequence[Sequence[int]], on_progress: Progress) -> list[np.ndarray]:
+        """The mean scores of each question's pool, in its order."""
+        ends = np.cumsum([len(pool) for pool in pools])[:-1]
+        total, done = len(pools) * len(self._rankers), 0
         each = []
-        for scorer in self._scorers:
-            parts: list[np.ndarray] = []
+        for ranker in self._rankers:
+            parts = []
             for start in range(0, len(pools), AT_ONCE):
                 on_progress("scoring with the teacher", done + start, total)
                 part = slice(start, start + AT_ONCE)
-                parts += scorer.kept(data, data.questions[part], pools[part])
+                parts.append(_kept_scores(ranker, data, data.questions[part], pools[part]))
             done += len(pools)
-            each.append(_padded(parts, np.nan) / scorer.ranker.model.temperature)
+            each.append(np.concatenate(parts) / ranker.model.temperature)
         on_progress("scoring with the teacher", total, total)
-        mean: np.ndarray = np.mean(each, axis=0)
-        return mean
+        return np.split(np.mean(each, axis=0), ends)
 
 
-class _Scorer:
-    """Scores with one model; each file of scores is computed once.
-
-    Args:
-        ranker: the model; its checkpoint's fingerprint names the files of its scores.
-    """
-
-    def __init__(self, ranker: Ranker) -> None:
-        # Its states are stored as a search stores them; all files of scores share them.
-        kept = ranker.cache is not None and ranker.cache.max_bytes > 0
-        cache = ranker.cache if kept else EncodingCache(CACHE_BYTES, ranker.stored_dtype)
-        self.ranker = Ranker(
-            ranker.model, ranker.tokenizer, ranker.device, ranker.config, cache=cache, encodings=ranker.encodings
-        )
-        self._source, self._fingerprint = ranker.source, ranker.fingerprint
-
-    def kept(self, data: Dataset, questions: Sequence[Question], pools: Sequence[Sequence[int]]) -> list[np.ndarray]:
-        """Of each question, (K,) scores of its pool, from the file or computed and written."""
-        path = cache_folder(CACHE) / f"{self._key(data, questions, pools)}.safetensors"
-        sizes = [len(pool) for pool in pools]
-        try:
-            scores = load_file(path)["scores_of_pools"]
-            if len(scores) == sum(sizes):
-                return np.split(scores, np.cumsum(sizes)[:-1])
-        except (OSError, SafetensorError, KeyError):
-            pass  # not there yet, or damaged
-        by_question = self._score(data, questions, pools)
-        with atomic_file(path) as draft:
-            save_file({"scores_of_pools": np.concatenate(by_question)}, draft)
-        return by_question
-
-    def _key(self, data: Dataset, questions: Sequence[Question], pools: Sequence[Sequence[int]]) -> str:
-        """A hash of the teacher and of all that its scores depend on."""
-        asked = [(question.text, list(rows)) for question, rows in zip(questions, pools, strict=True)]
-        answers = [(answer.text, answer.wordings) for answer in data.answers]
-        content = repr(
-            (self._fingerprint, self.ranker.decision().weights.wording, str(self.ranker.stored_dtype), answers, asked)
-        )
-        return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
-
-    def _score(self, data: Dataset, questions: Sequence[Question], pools: Sequence[Sequence[int]]) -> list[np.ndarray]:
-        scores, weights = score_candidates(self.ranker, data, questions, pools), self.ranker.decision().weights
-        if weights.wording:
-            encoded = self.ranker.wording_vectors
-            scores = score_wordings(self.ranker, data, questions, pools, scores, encoded=encoded)
-        ranked = [rank(signals, weights).scores for signals in scores.signals]
-        if not all(np.isfinite(values).all() for values in ranked):
-            raise InputError(f"{self._source}: expected finite scores of the teacher, found others. Train it again.")
-        return [values.astype(np.float32) for values in ranked]
+def _kept_scores(
+    ranker: Ranker, data: Dataset, questions: Sequence[Question], pools: Sequence[Sequence[int]]
+) -> np.ndarray:
+    """The scores of the questions' pools, one after the other."""
+    asked = [(question.text, list(rows)) for question, rows in zip(questions, pools, strict=True)]
+    answers = [(answer.text, answer.wordings) for answer in data.answers]
+    model = ranker.fingerprint, ranker.decision().weights.wording, str(ranker.stored_dtype)
+    return computed_once(CACHE, (*model, answers, asked), lambda: _score(ranker, data, questions, pools))
 
 
-def _padded(parts: Sequence[np.ndarray], fill: float) -> np.ndarray:
-    """Rows of different lengths as one array."""
-    padded = np.full((len(parts), max(map(len, parts))), fill, dtype=parts[0].dtype)
-    for row, part in zip(padded, parts, strict=True):
-        row[: len(part)] = part
-    return padded
+def _score(ranker: Ranker, data: Dataset, questions: Sequence[Question], pools: Sequence[Sequence[int]]) -> np.ndarray:
+    scores, weights = score_candidates(ranker, data, questions, pools), ranker.decision().weights
+    if weights.wording:
+        scores = score_wordings(ranker, data, questions, pools, scores, encoded=ranker.wording_vectors)
+    ranked = np.concatenate([rank(signals, weights).scores for signals in scores.signals])
+    if not np.isfinite(ranked).all():
+        raise InputError(f"{ranker.source}: expected finite scores of the teacher, found others. Train it again.")
+    return ranked.astype(np.float32)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import json
 import logging
 import time
 from collections.abc import Iterator
@@ -19,18 +20,21 @@ from transformers.trainer_utils import set_seed
 from ap_ranker.data.dataset import Dataset, answerable, sample_questions
 from ap_ranker.data.wordings import with_wordings
 from ap_ranker.data.writer import DEV, question_lines
+from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluation_report import EvaluationReport
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.evaluation.scoring import CandidateScores
+from ap_ranker.files import writing
 from ap_ranker.models.base import JudgedCandidates
 from ap_ranker.models.base import States as TextStates
 from ap_ranker.models.registry import model_spec
 from ap_ranker.ranking.cache import EncodingCache
-from ap_ranker.ranking.checkpoint import CheckpointConfig, save_checkpoint
+from ap_ranker.ranking.checkpoint import CheckpointConfig, is_checkpoint, save_checkpoint
 from ap_ranker.ranking.ranker import Ranker, resolve_device
 from ap_ranker.ranking.trained_questions import SEEN, seen_lines
 from ap_ranker.text.word_vectors import PretrainedVectors
-from ap_ranker.training.batches import Batches, Pairs
+from ap_ranker.training.augment import with_answer_sentences
+from ap_ranker.training.batches import Batches, training_pairs
 from ap_ranker.training.card import About, model_card
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.distributed import is_first_process, wait_for_all
@@ -40,7 +44,6 @@ from ap_ranker.training.negatives import HardNegatives, MineEachEpoch
 from ap_ranker.training.objectives.registry import objective_spec
 from ap_ranker.training.progress import Progress
 from ap_ranker.training.resume_folder import ResumeFolder, seconds_so_far
-from ap_ranker.training.sentences import with_answer_sentences
 from ap_ranker.training.teacher import Teacher
 from ap_ranker.training.trainer import AnswerTrainer
 from ap_ranker.training.transfer import initialize_from, settings_of_start
@@ -135,7 +138,11 @@ def train(
             if start
             else initialize_model(data, config, options, vectors, torch_device, on_progress)
         )
-        hard = _hard_negatives(data, config) if objective.needs_gradient else None
+        hard = (
+            HardNegatives(data, config.language)
+            if objective.needs_gradient and config.negatives_from != "random"
+            else None
+        )
         batches = Batches(
             data,
             tokenizer,
@@ -160,7 +167,7 @@ def train(
             if start is None or not objective.needs_gradient:  # a trained model's weights are better than fitted ones
                 model.fit(_judged_candidates(ranker, asked, config, on_progress))
             if objective.needs_gradient and config.epochs != 0:
-                pairs = Pairs(data, own_candidates=objective.own_candidates)
+                pairs = training_pairs(data, own_candidates=objective.own_candidates)
                 trainer = AnswerTrainer(config, recipe, ranker, dev_set, batches, pairs, states, started, callbacks)
                 best_epoch, scores = _learn(trainer, last, on_progress)
             if scores is None:
@@ -206,16 +213,50 @@ def train(
         return TrainingResult(ranker, report, best_epoch, seconds)
 
 
-def _hard_negatives(data: Dataset, config: TrainingConfig) -> HardNegatives | None:
-    """The hard negatives that the settings ask for."""
-    return None if config.negatives_from == "random" else HardNegatives(data, config.language)
-
-
 def _mining(hard: HardNegatives | None, ranker: Ranker, config: TrainingConfig) -> list[TrainerCallback]:
     """Guide the hard negatives by a pretrained encoder, and mine them in each epoch if the settings say so."""
     if hard is not None and model_spec(config.model).pretrained:
         hard.guide(ranker)
     return [MineEachEpoch(hard, ranker)] if hard is not None and config.negatives_from == "model" else []
+
+
+def train_or_load(
+    data: Dataset,
+    dev: Dataset,
+    folder: Path,
+    config: TrainingConfig,
+    *,
+    vectors: PretrainedVectors | None = None,
+    start: Ranker | None = None,
+    teacher: Teacher | None = None,
+    device: str | None = None,
+    **others: Any,
+) -> Ranker:
+    """Load the ranker of the finished run in `folder`, or train one and write it there.
+
+    The arguments are those of `train`; `vectors` are ignored for a model with a pretrained encoder.
+
+    Raises:
+        InputError: `folder` holds a run with other settings, on other data, from another start or teacher.
+    """
+    config = config if start is None else settings_of_start(config, start)
+    if not is_checkpoint(folder):
+        others["vectors"] = None if model_spec(config.model).pretrained else vectors
+        return train(data, dev, folder, config, start=start, teacher=teacher, device=device, **others).ranker
+    ranker = Ranker.from_pretrained(folder, resolve_device(device), cache=EncodingCache(0))  # as `train` returns it
+    assert ranker.config is not None
+    recipe = config.training_recipe(
+        judged=data.judged, questions_per_answer=data.questions_per_answer, with_teacher=teacher is not None
+    )
+    sources = {"start": start.source if start else None, "teacher": teacher.source if teacher else None}
+    settings = json.loads(json.dumps(asdict(config) | {"data": data.name} | sources)) | asdict(recipe)
+    different = [name for name, value in settings.items() if ranker.config.training.get(name) != value]
+    if different:
+        raise InputError(
+            f"{folder}: expected a run with the same settings, found another {', '.join(different)}. "
+            "Name another folder for the runs, or remove this one."
+        )
+    return ranker
 
 
 def _question_files(data: Dataset, dev: Dataset) -> dict[str, str]:
@@ -263,7 +304,7 @@ def _learn(trainer: AnswerTrainer, last: Path | None, on_progress: Progress) -> 
     """
     _keep_freed_memory()
     model, state = trainer.ranker.model, str(last) if last else None
-    with _quiet():
+    with _quiet(), writing(trainer.states.folder):
         if not model_spec(trainer.config.model).pretrained:
             trainer.train(resume_from_checkpoint=state)
         else:  # training must not make a pretrained encoder worse
@@ -275,7 +316,7 @@ def _learn(trainer: AnswerTrainer, last: Path | None, on_progress: Progress) -> 
                 model.load_state_dict(untrained)
                 return 0, scores
     best = trainer.state.best_global_step or trainer.state.global_step
-    return round(best / trainer.steps_per_epoch), trainer.scores.get(best)
+    return round(best / len(trainer.batches)), trainer.scores.get(best)
 
 
 def _keep_freed_memory() -> None:

@@ -25,11 +25,11 @@ from ap_ranker.models.base import AnswerModel
 from ap_ranker.models.spec import Recipe
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.batch import TokenBatch
-from ap_ranker.training.batches import AnswerGroups, Batches, LengthBuckets, Order, Pairs
+from ap_ranker.training.batches import Batches, EachEpoch, answer_groups, length_buckets
 from ap_ranker.training.config import TrainingConfig
-from ap_ranker.training.distributed import gather, gather_states, processes, share
+from ap_ranker.training.distributed import gather, gather_states, share
 from ap_ranker.training.objectives.registry import objective_spec
-from ap_ranker.training.objectives.spec import IGNORE, Lesson, ScoredBatch
+from ap_ranker.training.objectives.spec import IGNORE, ScoredBatch
 from ap_ranker.training.one_device import OnOneDevice, mention_other_gpus
 from ap_ranker.training.resume_folder import SECONDS, ResumeFolder
 
@@ -60,7 +60,7 @@ class Scorer(nn.Module):
         return gather(model.training_scores(questions, answers, mask[own], classes), B)
 
 
-class _SameBatches(DataLoader[Any]):
+class _Batches(DataLoader[Any]):
     """Yields the same batches in every process; each process computes its share of a batch."""
 
     def set_epoch(self, epoch: int) -> None:
@@ -83,7 +83,7 @@ class AnswerTrainer(Trainer):
         ranker: Ranker,
         dev: EvaluationSet,
         batches: Batches,
-        pairs: Pairs,
+        pairs: Sequence[tuple[int, int]],
         states: ResumeFolder,
         started: float,
         callbacks: Sequence[TrainerCallback],
@@ -92,10 +92,10 @@ class AnswerTrainer(Trainer):
         super().__init__(
             model=Scorer(ranker.model),
             args=_arguments(states, config, recipe, ranker.device),
-            train_dataset=pairs,
+            train_dataset=pairs,  # a list is a data set, too
             eval_dataset=dev.questions,
             data_collator=batches,
-            callbacks=[EarlyStoppingCallback(config.patience), _BestState(states)],
+            callbacks=[EarlyStoppingCallback(config.patience), _KeepStates(states)],
         )
         for default_callback in (PrinterCallback, ProgressCallback):
             self.remove_callback(default_callback)  # they print raw dictionaries
@@ -105,28 +105,20 @@ class AnswerTrainer(Trainer):
         self.scores: dict[int, CandidateScores] = {}
         self.config, self.recipe, self.ranker, self.dev = config, recipe, ranker, dev
         self.classes = batches.classes
-        self.lengths = [batches.lengths(pair) for pair in pairs]
-        self.answers = [row for _, row in pairs]
-
-    def _get_train_sampler(self, train_dataset: Any = None) -> Order:
-        if self.recipe.group_answers:
-            return AnswerGroups(self.answers, self.config.seed)
-        return LengthBuckets(self.lengths, len(set(self.answers)), self.args.train_batch_size, self.config.seed)
-
-    def get_train_dataloader(self) -> DataLoader[Any]:
-        if processes() == 1:
-            return super().get_train_dataloader()
-        assert isinstance(self.train_dataset, Pairs)
-        return _SameBatches(
-            self.train_dataset,
-            batch_size=self.recipe.batch_size,
-            sampler=self._get_train_sampler(),
-            collate_fn=self.data_collator,
+        answers = [row for _, row in pairs]
+        lengths = [batches.lengths(pair) for pair in pairs]
+        shared = recipe.group_answers
+        order = answer_groups(answers) if shared else length_buckets(lengths, len(set(answers)), recipe.batch_size)
+        self.batches = _Batches(
+            pairs,  # type: ignore[arg-type]
+            batch_size=recipe.batch_size,
+            sampler=EachEpoch(order, len(pairs), config.seed),
+            collate_fn=batches,
+            pin_memory=self.args.dataloader_pin_memory,
         )
 
-    @property
-    def steps_per_epoch(self) -> int:
-        return len(self.get_train_dataloader())
+    def get_train_dataloader(self) -> DataLoader[Any]:
+        return self.batches
 
     def create_optimizer(self, *args: Any, **kwargs: Any) -> torch.optim.Optimizer:
         rate = self.recipe.learning_rate
@@ -142,7 +134,7 @@ class AnswerTrainer(Trainer):
     def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
         if self.recipe.schedule != "inverse":
             return super().create_scheduler(num_training_steps, optimizer)
-        epoch = self.steps_per_epoch
+        epoch = len(self.batches)
         optimizer = optimizer or self.optimizer
         self.lr_scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 / (1 + step // epoch))
         return self.lr_scheduler
@@ -150,17 +142,15 @@ class AnswerTrainer(Trainer):
     def compute_loss(
         self, model: nn.Module, inputs: dict[str, Tensor], return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Tensor:
-        labels, target = inputs.pop("labels"), inputs.pop("target")
-        lesson = None
-        if (logits := inputs.pop("teacher", None)) is not None:
-            lesson = Lesson(logits, self.config.teacher_temperature, self.config.teacher_weight)
-        wanted = labels != IGNORE if logits is None else (labels != IGNORE) | ~logits.isnan()
-        objective = objective_spec(self.recipe.objective)
+        labels, target, teacher = inputs.pop("labels"), inputs.pop("target"), inputs.pop("teacher", None)
+        wanted = labels != IGNORE if teacher is None else (labels != IGNORE) | ~teacher.isnan()
+        config, objective = self.config, objective_spec(self.recipe.objective)
         assert objective.loss is not None
         scores = model(**inputs, mask=wanted, classes=self.classes if objective.classes else 2)
-        temperature = self.ranker.model.temperature if self.config.temperature is None else self.config.temperature
+        temperature = self.ranker.model.temperature if config.temperature is None else config.temperature
+        lesson = (teacher, config.teacher_temperature, config.teacher_weight)
         return objective.loss(
-            ScoredBatch(scores, labels, target, self.recipe.margin, temperature, self.classes, lesson)
+            ScoredBatch(scores, labels, target, self.recipe.margin, temperature, self.classes, *lesson)
         )
 
     def evaluate(self, *args: Any, metric_key_prefix: str = "eval", **kwargs: Any) -> dict[str, float]:
@@ -175,28 +165,21 @@ class AnswerTrainer(Trainer):
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, measures)
         return measures
 
-    def _get_output_dir(self, trial: Any) -> str:
-        return str(self.states.half)
 
-    def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
-        """Save atomically, and remove older states only after the new one is complete."""
-        step = self.state.global_step
-        with self.states.saving(step):
-            super()._save_checkpoint(model, trial)
-        self.states.keep(step, self.state.best_global_step or step)
-
-
-class _BestState(TrainerCallback):
-    """Tells the Trainer the folder of the best state, which `ResumeFolder` has moved."""
+class _KeepStates(TrainerCallback):
+    """Keeps the best state and the last one; when a run goes on, tells the Trainer where the best one is now."""
 
     def __init__(self, states: ResumeFolder) -> None:
         self._states = states
 
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        self._states.keep(state.global_step, state.best_global_step or state.global_step)
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
         if state.best_global_step:
             state.best_model_checkpoint = str(self._states.of_step(state.best_global_step))
-
-    on_train_begin = on_save  # for a resumed run, whose folder may have been moved
 
 
 def _arguments(states: ResumeFolder, config: TrainingConfig, recipe: Recipe, device: torch.device) -> TrainingArguments:

@@ -26,12 +26,10 @@ from ap_ranker.training.progress import Progress
 
 
 def settings_of_start(config: TrainingConfig, start: Ranker) -> TrainingConfig:
-    """The settings with those that a checkpoint's weights decide: options, length, segmenter, size of word vectors.
-
-    Raises:
-        InputError: the checkpoint is of another model, or the settings name word vectors, which it already has.
-    """
-    first = _config(start)
+    """The settings with those that a checkpoint's weights decide: options, length, segmenter, size of word vectors."""
+    first = start.config
+    if first is None:
+        raise InputError("Expected a checkpoint to start from, found a model that was never saved. Save it.")
     if first.model != config.model:
         raise InputError(
             f"{start.source}: expected a checkpoint of {config.model} to start from, found one of {first.model}."
@@ -55,23 +53,14 @@ def initialize_from(
     device: torch.device,
     on_progress: Progress,
 ) -> tuple[AnswerModel, AnyTokenizer, Inputs]:
-    """As `initialize_model`, with the weights of a checkpoint.
+    """As `initialize_model`, with the weights of a checkpoint, for the settings of `settings_of_start`.
 
     The vocabulary of a model of words grows by the words of the data; those that the checkpoint does not know begin
     with noise.
-
-    Args:
-        start: the checkpoint.
-        data: the training data.
-        config: the settings, from `settings_of_start`.
-        options: all options of the model.
-        device: of the new model.
-        on_progress: as for `initialize_model`.
-
-    Raises:
-        InputError: the weights have other sizes than the settings ask for.
     """
-    first = _config(start)
+    first = start.config
+    assert first is not None
+    by_word: set[str] = set()
     if first.encoder is not None:
         tokenizer: AnyTokenizer = start.tokenizer
         inputs = Inputs(tokenizer.words, 0, first.max_tokens, first.encoder)
@@ -84,39 +73,31 @@ def initialize_from(
         vectors = WordVectors(known, table, f"the checkpoint {start.source}")
         config = replace(config, vocabulary_from_vectors=len(known))
         model, tokenizer, inputs = initialize_model(data, config, options, vectors, device, on_progress)
-    _load(model, tokenizer.words, start)
+        by_word = _names_by_word(first)
+    _load(model, tokenizer.words, start, by_word)
     return model, tokenizer, inputs
 
 
-def _load(model: AnswerModel, words: Sequence[str], start: Ranker) -> None:
+def _load(model: AnswerModel, words: Sequence[str], start: Ranker, by_word: set[str]) -> None:
     """Copy all weights; of those that have a row for each word, the rows of the words that the checkpoint knows."""
-    own, learnt, by_word = model.state_dict(), start.model.state_dict(), _names_by_word(start)
+    own, learnt = model.state_dict(), start.model.state_dict()
     shapes = [
         {name: tuple(value.shape[name in by_word :]) for name, value in tensors.items()} for tensors in (own, learnt)
     ]
     if unequal := difference(*shapes):
         raise InputError(f"{start.source}: expected a checkpoint of the same architecture to start from ({unequal}).")
     row_of = {word: row for row, word in enumerate(words)}
-    rows = torch.tensor([row_of[word] for word in start.tokenizer.words if word in row_of])
-    known = torch.tensor([row for row, word in enumerate(start.tokenizer.words) if word in row_of])
+    known = [(row_of[word], row) for row, word in enumerate(start.tokenizer.words) if word in row_of]
+    rows, learnt_rows = torch.tensor(known).T
     for name in by_word:
-        own[name][rows.to(own[name].device)] = learnt[name][known.to(learnt[name].device)].to(own[name].device)
+        own[name][rows.to(own[name].device)] = learnt[name][learnt_rows.to(learnt[name].device)].to(own[name].device)
     model.load_state_dict({name: value for name, value in learnt.items() if name not in by_word}, strict=False)
 
 
-def _names_by_word(start: Ranker) -> set[str]:
+def _names_by_word(first: CheckpointConfig) -> set[str]:
     """The names of the weights and counts that have a row for each word: one word more changes their shapes."""
-    first = _config(start)
-    if first.encoder is not None:
-        return set()
     few, more = (
         build_model(first.model, Inputs(words, first.embedding_size, first.max_tokens), first.options).state_dict()
         for words in (["[PAD]", "[UNK]"], ["[PAD]", "[UNK]", "word"])
     )
     return {name for name, value in few.items() if value.shape != more[name].shape}
-
-
-def _config(start: Ranker) -> CheckpointConfig:
-    if start.config is None:
-        raise InputError("Expected a checkpoint to start from, found a model that was never saved. Save it.")
-    return start.config

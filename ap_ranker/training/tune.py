@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -33,17 +33,16 @@ from ap_ranker.ranking.ranker import resolve_device
 from ap_ranker.text.word_vectors import PretrainedVectors
 from ap_ranker.training.card import About
 from ap_ranker.training.config import TrainingConfig
-from ap_ranker.training.space import OPTION, Choice, Range, Space, configure
+from ap_ranker.training.space import OPTION, Space, Values, configure
 from ap_ranker.training.train import TrainingResult, train
 
-try:
-    import optuna
-    from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
-    from optuna.storages import JournalStorage
-    from optuna.storages.journal import JournalFileBackend
-    from optuna.trial import FrozenTrial, TrialState
-except ImportError as missing:
-    raise InputError('A search for settings needs an extra: pip install "ap-ranker[tune]"') from missing
+# isort: split
+import optuna  # after `space`, which says what to install if it is missing
+from optuna.distributions import CategoricalDistribution, IntDistribution
+from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend
+from optuna.trial import FrozenTrial, TrialState
 
 LOG, SEARCH, BEST, CHECKPOINT = "trials.log", "search.json", "best.yaml", "checkpoint"
 """The files of a search: its trials, its definition, the best settings, their checkpoint."""
@@ -73,12 +72,26 @@ class Trial:
     """
 
     number: int
-    state: Literal["complete", "pruned", "failed"]
+    state: str
     mrr: float | None
     values: Mapping[str, Any]
     epochs: int
     seconds: float
     error: str = ""
+
+    @classmethod
+    def of(cls, frozen: FrozenTrial) -> Trial:
+        """A finished trial of optuna."""
+        epochs = frozen.intermediate_values
+        return cls(
+            number=frozen.number + 1,
+            state={TrialState.COMPLETE: "complete", TrialState.PRUNED: "pruned"}.get(frozen.state, "failed"),
+            mrr=frozen.value if frozen.state == TrialState.COMPLETE else max(epochs.values(), default=None),
+            values=frozen.params,
+            epochs=max(epochs, default=0),
+            seconds=frozen.duration.total_seconds() if frozen.duration else 0.0,
+            error=frozen.user_attrs.get("error", ""),
+        )
 
 
 @dataclass(frozen=True)
@@ -136,7 +149,12 @@ def tune(
         raise InputError("Expected a space without embedding_size, as the word vectors determine it.")
     bm25 = EvaluationSet(sample_questions(dev, base.dev_questions, base.seed), language=base.language).bm25
     parts = {"training questions": data, "dev questions": dev, "word vectors": vectors}
-    _claim(output, {"space": space, "setting": base, "data": {name: _digest(part) for name, part in parts.items()}})
+    search = {
+        "space": {name: _recorded(values) for name, values in space.items()},
+        "setting": asdict(base),
+        "data": {name: _digest(part) for name, part in parts.items()},
+    }
+    _claim(output, search)
     run = partial(train, data, dev, vectors=vectors, device=device, about=about)
     with kept_alone(output, "searching"), writing(output / LOG), _quiet():
         study = _open(output / LOG)
@@ -146,14 +164,14 @@ def tune(
             _run_trial(study, space, output, base, run)
             _keep_best(study, output, base)
             last = study.get_trials()[-1]
-            on_trial(_trial(last), _best(study) == last)
-        finished, best = [_trial(frozen) for frozen in _finished(study)], _best(study)
+            on_trial(Trial.of(last), _best(study) == last)
+        finished, best = [Trial.of(each) for each in _finished(study)], _best(study)
         if best is None:
             raise InputError(
                 f"{output}: expected at least one of {len(finished)} trials to succeed, found none; the last one: "
                 f"{finished[-1].error}. Change the space, and name another folder."
             )
-        return Search(finished, _trial(best), bm25, _importance(study))
+        return Search(finished, Trial.of(best), bm25, _importance(study))
 
 
 def _run_trial(
@@ -162,19 +180,16 @@ def _run_trial(
     """Train with settings that the study proposes, and report the result to it."""
     trial = study.ask()
     config = configure(base, _draw(trial, space, base))
-    pruner = _Pruner(trial)
     try:
-        result = run(output / f"trial-{trial.number}", config, callbacks=(pruner,))
+        result = run(output / f"trial-{trial.number}", config, callbacks=(_Epochs(trial),))
+        study.tell(trial, result.dev.model[MEASURE])
+    except optuna.TrialPruned:
+        study.tell(trial, state=TrialState.PRUNED)
     except WriteError:  # other settings would not help
         raise
     except (InputError, torch.OutOfMemoryError) as error:
         trial.set_user_attr("error", str(error).split("\n")[0])
         study.tell(trial, state=TrialState.FAIL)
-        return
-    if pruner.pruned:
-        study.tell(trial, state=TrialState.PRUNED)
-    else:
-        study.tell(trial, result.dev.model[MEASURE])
 
 
 def _seed(seed: int, trial: int) -> int:
@@ -195,37 +210,29 @@ def _draw(trial: optuna.Trial, space: Space, base: TrainingConfig) -> dict[str, 
     return values
 
 
-def _suggest(trial: optuna.Trial, name: str, setting: Choice | Range) -> Any:
-    if isinstance(setting, Choice):
-        return trial.suggest_categorical(name, setting.values)
-    if isinstance(setting.low, int) and isinstance(setting.high, int):
-        return trial.suggest_int(name, setting.low, setting.high, step=int(setting.step or 1), log=setting.log)
-    return trial.suggest_float(name, setting.low, setting.high, step=setting.step, log=setting.log)
+def _suggest(trial: optuna.Trial, name: str, values: Values) -> Any:
+    if isinstance(values, CategoricalDistribution):
+        return trial.suggest_categorical(name, values.choices)
+    suggest: Callable[..., Any] = trial.suggest_int if isinstance(values, IntDistribution) else trial.suggest_float
+    return suggest(name, values.low, values.high, step=values.step, log=values.log)
 
 
-class _Pruner(TrainerCallback):
-    """Reports each epoch to the trial, and stops the run if the trial is pruned."""
+class _Epochs(TrainerCallback):
+    """Reports each epoch to the trial, and ends the run if the trial is pruned."""
 
     def __init__(self, trial: optuna.Trial) -> None:
-        self.trial, self.pruned = trial, False
+        self.trial = trial
 
-    def on_evaluate(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        metrics: dict[str, float] | None = None,
-        **kwargs: Any,
-    ) -> None:
+    def on_evaluate(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         epoch = round(state.epoch or 0)
-        self.trial.report((metrics or {})[f"eval_{MEASURE}"], epoch)
+        self.trial.report(kwargs["metrics"][f"eval_{MEASURE}"], epoch)
         if epoch < args.num_train_epochs and self.trial.should_prune():
-            self.pruned = control.should_training_stop = True
+            raise optuna.TrialPruned
 
 
-def _claim(output: Path, search: Mapping[str, Any]) -> None:
+def _claim(output: Path, search: Mapping[str, Mapping[str, Any]]) -> None:
     """Record the search in its folder, or check that the search recorded there is the same."""
-    current = json.loads(json.dumps(search, default=asdict))
+    current = json.loads(json.dumps(search))
     path = output / SEARCH
     if not path.is_file():
         if output.exists() and not (output.is_dir() and not any(output.iterdir())):
@@ -241,13 +248,20 @@ def _claim(output: Path, search: Mapping[str, Any]) -> None:
             for name in sorted(entries.keys() | recorded[part].keys())
             if entries.get(name) != recorded[part].get(name)
         ]
-    except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
+    except (ValueError, KeyError, AttributeError, TypeError) as error:
         raise InputError(f"{path}: expected the definition of an earlier search, found something else.") from error
     if different:
         raise InputError(
             f"{output}: expected to continue the search in this folder, found another {', '.join(different)}. "
             "Name another folder with --output, or remove this one."
         )
+
+
+def _recorded(values: Values) -> dict[str, Any]:
+    if isinstance(values, CategoricalDistribution):
+        return {"values": list(values.choices)}
+    step = None if isinstance(values, IntDistribution) and values.step == 1 else values.step
+    return {"low": values.low, "high": values.high, "log": values.log, "step": step}
 
 
 def _digest(part: Dataset | PretrainedVectors | None) -> str | None:
@@ -282,32 +296,13 @@ def _open(log: Path) -> optuna.Study:
 
 def _finished(study: optuna.Study) -> list[FrozenTrial]:
     """All trials except interrupted ones, which failed without an error."""
-    return [t for t in study.get_trials() if t.state.is_finished() and (t.state != TrialState.FAIL or _error(t))]
-
-
-def _error(trial: FrozenTrial) -> str:
-    return str(trial.user_attrs.get("error", ""))
+    return [t for t in study.get_trials() if t.state.is_finished() and (t.state != TrialState.FAIL or t.user_attrs)]
 
 
 def _best(study: optuna.Study) -> FrozenTrial | None:
     """The first complete trial with the best value."""
     complete = study.get_trials(states=(TrialState.COMPLETE,))
     return max(complete, key=lambda trial: trial.value or 0.0, default=None)
-
-
-def _trial(frozen: FrozenTrial) -> Trial:
-    epochs = frozen.intermediate_values
-    states: dict[TrialState, Literal["complete", "pruned"]]
-    states = {TrialState.COMPLETE: "complete", TrialState.PRUNED: "pruned"}
-    return Trial(
-        number=frozen.number + 1,
-        state=states.get(frozen.state, "failed"),
-        mrr=frozen.value if frozen.state == TrialState.COMPLETE else max(epochs.values(), default=None),
-        values=frozen.params,
-        epochs=max(epochs, default=0),
-        seconds=frozen.duration.total_seconds() if frozen.duration else 0.0,
-        error=_error(frozen),
-    )
 
 
 def _keep_best(study: optuna.Study, output: Path, base: TrainingConfig) -> None:

@@ -123,7 +123,7 @@ class LiveSuggestions:
     def _read(self, stores: Iterable[object], files: Iterable[Path]) -> Iterator[str]:
         """Stored questions first, then further wordings."""
         from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
-        from haystack_integrations.document_stores.ap_ranker.wordings import own_wordings
+        from haystack_integrations.document_stores.ap_ranker.entries import own_wordings
 
         further: list[str] = []
         for store in stores:

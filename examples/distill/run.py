@@ -32,7 +32,8 @@ from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.checkpoint import is_checkpoint
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.rule import Weights
-from ap_ranker.training.config import TrainingConfig, checked_setting, read_settings
+from ap_ranker.settings import read_fields
+from ap_ranker.training.config import TrainingConfig, read_settings
 from ap_ranker.training.distill import distill
 from ap_ranker.training.teacher import CACHE_BYTES
 from ap_ranker.training.train import train
@@ -139,14 +140,11 @@ def read_students(path: Path, language: str | None) -> dict[str, Student]:
         first = entry.get("words_of")
         if first is not None and first not in list(students):
             raise InputError(f"{where}: expected words_of among {', '.join(students)}, found {first!r}.")
-        try:
-            values = {key: checked_setting(key, entry[key]) for key in entry if key not in ("taught", "words_of")}
-            config = TrainingConfig(**{"language": language, **values})
-            if not (entry["taught"] or config.embeddings or model_spec(config.model).pretrained):
-                config = replace(config, embeddings="encoder")
-            students[name] = Student(name, entry["taught"], config, None if first is None else students[first])
-        except InputError as error:
-            raise InputError(f"{where}: {error}") from error
+        values = {key: value for key, value in entry.items() if key not in ("taught", "words_of")}
+        config = read_fields(TrainingConfig, {"language": language, **values}, where)
+        if not (entry["taught"] or config.embeddings or model_spec(config.model).pretrained):
+            config = replace(config, embeddings="encoder")
+        students[name] = Student(name, entry["taught"], config, None if first is None else students[first])
     return students
 
 

@@ -33,8 +33,8 @@ from ap_ranker.ranking.ranker import Ranker, resolve_device
 from ap_ranker.ranking.rule import Weights
 from ap_ranker.training.config import read_training_config
 from ap_ranker.training.find_vectors import find_vectors
-from ap_ranker.training.runs import train_or_load
 from ap_ranker.training.teacher import Teacher
+from ap_ranker.training.train import train_or_load
 
 SEARCHES = 500
 """Dev questions whose searches fit the weight of BM25 end to end, as many as a training run has at most."""

@@ -27,10 +27,11 @@ from ap_ranker.evaluation.evaluation_report import EvaluationReport
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.evaluation.markdown import spread
 from ap_ranker.ranking.ranker import Ranker, resolve_device
+from ap_ranker.settings import read_fields
 from ap_ranker.text.word_vectors import PretrainedVectors
-from ap_ranker.training.config import TrainingConfig, checked_setting, read_settings
+from ap_ranker.training.config import TrainingConfig, read_settings
 from ap_ranker.training.find_vectors import find_vectors
-from ap_ranker.training.runs import train_or_load
+from ap_ranker.training.train import train_or_load
 
 HERE = Path(__file__).resolve().parent
 
@@ -97,11 +98,8 @@ def read_methods(path: Path) -> dict[str, Method]:
         where = f"{path}, {name}"
         if not isinstance(entry, dict) or not isinstance(entry.get("embeddings"), str):
             raise InputError(f"{where}: expected settings with 'embeddings: none' or 'embeddings: glove-50d'.")
-        try:
-            settings = {key: checked_setting(key, entry[key]) for key in entry if key != "embeddings"}
-            methods[name] = Method(name, entry["embeddings"], TrainingConfig(**settings))
-        except InputError as error:
-            raise InputError(f"{where}: {error}") from error
+        settings = {key: value for key, value in entry.items() if key != "embeddings"}
+        methods[name] = Method(name, entry["embeddings"], read_fields(TrainingConfig, settings, where))
     return methods
 
 

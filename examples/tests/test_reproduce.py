@@ -27,7 +27,7 @@ from ap_ranker.evaluation.scoring import score_candidates
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.rule import Weights
 from ap_ranker.training import peers
-from ap_ranker.training import runs as runs_module
+from ap_ranker.training import train as train_module
 from ap_ranker.training.config import read_training_config
 from ap_ranker.training.objectives.distillation import OWN_CANDIDATES
 
@@ -192,7 +192,7 @@ def test_a_toy_run_twice(tmp_path: Path) -> None:
     assert found.command == "python examples/reproduce/run.py examples/reproduce/wikiqa/toy.yaml --data data"
     assert str(tmp_path) not in before, "a user's paths are nobody's business"
     with (
-        patch.object(runs_module, "train", side_effect=AssertionError("trained again")),
+        patch.object(train_module, "train", side_effect=AssertionError("trained again")),
         patch.object(origin, "current_commit", return_value="later"),
     ):
         again = reproduce(tmp_path, config, data)

@@ -27,9 +27,9 @@ from ap_ranker.data.faq import DEFAULT_MATCH
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluate import evaluate
 from ap_ranker.ranking.ranker import Ranker
-from ap_ranker.training import runs as runs_module
+from ap_ranker.training import train as train_module
 from ap_ranker.training.config import read_training_config
-from ap_ranker.training.runs import train_or_load
+from ap_ranker.training.train import train_or_load
 
 HERE = ROOT / "examples" / "small_data"
 
@@ -208,7 +208,7 @@ def test_the_methods_are_what_their_names_say(run: ModuleType) -> None:
     [
         ("a: {model: ap-cnn}", r"methods\.yaml, a: expected settings with 'embeddings: none'"),
         ("a: 3", r"methods\.yaml, a: expected settings with"),
-        ("a: {embeddings: none, epoch: 3}", r"methods\.yaml, a: Unknown setting 'epoch'"),
+        ("a: {embeddings: none, epoch: 3}", r"methods\.yaml, a: Unknown name 'epoch'"),
     ],
 )
 def test_bad_methods(run: ModuleType, tmp_path: Path, text: str, message: str) -> None:
@@ -257,7 +257,7 @@ def test_a_toy_run_twice(run: ModuleType, tmp_path: Path) -> None:
         assert rows[1].bm25["MRR"] == pytest.approx(report.bm25["MRR"])
     assert rows[1].n_questions == len(test.questions)
     assert str(tmp_path) not in written, "a user's paths are nobody's business"
-    with patch.object(runs_module, "train", side_effect=AssertionError("trained again")):
+    with patch.object(train_module, "train", side_effect=AssertionError("trained again")):
         (tmp_path / "results.json").write_text(json.dumps([]))
         again()
         assert (tmp_path / "results.json").read_text() == written
@@ -277,7 +277,7 @@ def test_another_draw_is_another_run(run: ModuleType, tmp_path: Path) -> None:
     parts = source(DEFAULT_MATCH)
     folder = tmp_path / "runs/covid/6/tiny,none-seed1"
     settings = replace(method.config, seed=1)
-    with patch.object(runs_module, "train", side_effect=AssertionError("trained again")):
+    with patch.object(train_module, "train", side_effect=AssertionError("trained again")):
         assert train_or_load(draw(parts.training, 6, 1), parts.dev, folder, settings) is not None
         with pytest.raises(InputError, match="found another data"):
             train_or_load(draw(parts.training, 6, 2), parts.dev, folder, settings)
@@ -303,7 +303,7 @@ def test_methods_that_start_from_a_checkpoint(run: ModuleType, tmp_path: Path) -
     config = Ranker.from_pretrained(second, "cpu").config
     assert config is not None
     assert config.training["start"] == str(first)
-    with patch.object(runs_module, "train", side_effect=AssertionError("trained again")):
+    with patch.object(train_module, "train", side_effect=AssertionError("trained again")):
         again(start=first, sizes="12")
     data = draw(read_covid(tmp_path / "messy.csv", DEFAULT_MATCH).training, 12, 1)
     settings = run.read_methods(tmp_path / "methods.yaml")["tiny"].config

@@ -28,7 +28,7 @@ from ap_ranker.evaluation.markdown import markdown_table
 from ap_ranker.evaluation.significance import holm, randomisation_test
 from ap_ranker.files import write_text_atomically
 from ap_ranker.training.config import TrainingConfig
-from ap_ranker.training.runs import train_or_load
+from ap_ranker.training.train import train_or_load
 
 HERE = Path(__file__).resolve().parent
 MEASURES = ("MRR", "P@1")

@@ -197,7 +197,7 @@ def test_an_existing_checkpoint_is_not_replaced_unasked(folder: Path) -> None:
         (["train", "faq.csv", "--output", "x", "--model", "bert"], "Unknown model 'bert'"),
         (
             ["train", "faq.csv", "--output", "x", "--recipe", "my"],
-            "Expected recipe to be one of ours, paper, found 'my'",
+            "Expected recipe to be 'ours' or 'paper', found 'my'",
         ),
         (["train", "faq.csv", "--output", "x", "--objective", "mse"], "Expected objective to be one of softmax, hinge"),
         (["train", "faq.csv", "--output", "x", "--embeddings", "no.txt"], "No word vectors at 'no.txt'"),

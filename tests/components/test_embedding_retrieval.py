@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import os
 import re
@@ -12,7 +11,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import replace
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -230,11 +228,10 @@ def only_vectors(folder: Path) -> Path:
 
 def test_the_saved_index_is_mapped(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = sorted(path.name for path in saved.rglob("*"))
-    monkeypatch.setattr(documents, "_vectors", None)  # nothing is built
+    monkeypatch.setattr(documents, "Index", None)  # nothing is built
     with closing(BM25SDocumentStore(saved)) as store:
         found = store.embedding_retrieval(QUERY, top_k=99)
-        assert store._vectors is not None
-        assert isinstance(store._vectors[1].scorer._matrix, np.memmap)
+        assert isinstance(store._computed[documents.Documents.vectors][1].scorer._matrix, np.memmap)
     assert {document.id: document.score for document in found} == pytest.approx(cosines(MIXED), abs=LOSSLESS)
     assert sorted(path.name for path in saved.rglob("*")) == before
 
@@ -277,65 +274,6 @@ def test_a_damaged_embedding_is_named(saved: Path, value: str) -> None:
             with pytest.raises(InputError, match="document '3' is damaged"):
                 use()
         assert store.bm25_retrieval("text")
-
-
-def as_before_embeddings_were_bytes(folder: Path) -> None:
-    """A folder as an earlier version left it: embeddings in the JSON, no column for them."""
-    with closing(BM25SDocumentStore(folder)) as store:
-        stored = store.filter_documents()
-        revision = store.revision()
-    connection = sqlite3.connect(folder / "documents.sqlite")
-    connection.execute("ALTER TABLE documents DROP COLUMN embedding")
-    for document in stored:
-        fields = document.to_dict(flatten=False)
-        rest = json.dumps({name: fields[name] for name in fields.keys() - {"id", "content"}}, ensure_ascii=False)
-        connection.execute("UPDATE documents SET rest = ? WHERE id = ?", (rest, document.id))
-    connection.commit()
-    connection.close()
-    assert f"index-{revision}-vectors" == only_vectors(folder).name
-    for path in only_vectors(folder).iterdir():
-        path.unlink()
-    only_vectors(folder).rmdir()
-
-
-def test_a_folder_of_an_earlier_version(saved: Path) -> None:
-    """It is read as it is, and its documents move to the new form when they are written."""
-    as_before_embeddings_were_bytes(saved)
-    columns = "SELECT count(*) FROM pragma_table_info('documents') WHERE name = 'embedding'"
-    connection = sqlite3.connect(saved / "documents.sqlite")
-    with closing(connection), closing(BM25SDocumentStore(saved)) as store:
-        for has_column in (0, 1):
-            assert connection.execute(columns).fetchone() == (has_column,)
-            assert store.filter_documents()[: len(MIXED)] == MIXED
-            found = store.embedding_retrieval(QUERY, top_k=99, return_embedding=True)
-            assert {d.id: d.score for d in found} == pytest.approx(cosines(MIXED), abs=LOSSLESS)
-            assert len(store.bm25_retrieval("text", top_k=99)) == len(DOCUMENTS)
-            assert all(document.embedding is None for document in store.bm25_retrieval("text"))
-            store.write_documents([Document(id=f"other {has_column}", content="other")])
-        store.update_by_filter({"field": "id", "operator": "==", "value": "0"}, {"new": 1})
-        assert store.filter_documents()[-1] == replace(DOCUMENTS[0], meta={"even": True, "new": 1})
-        rest, blob = connection.execute("SELECT rest, embedding FROM documents WHERE id = '0'").fetchone()
-        assert "embedding" not in json.loads(rest)
-        assert len(blob) == 1 + 8 * SIZE
-
-
-def test_a_folder_of_an_earlier_version_after_a_write_that_failed(saved: Path) -> None:
-    as_before_embeddings_were_bytes(saved)
-    with closing(BM25SDocumentStore(saved)) as store:
-        for _ in range(2):
-            with pytest.raises(InputError, match="meta that JSON can hold"):
-                store.write_documents([Document(id="new", embedding=QUERY), Document(id="late", meta={"a": object()})])
-            assert store.filter_documents() == MIXED
-            assert ids(store.embedding_retrieval(QUERY, top_k=1)) == ["wordless"]
-
-
-def test_a_folder_of_an_earlier_version_that_another_process_writes_into(saved: Path) -> None:
-    as_before_embeddings_were_bytes(saved)
-    with closing(BM25SDocumentStore(saved)) as reader, closing(BM25SDocumentStore(saved)) as writer:
-        assert reader.filter_documents() == MIXED
-        writer.write_documents([Document(id="new", embedding=QUERY)])
-        assert reader.filter_documents()[-1].embedding == QUERY
-        assert {"new", "wordless"} == set(ids(reader.embedding_retrieval(QUERY, top_k=2)))
 
 
 KILLED = killed_while(
@@ -456,7 +394,7 @@ def test_retriever_to_and_from_dict() -> None:
 async def test_run(filled: BM25SDocumentStore) -> None:
     retriever = BM25SEmbeddingRetriever(filled, top_k=3)
     retriever.warm_up()
-    assert filled._index is None, "an index of words is not built"
+    assert filled._words not in filled._computed, "an index of words is not built"
     for options in ({}, {"top_k": 1}, {"top_k": 0}, {"filters": EVEN}, {"scale_score": True, "return_embedding": True}):
         expected = filled.embedding_retrieval(QUERY, **{"top_k": 3, **options})
         assert retriever.run(QUERY, **options) == {"documents": expected}

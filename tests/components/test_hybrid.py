@@ -22,6 +22,7 @@ import yaml
 from conftest import ROOT, TEXTS, write_checkpoint
 from haystack import Document, Pipeline
 from haystack.components.joiners import DocumentJoiner
+from haystack.core.serialization import component_from_dict, component_to_dict
 from haystack.document_stores.in_memory import InMemoryDocumentStore
 from haystack.document_stores.types import DuplicatePolicy, FilterPolicy
 from haystack.utils import ComponentDevice
@@ -39,8 +40,7 @@ from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from haystack_integrations.components.rankers.ap_ranker import AnswerRanker
 from haystack_integrations.components.retrievers.ap_ranker import BM25Scores, BM25SRetriever, HybridRetriever
-from haystack_integrations.components.retrievers.ap_ranker import hybrid as hybrid_module
-from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
+from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore, stored_documents
 
 CPU = ComponentDevice.from_str("cpu")
 QUERY = "Where is my parcel?"
@@ -255,7 +255,7 @@ def test_only_new_documents_are_encoded(
 
 
 def test_progress_is_reported_in_parts(bi_encoder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hybrid_module, "PART", 4)
+    monkeypatch.setattr(stored_documents, "_EMBEDDED", 4)
     store = BM25SDocumentStore()
     store.write_documents(DOCUMENTS)
     reported: list[tuple[int, int]] = []
@@ -393,7 +393,7 @@ def test_bm25_scores_of_our_own_store(store: BM25SDocumentStore) -> None:
     retriever = BM25SRetriever(store)
     by_words = {d.id: d for d in retriever.run(query=QUERY)["documents"]}
     given = [DOCUMENTS[3], *list(by_words.values())[:1], DOCUMENTS[0], DOCUMENTS[0], Document(id="other", content="x")]
-    component = BM25Scores.from_dict(BM25Scores(retriever).to_dict())
+    component = component_from_dict(BM25Scores, component_to_dict(BM25Scores(retriever), "scores"), "scores")
     component.retriever.document_store.write_documents(DOCUMENTS, DuplicatePolicy.SKIP)
     component.warm_up()
     found = component.run(query=QUERY, documents=given)["documents"]

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import pytest
 from haystack import Document
-from haystack.components.joiners import DocumentJoiner
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -39,30 +38,7 @@ def test_known_scores_stay() -> None:
     assert (found[1].score, found[1].meta) == (pytest.approx(1.0), {"bm25_score": pytest.approx(1.0), "bm25_rank": 2})
 
 
-@pytest.mark.parametrize("lists", [2, 3])
-@pytest.mark.parametrize("sizes", [(5, 5, 5), (100, 80, 90), (2, 0, 1), (250, 250, 250)])
-def test_scores_of_reciprocal_rank_fusion_are_recognised(
-    lists: int, sizes: tuple[int, ...], caplog: pytest.LogCaptureFixture
-) -> None:
-    """Lists that overlap in part and in another order."""
-    given = [documents([1.0] * size)[:: (-1) ** i] for i, size in enumerate(sizes[:lists])]
-    given[0] += documents([1.0] * 3, "other")
-    joined = DocumentJoiner(join_mode="reciprocal_rank_fusion").run(given)["documents"]
-    component = LuceneScores()
-    for _ in range(2):
-        assert component.run(documents=joined)["documents"] == joined
-    [warning] = [record.getMessage() for record in caplog.records]
-    assert "found those of reciprocal rank fusion" in warning
-    assert "between that retriever and the joiner" in warning
-
-
 @given(st.lists(st.floats(2**-10, 50, width=32), max_size=20))
-def test_scores_of_bm25_are_not(scores: list[float]) -> None:
+def test_any_scores_are_converted(scores: list[float]) -> None:
     found = LuceneScores().run(documents=documents(scores))["documents"]
     assert [document.meta["bm25_score"] for document in found] == pytest.approx([score / 2.2 for score in scores])
-
-
-@pytest.mark.parametrize("scores", [[], [1.0], [0.5], [1.0, 1.0, 1.0], [1.0, 0.0], [None], [1.2, 0.5, 0.25]])
-def test_few_scores_are_not_taken_for_fused_ones(scores: list[float | None]) -> None:
-    found = LuceneScores().run(documents=documents(scores))["documents"]
-    assert [document.score for document in found] == [score if score is None else score / 2.2 for score in scores]

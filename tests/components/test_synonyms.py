@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from ap_ranker.cli.main import app
 from ap_ranker.data.reader import read_dataset
 from ap_ranker.errors import InputError
-from ap_ranker.evaluation.synonym_preview import preview
+from ap_ranker.evaluation.word_search import preview
 from ap_ranker.ranking.bm25 import BM25
 from ap_ranker.text.synonyms import read_synonyms
 from haystack_integrations.components.retrievers.ap_ranker import BM25SRetriever

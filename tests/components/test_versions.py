@@ -94,7 +94,7 @@ def test_readers_meet_one_version_or_the_other(store: BM25SDocumentStore) -> Non
 KILLED = """
 import os, signal, sys
 from contextlib import contextmanager
-from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore, documents
+from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore, folder_documents
 
 class Half:
     def execute(self, query):
@@ -105,7 +105,7 @@ class Half:
 def reading(path):
     yield Half()
 
-documents.reading = reading
+folder_documents.reading = reading
 BM25SDocumentStore(sys.argv[1]).restore_version()
 """
 """Ends after it has deleted all documents and written one of the version's."""

@@ -30,6 +30,7 @@ from ap_ranker.ranking.ranker import Ranker
 from haystack_integrations.components.rankers.ap_ranker import AnswerRanker
 from haystack_integrations.components.retrievers.ap_ranker import FAQSearch, HybridRetriever
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
+from haystack_integrations.document_stores.ap_ranker.documents import Documents
 from haystack_integrations.document_stores.ap_ranker.legs import Leg
 
 CPU = ComponentDevice.from_str("cpu")
@@ -162,12 +163,14 @@ def test_the_third_leg_is_a_loop_over_all_wordings(
     in_order = [expected[key] for key in sorted(ranks, key=ranks.__getitem__)]
     assert in_order == pytest.approx([expected[key] for key in best], abs=1e-4)
     assert len(found) <= 6 * TOP_K
-    for key, document in found.items():
-        score = document.meta["wording_score"]
-        assert score == (pytest.approx(expected[key], abs=1e-4) if key in expected else None)
+    ranker = Ranker.from_pretrained(checkpoint, "cpu")
+    vector = ranker.embed_questions([query])[0].tolist()
+    leg = retriever._wordings.leg(store, ranker, np.array(vector, np.float32))
+    with store._transaction() as stored:
+        names = [document.id for document in stored.fetch(leg.rows.tolist()).values()]
+    assert dict(zip(names, leg.scores.tolist(), strict=True)) == pytest.approx(expected, abs=1e-4)
 
     # What the other legs say is as without wordings, also of those found only by them.
-    vector = Ranker.from_pretrained(checkpoint, "cpu").embed_questions([query])[0].tolist()
     words = {d.id: d.score for d in store.bm25_retrieval(query, top_k=SIZE)}
     meaning = {d.id: d.score for d in store.embedding_retrieval(vector, top_k=SIZE)}
     two_legs = {d.id: d for d in store.hybrid_retrieval(query, vector, filters, 2 * TOP_K)}
@@ -199,7 +202,6 @@ def test_a_file_makes_an_entry_searchable_at_once_and_takes_it_back(
     assert time.monotonic() - started < 1
     assert encoded == [question.upper()], "only what is new"
     assert found[str(TARGET)].meta["wording_rank"] == 1
-    assert found[str(TARGET)].meta["wording_score"] == pytest.approx(1, abs=0.01)
     assert (found[str(TARGET)].meta["bm25_rank"], found[str(TARGET)].meta["embedding_rank"]) == (None, None)
     assert str(TARGET) in {d.id for d in hybrid(store, checkpoint, wordings=path).run(query=question)["documents"]}
 
@@ -227,24 +229,24 @@ def test_an_entry_that_is_written_or_deleted(store: BM25SDocumentStore, checkpoi
 
 
 def test_documents_deleted_between_the_scores_and_the_search(store: BM25SDocumentStore) -> None:
-    rows = np.arange(SIZE) + min(store._current_index().rows)
+    rows = np.arange(SIZE) + min(store._latest(store._words).rows)
     leg = Leg(rows, np.linspace(0, 1, SIZE))
     store.delete_documents([str(SIZE - 1)])
-    vector = [1.0] * store._current_vectors().scorer.size
+    vector = [1.0] * store._latest(Documents.vectors).scorer.size
     for found in (store.hybrid_retrieval("xyzzy", vector, None, 1, 0, leg), store.bm25_retrieval("x", wordings=leg)):
         assert [d.id for d in found if d.meta["wording_rank"] == 1] == [str(SIZE - 2)]
 
 
 def test_bm25_and_wordings_without_vectors_of_documents(store: BM25SDocumentStore) -> None:
     """Documents found by wordings alone come last, with BM25's score of 0."""
-    leg = Leg(np.array(store._current_index().rows[[3, TARGET]]), np.array([0.5, 0.9]))
+    leg = Leg(np.array(store._latest(store._words).rows[[3, TARGET]]), np.array([0.5, 0.9]))
     alone = store.bm25_retrieval("parcel", top_k=2)
     both = store.bm25_retrieval("parcel", top_k=2, wordings=leg)
     assert [(d.id, d.score, d.meta["bm25_rank"]) for d in both[:2]] == [
         (d.id, d.score, i) for i, d in enumerate(alone, 1)
     ]
-    found = {d.id: (d.score, d.meta["bm25_rank"], d.meta["wording_rank"], d.meta["wording_score"]) for d in both[2:]}
-    assert found == {"3": (0.0, None, 2, 0.5), str(TARGET): (0.0, None, 1, 0.9)}
+    found = {d.id: (d.score, d.meta["bm25_rank"], d.meta["wording_rank"]) for d in both[2:]}
+    assert found == {"3": (0.0, None, 2), str(TARGET): (0.0, None, 1)}
     assert "wording_rank" not in alone[0].meta
 
 
@@ -254,7 +256,7 @@ def test_without_wordings_nothing_changes(checkpoint: Path, tmp_path: Path) -> N
     for wordings in (None, [], by_text(tmp_path / "wordings.csv")):
         found = hybrid(store, checkpoint, top_k=1, rank_all=0, wordings=wordings).run(query=QUERY)["documents"]
         assert 1 <= len(found) <= 2
-        assert all(d.meta["wording_rank"] is d.meta["wording_score"] is None for d in found)
+        assert all(d.meta["wording_rank"] is None for d in found)
 
 
 @pytest.mark.parametrize("odd", ["", "text", 5, None, [1, None, "", QUERY]])
@@ -272,7 +274,7 @@ def test_a_prefix_of_questions_is_one_of_wordings(
     options = {"query_prefix": "battery fits ", "query_suffix": " frame", "wordings": str(path)}
     found = hybrid(copy.deepcopy(embedded), checkpoint, **options).run(query=QUERY)["documents"]
     [target] = [d for d in found if d.id == str(TARGET)]
-    assert target.meta["wording_score"] == pytest.approx(1, abs=0.01)
+    assert target.meta["wording_rank"] == 1
     ranker = AnswerRanker(model=checkpoint, device=CPU, top_k=SIZE, **options)
     [first, *_] = ranker.run(query=QUERY, documents=found)["documents"]
     assert (first.id, first.meta["matched_wording"]) == (str(TARGET), QUERY)

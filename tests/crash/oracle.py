@@ -54,8 +54,8 @@ def search(folder: Path, query: str) -> list[tuple[str, float | None]]:
 def states(folder: Path, checkpoint_folder: Path, texts: Sequence[str]) -> dict[str, str]:
     """A checksum of the encodings of each of those texts that have some."""
     encodings = Encodings.open(folder, fingerprint(checkpoint_folder))
-    found = {text: encodings.states([text]) for text in texts}
-    return {text: _checksum(each) for text, each in found.items() if each}
+    lengths = zip(texts, encodings.lengths(texts), strict=True)
+    return {text: _checksum(encodings.states([text])) for text, length in lengths if length}
 
 
 def _checksum(states: QuantizedStates) -> str:

@@ -171,7 +171,7 @@ class Train(Scenario):
 
     name = "train"
     argv = TRAIN
-    dangerous = ("c.training/.half", "c.training/.half/*/*.pt", "c.training/checkpoint-*", ".c.*.draft", "c")
+    dangerous = ("c.training/checkpoint-*", "c.training/checkpoint-*/*.pt", ".c.*.draft", "c")
 
     def begin(self) -> None:
         super().begin()

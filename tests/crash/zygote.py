@@ -13,7 +13,7 @@ import traceback
 
 MODULES = [
     "ap_ranker.cli.epoch_lines",
-    "ap_ranker.evaluation.calibration",
+    "ap_ranker.evaluation.calibration_fit",
     "ap_ranker.ranking.encode",
     "ap_ranker.web.app",
     "ap_ranker.training.card",

@@ -16,9 +16,9 @@ from ap_ranker.data.feedback import add_feedback
 from ap_ranker.data.reader import read_dataset
 from ap_ranker.data.split import split_questions
 from ap_ranker.errors import InputError
+from ap_ranker.training.augment import with_answer_sentences
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.data import read_training_data
-from ap_ranker.training.sentences import with_answer_sentences
 
 
 def grams(text: str) -> set[str]:

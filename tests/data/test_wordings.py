@@ -81,8 +81,7 @@ def test_a_file_that_clicks_are_written_to_keeps_what_the_owner_wrote(
     files = WordingFiles([path])
     with path.open("a") as file:
         file.write(json.dumps(JUDGED | {"question": "Erika, order 4711"}) + "\n")
-    files.refresh()
-    assert files.of("", "Open the link.") == ("where",)
+    assert files.now().of("", "Open the link.") == ("where",)
     assert "found judgements" in caplog.text
 
 
@@ -107,24 +106,25 @@ def test_a_changed_file_counts_at_once_and_a_damaged_one_does_not(
     more = tmp_path / "more.csv"
     more.write_text("question,answer\nwhere,Open the link.\nparcel,Open the link.\n")
     files = WordingFiles([path, more])
-    assert files.of("", "Open the link.") == ("where", "parcel")
+
+    def known() -> tuple[str, ...]:
+        return files.now().of("", "Open the link.")
+
+    assert known() == ("where", "parcel")
+    before = files.now()
+    assert files.now() is before
     write_pairs(path, ("where", "Open the link."), ("track", "Open the link."))
-    assert files.of("", "Open the link.") == ("where", "parcel")
-    files.refresh()
-    assert files.of("", "Open the link.") == ("where", "track", "parcel")
+    assert known() == ("where", "track", "parcel")
+    assert before.of("", "Open the link.") == ("where", "parcel")
     path.write_text("{")
     with caplog.at_level(logging.WARNING):
-        files.refresh()
-        files.refresh()
+        assert known() == known() == ("where", "track", "parcel")
     assert [str(path) in record.message for record in caplog.records] == [True]
-    assert files.of("", "Open the link.") == ("where", "track", "parcel")
     path.unlink()
-    files.refresh()
-    assert files.of("", "Open the link.") == ("where", "track", "parcel")
+    assert known() == ("where", "track", "parcel")
     os.truncate(more, len("question,answer\nwhere,Open the link.\n"))
     write_pairs(path, ("new", "Open the link."))
-    files.refresh()
-    assert files.of("", "Open the link.") == ("new", "where")
+    assert known() == ("new", "where")
 
 
 def test_those_who_follow_a_file_read_it_once(tmp_path: Path) -> None:
@@ -133,11 +133,10 @@ def test_those_who_follow_a_file_read_it_once(tmp_path: Path) -> None:
         retriever, ranker = WordingFiles([path]), WordingFiles([str(path)])
         write_pairs(path, ("track", "Open the link."))
         for files in (ranker, retriever, ranker):
-            files.refresh()
-            assert files.of("", "Open the link.") == ("track",)
+            assert files.now().of("", "Open the link.") == ("track",)
         assert read.call_count == 2
         path.write_text("{")
-        ranker.refresh()
+        ranker.now()
         with pytest.raises(InputError):
             WordingFiles([path])
 

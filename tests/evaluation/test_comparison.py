@@ -9,9 +9,8 @@ import torch
 from conftest import TEXTS, write_checkpoint
 
 from ap_ranker.data.dataset import Answer, Dataset, Question
-from ap_ranker.evaluation import comparison as module
-from ap_ranker.evaluation.comparison import changes
-from ap_ranker.evaluation.evaluate import evaluate
+from ap_ranker.evaluation import evaluate as module
+from ap_ranker.evaluation.evaluate import changes, evaluate
 from ap_ranker.evaluation.evaluation_report import EvaluationReport
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.evaluation.significance import randomisation_test
@@ -44,21 +43,8 @@ def row(*values: object) -> dict[str, object]:
 
 
 def report(evaluation_set: EvaluationSet, scores: list[list[float]]) -> EvaluationReport:
-    each = evaluation_set.measures_each(scores)
-    return EvaluationReport(
-        evaluation_set.dataset,
-        len(scores),
-        0,
-        "",
-        evaluation_set.measures(scores),
-        {},
-        None,
-        each,
-        {},
-        0.0,
-        0.0,
-        rankings=[rank(Signals(np.array(each, dtype=float))) for each in scores],
-    )
+    rankings = [rank(Signals(np.array(each, dtype=float))) for each in scores]
+    return EvaluationReport(evaluation_set.dataset, 0, "", evaluation_set.measures_each(scores), {}, rankings=rankings)
 
 
 def test_only_the_biggest_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:

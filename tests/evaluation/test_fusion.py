@@ -10,10 +10,9 @@ from haystack import Document
 from haystack.utils import ComponentDevice
 
 from ap_ranker.data.dataset import Answer, Dataset, Question
-from ap_ranker.evaluation.calibration import rank
+from ap_ranker.evaluation.calibration_fit import rank
 from ap_ranker.evaluation.evaluate import evaluate
-from ap_ranker.evaluation.evaluation_set import EvaluationSet
-from ap_ranker.evaluation.fusion import fit_weight, reciprocal_ranks
+from ap_ranker.evaluation.evaluation_set import EvaluationSet, fit_weight, reciprocal_ranks
 from ap_ranker.ranking.bm25 import BM25
 from ap_ranker.ranking.checkpoint import read_checkpoint_config, write_checkpoint_config
 from ap_ranker.ranking.ranker import Ranker
@@ -99,7 +98,7 @@ def test_the_evaluator_the_store_and_the_fusion_have_the_same_scores(tmp_path: P
     )
     evaluation_set = EvaluationSet(dataset, language="english")
     report = evaluate(tmp_path / "c", dataset, device="cpu")
-    fused = rank(Ranker.from_pretrained(tmp_path / "c", "cpu"), dataset)["fused"].scores
+    fused = rank(Ranker.from_pretrained(tmp_path / "c", "cpu"), dataset)["fused"].signals
     assert (report.bm25, report.bm25_name) == (evaluation_set.bm25, "BM25, english stemmer")
     for row, question in enumerate(asked):
         found = store.bm25_retrieval(question)
@@ -108,7 +107,7 @@ def test_the_evaluator_the_store_and_the_fusion_have_the_same_scores(tmp_path: P
         assert list(scores.values()) == evaluation_set.bm25_scores[row].tolist()
         assert list(scores.values()) == BM25(FORMS, language="english").scores(question).tolist()
         ranked = {one.id: one.score for one in component.run(query=question, documents=found)["documents"]}
-        assert ranked == pytest.approx({one.id: fused[row][int(one.id)] for one in found}, abs=1e-5)
+        assert ranked == pytest.approx({one.id: fused[row].model[int(one.id)] for one in found}, abs=1e-5)
 
 
 def test_an_earlier_checkpoint_is_fused_with_the_bm25_that_it_was_trained_beside(tmp_path: Path) -> None:

@@ -112,13 +112,13 @@ async def test_warming_up_leaves_the_event_loop_free(fused: Path, monkeypatch: p
 
 def test_warming_up_a_retriever_builds_the_index(store: BM25SDocumentStore) -> None:
     retriever = BM25SRetriever(store)
-    assert store._index is None
+    assert not store._computed
     retriever.warm_up()
-    built = store._index
-    assert built is not None
+    built = store._computed[store._words]
+    assert built
     retriever.warm_up()
     retriever.run(query=QUERY)
-    assert store._index is built
+    assert store._computed[store._words] is built
 
 
 # --- whose score is it? -----------------------------------------------------------------------------------------------

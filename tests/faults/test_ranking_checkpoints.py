@@ -190,13 +190,13 @@ def test_absurd_sizes_take_neither_memory_nor_time(originals: dict[str, Path], t
         assert kilobytes < 100_000, case
         assert seconds < 8, case
         if "label" not in case[1]:  # the number of classes means nothing for an encoder
-            assert "expected" in message, case
+            assert "expected" in message.lower(), case
             assert "must be from" in message or message.count("\n") == 0, case
 
 
 def test_limits_name_themselves(folder: Path, reading: Path) -> None:
     change(folder, "embedding_size", 10**12)
-    assert "expected embedding_size as a whole number from 0 to 1,000,000, found 1000000000000" in refusal(folder)
+    assert "embedding_size to be less than or equal to 1000000, found 1000000000000" in refusal(folder)
     change(folder, "embedding_size", 700_000)
     assert "its weights do not fit ap-cnn as config.json describes it" in refusal(folder)
     change(reading, "encoder.num_hidden_layers", 10**9)
@@ -238,36 +238,37 @@ def loads(folder: Path) -> bool:
     return True
 
 
+FIT = {"score": 1, "margin": 1, "bias": 0, "thresholds": {}}
+
+
 @pytest.mark.parametrize(
     ("field", "value", "message"),
     [
-        ("model", 7, "tf-lstm, found 7"),
-        ("model", "ap-cn\n", r"expected model as one of abcnn-1, "),
-        ("options", [], "expected options as an object, found []"),
+        ("model", 7, "model to be a valid string, found 7"),
+        ("model", "ap-cn\n", "model: expected one of abcnn-1, "),
+        ("options", [], "options to be a valid dictionary, found []"),
         ("options.filters", "many", "option 'filters' must be int, found 'many'"),
         ("options.filters", -3, "option 'filters' must be above 0, found -3"),
         ("options.sharpness", float("nan"), "option 'sharpness' must be above 0, found nan"),
         ("options.bogus", 1, "ap-cnn has no option 'bogus'"),
-        ("embedding_size", "8", "expected embedding_size as a whole number from 0 to 1,000,000, found '8'"),
-        ("max_tokens", 0, "expected max_tokens as a whole number from 1 to 1,000,000, found 0"),
-        ("max_tokens", True, "expected max_tokens as a whole number from 1 to 1,000,000, found True"),
-        ("training", "no", "expected training as an object, found 'no'"),
-        ("training.match", "neither", "expected training.match as one of both, answer, question, found 'neither'"),
-        ("segmenter", 3, "expected segmenter as null or one of jieba, pythainlp, sudachipy, kiwipiepy, found 3"),
-        ("segmenter", "x", "expected segmenter as null or one of jieba, pythainlp, sudachipy, kiwipiepy, found 'x'"),
-        ("bm25_weight", float("nan"), "expected bm25_weight as a finite number from 0 on, found nan"),
-        ("bm25_weight", -1, "expected bm25_weight as a finite number from 0 on, found -1"),
-        ("bm25_language", "x", "expected bm25_language as null, thai or one of Snowball's languages, found 'x'"),
-        ("bm25_language", [3], "expected bm25_language as null, thai or one of Snowball's languages, found [3]"),
-        ("encoder", "bert", "expected encoder as an object or null, found 'bert'"),
+        ("embedding_size", "8", "embedding_size to be a valid integer, found '8'"),
+        ("max_tokens", 0, "max_tokens to be greater than or equal to 1, found 0"),
+        ("max_tokens", True, "max_tokens to be a valid integer, found True"),
+        ("training", "no", "training to be a valid dictionary, found 'no'"),
+        ("training.match", "neither", "training: expected match to be one of both, answer, question, found {'match'"),
+        ("segmenter", 3, "segmenter to be a valid string, found 3"),
+        ("segmenter", "x", "segmenter: expected one of jieba, pythainlp, sudachipy, kiwipiepy, found 'x'"),
+        ("bm25_weight", float("nan"), "bm25_weight to be a finite number, found nan"),
+        ("bm25_weight", -1, "bm25_weight to be greater than or equal to 0, found -1"),
+        ("bm25_language", "x", "bm25_language: expected thai or one of Snowball's languages, found 'x'"),
+        ("bm25_language", [3], "bm25_language to be a valid string, found [3]"),
+        ("encoder", "bert", "encoder to be a valid dictionary, found 'bert'"),
         ("encoder", TINY, "expected no encoder for the model ap-cnn, found one"),
-        ("calibration", {"bogus": {}}, "expected calibration as fits of model and fused"),
-        (
-            "calibration",
-            {"model": {"score": 1, "margin": 1, "bias": 0, "thresholds": {"0.9": 7}}},
-            "expected thresholds from 0 to 1",
-        ),
-        ("extra\ud800", 1, "expected no field but model, "),
+        ("calibration", {"bogus": {}}, "bogus: Expected score, found none"),
+        ("calibration", {"bogus": FIT}, "calibration: expected fits of model and fused, found {'bogus'"),
+        ("calibration", {"model": FIT | {"thresholds": {"0.9": 7}}}, "thresholds.0.9 to be less than or equal to 1"),
+        ("extra", 1, "Unknown name 'extra': expected one of model, "),
+        ("extra\ud800", 1, ""),
         ("format_version", "9" * 5000, "expected format version 1, found '999"),
     ],
 )

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from itertools import permutations
 from pathlib import Path
-from unittest.mock import patch
 
+import numpy as np
 import pytest
 import torch
 from conftest import TEXTS, write_checkpoint
-from torch import Tensor
 
-from ap_ranker.ranking.cache import EncodingCache, _Table
+from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.encode import encode_corpus
 from ap_ranker.ranking.quantization import QuantizedStates, StateDtype
 from ap_ranker.ranking.ranker import Ranker
@@ -40,10 +39,10 @@ def test_unequal_dtypes(name: str, stored: StateDtype, cached: StateDtype, tmp_p
 
 
 def states_of(numbers: list[float]) -> QuantizedStates:
-    values = torch.tensor(numbers)
-    tokens = values[:, None, None].expand(-1, 3, 4)
-    lengths = torch.full((len(numbers),), 3)
-    return QuantizedStates(lengths, {"states": tokens}, {"vector": values[:, None].expand(-1, 2)})
+    """Texts of three tokens."""
+    values = torch.tensor(numbers).unsqueeze(1)
+    tokens = values.repeat_interleave(3, dim=0).expand(-1, 4)
+    return QuantizedStates(np.full(len(numbers), 3), {"states": tokens}, {"vector": values.expand(-1, 2)})
 
 
 @pytest.mark.parametrize("dtype", StateDtype)
@@ -52,37 +51,8 @@ def test_a_cache_keeps_its_own_dtype(dtype: StateDtype) -> None:
     expected = states_of([1.0, 2.0, 3.0, 4.0]).dequantize(torch.device("cpu"))
     for text, given in zip("abcd", StateDtype, strict=True):
         cache.put([text], QuantizedStates.quantize(expected["abcd".index(text)][None], given))
-    found = cache.states(["a", "b", "c", "d"])
-    assert found is not None
+    found = QuantizedStates.joined(list(cache.find(["a", "b", "c", "d"]).values()))
     dtypes = {value.dtype for name, value in found.tensors().items() if ".scale" not in name}
     assert dtypes == ({torch.int8, torch.uint8} if dtype == StateDtype.int4 else {getattr(torch, dtype)})
     restored = found.dequantize(torch.device("cpu"))
     assert torch.allclose(restored.per_text["vector"], expected.per_text["vector"], rtol=1e-2)
-
-
-def test_what_could_not_be_written_is_not_there() -> None:
-    """An entry shows when its rows are written; a failure on the way costs neither rows nor bytes."""
-    cache = EncodingCache(10**6)
-    cache.put(["old"], states_of([7.0]))
-    rows, pages = cache._rows._next, cache._pages._next
-    write = _Table.write
-
-    def fail(table: _Table, at: object, tensors: dict[str, Tensor]) -> None:
-        assert cache._entries.keys() == {"old"}  # not before the rows are written
-        if "states" in tensors:
-            raise MemoryError
-        write(table, at, tensors)
-
-    for _ in range(5):
-        with patch.object(_Table, "write", fail), pytest.raises(MemoryError):
-            cache.put(["x", "y"], states_of([1.0, 2.0]))
-    assert cache.count(["x", "y"]) == 0
-    assert cache.states(["x"]) is None
-    assert cache.info().entries == 1
-    before = cache.info().bytes
-    cache.put(["x", "y"], states_of([1.0, 2.0]))
-    assert (cache._rows._next, cache._pages._next) == (rows + 2, pages + 2)
-    assert cache.info().bytes == 3 * before - 2 * (len("old") - len("x"))
-    found = cache.states(["y", "old", "x"])
-    assert found is not None
-    assert found.per_text["vector"][:, 0].tolist() == [2.0, 7.0, 1.0]

@@ -11,13 +11,13 @@ import pytest
 pytest.importorskip("optuna", reason="the extra tune is not installed")
 
 from conftest import TEXTS
+from optuna.distributions import CategoricalDistribution
 
 from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.errors import InputError
 from ap_ranker.files import WriteError
 from ap_ranker.training import tune as module
 from ap_ranker.training.config import TrainingConfig
-from ap_ranker.training.space import Choice
 from ap_ranker.training.tune import Search, tune
 
 DATA = Dataset(
@@ -29,7 +29,8 @@ CONFIG = TrainingConfig("ap-cnn", {"filters": 4}, epochs=1, batch_size=4, embedd
 
 
 def search(output: Path, trials: int = 1) -> Search:
-    return tune(DATA, DATA, {"learning_rate": Choice((0.01, 0.02))}, output, CONFIG, trials=trials, device="cpu")
+    space = {"learning_rate": CategoricalDistribution((0.01, 0.02))}
+    return tune(DATA, DATA, space, output, CONFIG, trials=trials, device="cpu")
 
 
 def test_two_searches_in_one_folder(tmp_path: Path) -> None:

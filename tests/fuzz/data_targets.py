@@ -21,6 +21,7 @@ import pyarrow
 import pyarrow.parquet
 import yaml
 from conftest import TEXTS
+from optuna.distributions import CategoricalDistribution
 
 from ap_ranker.data.audit import audit
 from ap_ranker.data.audit.fix import fix
@@ -35,7 +36,7 @@ from ap_ranker.models.registry import MODELS, build_model, complete_options
 from ap_ranker.models.spec import Inputs
 from ap_ranker.text.word_vectors import read_vectors
 from ap_ranker.training.config import TrainingConfig, read_training_config
-from ap_ranker.training.space import Choice, configure, read_space
+from ap_ranker.training.space import configure, read_space
 from ap_ranker.web.clicks import FeedbackFile
 
 from .mutations import mutate_folder
@@ -386,14 +387,14 @@ def use_space(folder: Path) -> None:
     """Every value that may be tried is one that training takes."""
     base = TrainingConfig()
     for name, setting in read_space(folder / "space.yaml", base).items():
-        values = setting.values if isinstance(setting, Choice) else (setting.low, setting.high)
+        values = setting.choices if isinstance(setting, CategoricalDistribution) else (setting.low, setting.high)
         for value in values:
             json.dumps(value, allow_nan=False)
             if name == "model":
                 configure(base, {name: value}).training_recipe(judged=False)
-        if not isinstance(setting, Choice):
+        if not isinstance(setting, CategoricalDistribution):
             expect_finite(setting.low, setting.high)
-            expect(setting.low < setting.high, f"a range from {setting.low} to {setting.high}")
+            expect(setting.low <= setting.high, f"a range from {setting.low} to {setting.high}")
 
 
 def _feedback(folder: Path) -> None:

@@ -21,7 +21,7 @@ from naive.arithmetic import Matrix, bilstm, convolve, cosine, embed, weighted_s
 from ap_ranker.models import ap
 from ap_ranker.models.ap import compiled_loops_agree
 from ap_ranker.models.base import AnswerModel, States, StoredStates
-from ap_ranker.ranking import ranker as ranker_module
+from ap_ranker.ranking import text_encoder as ranker_module
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.quantization import StateDtype
 from ap_ranker.ranking.ranker import Ranker
@@ -154,7 +154,7 @@ def reading_ranker(checkpoint: Path) -> Ranker:
     ranker = Ranker.from_pretrained(checkpoint, "cpu", cache=EncodingCache(10**6))
     ranker.score("?", ["where is my parcel"])
     assert ranker.cache is not None
-    if not ranker.model.reads_stored(ranker.cache.dtypes):
+    if not ranker._reads(ranker.cache.find(["where is my parcel"])[0]):
         pytest.skip("this CPU does not multiply int8")
     return ranker
 
@@ -191,7 +191,8 @@ def test_cached_answers_are_read_as_they_are_stored(checkpoint: Path, monkeypatc
     assert ranker.score("my refund ?", answers).tolist() == pytest.approx(expected.tolist(), rel=0, abs=5e-5)
     assert ranker.cache.info().hits == before.hits + 6
     assert ranker.cache.info().misses == before.misses
-    assert ranker.cache.dtype == (StateDtype.float32 if "ids" in ranker.cache.dtypes else StateDtype.int8)
+    [states] = ranker.cache.find(answers[:1]).values()
+    assert ranker.cache.dtype == (StateDtype.float32 if "ids" in states.per_token else StateDtype.int8)
 
 
 def forget_loops(patch: pytest.MonkeyPatch) -> None:

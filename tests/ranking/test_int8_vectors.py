@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from math import sqrt
 from pathlib import Path
@@ -12,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ap_ranker.errors import InputError
-from ap_ranker.ranking import int8_vectors as vectors_module
+from ap_ranker.models import int8
+from ap_ranker.models.int8 import int8_products
 from ap_ranker.ranking.int8_vectors import Vectors
 
 
@@ -22,7 +21,7 @@ def kind(request: pytest.FixtureRequest) -> Iterator[None]:
     """With a CPU's integer instructions, if it has them, and without."""
     with pytest.MonkeyPatch.context() as patch:
         if not request.param:
-            patch.setattr(vectors_module, "multiplies_int8", lambda: False)
+            patch.setattr(int8, "multiplies_int8", lambda: False)
         yield
 
 
@@ -38,7 +37,7 @@ def test_scores_are_cosines(size: int) -> None:
     vectors = generator.normal(size=(2500, size)) * generator.uniform(1e-6, 1e6, size=(2500, 1))
     query = generator.normal(size=size)
     expected = [cosine(query.tolist(), vector.tolist()) for vector in vectors]
-    scores = Vectors(vectors).scores(query)
+    scores = Vectors.of(vectors).scores(query)
     assert scores.dtype == np.float32
     assert scores == pytest.approx(expected, abs=0.006)
     assert np.abs(scores).max() <= 1 + 1e-6
@@ -50,9 +49,9 @@ def test_scores_are_cosines(size: int) -> None:
     st.floats(1e-300, 1e300),
 )
 def test_any_small_vectors(vectors: list[list[int]], query: list[int], scale: float) -> None:
-    scores = Vectors([np.array(vector) * scale for vector in vectors]).scores(np.array(query, float))
+    scores = Vectors.of([np.array(vector) * scale for vector in vectors]).scores(np.array(query, float))
     assert scores == pytest.approx([cosine(query, vector) for vector in vectors], abs=0.02)
-    same = Vectors([np.array(query) * scale]).scores(np.array(query, float))
+    same = Vectors.of([np.array(query) * scale]).scores(np.array(query, float))
     assert same == pytest.approx([1.0 if any(query) else 0.0], abs=0.001)
 
 
@@ -62,35 +61,35 @@ def test_equal_vectors_have_equal_scores_wherever_they_stand() -> None:
     vectors = generator.normal(size=(3001, 384))
     vectors[::7] = one
     for _ in range(20):
-        scores = Vectors(vectors).scores(generator.normal(size=384))
+        scores = Vectors.of(vectors).scores(generator.normal(size=384))
         assert len(set(scores[::7].tolist())) == 1
 
 
 @pytest.mark.parametrize("size", [1, 384, 1500])
 def test_products_are_exact(size: int) -> None:
     matrix = np.random.default_rng(size).choice(np.array([-127, 127, 126, 0], np.int8), (70, size))
-    for vector in (*matrix[:5], np.sign(matrix[3]) * np.int8(127)):
-        expected = matrix.astype(np.int64) @ vector.astype(np.int64)
-        assert vectors_module._products(matrix, vector).tolist() == expected.tolist()
+    others = np.stack([*matrix[:5], np.sign(matrix[3]) * np.int8(127)])
+    for part in (others, others[:1]):
+        assert (int8_products(matrix, part) == matrix.astype(np.int64) @ part.T.astype(np.int64)).all()
 
 
 def test_zeros_are_like_nothing() -> None:
-    vectors = Vectors([np.zeros(4), np.ones(4)])
+    vectors = Vectors.of([np.zeros(4), np.ones(4)])
     assert vectors.scores(np.ones(4)).tolist() == [0.0, pytest.approx(1.0)]
     assert vectors.scores(np.zeros(4)).tolist() == [0.0, 0.0]
-    assert Vectors([]).is_empty
+    assert Vectors.of([]).is_empty
 
 
 @pytest.fixture
 def saved(tmp_path: Path) -> Path:
-    Vectors(np.random.default_rng(0).normal(size=(5, 8))).save(tmp_path)
+    Vectors.of(np.random.default_rng(0).normal(size=(5, 8))).save(tmp_path)
     return tmp_path
 
 
 def test_saved_vectors_are_mapped(saved: Path) -> None:
     vectors = Vectors.load(saved)
-    assert all(isinstance(array, np.memmap) for array in (vectors._matrix, vectors._scales))
-    expected = Vectors(np.random.default_rng(0).normal(size=(5, 8))).scores(np.arange(8.0))
+    assert all(isinstance(array, np.memmap) for array in (vectors.matrix, vectors.scales))
+    expected = Vectors.of(np.random.default_rng(0).normal(size=(5, 8))).scores(np.arange(8.0))
     assert vectors.scores(np.arange(8.0)).tolist() == expected.tolist()
 
 
@@ -111,5 +110,5 @@ def test_damaged_vectors_are_refused(saved: Path, name: str, array: np.ndarray |
         (saved / name).unlink()
     else:
         np.save(saved / name, array)
-    with pytest.raises(InputError, match=f"Delete the folder {re.escape(str(saved))}; the next query builds it again"):
+    with pytest.raises((ValueError, OSError)):  # of which the store makes one message
         Vectors.load(saved)

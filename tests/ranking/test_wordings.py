@@ -111,10 +111,10 @@ def assert_vectors_of(vectors: WordingVectors, texts: Sequence[str]) -> None:
     """Each text has its own vector: the cosines with the axes are its numbers."""
     for axis, letter in enumerate("abcde"):
         question = np.eye(5, dtype=np.float32)[axis]
-        best = vectors.best(question, [[text] for text in texts], Letters())
+        cosines, found = vectors.best(question, [[text] for text in texts], Letters())
         expected = [rounded(letter_shares(text))[axis] for text in texts]
-        assert best.cosines.tolist() == pytest.approx(expected, abs=1e-6), letter
-        assert best.texts == list(texts)
+        assert cosines.tolist() == pytest.approx(expected, abs=1e-6), letter
+        assert found == list(texts)
 
 
 LISTS = st.lists(st.lists(st.text("abcde", max_size=4), max_size=4), max_size=6)
@@ -126,7 +126,7 @@ def test_best_wordings_are_those_of_a_loop_and_each_text_is_encoded_once(text: s
     vectors, question = WordingVectors(), Letters()([text])[0].numpy()
     for wordings in requests:
         best = vectors.best(question, wordings, letters)
-        for each, found, chosen in zip(wordings, best.cosines, best.texts, strict=True):
+        for each, found, chosen in zip(wordings, *best, strict=True):
             cosines = [cosine(rounded(letter_shares(wording)), question.tolist()) for wording in each]
             assert found == pytest.approx(max(cosines, default=-1.0), abs=1e-5)
             assert (chosen in each) if each else (chosen is None)
@@ -141,25 +141,10 @@ def test_a_vector_takes_a_byte_per_number() -> None:
 
 def test_vectors_are_dropped_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ap_ranker.ranking.wordings.LARGEST_TABLE", 3)
-    monkeypatch.setattr("ap_ranker.ranking.wordings.MOST_ENTRIES", 2)
     vectors = WordingVectors()
     for texts in (["a", "b"], ["a", "c", "d"], ["e", "a"], ["a", "b", "c", "d", "e"]):
         assert_vectors_of(vectors, texts)
         assert len(vectors._rows) <= max(3, len(texts))
-    letters = Letters()
-    vectors.find(["a", "b", "f"], letters)
-    assert letters.encoded == ["f"], "those that are needed stay"
-
-
-def test_an_entry_that_learns_many_wordings_does_not_take_memory_with_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ap_ranker.ranking.wordings.MOST_ROWS", 500)
-    vectors, question = WordingVectors(), letter_shares("abc")
-    texts = [first + second for first in "abcdefgh" for second in "abcdefgh"]
-    for count in range(1, len(texts) + 1):
-        found = vectors.best(question, [tuple(texts[:count]), ("c",)], Letters())
-        assert sum(map(len, vectors._rows_of.values())) <= 500 + count + 1
-    assert found.texts[1] == "c"
-    assert vectors._rows_kept == sum(map(len, vectors._rows_of.values()))
 
 
 @given(
@@ -198,7 +183,7 @@ def test_threads_share_vectors() -> None:
 
     def ask(start: int) -> None:
         rotated = texts[start:] + texts[:start]
-        results.append((rotated, vectors.best(question, [[text] for text in rotated], letters).cosines.tolist()))
+        results.append((rotated, vectors.best(question, [[text] for text in rotated], letters)[0].tolist()))
 
     threads = [threading.Thread(target=ask, args=(start,)) for start in range(0, 40, 5)]
     for thread in threads:

@@ -44,8 +44,7 @@ from ap_ranker.text.tokenizer import WordTokenizer
 from haystack_integrations.components.rankers.ap_ranker import AnswerRanker
 from haystack_integrations.components.retrievers.ap_ranker import BM25SRetriever, FAQSearch
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
-from haystack_integrations.document_stores.ap_ranker.entries import to_document
-from haystack_integrations.document_stores.ap_ranker.wordings import own_wordings
+from haystack_integrations.document_stores.ap_ranker.entries import own_wordings, to_document
 
 FAQ = ROOT / "examples" / "faq"
 ANSWERS, WORDINGS = FAQ / "answers.csv", FAQ / "train.csv"
@@ -298,6 +297,6 @@ def test_another_answer_to_the_same_question_is_no_copy(checkpoint: Path) -> Non
 
 def test_files_of_wordings_are_read_as_in_an_evaluation() -> None:
     """Else the searches above would differ by their data."""
-    files = WordingFiles([WORDINGS])
+    files = WordingFiles([WORDINGS]).now()
     for answer in read_with_wordings(FAQ, "test").answers:
         assert set(answer.wordings[1:]) == set(files.of(answer.id)) - {answer.wordings[0]}

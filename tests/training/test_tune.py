@@ -10,18 +10,18 @@ import numpy as np
 import optuna
 import pytest
 import torch
+from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.trial import TrialState
 
 from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluate import evaluate
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
-from ap_ranker.models.spec import Bounds
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.word_vectors import WordVectors
 from ap_ranker.training import tune as module
-from ap_ranker.training.config import BOUNDS, TrainingConfig, read_training_config
-from ap_ranker.training.space import Choice, Range, Space, configure
+from ap_ranker.training.config import TrainingConfig, read_training_config
+from ap_ranker.training.space import Space, configure
 from ap_ranker.training.train import train
 from ap_ranker.training.tune import Search, Trial, tune
 
@@ -38,13 +38,7 @@ DATA = Dataset(
 BASE = TrainingConfig(
     "ap-cnn", {"filters": 8, "dropout": 0.0}, epochs=2, batch_size=4, embedding_size=8, answer_sentences=False
 )
-SPACE: Space = {"learning_rate": Choice((1e-9, 0.02)), "options.filters": Range(6, 9)}
-
-
-@pytest.fixture(autouse=True)
-def any_learning_rate(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also one so high that training diverges at once."""
-    monkeypatch.setitem(BOUNDS, "learning_rate", Bounds(above=0))
+SPACE: Space = {"learning_rate": CategoricalDistribution((1e-9, 0.02)), "options.filters": IntDistribution(6, 9)}
 
 
 def search(output: Path, trials: int, space: Space = SPACE, base: TrainingConfig = BASE, **other: Any) -> Search:
@@ -59,15 +53,11 @@ def log(output: Path) -> optuna.Study:
 
 def plant(output: Path, values: list[dict[str, Any]], measure: Any, epochs: int = 2) -> None:
     """Write complete trials into the log that nobody trained."""
-    kinds = {
-        "learning_rate": optuna.distributions.CategoricalDistribution((1e-9, 0.02)),
-        "options.filters": optuna.distributions.IntDistribution(6, 9),
-    }
     for params in values:
         log(output).add_trial(
             optuna.create_trial(
                 params=params,
-                distributions={name: kinds[name] for name in params},
+                distributions={name: SPACE[name] for name in params},
                 value=measure(params),
                 intermediate_values=dict.fromkeys(range(1, epochs + 1), measure(params)),
             )
@@ -135,7 +125,7 @@ def test_a_resumed_search_is_the_unbroken_one(found: tuple[Search, Path, Any], t
 
 def test_other_seeds_draw_otherwise(tmp_path: Path) -> None:
     """Nor does a seed repeat another's draws, one trial later."""
-    space = {"temperature": Range(0.01, 0.1)}
+    space = {"temperature": FloatDistribution(0.01, 0.1)}
     draws = {
         trial.values["temperature"]
         for seed in (1, 2)
@@ -176,14 +166,14 @@ def test_killed_before_the_log_knows_of_a_checkpoint(tmp_path: Path) -> None:
 @pytest.mark.parametrize("step", ["copytree", "write_text_atomically"])
 def test_killed_before_the_checkpoint_is_in_its_place(step: str, tmp_path: Path) -> None:
     output = tmp_path / "out"
-    search(output, 1, {"learning_rate": Choice((0.02,))})
+    search(output, 1, {"learning_rate": CategoricalDistribution((0.02,))})
     (output / "best.yaml").unlink()
     place = module.shutil if step == "copytree" else module
     work = log(output).trials[0]
     train(DATA, DATA, output / "trial-0", configure(BASE, work.params), device="cpu")
     with patch.object(place, step, killed), pytest.raises(KeyboardInterrupt):
-        search(output, 1, {"learning_rate": Choice((0.02,))})
-    result = search(output, 1, {"learning_rate": Choice((0.02,))})
+        search(output, 1, {"learning_rate": CategoricalDistribution((0.02,))})
+    result = search(output, 1, {"learning_rate": CategoricalDistribution((0.02,))})
     assert evaluate(Ranker.from_pretrained(output / "checkpoint", "cpu"), DATA).model["MRR"] == result.best.mrr
     assert files(output) == ["best.yaml", "checkpoint", "search.json", "trials.log"]
 
@@ -199,7 +189,11 @@ def test_a_line_that_was_cut_short_is_dropped(tmp_path: Path) -> None:
 
 def test_a_hopeless_run_is_ended_early(tmp_path: Path) -> None:
     """Five trials were perfect from the first epoch on; one that hardly learns is ended when the rule may judge it."""
-    space, base, output = {"learning_rate": Choice((1e-9,))}, replace(BASE, epochs=8, patience=8), tmp_path / "out"
+    space, base, output = (
+        {"learning_rate": CategoricalDistribution((1e-9,))},
+        replace(BASE, epochs=8, patience=8),
+        tmp_path / "out",
+    )
     with patch.object(module, "train", killed), pytest.raises(KeyboardInterrupt):
         search(output, 1, space, base)
     plant(output, [{}] * 4, lambda _: 1.0, epochs=8)
@@ -213,13 +207,14 @@ def test_a_hopeless_run_is_ended_early(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("sizes", [{}, {"batch_size": 64, "epochs": 1}], ids=["many steps", "at the only step"])
+@pytest.mark.usefixtures("diverging")
 def test_numbers_that_overflow_fail_the_trial_and_the_search_goes_on(sizes: dict[str, int], tmp_path: Path) -> None:
-    space = {"learning_rate": Choice((1e30, 0.02))}
+    space = {"learning_rate": CategoricalDistribution((10.0, 0.02))}
     result = search(tmp_path / "out", 5, space, replace(BASE, optimizer="sgd", **sizes))
     states = {trial.values["learning_rate"]: (trial.state, trial.error) for trial in result.trials}
     assert states[0.02] == ("complete", "")
-    assert states[1e30][0] == "failed"
-    assert "The model has diverged" in states[1e30][1]
+    assert states[10.0][0] == "failed"
+    assert "The model has diverged" in states[10.0][1]
     assert len(result.trials) == 5  # failed ones count, or such a search might never end
 
 
@@ -240,19 +235,20 @@ def test_settings_that_training_refuses(error: Exception, tmp_path: Path) -> Non
     assert second == result.best
 
 
+@pytest.mark.usefixtures("diverging")
 def test_no_trial_succeeds(tmp_path: Path) -> None:
     with pytest.raises(
         InputError, match=r"at least one of 2 trials to succeed, found none; the last one: The model has"
     ):
-        search(tmp_path / "out", 2, {"learning_rate": Choice((1e30,))}, replace(BASE, optimizer="sgd"))
+        search(tmp_path / "out", 2, {"learning_rate": CategoricalDistribution((10.0,))}, replace(BASE, optimizer="sgd"))
 
 
 def test_options_of_a_model_are_drawn_for_that_model_only(tmp_path: Path) -> None:
     space = {
-        "options.hidden": Range(3, 4),
-        "options.filters": Range(6, 9),
-        "model": Choice(("qa-bilstm", "qa-cnn")),
-        "learning_rate": Choice((0.02,)),
+        "options.hidden": IntDistribution(3, 4),
+        "options.filters": IntDistribution(6, 9),
+        "model": CategoricalDistribution(("qa-bilstm", "qa-cnn")),
+        "learning_rate": CategoricalDistribution((0.02,)),
     }
     result = search(tmp_path / "out", 4, space)
     drawn = {trial.values["model"]: set(trial.values) for trial in result.trials}
@@ -279,7 +275,10 @@ def test_what_mattered(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"space": {"learning_rate": Choice((0.02,))}}, "another space learning_rate, space options.filters"),
+        (
+            {"space": {"learning_rate": CategoricalDistribution((0.02,))}},
+            "another space learning_rate, space options.filters",
+        ),
         ({"base": replace(BASE, epochs=3)}, "another setting epochs"),
         ({"base": replace(BASE, seed=2)}, "another setting seed"),
         ({"data": replace(DATA, questions=DATA.questions[1:])}, "another data training questions"),
@@ -337,7 +336,7 @@ def test_nothing_is_begun_with_a_mistake(tmp_path: Path) -> None:
         with pytest.raises(InputError, match="none: expected questions with a right answer"):
             tune(data, dev, SPACE, output, BASE, device="cpu")
     with pytest.raises(InputError, match="without embedding_size, as the word vectors determine it"):
-        search(output, 1, {"embedding_size": Choice((4, 8))}, vectors=vectors)
+        search(output, 1, {"embedding_size": CategoricalDistribution((4, 8))}, vectors=vectors)
     assert not output.exists()
 
 

@@ -119,15 +119,13 @@ def test_other_models_must_learn(name: str) -> None:
     if MODELS[name].pretrained:
         assert TrainingConfig(name, epochs=0).epochs == 0
     else:
-        with pytest.raises(
-            InputError, match=f"Expected epochs above 0 for {name}, found 0. Only models with a pretrained"
-        ):
+        with pytest.raises(InputError, match=f"Expected epochs above 0 .* for {name}, found epochs: 0"):
             TrainingConfig(name, epochs=0)
 
 
 @pytest.mark.parametrize("given", [{"model": "ap-transformer"}, {}])
 def test_epochs_below_zero(given: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match="Expected epochs of at least 0, found -1"):
+    with pytest.raises(InputError, match=r"Expected epochs to be .*, found -1"):
         TrainingConfig(**given, epochs=-1)
 
 

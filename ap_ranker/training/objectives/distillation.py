@@ -22,24 +22,20 @@ def distillation(batch: ScoredBatch) -> Tensor:
     """The loss above; a question without labels adds only its first term.
 
     Args:
-        batch: scores and labels (B, N), target (B,), temperature, lesson. The labels of a question without any are all
+        batch: scores and labels (B, N), target (B,), temperature, teacher's. A question without labels has only
             `IGNORE`.
 
     Returns:
         The mean over the batch.
     """
-    lesson = batch.lesson
-    assert lesson is not None
-    known = ~lesson.logits.isnan()
-    softness = lesson.temperature
-    wanted = lesson.logits.masked_fill(~known, float("-inf")) / softness
+    assert batch.teacher is not None
+    known, softness, weight = ~batch.teacher.isnan(), batch.teacher_temperature, batch.teacher_weight
+    wanted = batch.teacher.masked_fill(~known, float("-inf")) / softness
     found = (batch.scores / batch.temperature / softness).masked_fill(~known, float("-inf"))
     p, log_p = wanted.softmax(dim=1), wanted.log_softmax(dim=1)
     terms = p * (log_p - found.log_softmax(dim=1)).masked_fill(~known, 0.0)
     divergence = terms.sum(dim=1).mean() * softness**2
-    if lesson.weight == 1.0:
-        return divergence
-    return lesson.weight * divergence + (1 - lesson.weight) * in_batch_softmax(batch)
+    return divergence if weight == 1.0 else weight * divergence + (1 - weight) * in_batch_softmax(batch)
 
 
 SPEC = ObjectiveSpec("distillation", distillation, needs_teacher=True)

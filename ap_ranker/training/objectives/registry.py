@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ap_ranker.errors import InputError, one_line
-from ap_ranker.training.objectives import coordinate_ascent, counts, distillation, hinge, listwise, pointwise, softmax
+from ap_ranker.training.objectives import distillation, hinge, listwise, pointwise, softmax
 from ap_ranker.training.objectives.spec import ObjectiveSpec
 
 OBJECTIVES: dict[str, ObjectiveSpec] = {
@@ -15,8 +15,9 @@ OBJECTIVES: dict[str, ObjectiveSpec] = {
         listwise.SPEC,
         distillation.SPEC,
         distillation.OWN_CANDIDATES,
-        counts.SPEC,
-        coordinate_ascent.SPEC,
+        # Of models that `AnswerModel.fit` fits (Metzler & Croft 2007, section 4), or that only count words.
+        ObjectiveSpec("counts", training="none: it counts words"),
+        ObjectiveSpec("coordinate-ascent", training="its weights are fitted to MAP"),
     )
 }
 

@@ -13,21 +13,6 @@ POSITIVE, NEGATIVE, IGNORE = 1, 0, -1
 
 
 @dataclass(frozen=True)
-class Lesson:
-    """What a teacher says of a batch.
-
-    Attributes:
-        logits: (B, N) its scores divided by its own temperature; NaN where it has not scored.
-        temperature: T, by which both distributions are softened.
-        weight: λ, the share of the teacher's term in the loss.
-    """
-
-    logits: Tensor
-    temperature: float
-    weight: float
-
-
-@dataclass(frozen=True)
 class ScoredBatch:
     """What a loss sees of a batch: B questions, each scored with N answers.
 
@@ -38,7 +23,9 @@ class ScoredBatch:
         margin: how far a+ must lead.
         temperature: divides the scores.
         n_classes: classes in the data; the last one is right, all others are wrong.
-        lesson: the teacher's scores; `None` without a teacher.
+        teacher: (B, N) a teacher's scores divided by its own temperature; NaN where it has not scored.
+        teacher_temperature: T, by which both distributions are softened.
+        teacher_weight: λ, the share of the teacher's term in the loss.
     """
 
     scores: Tensor
@@ -47,7 +34,9 @@ class ScoredBatch:
     margin: float
     temperature: float
     n_classes: int = 2
-    lesson: Lesson | None = None
+    teacher: Tensor | None = None
+    teacher_temperature: float = 1.0
+    teacher_weight: float = 1.0
 
     @property
     def relevance(self) -> Tensor:

@@ -1,7 +1,8 @@
-"""Conversion of FAQ entries into documents."""
+"""FAQ entries as documents."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,10 @@ from ap_ranker.ranking.wordings import WORDINGS
 
 
 def to_document(entry: Entry, match: Match) -> Document:
-    """Convert an entry into a document.
+    """Convert an entry of a FAQ file into a document; `match` names the text that becomes its content.
 
-    :param entry: The entry of a FAQ file.
-    :param match: The text of the entry that becomes the content, which is compared with a question.
-    :returns: The document; its meta contains `question`, `answer`, the file's other columns and, if the entry has any,
-        `wordings`. Of a passage, it contains `title`, `file_path` and, if there is one, `page_number` or `url`.
+    Its meta contains `question`, `answer`, the file's other columns and, if the entry has any, `wordings`; of a passage
+    `title`, `file_path` and, if there is one, `page_number` or `url`.
     """
     meta: dict[str, Any] = {**entry.other, "question": entry.question, "answer": entry.answer}
     if entry.title:
@@ -29,12 +28,22 @@ def to_document(entry: Entry, match: Match) -> Document:
 
 
 def read_documents(path: str | Path, match: Match) -> list[Document]:
-    """Read a FAQ file, a document, or a folder of documents and tables.
+    """Read a FAQ file, a document, or a folder of documents and tables; equal entries are one document.
 
-    :param path: The file or folder.
-    :param match: As for `to_document`.
-    :returns: The documents, those of equal entries once.
     :raises InputError: It cannot be read, or there are no entries in it.
     """
     documents = (to_document(entry, match) for entry in read_entries(Path(path)))
     return list({document.id: document for document in documents}.values())
+
+
+def own_wordings(document: Document) -> Iterator[str]:
+    """The wordings in a document's meta: its stored question and further ones; other things there are left out."""
+    further = document.meta.get(WORDINGS)
+    for text in (document.meta.get("question"), *(further if isinstance(further, list) else [])):
+        if text and isinstance(text, str):
+            yield text
+
+
+def names_in_files(document: Document) -> tuple[str, str, str]:
+    """What files of wordings may call a document: its id in the FAQ, its content, and its answer."""
+    return str(document.meta.get("aid", "")), document.content or "", str(document.meta.get("answer", ""))

@@ -15,6 +15,8 @@ from ap_ranker.files import atomic_file, make_folder
 KEPT = 5
 """Number of earlier versions that are kept."""
 
+_STATE = "SELECT (SELECT count(*) FROM documents), revision FROM state"
+
 
 @dataclass(frozen=True)
 class Version:
@@ -36,43 +38,29 @@ class Version:
 
 
 def list_versions(folder: Path) -> list[Version]:
-    """The versions of a folder, oldest first.
-
-    Raises:
-        InputError: one of them is damaged.
-    """
-    paths = [path for path in _folder(folder).glob("*.sqlite") if path.stem.isdecimal()]
+    """The versions of a store's folder, oldest first; an `InputError` if one is damaged."""
     versions = []
-    for path in sorted(paths, key=lambda path: int(path.stem)):
-        with reading(path) as connection:
-            (documents,) = connection.execute("SELECT count(*) FROM documents").fetchone()
-            (revision,) = connection.execute("SELECT revision FROM state").fetchone()
-        until = datetime.fromtimestamp(path.stat().st_mtime).astimezone()
-        versions.append(Version(int(path.stem), until, documents, str(revision), path))
-    return versions
+    for path in (folder / "versions").glob("*.sqlite"):
+        if path.stem.isdecimal():
+            with reading(path) as connection:
+                documents, revision = connection.execute(_STATE).fetchone()
+            until = datetime.fromtimestamp(path.stat().st_mtime).astimezone()
+            versions.append(Version(int(path.stem), until, documents, revision, path))
+    return sorted(versions, key=lambda version: version.number)
 
 
 def keep_version(folder: Path, database: Path, spared: Version | None = None) -> None:
-    """Keep the documents of a database as they are now, unless there are none or the last version is the same.
+    """Keep the documents of a folder's database, unless there are none or the last version is the same.
 
-    Args:
-        folder: the store's folder.
-        database: in the folder.
-        spared: a version that is needed, however old.
-
-    Raises:
-        InputError: the database, or a version, is damaged.
-        WriteError: it cannot be written.
+    Of the versions before, the last ones stay, and the one that is spared. Raises `InputError` if one is damaged.
     """
     versions = list_versions(folder)
     with reading(database) as connection:
-        (documents,) = connection.execute("SELECT count(*) FROM documents").fetchone()
-        (revision,) = connection.execute("SELECT revision FROM state").fetchone()
+        documents, revision = connection.execute(_STATE).fetchone()
         if not documents or (versions and versions[-1].revision == revision):
             return
-        number = versions[-1].number + 1 if versions else 1
-        make_folder(_folder(folder))
-        file = _folder(folder) / f"{number}.sqlite"
+        file = folder / "versions" / f"{versions[-1].number + 1 if versions else 1}.sqlite"
+        make_folder(file.parent)
         with atomic_file(file) as draft, closing(sqlite3.connect(draft)) as copy:
             connection.backup(copy)  # meets no half of a write of another process
     for version in versions[: max(0, len(versions) + 1 - KEPT)]:
@@ -82,11 +70,7 @@ def keep_version(folder: Path, database: Path, spared: Version | None = None) ->
 
 @contextmanager
 def reading(path: Path) -> Iterator[sqlite3.Connection]:
-    """A connection that only reads a database.
-
-    Raises:
-        InputError: it is damaged.
-    """
+    """A connection that only reads a database; an `InputError` if it is damaged."""
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
             yield connection
@@ -94,7 +78,3 @@ def reading(path: Path) -> Iterator[sqlite3.Connection]:
         raise InputError(
             f"{path}: expected documents of a BM25SDocumentStore, found a damaged file ({error})."
         ) from error
-
-
-def _folder(folder: Path) -> Path:
-    return folder / "versions"

@@ -34,7 +34,7 @@ from haystack_integrations.components.rankers.ap_ranker.checkpoint import (
     check_number,
     file_list,
 )
-from haystack_integrations.document_stores.ap_ranker.wordings import names_in_files, own_wordings
+from haystack_integrations.document_stores.ap_ranker.entries import names_in_files, own_wordings
 
 logger = logging.getLogger(__name__)
 
@@ -320,11 +320,9 @@ class AnswerRanker(CheckpointComponent):
 
     def _wordings(self, documents: list[Document]) -> list[tuple[str, ...]]:
         """The known wordings of each document, as the model reads questions."""
-        self._files.refresh()
-        if not self._files.current:
-            return [tuple(map(self._question, own_wordings(document))) for document in documents]
+        known = self._files.now()
         return [
-            tuple(map(self._question, (*own_wordings(document), *self._files.of(*names_in_files(document)))))
+            tuple(map(self._question, (*own_wordings(document), *known.of(*names_in_files(document)))))
             for document in documents
         ]
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any
 
-from haystack import Document, component, default_from_dict, default_to_dict
+from haystack import Document, component
 
 from ap_ranker.errors import InputError
-from ap_ranker.ranking.bm25 import BM25_RANK, BM25_SCORE, K1
+from ap_ranker.ranking.bm25 import BM25_RANK, BM25_SCORE, K1, check_parameters
 from ap_ranker.threads import in_thread
-from haystack_integrations.components.rankers.ap_ranker.checkpoint import init_parameters
-from haystack_integrations.components.retrievers.ap_ranker.lucene_scores import check_k1, with_lucene_score
+from haystack_integrations.components.retrievers.ap_ranker.lucene_scores import with_lucene_score
 
 
 @component
@@ -39,7 +38,7 @@ class BM25Scores:
         :param k1: The k1 of the index's BM25 similarity, as of `LuceneScores`.
         :raises InputError: `k1` is out of range, or `retriever` cannot be asked.
         """
-        check_k1(k1)
+        check_parameters(k1)
         if not callable(getattr(retriever, "run", None)):
             raise InputError(
                 "BM25Scores: expected a keyword retriever, such as ElasticsearchBM25Retriever, found "
@@ -61,15 +60,6 @@ class BM25Scores:
         if hasattr(self.retriever, "close"):
             self.retriever.close()
 
-    def to_dict(self) -> dict[str, Any]:
-        """The component as basic types."""
-        return default_to_dict(self, **init_parameters(self))
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        """Create the component from a dictionary, as made by `to_dict` or read from YAML."""
-        return default_from_dict(cls, data)
-
     @component.output_types(documents=list[Document])
     def run(self, query: str, documents: list[Document]) -> dict[str, list[Document]]:
         """Add the missing scores.
@@ -85,14 +75,13 @@ class BM25Scores:
         filters = {"field": "id", "operator": "in", "value": missing}
         found = self.retriever.run(query=query, filters=filters, top_k=len(missing))["documents"]
         scores = {one.id: with_lucene_score(one, self.k1).meta.get(BM25_SCORE) for one in found}
-        return {
-            "documents": [
-                one
-                if one.meta.get(BM25_SCORE) is not None
-                else replace(one, meta={**one.meta, BM25_SCORE: scores.get(one.id) or 0.0, BM25_RANK: None})
-                for one in documents
-            ]
-        }
+
+        def scored(one: Document) -> Document:
+            if one.meta.get(BM25_SCORE) is not None:
+                return one
+            return replace(one, meta={**one.meta, BM25_SCORE: scores.get(one.id) or 0.0, BM25_RANK: None})
+
+        return {"documents": list(map(scored, documents))}
 
     run_async = in_thread(run)
     """As `run`, in a thread, so that the event loop stays free."""

@@ -21,7 +21,7 @@ class BM25SRetriever(StoreRetriever):
 
     A drop-in replacement for `InMemoryBM25Retriever`: same arguments, same behaviour, but on a `BM25SDocumentStore`,
     and the documents have no embeddings. If Haystack's tracing is on, a run's span has the tags `ap_ranker.top_k` and
-    `ap_ranker.found` (number of documents).
+    `ap_ranker.found` (number of documents), as those of the other retrievers.
 
     ```python
     from haystack_integrations.components.retrievers.ap_ranker import BM25SRetriever
@@ -83,11 +83,9 @@ class BM25SRetriever(StoreRetriever):
         """Find documents.
 
         :param query: The question of the user. Must not be empty.
-        :param filters: Haystack filters on the documents' meta; only documents that match are returned. The component's
-            `filter_policy` says whether they replace the component's filters or are merged with them.
-        :param top_k: The maximum number of documents to return; may be 0. By default, the component's `top_k`.
-        :param scale_score: Whether to map the scores to the interval from 0.5 to 1. By default, the component's
-            `scale_score`.
+        :param filters: Replace the component's, or are merged with them, as its `filter_policy` says.
+        :param top_k: The maximum number of documents to return; may be 0. By default, the component's.
+        :param scale_score: Whether to map the scores to the interval from 0.5 to 1. By default, as the component.
         :returns: `documents`: copies with their scores, best first, without those that share no word with the query.
             In the meta of each, `bm25_score` is the score before scaling, `bm25_rank` the rank, from 1, and
             `bm25_language` the language of the store's stemmer, or `None`. A document that was found only by a known
@@ -147,10 +145,7 @@ class BM25SEmbeddingRetriever(StoreRetriever):
         self.return_embedding = return_embedding
 
     def warm_up(self) -> None:
-        """Open the store and build or load its index of embeddings unless this is done already.
-
-        :raises InputError: The store's folder contains something else, or is damaged.
-        """
+        """As `BM25SRetriever.warm_up`, with the index of embeddings."""
         self.document_store.warm_up(words=False, embeddings=True)
 
     @component.output_types(documents=list[Document])
@@ -165,15 +160,13 @@ class BM25SEmbeddingRetriever(StoreRetriever):
         """Find documents.
 
         :param query_embedding: The embedding of the query.
-        :param filters: Haystack filters on the documents' meta; only documents that match are returned. The component's
-            `filter_policy` says whether they replace the component's filters or are merged with them.
-        :param top_k: The maximum number of documents to return; may be 0. By default, the component's `top_k`.
-        :param scale_score: Whether to map the cosines to the interval from 0 to 1. By default, the component's
-            `scale_score`.
-        :param return_embedding: Whether the documents returned have their embeddings. By default, the component's
-            `return_embedding`.
-        :returns: `documents`: copies with their scores, best first, without those that have no embedding. In the meta
-            of each, `embedding_score` is the score before scaling, and `embedding_rank` the rank, from 1.
+        :param filters: Replace the component's, or are merged with them, as its `filter_policy` says.
+        :param top_k: The maximum number of documents to return; may be 0. By default, the component's.
+        :param scale_score: Whether to map the cosines to the interval from 0 to 1. By default, as the component.
+        :param return_embedding: Whether the documents returned have their embeddings. By default, as the component.
+        :returns: `documents`: copies with their scores, best first, without those that have no embedding. Each score is
+            the cosine of the query with the embedding as 8-bit numbers. In the meta, `embedding_score` is the score
+            before scaling, and `embedding_rank` the rank, from 1.
         :raises ValueError: `query_embedding` is not a list of finite floats or is empty, or `top_k` is negative.
         :raises FilterError: `filters` are invalid.
         :raises DocumentStoreError: The embeddings differ in size from each other or from the query's.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +25,6 @@ from haystack_integrations.components.retrievers.ap_ranker.known_wordings import
 from haystack_integrations.components.retrievers.ap_ranker.store_retriever import StoreRetriever
 from haystack_integrations.document_stores.ap_ranker.bm25s import BM25SDocumentStore
 
-PART = 256
-"""Documents embedded between two calls that report progress."""
-
 
 @component
 class HybridRetriever(StoreRetriever, CheckpointComponent):
@@ -38,9 +35,6 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
     the ranker behind it the same one: they share it, and the question is encoded once. Documents that this checkpoint
     has not embedded yet are embedded by `warm_up`, or by the first `run`, and written back into the store: all of them
     the first time and after another training, later only new ones. Known wordings are encoded, too, and kept in memory.
-
-    If Haystack's tracing is on, a run's span has the
-    tags `ap_ranker.top_k` and `ap_ranker.found` (number of documents).
 
     ```python
     from haystack_integrations.components.retrievers.ap_ranker import HybridRetriever
@@ -157,13 +151,12 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
         with self._embedding:
             if self._is_embedded():
                 return
-            embed = _InParts(self._vectors, on_progress)
             self._embedded = self.document_store.embed_documents(
-                # Two programs with two checkpoints would else replace each other's embeddings for every question.
                 self._texts.origin(self._loaded()),
-                embed,
+                self._vectors,
+                # Two programs with two checkpoints would else replace each other's embeddings for every question.
                 replace_others=not self._has_embedded,
-                on_progress=embed.began,
+                on_progress=on_progress,
             )
             self._has_embedded = True
 
@@ -198,14 +191,12 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
         """Find documents.
 
         :param query: The question of the user. Must not be empty.
-        :param filters: Haystack filters on the documents' meta; only documents that match are returned. The component's
-            `filter_policy` says whether they replace the component's filters or are merged with them.
+        :param filters: Replace the component's, or are merged with them, as its `filter_policy` says.
         :param top_k: The maximum number of documents to find by words, by meaning, and by known wordings, each; may be
-            0. By default, the component's `top_k`.
+            0. By default, the component's.
         :returns: `documents`: copies of all that were found, without embeddings. The score of each is the cosine of its
             vector with the query's; the highest comes first. In the meta of each, `embedding_score` is that cosine and
-            `bm25_score` BM25's score, 0 if it shares no word with the query; `wording_score` is the cosine of the
-            query with the document's best known wording, `None` without any; `embedding_rank`, `bm25_rank` and
+            `bm25_score` BM25's score, 0 if it shares no word with the query; `embedding_rank`, `bm25_rank` and
             `wording_rank` are its ranks, from 1, or `None` if it was not among the `top_k`.
         :raises ValueError: The query is empty, or `top_k` is negative.
         :raises FilterError: `filters` are invalid.
@@ -227,31 +218,3 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
         return DocumentTexts(
             self.document_prefix, self.document_suffix, self.meta_fields_to_embed, self.embedding_separator
         )
-
-
-@dataclass
-class _InParts:
-    """Embeds many documents in parts, so that its progress is seen.
-
-    Attributes:
-        embed: the vectors of documents.
-        on_progress: called with the number of embedded documents and the number of those to embed.
-    """
-
-    embed: Callable[[list[Document]], list[list[float]]]
-    on_progress: Callable[[int, int], None]
-    _done: int = 0
-    _total: int = 0
-
-    def began(self, done: int, total: int) -> None:
-        """Take the numbers of documents before a call."""
-        self._done, self._total = done, total
-        self.on_progress(done, total)
-
-    def __call__(self, documents: list[Document]) -> list[list[float]]:
-        vectors: list[list[float]] = []
-        for start in range(0, len(documents), PART):
-            if start:
-                self.on_progress(self._done + start, self._total)
-            vectors += self.embed(documents[start : start + PART])
-        return vectors

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
+from array import array
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +15,20 @@ from numpy.typing import NDArray
 from ap_ranker.data.wordings import WordingFiles, Wordings
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.wordings import WordingIndex
-from ap_ranker.text.keys import question_key
+from ap_ranker.text.keys import normalized, question_key
 from haystack_integrations.document_stores.ap_ranker.bm25s import BM25SDocumentStore
+from haystack_integrations.document_stores.ap_ranker.documents import Documents
+from haystack_integrations.document_stores.ap_ranker.entries import names_in_files, own_wordings
 from haystack_integrations.document_stores.ap_ranker.legs import Leg
+
+Pairs = Iterable[tuple[int, str]]
 
 
 class KnownWordings:
     """The known wordings of a store's documents: those in their meta and those of files, which are followed.
 
-    Threads may share it. A copy reads the files itself, when it is used first.
+    Threads may share it. A copy reads the files itself, when it is used first. Methods raise `InputError` if a file
+    cannot be read, or the store's folder is damaged.
 
     Attributes:
         paths: the files.
@@ -35,21 +41,14 @@ class KnownWordings:
         self.prefix = prefix
         self.suffix = suffix
         self._files: WordingFiles | None = None
-        self._index: tuple[Sequence[object], WordingIndex] | None = None
-        self._rows: tuple[Sequence[object], dict[str, list[int]]] | None = None  # by question_key
+        self._made: dict[str, tuple[list[object], Any]] = {}
         self._lock = threading.Lock()
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in ("paths", "prefix", "suffix")}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(**state)  # type: ignore[misc]
+    def __reduce__(self) -> tuple[Any, ...]:
+        return KnownWordings, (self.paths, self.prefix, self.suffix)
 
     def add(self, path: str | Path) -> None:
-        """Follow one more file.
-
-        :raises InputError: It cannot be read.
-        """
+        """Follow one more file."""
         with self._lock:
             if self._files is not None:  # otherwise it is read with the others
                 self._files.add(Path(path))
@@ -57,57 +56,80 @@ class KnownWordings:
                 self.paths.append(str(path))
 
     def leg(self, store: BM25SDocumentStore, ranker: Ranker, question: NDArray[np.float32]) -> Leg:
-        """The cosine of each document's best wording with a question; new wordings are encoded first.
-
-        :param store: The documents.
-        :param ranker: The model, which has vectors of whole texts.
-        :param question: (C,) the vector of the question.
-        :raises InputError: A file cannot be read, or the store's folder is damaged.
-        """
-        return Leg.wordings(self.index(store, ranker), question)
+        """The cosine of each document's best wording with a question (C,); new wordings are encoded first."""
+        index = self.index(store, ranker)
+        return Leg(index.rows, index.scores(question))
 
     def index(self, store: BM25SDocumentStore, ranker: Ranker) -> WordingIndex:
-        """The index of all wordings; made anew after a change of a document or of a file.
+        """The index of all wordings, by the vectors of a model; made anew after a change of a document or of a file."""
 
-        :raises InputError: As `leg`.
-        """
-        with self._lock:
-            rows, files, vectors = sources = store.wording_rows(), self._current(), ranker.wording_vectors
-            if self._index is None or _differ(sources, self._index[0]):
-                known = ((row, self.prefix + text + self.suffix) for row, text in rows.pairs(files))
-                self._index = sources, WordingIndex.of(known, vectors, ranker.embed_wordings)
-            return self._index[1]
+        def make(pairs: Pairs) -> WordingIndex:
+            known = ((row, self.prefix + text + self.suffix) for row, text in pairs)
+            return WordingIndex.of(known, ranker.wording_vectors, ranker.embed_wordings)
+
+        index: WordingIndex = self._latest("index", store, make, ranker.wording_vectors)
+        return index
 
     def verbatim(self, store: BM25SDocumentStore, question: str) -> Leg | None:
-        """The documents of which a question is a known wording, word for word; this needs no model.
+        """The documents of which a question is a known wording, word for word, as a leg; this needs no model.
 
         :param store: The documents.
         :param question: The question, without prefix and suffix.
-        :returns: The documents, with a score of 1 each; `None` if there is none.
-        :raises InputError: As `leg`.
         """
-        with self._lock:
-            known, files = sources = store.wording_rows(), self._current()
-            if self._rows is None or _differ(sources, self._rows[0]):
-                by_key: defaultdict[str, list[int]] = defaultdict(list)
-                for row, text in known.pairs(files):
-                    by_key[question_key(text)].append(row)
-                self._rows = sources, dict(by_key)
-            rows = np.unique(np.array(self._rows[1].get(question_key(question), ()), np.int64))
+        rows = np.array(sorted(self._latest("rows", store, _by_key).get(question_key(question), ())), np.int64)
         return Leg(rows, np.ones(len(rows), np.float32)) if len(rows) else None
 
-    def _current(self) -> Sequence[Wordings]:
-        """What the files hold now."""
-        if self._files is None:
-            self._files = WordingFiles(self.paths)
-        self._files.refresh()
-        return self._files.current
+    def _latest(self, name: str, store: BM25SDocumentStore, make: Callable[[Pairs], Any], *more: object) -> Any:
+        """What was made of the rows of documents with their wordings; made anew if any of its sources is another."""
+        with self._lock:
+            if self._files is None:
+                self._files = WordingFiles(self.paths)
+            rows, files = store.computed(WordingRows), self._files.now()
+            sources = [rows, files, *more]
+            known, made = self._made.get(name, (None, None))
+            if known is None or any(now is not then for now, then in zip(sources, known, strict=True)):
+                made = make(rows.pairs(files))
+                self._made[name] = sources, made
+            return made
 
     def close(self) -> None:
         """Forget what was read and encoded, until the next use."""
         with self._lock:
-            self._files = self._index = self._rows = None
+            self._files, self._made = None, {}
 
 
-def _differ(sources: Sequence[object], earlier: Sequence[object]) -> bool:
-    return any(now is not then for now, then in zip(sources, earlier, strict=True))
+def _by_key(pairs: Pairs) -> dict[str, set[int]]:
+    rows: defaultdict[str, set[int]] = defaultdict(set)
+    for row, text in pairs:
+        rows[question_key(text)].add(row)
+    return dict(rows)
+
+
+class WordingRows:
+    """Finds the rows of the documents that wordings ask for, without reading the documents again."""
+
+    def __init__(self, documents: Documents) -> None:
+        self._own: list[tuple[int, str]] = []
+        # Hashes of the names: the texts of a million documents in a dictionary would take gigabytes.
+        hashes, rows = array("q"), array("q")
+        for row, document in documents.by_row():
+            self._own += ((row, text) for text in own_wordings(document))
+            answer_id, *texts = names_in_files(document)
+            for name in {("id", answer_id), *(("text", normalized(text)) for text in texts)}:
+                hashes.append(hash(name))
+                rows.append(row)
+        self._hashes, self._rows = np.array(hashes, np.int64), np.array(rows, np.int64)
+
+    def pairs(self, files: Wordings) -> Iterator[tuple[int, str]]:
+        """Each document's row with each of its wordings: those of its meta and those of files.
+
+        Wordings of answers that the store does not have are left out.
+        """
+        yield from self._own
+        named: defaultdict[int, list[str]] = defaultdict(list)
+        for kind, known in (("id", files.by_id), ("text", files.by_text)):
+            for name, texts in known.items():
+                named[hash((kind, name))] += texts
+        found = np.isin(self._hashes, np.array(list(named), np.int64))
+        for row, name in zip(self._rows[found].tolist(), self._hashes[found].tolist(), strict=True):
+            yield from ((row, text) for text in named[name])

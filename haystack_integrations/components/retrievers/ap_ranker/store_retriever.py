@@ -14,11 +14,7 @@ from haystack_integrations.document_stores.ap_ranker.bm25s import BM25SDocumentS
 
 
 class StoreRetriever:
-    """Retrieves from a `BM25SDocumentStore`, with filters.
-
-    If Haystack's tracing is on, a run's span has the tags `ap_ranker.top_k` and `ap_ranker.found` (number of
-    documents).
-    """
+    """Retrieves from a `BM25SDocumentStore`, with filters."""
 
     document_store: BM25SDocumentStore
     filters: dict[str, Any] | None
@@ -31,13 +27,9 @@ class StoreRetriever:
         document_store: BM25SDocumentStore,
         filters: dict[str, Any] | None,
         top_k: int,
-        filter_policy: FilterPolicy,
+        filter_policy: FilterPolicy | str,
     ) -> None:
-        """Keep the parameters that all retrievers have.
-
-        :raises TypeError: `document_store` is another kind of store.
-        :raises ValueError: `top_k` is not positive.
-        """
+        """Check and keep the parameters that all retrievers have."""
         if not isinstance(document_store, BM25SDocumentStore):
             raise TypeError(f"document_store must be a BM25SDocumentStore, but got {type(document_store).__name__}")
         if top_k <= 0:
@@ -45,7 +37,7 @@ class StoreRetriever:
         self.document_store = document_store
         self.filters = filters
         self.top_k = top_k
-        self.filter_policy = filter_policy
+        self.filter_policy = FilterPolicy.from_str(filter_policy) if isinstance(filter_policy, str) else filter_policy
 
     def warm_up(self) -> None:
         """Open the store and build or load its index unless this is done already, so that no query waits for it.
@@ -68,28 +60,19 @@ class StoreRetriever:
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
         """Create the component from a dictionary, as made by `to_dict` or read from YAML."""
-        parameters = dict(data.get("init_parameters", {}))
-        if "filter_policy" in parameters:
-            parameters["filter_policy"] = FilterPolicy.from_str(parameters["filter_policy"])
-        retriever = default_from_dict(cls, {**data, "init_parameters": parameters})
+        retriever = default_from_dict(cls, data)
         retriever._is_from_dict = True
         return retriever
 
     def _limits(self, filters: dict[str, Any] | None, top_k: int | None) -> tuple[dict[str, Any] | None, int]:
-        """The filters and the `top_k` of a run, from its arguments and the component's.
-
-        :raises ValueError: `top_k` is negative.
-        """
+        """The filters and the `top_k` of a run, from its arguments and the component's."""
         top_k = self.top_k if top_k is None else top_k
         if top_k < 0:
             raise ValueError(f"top_k must be greater than or equal to 0, but got {top_k}")
         return apply_filter_policy(self.filter_policy, self.filters, filters), top_k
 
     def _result(self, documents: list[Document], top_k: int) -> dict[str, list[Document]]:
-        """The output of a run.
-
-        :raises InputError: The store is empty, and the component was loaded from YAML.
-        """
+        """The output of a run."""
         # A program may query before it writes, but the user of a served pipeline cannot see that its store is empty.
         if not documents and self._is_from_dict and not self.document_store.count_documents():
             raise InputError(

@@ -5,8 +5,8 @@ import snowballstemmer
 
 from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.errors import InputError
-from ap_ranker.evaluation import recall as module
-from ap_ranker.evaluation.recall import bm25_recall
+from ap_ranker.evaluation import word_search as module
+from ap_ranker.evaluation.word_search import bm25_recall
 
 ANSWERS = [Answer(str(i), text) for i, text in enumerate(["a parcel", "parcel parcel", "parcels", "no", "refunds"])]
 

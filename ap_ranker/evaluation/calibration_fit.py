@@ -8,8 +8,9 @@ so that of a question without a right answer never does.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,40 +44,24 @@ BINS = 10
 
 @dataclass(frozen=True)
 class Rankings:
-    """Q questions with the scores of their candidates.
+    """Q questions with their candidates.
 
     Attributes:
-        scores: one array per question: what its candidates are ranked by.
+        signals: of each question, what its candidates are ranked by as `model`, and what tells copies of an answer.
         right: one array per question: whether each candidate is right.
         answerable: (Q,) whether the data has a right answer, among the candidates or not.
         weights: (Q,) weight of each question.
-        answers: one list per question: what tells candidates that are the same answer, as in `Signals`; `None`: all
-            differ.
     """
 
-    scores: Sequence[NDArray[np.float64]]
+    signals: Sequence[Signals]
     right: Sequence[NDArray[np.bool_]]
     answerable: NDArray[np.bool_]
     weights: NDArray[np.float64]
-    answers: Sequence[Sequence[Sequence[str]]] | None = None
-
-    @property
-    def signals(self) -> list[Signals]:
-        """Each question's scores, ready to be ranked."""
-        answers: Sequence[Sequence[Sequence[str]] | None] = self.answers or [None] * len(self.scores)
-        return [Signals(scores, answers=each) for scores, each in zip(self.scores, answers, strict=True)]
 
 
 @dataclass(frozen=True)
 class TopAnswers:
-    """The first answers of Q rankings.
-
-    Attributes:
-        probabilities: (Q,) probability that each is right.
-        right: (Q,) whether it is.
-        answerable: (Q,) whether the question has a right answer at all.
-        weights: (Q,) weight of each question.
-    """
+    """The first answers of Q rankings: (Q,) the probability that each is right, whether it is; the rest as above."""
 
     probabilities: NDArray[np.float64]
     right: NDArray[np.bool_]
@@ -86,10 +71,9 @@ class TopAnswers:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The effect of a threshold.
+    """The effect of a threshold, the minimum probability of a first answer to be returned.
 
     Attributes:
-        threshold: minimum probability of a first answer to be returned.
         answered: share of the questions whose first answer is returned.
         precision: share of the returned answers that are right; `None` if none is returned.
         rejected: share of the unanswerable questions that get no answer; `None` if there are no such questions.
@@ -103,24 +87,41 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Bin:
-    """First answers of similar probability.
-
-    Attributes:
-        share: the bin's share of all first answers.
-        probability: mean probability of its answers.
-        right: share of its answers that are right.
-    """
+    """First answers of similar probability: their share of all, their mean probability, the share that is right."""
 
     share: float
     probability: float
     right: float
 
 
-def rank(ranker: Ranker, dataset: Dataset) -> dict[str, Rankings]:
-    """Score all questions, unanswerable ones included, with the candidates that `evaluate` uses.
+@dataclass(frozen=True)
+class ScoreReport:
+    """How well one kind of score is calibrated.
 
-    Returns:
-        The rankings by the model's scores and, if the checkpoint has a weight of BM25, by the fused ones.
+    `thresholds` maps target precisions to the effects of theirs, `None` if none reaches one; "-" is the threshold 0.
+    """
+
+    bins: Sequence[Bin]
+    thresholds: Mapping[str, Outcome | None]
+
+    @property
+    def calibration_error(self) -> float:
+        """Expected calibration error (ECE; Guo et al. 2017): mean |probability - share that is right| over the bins."""
+        return sum(group.share * abs(group.probability - group.right) for group in self.bins)
+
+    def as_json(self) -> dict[str, Any]:
+        """The report as basic types, without targets that no threshold reaches."""
+        return {
+            "calibration_error": self.calibration_error,
+            "reliability": [asdict(group) for group in self.bins],
+            "thresholds": {name: asdict(effect) for name, effect in self.thresholds.items() if effect is not None},
+        }
+
+
+def rank(ranker: Ranker, dataset: Dataset) -> dict[str, Rankings]:
+    """Kind of score -> all questions, unanswerable ones included, with the candidates that `evaluate` uses.
+
+    The kinds are `model` and, if the checkpoint has a weight of BM25, `fused`.
 
     Raises:
         InputError: no question has a right answer, or the model's scores are not finite numbers.
@@ -131,37 +132,35 @@ def rank(ranker: Ranker, dataset: Dataset) -> dict[str, Rankings]:
     answerable = np.array([bool(question.positives) for question in evaluation_set.questions])
     return {
         kind: Rankings(
-            [rule.rank(each, used).scores for each in signals],
+            [Signals(rule.rank(each, used).scores, answers=each.answers) for each in signals],
             evaluation_set.right,
             answerable,
             np.ones(len(signals)),
-            [each.answers or () for each in signals],
         )
         for kind, used in kinds.items()
     }
 
 
 def with_hidden(rankings: Rankings, share: float) -> Rankings:
-    """Add a copy of each ranking without its right answers, to simulate unanswerable questions.
-
-    Args:
-        rankings: rankings of answerable questions.
-        share: the copies' share of the total weight, between 0 and 1.
+    """Simulate unanswerable questions: add copies of rankings without right answers, with this share of all weight.
 
     Raises:
         InputError: all candidates are right answers.
     """
-    kept = [(row, np.flatnonzero(~right).tolist()) for row, right in enumerate(rankings.right) if not right.all()]
-    hidden = [rankings.scores[row][wrong] for row, wrong in kept]
+    hidden = []
+    for signals, right in zip(rankings.signals, rankings.right, strict=True):
+        wrong = np.flatnonzero(~right)
+        if len(wrong):
+            parts = signals.answers and [signals.answers[row] for row in wrong.tolist()]
+            hidden.append(Signals(signals.model[wrong], answers=parts))
     if not hidden:
         raise InputError("Expected questions with wrong answers among their candidates, found only right ones.")
     weight = share / (1 - share) * rankings.weights.sum() / len(hidden)
     return Rankings(
-        [*rankings.scores, *hidden],
-        [*rankings.right, *(np.zeros(len(values), dtype=bool) for values in hidden)],
+        [*rankings.signals, *hidden],
+        [*rankings.right, *(np.zeros(len(each.model), dtype=bool) for each in hidden)],
         np.append(rankings.answerable, np.zeros(len(hidden), dtype=bool)),
         np.append(rankings.weights, np.full(len(hidden), weight)),
-        rankings.answers and [*rankings.answers, *([rankings.answers[row][i] for i in wrong] for row, wrong in kept)],
     )
 
 
@@ -176,20 +175,16 @@ def questions_needed(precision: float) -> int:
 
 
 def fit(rankings: Rankings, precisions: Sequence[float]) -> Calibration:
-    """Fit the logistic model to the top answers by maximum likelihood, and choose its thresholds.
+    """Fit the logistic model to the top answers by maximum likelihood, and choose the thresholds that can be reached.
 
     The targets are Platt's, (N+ + 1) / (N+ + 2) and 1 / (N- + 2) instead of 1 and 0 (Platt 1999, equation 11), so
     that the weights stay finite where a few questions are perfectly separable.
 
-    Args:
-        rankings: rankings of at least `MIN_QUESTIONS` questions.
-        precisions: target precisions; those that these questions cannot reach get no threshold.
-
     Raises:
         InputError: too few questions.
     """
-    if len(rankings.scores) < MIN_QUESTIONS:
-        raise InputError(f"Expected at least {MIN_QUESTIONS} questions to calibrate on, found {len(rankings.scores)}.")
+    if len(rankings.signals) < MIN_QUESTIONS:
+        raise InputError(f"Expected at least {MIN_QUESTIONS} questions to calibrate on, found {len(rankings.signals)}.")
     features, right, weights = _best_answers(rankings)
     positive, negative = weights[right].sum(), weights[~right].sum()
     targets = np.where(right, (positive + 1) / (positive + 2), 1 / (negative + 2))
@@ -212,9 +207,7 @@ def fit(rankings: Rankings, precisions: Sequence[float]) -> Calibration:
     return replace(calibration, thresholds=reached)
 
 
-def _best_answers(
-    rankings: Rankings,
-) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.float64]]:
+def _best_answers(rankings: Rankings) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.float64]]:
     """(R, 2) scores and margins of the `FITTED` best answers of each question; whether each is right; its weight."""
     features, right, weights = [], [], []
     for signals, relevant, weight in zip(rankings.signals, rankings.right, rankings.weights, strict=True):
@@ -240,12 +233,7 @@ def threshold(answers: TopAnswers, precision: float) -> float | None:
     overfits: in five-fold cross-validation on the example FAQ's dev questions it fell short of the target with each of
     three checkpoints, fused or not; the expected precision hardly ever did, and only by a little.
 
-    Args:
-        answers: first answers and their probabilities.
-        precision: the target, between 0 and 1.
-
-    Returns:
-        0 if all answers reach the target; `None` if fewer than `MIN_QUESTIONS` do.
+    It is 0 if all answers reach the target; `None` if fewer than `MIN_QUESTIONS` do.
     """
     order = np.argsort(-answers.probabilities, kind="stable")
     sorted_, weights = answers.probabilities[order], answers.weights[order]
@@ -255,6 +243,16 @@ def threshold(answers: TopAnswers, precision: float) -> float | None:
     if not len(reached) or reached[-1] + 1 < MIN_QUESTIONS:
         return None
     return 0.0 if reached[-1] == len(order) - 1 else float(sorted_[reached[-1]])
+
+
+def measure(calibration: Calibration, rankings: Rankings, precisions: Sequence[float]) -> ScoreReport:
+    """How well a calibration fits these rankings, and what its thresholds do."""
+    answers = top_answers(calibration, rankings)
+    effects: dict[str, Outcome | None] = {"-": outcome(answers, 0.0)}
+    for precision in precisions:
+        least = calibration.threshold(precision)
+        effects[key(precision)] = None if least is None else outcome(answers, least)
+    return ScoreReport(reliability(answers), effects)
 
 
 def outcome(answers: TopAnswers, least: float) -> Outcome:
@@ -279,8 +277,3 @@ def reliability(answers: TopAnswers) -> list[Bin]:
         means = (np.average(values[rows], weights=weights) for values in (answers.probabilities, answers.right))
         bins.append(Bin(float(weights.sum() / answers.weights.sum()), *map(float, means)))
     return bins
-
-
-def calibration_error(bins: Sequence[Bin]) -> float:
-    """Expected calibration error (Guo et al., ICML 2017): mean |probability - share that is right| over the bins."""
-    return sum(group.share * abs(group.probability - group.right) for group in bins)

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,11 +14,11 @@ from scipy.stats import beta
 
 from ap_ranker.data.dataset import Dataset, Question
 from ap_ranker.errors import InputError
-from ap_ranker.evaluation.calibration import (
+from ap_ranker.evaluation.calibration_fit import (
     Bin,
     Rankings,
+    ScoreReport,
     TopAnswers,
-    calibration_error,
     fit,
     outcome,
     questions_needed,
@@ -29,6 +31,7 @@ from ap_ranker.evaluation.calibration import (
 from ap_ranker.ranking.bm25 import BM25
 from ap_ranker.ranking.calibration import Calibration
 from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.ranking.rule import Signals
 
 TRUE = Calibration(2.0, 1.0, -3.0, {})
 
@@ -38,7 +41,23 @@ def planted(seed: int, questions: int, truth: Calibration = TRUE) -> Rankings:
     rng = np.random.default_rng(seed)
     scores = [rng.normal(size=6) for _ in range(questions)]
     right = [rng.random(6) < truth.probabilities(values) for values in scores]
-    return Rankings(scores, right, np.array([relevant.any() for relevant in right]), np.ones(questions))
+    return rankings_of(scores, right, np.array([relevant.any() for relevant in right]), np.ones(questions))
+
+
+def rankings_of(scores: Sequence[np.ndarray], *rest: Any) -> Rankings:
+    return Rankings([Signals(values) for values in scores], *rest)
+
+
+def scores_of(rankings: Rankings) -> list[np.ndarray]:
+    return [signals.model for signals in rankings.signals]
+
+
+def rescored(rankings: Rankings, scores: Sequence[np.ndarray]) -> Rankings:
+    return replace(rankings, signals=[Signals(values) for values in scores])
+
+
+def calibration_error(bins: list[Bin]) -> float:
+    return ScoreReport(bins, {}).calibration_error
 
 
 def given(probabilities: list[float], right: list[int], answerable: list[int] | None = None) -> TopAnswers:
@@ -49,7 +68,7 @@ def given(probabilities: list[float], right: list[int], answerable: list[int] | 
 def naive_loss(parameters: np.ndarray, rankings: Rankings) -> float:
     """Platt's loss of the two best answers, one after the other."""
     rows = []
-    for values, relevant in zip(rankings.scores, rankings.right, strict=True):
+    for values, relevant in zip(scores_of(rankings), rankings.right, strict=True):
         first, second = np.argsort(-values)[:2]
         lead = values[first] - values[second]
         rows += [(values[first], lead, relevant[first]), (values[second], -lead, relevant[second])]
@@ -73,14 +92,14 @@ def test_the_fit_is_that_of_another_optimiser() -> None:
 
 def test_scores_on_another_scale_give_the_same_probabilities() -> None:
     rankings = planted(2, 200)
-    stretched = replace(rankings, scores=[1000 * values for values in rankings.scores])
+    stretched = rescored(rankings, [1000 * values for values in scores_of(rankings)])
     one, other = (top_answers(fit(each, []), each).probabilities for each in (rankings, stretched))
     assert one == pytest.approx(other, abs=1e-3)
 
 
 def test_a_question_of_weight_two_is_one_that_comes_twice() -> None:
     one = planted(3, 60)
-    twice = Rankings([*one.scores, *one.scores], [*one.right, *one.right], np.tile(one.answerable, 2), np.ones(120))
+    twice = Rankings([*one.signals, *one.signals], [*one.right, *one.right], np.tile(one.answerable, 2), np.ones(120))
     heavy = replace(one, weights=np.full(60, 2.0))
     result, expected = fit(heavy, []), fit(twice, [])
     assert [result.score, result.margin, result.bias] == pytest.approx([expected.score, expected.margin, expected.bias])
@@ -88,16 +107,16 @@ def test_a_question_of_weight_two_is_one_that_comes_twice() -> None:
 
 def test_worse_scores_that_are_right_turn_nothing_around() -> None:
     rankings = planted(4, 100)
-    last = [values == values.min() for values in rankings.scores]
-    low = [np.sort(values) * np.array([1, 1, 1, 1, 0.1, 3]) for values in rankings.scores]
-    result = fit(replace(rankings, scores=low, right=last), [])
+    last = [values == values.min() for values in scores_of(rankings)]
+    low = [np.sort(values) * np.array([1, 1, 1, 1, 0.1, 3]) for values in scores_of(rankings)]
+    result = fit(replace(rescored(rankings, low), right=last), [])
     assert min(result.score, result.margin) >= 0
 
 
 @pytest.mark.parametrize("right", [False, True])
 def test_all_right_and_all_wrong_stay_finite(right: bool) -> None:
     rankings = planted(5, 40)
-    first = [(values == values.max()) & right for values in rankings.scores]
+    first = [(values == values.max()) & right for values in scores_of(rankings)]
     result = fit(replace(rankings, right=first), [0.9])
     probabilities = top_answers(result, rankings).probabilities
     assert np.isfinite(probabilities).all()
@@ -107,7 +126,7 @@ def test_all_right_and_all_wrong_stay_finite(right: bool) -> None:
 
 def test_equal_scores_and_single_candidates_can_be_fitted() -> None:
     right = [np.array([number < 15]) for number in range(30)]
-    rankings = Rankings([np.array([1.0])] * 30, right, np.ones(30, dtype=bool), np.ones(30))
+    rankings = rankings_of([np.array([1.0])] * 30, right, np.ones(30, dtype=bool), np.ones(30))
     assert top_answers(fit(rankings, []), rankings).probabilities == pytest.approx(0.5)
 
 
@@ -167,13 +186,17 @@ def test_calibration_error_by_hand() -> None:
 def test_hidden_answers() -> None:
     scores = [np.array([3.0, 2.0, 1.0]), np.array([5.0])]
     right = [np.array([True, False, True]), np.array([True])]
-    result = with_hidden(Rankings(scores, right, np.ones(2, dtype=bool), np.ones(2)), 0.2)
-    assert [values.tolist() for values in result.scores] == [[3.0, 2.0, 1.0], [5.0], [2.0]]  # of [5.0] nothing is left
+    result = with_hidden(rankings_of(scores, right, np.ones(2, dtype=bool), np.ones(2)), 0.2)
+    assert [values.tolist() for values in scores_of(result)] == [
+        [3.0, 2.0, 1.0],
+        [5.0],
+        [2.0],
+    ]  # of [5.0] nothing is left
     assert not result.right[2].any()
     assert result.answerable.tolist() == [True, True, False]
     assert result.weights[2] / result.weights.sum() == pytest.approx(0.2)
     with pytest.raises(InputError, match="found only right ones"):
-        with_hidden(Rankings(scores[1:], right[1:], np.ones(1, dtype=bool), np.ones(1)), 0.2)
+        with_hidden(rankings_of(scores[1:], right[1:], np.ones(1, dtype=bool), np.ones(1)), 0.2)
 
 
 def test_rankings_have_the_unanswerable_questions_and_both_scores(checkpoint: Path, pairs: Dataset) -> None:
@@ -186,8 +209,10 @@ def test_rankings_have_the_unanswerable_questions_and_both_scores(checkpoint: Pa
     bm25 = BM25(TEXTS[1::2])
     for number, question in enumerate(data.questions):
         alone = ranker.score(question.text, TEXTS[1::2]).numpy()
-        assert result["model"].scores[number] == pytest.approx(alone, abs=1e-5)
-        assert result["fused"].scores[number] == pytest.approx(alone + 0.1 * bm25.scores(question.text), abs=1e-5)
+        assert result["model"].signals[number].model == pytest.approx(alone, abs=1e-5)
+        assert result["fused"].signals[number].model == pytest.approx(
+            alone + 0.1 * bm25.scores(question.text), abs=1e-5
+        )
         for each in result.values():
             assert each.right[number].tolist() == [row in question.positives for row in range(3)]
     assert result["fused"].answerable.tolist() == [True, True, True, False]

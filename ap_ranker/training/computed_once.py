@@ -1,0 +1,36 @@
+"""Numbers that take minutes to compute: kept in the user's cache, so that the next run finds them."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Callable
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
+
+from ap_ranker.files import WriteError, atomic_file, cache_folder
+
+logger = logging.getLogger(__name__)
+
+
+def computed_once(kind: str, depends_on: object, compute: Callable[[], np.ndarray]) -> np.ndarray:
+    """What `compute` returns, or has returned in an earlier run.
+
+    `kind` names a folder of the cache; `depends_on` is all that makes the numbers others, as its `repr` tells.
+    """
+    name = hashlib.sha256(repr(depends_on).encode("utf-8", "surrogatepass")).hexdigest()
+    path = cache_folder(kind) / f"{name}.safetensors"
+    try:
+        [kept] = load_file(path).values()
+        return kept
+    except (OSError, SafetensorError, ValueError):
+        pass
+    computed = compute()
+    try:
+        with atomic_file(path) as draft:
+            save_file({"values": computed}, draft)
+    except WriteError as error:  # it only costs the time again
+        logger.warning("%s", error)
+    return computed

@@ -1,0 +1,265 @@
+"""A store's documents in a folder, which keeps them and their indexes between runs.
+
+It contains one SQLite database, `documents.sqlite`, whose transactions make writes atomic, at most one index,
+`index-REVISION-wordsVERSION-K1-B[-LANGUAGE]`, for each BM25 setting in use, and at most one of the embeddings,
+`index-REVISION-vectors`. An index is built from the documents, so it may be deleted at any time; its name contains the
+revision of the documents that it belongs to.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import secrets
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from haystack import Document
+
+from ap_ranker.errors import InputError, one_line
+from ap_ranker.files import WriteError, atomic_directory, make_folder
+from ap_ranker.ranking.int8_vectors import EMBEDDED_BY
+from haystack_integrations.document_stores.ap_ranker.documents import Documents, Index, Kind, to_array
+from haystack_integrations.document_stores.ap_ranker.versions import Version, reading
+
+logger = logging.getLogger(__name__)
+
+DATABASE, ROWS = "documents.sqlite", "rows.npy"
+FORMAT_VERSION = 1
+"""Version of the database."""
+
+_APPLICATION = 0x61705F72  # "ap_r": SQLite's header field for the application that owns a file
+_WAIT = 60.0  # seconds that a write waits for another process, which may be building an index
+_SOME = "WHERE row IN (SELECT value FROM json_each(?))"
+
+_TYPES: dict[bytes, Any] = {b"f": np.dtype("<f4"), b"d": np.dtype("<f8")}
+"""The first byte of a stored embedding, and the type of its numbers."""
+
+
+class FolderDocuments(Documents):
+    """The same in a folder, which is read on demand. Every method raises `InputError` if it is another or damaged.
+
+    Several processes may use a folder; a write waits until no other process is in a transaction.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.place = str(folder / DATABASE)
+        self._connection: sqlite3.Connection | None = None
+        self._warned = False
+
+    @contextmanager
+    def transaction(self, *, write: bool = False) -> Iterator[None]:
+        try:
+            with self._begin("IMMEDIATE" if write else "DEFERRED") as connection:
+                before = connection.total_changes
+                yield
+                if connection.total_changes != before:
+                    connection.execute("UPDATE state SET revision = ?", (secrets.token_hex(8),))
+        except sqlite3.Error as error:
+            raise InputError(
+                f"{self.place}: the documents cannot be read or written ({error}). Writing needs room and a folder "
+                "that may be written; so does reading after a write that was interrupted."
+            ) from error
+
+    def revision(self) -> str:
+        revision = str(self._one("SELECT max(revision) FROM state"))
+        if not revision.isalnum():  # it becomes part of a folder name
+            raise InputError(f"{self.place}: damaged: {one_line(repr(revision), 50)} is no revision.")
+        return revision
+
+    def __len__(self) -> int:
+        return int(self._one("SELECT count(*) FROM documents"))
+
+    def __contains__(self, document_id: object) -> bool:
+        return bool(self._one("SELECT EXISTS (SELECT 1 FROM documents WHERE id = ?)", document_id))
+
+    def by_row(self) -> Iterator[tuple[int, Document]]:
+        return self._select("ORDER BY row")
+
+    def fetch(self, rows: Iterable[int]) -> dict[int, Document]:
+        return dict(self._select(_SOME, json.dumps(list(rows))))
+
+    def contents(self) -> Iterator[tuple[int, str]]:
+        return self._open().execute("SELECT row, content FROM documents WHERE typeof(content) = 'text' ORDER BY row")
+
+    def embeddings(self, rows: Iterable[int] | None = None) -> Iterator[tuple[int, str, np.ndarray]]:
+        some, values = ("WHERE", ()) if rows is None else (f"{_SOME} AND", (json.dumps(list(rows)),))
+        query = f"SELECT row, id, embedding FROM documents {some} embedding IS NOT NULL ORDER BY row"
+        for row, document_id, stored in self._open().execute(query, values):
+            with self._reading(document_id):
+                embedding = to_array(np.frombuffer(stored, _TYPES[bytes(stored[:1])], offset=1))
+            yield row, document_id, embedding
+
+    def put(self, document: Document) -> None:
+        values = (document.id, document.content, self._rest(document), _blob(document))
+        query = "INSERT OR REPLACE INTO documents (id, content, rest, embedding) VALUES (?, ?, ?, ?)"
+        self._open().execute(query, values)
+
+    def update(self, row: int, document: Document) -> None:
+        query = "UPDATE documents SET rest = ?, embedding = ? WHERE row = ?"
+        self._open().execute(query, (self._rest(document), _blob(document), row))
+
+    def remove(self, document_id: str) -> None:
+        self._open().execute("DELETE FROM documents WHERE id = ?", (document_id,))
+
+    def clear(self) -> None:
+        self._open().execute("DELETE FROM documents")
+
+    def not_embedded_by(self, origin: str) -> list[int]:
+        query = "SELECT row FROM documents WHERE embedding IS NULL OR NOT instr(rest, ?) ORDER BY row"
+        return [row for (row,) in self._open().execute(query, (f'"{EMBEDDED_BY}": "{origin}"',))]
+
+    def restore(self, version: Version) -> None:
+        """Replace all documents by those of a version, in one step."""
+        with reading(version.path) as earlier, self._begin("IMMEDIATE") as connection:
+            connection.execute("DELETE FROM documents")
+            rows = earlier.execute("SELECT row, id, content, rest, embedding FROM documents")
+            connection.executemany("INSERT INTO documents VALUES (?, ?, ?, ?, ?)", rows)
+            connection.execute("UPDATE state SET revision = ?", (version.revision,))
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _open(self) -> sqlite3.Connection:
+        """The connection. The first call creates the database, or checks that it is ours."""
+        if self._connection is None:
+            self._check_folder()
+            # One connection for all threads: the store's lock admits one at a time.
+            self._connection = sqlite3.connect(self.place, timeout=_WAIT, isolation_level=None, check_same_thread=False)
+            try:
+                self._create()
+                found = self._one("PRAGMA application_id"), self._one("PRAGMA user_version")
+                if found != (_APPLICATION, FORMAT_VERSION):
+                    raise InputError(
+                        f"{self.place}: expected documents of a BM25SDocumentStore in format {FORMAT_VERSION}, found "
+                        f"another database (application {found[0]}, format {found[1]}). Update ap-ranker, or choose "
+                        "another path."
+                    )
+            except BaseException:
+                self.close()
+                raise
+        return self._connection
+
+    def _check_folder(self) -> None:
+        if self.folder.exists() and not self.folder.is_dir():
+            raise InputError(f"{self.folder}: expected a folder, or nothing yet, found a file.")
+        make_folder(self.folder)
+        names = sorted(path.name for path in self.folder.iterdir())
+        if names and DATABASE not in names:
+            raise InputError(
+                f"{self.folder}: expected a folder of a BM25SDocumentStore ({DATABASE}), or an empty one, found "
+                f"{', '.join(names[:5])}{', ...' if len(names) > 5 else ''}. Choose another path."
+            )
+
+    def _create(self) -> None:
+        """Create the tables unless there are some; another process may do the same."""
+        if self._one("SELECT count(*) FROM sqlite_master"):
+            return
+        with self._begin("IMMEDIATE") as connection:
+            if not self._one("SELECT count(*) FROM sqlite_master"):
+                connection.execute(f"PRAGMA application_id = {_APPLICATION}")
+                connection.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
+                connection.execute(
+                    "CREATE TABLE documents "
+                    "(row INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, content TEXT, rest TEXT, embedding BLOB)"
+                )
+                connection.execute("CREATE TABLE state (revision TEXT)")
+                connection.execute("INSERT INTO state VALUES ('new')")
+
+    @contextmanager
+    def _begin(self, kind: str) -> Iterator[sqlite3.Connection]:
+        connection = self._open()
+        connection.execute(f"BEGIN {kind}")
+        try:
+            yield connection
+            connection.execute("COMMIT")
+        finally:
+            connection.rollback()  # nothing is left to roll back after a commit
+
+    def _one(self, query: str, *values: object) -> Any:
+        """The one value that a query gives."""
+        return self._open().execute(query, values).fetchone()[0]
+
+    def _select(self, some: str, *values: object) -> Iterator[tuple[int, Document]]:
+        query = f"SELECT row, id, content, rest FROM documents {some}"
+        for row, document_id, content, rest in self._open().execute(query, values):
+            with self._reading(document_id):
+                if not isinstance(content, str | None):  # SQLite keeps any type that another program writes
+                    raise TypeError(f"content of {type(content).__name__}")
+                fields = {**json.loads(rest), "id": document_id, "content": content, "embedding": None}
+                document = Document.from_dict(fields)
+            yield row, document
+
+    @contextmanager
+    def _reading(self, document_id: object) -> Iterator[None]:
+        try:
+            yield
+        except (LookupError, ValueError, TypeError, AttributeError, RecursionError) as error:
+            raise InputError(
+                f"{self.place}: document {one_line(repr(document_id), 80)} is damaged ({one_line(repr(error), 200)})."
+            ) from error
+
+    def _rest(self, document: Document) -> str:
+        """All of a document but its id, its content and its embedding."""
+        fields = document.to_dict(flatten=False)
+        del fields["id"], fields["content"], fields["embedding"]
+        try:
+            return json.dumps(fields, ensure_ascii=False)
+        except (TypeError, ValueError) as error:
+            raise InputError(
+                f"Document {document.id!r}: expected meta that JSON can hold, to write it into {self.folder}, found "
+                f"{document.meta} ({error})."
+            ) from error
+
+    def _kept(self, name: str, load: Callable[[Path], Kind], build: Callable[[], Index[Kind]]) -> Index[Kind]:
+        """The index of this name and the current revision; built and saved if it is not there."""
+        revision = self.revision()
+        folder = self.folder / f"index-{revision}-{name}"
+        if not folder.is_dir():
+            built = build()
+            if built.scorer.is_empty or not self._save(built, folder):
+                return built
+            # The drafts of killed processes go, too; another process may be writing an index of this revision.
+            for path in list(self.folder.iterdir()):
+                if path.name.lstrip(".").startswith("index-") and f"index-{revision}-" not in path.name:
+                    shutil.rmtree(path, ignore_errors=True)
+        try:
+            scorer, rows = load(folder), np.load(folder / ROWS, mmap_mode="r", allow_pickle=False)
+            if rows.shape != (len(scorer),):
+                raise ValueError(f"{rows.shape} rows of {len(scorer)} texts")
+        except Exception as error:  # the libraries raise almost anything for a damaged file
+            raise InputError(
+                f"{folder}: expected a saved index, found a damaged one ({one_line(repr(error), 200)}). Delete the "
+                f"folder {folder}; the next query builds the index again."
+            ) from error
+        return Index(scorer, rows)
+
+    def _save(self, index: Index[Any], folder: Path) -> bool:
+        """Save an index and return whether that succeeded; without permission or space, it is used from memory."""
+        try:
+            with atomic_directory(folder) as draft:
+                index.scorer.save(draft)
+                np.save(draft / ROWS, index.rows, allow_pickle=False)
+        except WriteError as error:
+            if not self._warned:
+                logger.warning("The index is kept in memory, and each process builds its own: %s", error)
+            self._warned = True
+            return False
+        return True
+
+
+def _blob(document: Document) -> bytes | None:
+    """Exactly the numbers of the embedding, in as few bytes as they need."""
+    if document.embedding is None:
+        return None
+    numbers = to_array(document.embedding)
+    kind = numbers.dtype.char.encode()
+    return kind + numbers.astype(_TYPES[kind]).tobytes()

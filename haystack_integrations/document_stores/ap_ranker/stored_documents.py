@@ -1,0 +1,256 @@
+"""What a store does with its documents, whatever finds them: Haystack's protocol of document stores, and embedding."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from copy import deepcopy
+from dataclasses import replace
+from typing import Any
+
+from haystack import Document
+from haystack.document_stores.errors import DuplicateDocumentError
+from haystack.document_stores.types import DuplicatePolicy
+
+from ap_ranker.errors import InputError, one_line
+from ap_ranker.ranking.int8_vectors import EMBEDDED_BY
+from ap_ranker.threads import in_thread
+from haystack_integrations.document_stores.ap_ranker.documents import Documents, copied, to_array
+
+_WRITTEN = 1024  # documents embedded before they are written: an interrupted run loses as many
+_EMBEDDED = 256  # documents embedded between two calls that report progress
+
+
+class StoredDocuments(ABC):
+    """Reads, writes and embeds `Documents`. The prefix `meta.` of a field is optional."""
+
+    @abstractmethod
+    def _transaction(self, *, write: bool = False) -> AbstractContextManager[Documents]:
+        """The documents, without writes by others meanwhile."""
+
+    def revision(self) -> str:
+        """A text that differs after every change of a document."""
+        with self._transaction() as documents:
+            return documents.revision()
+
+    def count_documents(self) -> int:
+        """The number of documents."""
+        with self._transaction() as documents:
+            return len(documents)
+
+    def filter_documents(self, filters: dict[str, Any] | None = None) -> list[Document]:
+        """The documents that match Haystack's filters, or all documents, in the order of writing.
+
+        :raises FilterError: `filters` are invalid.
+        """
+        with self._transaction() as documents:
+            return [_copy(each) for each in (documents.matching(filters) if filters else documents.read())]
+
+    def write_documents(self, documents: list[Document], policy: DuplicatePolicy = DuplicatePolicy.NONE) -> int:
+        """Write documents, all of them or, after an error, none.
+
+        :param documents: The documents to write; the store keeps copies.
+        :param policy: What to do with a document whose id exists already, or occurs twice: `OVERWRITE` keeps the later
+            one, `SKIP` the earlier one; `FAIL` and `NONE` raise.
+        :returns: The number of documents that were written.
+        :raises ValueError: `documents` is not a list of documents, or one of them cannot be stored.
+        :raises DuplicateDocumentError: A document exists already, and `policy` is `FAIL` or `NONE`.
+        """
+        if not isinstance(documents, Iterable) or isinstance(documents, str):
+            raise ValueError(f"Please provide a list of Documents, not {type(documents).__name__}.")
+        documents = [_copy(checked(document)) for document in documents]
+        with self._transaction(write=True) as stored:
+            if policy != DuplicatePolicy.OVERWRITE:
+                new: dict[str, Document] = {}
+                for document in documents:
+                    if document.id not in new and document.id not in stored:
+                        new[document.id] = document
+                    elif policy != DuplicatePolicy.SKIP:
+                        raise DuplicateDocumentError(f"ID '{document.id}' already exists.")
+                documents = list(new.values())
+            for document in documents:
+                stored.put(document)
+        return len(documents)
+
+    def delete_documents(self, document_ids: list[str]) -> None:
+        """Delete the documents with these ids; unknown ids are ignored."""
+        with self._transaction(write=True) as documents:
+            for document_id in document_ids:
+                documents.remove(document_id)
+
+    def delete_all_documents(self) -> None:
+        """Delete every document."""
+        with self._transaction(write=True) as documents:
+            documents.clear()
+
+    def delete_by_filter(self, filters: dict[str, Any]) -> int:
+        """Delete the documents that match, and return their number."""
+        with self._transaction(write=True) as documents:
+            matching = documents.matching(filters)
+            for document in matching:
+                documents.remove(document.id)
+        return len(matching)
+
+    def update_by_filter(self, filters: dict[str, Any], meta: dict[str, Any]) -> int:
+        """Set meta fields of the documents that match, and return their number. They move to the end of the order."""
+        with self._transaction(write=True) as documents:
+            matching = documents.matching(filters)
+            for document in matching:
+                documents.put(replace(document, meta={**document.meta, **deepcopy(meta)}))
+        return len(matching)
+
+    def count_documents_by_filter(self, filters: dict[str, Any]) -> int:
+        """The number of documents that match."""
+        return len(self.filter_documents(filters))
+
+    def count_unique_metadata_by_filter(self, filters: dict[str, Any], metadata_fields: list[str]) -> dict[str, int]:
+        """For each field, without `meta.`, the number of its different values in the documents that match."""
+        documents = self.filter_documents(filters)
+        return {field.removeprefix("meta."): len(_unique(documents, field)) for field in metadata_fields}
+
+    def get_metadata_fields_info(self) -> dict[str, dict[str, str]]:
+        """For each field its `type`: boolean, int, float, or keyword for all else; of several, the last one written."""
+        types = {}
+        for document in self.filter_documents():
+            for field, value in document.meta.items():
+                if value is not None:
+                    types[field] = {"type": _TYPES.get(type(value), "keyword")}
+        return types
+
+    def get_metadata_field_min_max(self, metadata_field: str) -> dict[str, Any]:
+        """The `min` and `max` of a field's numbers or texts; `None` if it has neither, or both."""
+        values = [value for value in _values(self.filter_documents(), metadata_field) if isinstance(value, _ORDERED)]
+        try:
+            return {"min": min(values), "max": max(values)}
+        except (ValueError, TypeError):
+            return {"min": None, "max": None}
+
+    def get_metadata_field_unique_values(
+        self,
+        metadata_field: str,
+        search_term: str | None = None,
+        from_: int = 0,
+        size: int = 10,
+        filters: dict[str, Any] | None = None,
+    ) -> tuple[list[Any], int]:
+        """A page of a field's different values, sorted as texts, and their total number.
+
+        :param metadata_field: The meta field, with or without the prefix `meta.`.
+        :param search_term: Keeps only values that contain this text; case is ignored.
+        :param from_: The number of values before the page.
+        :param size: The maximum number of values on the page.
+        :param filters: Haystack filters; only documents that match are considered.
+        """
+        term = (search_term or "").lower()
+        values = _unique(self.filter_documents(filters), metadata_field)
+        matching = [value for value in values if term in str(value).lower()]
+        matching.sort(key=lambda value: (str(value), type(value).__name__))
+        return matching[from_ : from_ + size], len(matching)
+
+    def embed_documents(
+        self,
+        origin: str,
+        embed: Callable[[list[Document]], Sequence[Sequence[float]]],
+        *,
+        replace_others: bool = True,
+        on_progress: Callable[[int, int], None] = lambda done, total: None,
+    ) -> str | None:
+        """Embed the documents that have no embedding of this origin, and leave the others alone.
+
+        They are written in batches, so that an interrupted call is continued by the next one. Others may read and write
+        meanwhile: a document that they have changed is left out.
+
+        :param origin: What the embeddings come from; it is written into `meta["embedded_by"]`.
+        :param embed: A function that returns the embeddings of documents.
+        :param replace_others: Whether to replace the embeddings of another origin.
+        :param on_progress: Called with the number of embedded documents and their total.
+        :returns: The revision of which every document has an embedding of this origin; `None` if one was written or
+            changed meanwhile.
+        :raises InputError: There are embeddings of another origin, and `replace_others` is false; or as other methods.
+        """
+        with self._transaction() as documents:
+            rows = documents.not_embedded_by(origin)
+            known = documents.fetch(() if replace_others else rows).values()
+            others = [str(each.meta[EMBEDDED_BY]) for each in known if each.meta.get(EMBEDDED_BY) is not None]
+        if others:
+            raise InputError(
+                f"{documents.place}: expected the embeddings of one checkpoint ({origin[:12]}), found that another "
+                f"program has written those of another ({one_line(min(others), 12)}). Restart this program with the "
+                "new checkpoint, or give each checkpoint a store of its own."
+            )
+        for start in range(0, len(rows), _WRITTEN):
+            with self._transaction() as documents:
+                before = documents.fetch(rows[start : start + _WRITTEN])
+            some, embeddings = list(before.values()), list[Sequence[float]]()
+            for part in range(0, len(some), _EMBEDDED):
+                on_progress(start + part, len(rows))
+                embeddings += embed(some[part : part + _EMBEDDED])
+            with self._transaction(write=True) as documents:
+                now = documents.fetch(before)
+                for (row, document), embedding in zip(before.items(), embeddings, strict=True):
+                    if now.get(row) is document or now.get(row) == document:  # in memory it is the same object
+                        meta = {**document.meta, EMBEDDED_BY: origin}
+                        documents.update(row, replace(document, meta=meta, embedding=list(embedding)))
+        if rows:
+            on_progress(len(rows), len(rows))
+        with self._transaction() as documents:
+            return None if documents.not_embedded_by(origin) else documents.revision()
+
+    def document_ids(self) -> set[str]:
+        """The ids of all documents."""
+        with self._transaction() as documents:
+            return {document.id for _, document in documents.by_row()}
+
+    count_documents_async = in_thread(count_documents)
+    filter_documents_async = in_thread(filter_documents)
+    write_documents_async = in_thread(write_documents)
+    delete_documents_async = in_thread(delete_documents)
+    delete_all_documents_async = in_thread(delete_all_documents)
+    delete_by_filter_async = in_thread(delete_by_filter)
+    update_by_filter_async = in_thread(update_by_filter)
+    embed_documents_async = in_thread(embed_documents)
+    count_documents_by_filter_async = in_thread(count_documents_by_filter)
+    count_unique_metadata_by_filter_async = in_thread(count_unique_metadata_by_filter)
+    get_metadata_fields_info_async = in_thread(get_metadata_fields_info)
+    get_metadata_field_min_max_async = in_thread(get_metadata_field_min_max)
+    get_metadata_field_unique_values_async = in_thread(get_metadata_field_unique_values)
+
+
+_TYPES: dict[type, str] = {bool: "boolean", int: "int", float: "float"}
+_ORDERED = (int, float, str)
+
+
+def _values(documents: list[Document], field: str) -> list[Any]:
+    values = (document.meta.get(field.removeprefix("meta.")) for document in documents)
+    return [value for value in values if value is not None]
+
+
+def _unique(documents: list[Document], field: str) -> list[Any]:
+    # JSON tells 1, 1.0, "1" and True apart, which Python's == does not, and lists can be compared in it.
+    unique = {json.dumps(value, sort_keys=True, default=repr): value for value in _values(documents, field)}
+    return list(unique.values())
+
+
+def _copy(document: Document) -> Document:
+    """A copy with its own meta, so that changes outside the store do not reach its documents."""
+    return replace(document, meta=copied(document.meta))
+
+
+def checked(document: object) -> Document:
+    """A document that can be stored.
+
+    :raises ValueError: It cannot.
+    """
+    if not isinstance(document, Document):
+        raise ValueError(f"Please provide a list of Documents, not of {type(document).__name__}.")
+    try:
+        f"{document.id}{document.content}".encode()
+    except UnicodeEncodeError as error:  # checked here, because once it is written every query would fail
+        raise InputError(f"Document {document.id!r}: expected text that UTF-8 can hold, found {error}.") from error
+    try:
+        to_array([] if document.embedding is None else document.embedding)
+    except ValueError as error:
+        raise InputError(f"Document {document.id!r}: expected an embedding of numbers, found {error}.") from error
+    return document
