@@ -22,10 +22,10 @@ def locked(folder: Path) -> Iterator[None]:
     """
     from filelock import FileLock
 
+    if not folder.is_dir():  # the library would make it
+        raise FileNotFoundError(folder)
     file = folder / LOCK
     with FileLock(file, timeout=0):
-        if not file.exists():  # the folder was removed meanwhile
-            raise FileNotFoundError(folder)
         try:
             yield
         finally:
