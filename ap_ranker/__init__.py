@@ -15,100 +15,72 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ap_ranker.data.dataset import Dataset
-    from ap_ranker.data.reader import read_dataset
-    from ap_ranker.data.split import split_questions
-    from ap_ranker.data.writer import split_file
-    from ap_ranker.errors import InputError
-    from ap_ranker.evaluation.evaluate import evaluate
-    from ap_ranker.evaluation.evaluation_report import EvaluationReport
-    from ap_ranker.ranking.explanation import Explanation
-    from ap_ranker.ranking.ranker import RankedAnswer, Ranker
-    from ap_ranker.training.calibrate import CalibrationReport, calibrate
-    from ap_ranker.training.config import TrainingConfig
-    from ap_ranker.training.distill import distill
-    from ap_ranker.training.train import TrainingResult, train
-    from haystack_integrations.components.embedders.ap_ranker.document_embedder import APDocumentEmbedder
-    from haystack_integrations.components.embedders.ap_ranker.text_embedder import APTextEmbedder
-    from haystack_integrations.components.rankers.ap_ranker.ranker import (
-        ABCNNRanker,
-        AnswerRanker,
-        APRanker,
-        GlobalLocalRanker,
+    from ap_ranker.data.dataset import Dataset as Dataset
+    from ap_ranker.data.reader import read_dataset as read_dataset
+    from ap_ranker.data.split import split_questions as split_questions
+    from ap_ranker.data.writer import split_file as split_file
+    from ap_ranker.errors import InputError as InputError
+    from ap_ranker.evaluation.evaluate import evaluate as evaluate
+    from ap_ranker.evaluation.evaluation_report import EvaluationReport as EvaluationReport
+    from ap_ranker.ranking.explanation import Explanation as Explanation
+    from ap_ranker.ranking.ranker import RankedAnswer as RankedAnswer
+    from ap_ranker.ranking.ranker import Ranker as Ranker
+    from ap_ranker.training.calibrate import CalibrationReport as CalibrationReport
+    from ap_ranker.training.calibrate import calibrate as calibrate
+    from ap_ranker.training.config import TrainingConfig as TrainingConfig
+    from ap_ranker.training.distill import distill as distill
+    from ap_ranker.training.train import TrainingResult as TrainingResult
+    from ap_ranker.training.train import train as train
+    from haystack_integrations.components.embedders.ap_ranker.document_embedder import (
+        APDocumentEmbedder as APDocumentEmbedder,
     )
-    from haystack_integrations.components.retrievers.ap_ranker.bm25_scores import BM25Scores
-    from haystack_integrations.components.retrievers.ap_ranker.bm25s import BM25SEmbeddingRetriever, BM25SRetriever
-    from haystack_integrations.components.retrievers.ap_ranker.faq_search import AnswerSearch, FAQSearch
-    from haystack_integrations.components.retrievers.ap_ranker.hybrid import HybridRetriever
-    from haystack_integrations.components.retrievers.ap_ranker.lucene_scores import LuceneScores
-    from haystack_integrations.document_stores.ap_ranker.bm25s import BM25SDocumentStore
+    from haystack_integrations.components.embedders.ap_ranker.text_embedder import APTextEmbedder as APTextEmbedder
+    from haystack_integrations.components.rankers.ap_ranker.ranker import ABCNNRanker as ABCNNRanker
+    from haystack_integrations.components.rankers.ap_ranker.ranker import AnswerRanker as AnswerRanker
+    from haystack_integrations.components.rankers.ap_ranker.ranker import APRanker as APRanker
+    from haystack_integrations.components.rankers.ap_ranker.ranker import GlobalLocalRanker as GlobalLocalRanker
+    from haystack_integrations.components.retrievers.ap_ranker.bm25_scores import BM25Scores as BM25Scores
+    from haystack_integrations.components.retrievers.ap_ranker.bm25s import (
+        BM25SEmbeddingRetriever as BM25SEmbeddingRetriever,
+    )
+    from haystack_integrations.components.retrievers.ap_ranker.bm25s import BM25SRetriever as BM25SRetriever
+    from haystack_integrations.components.retrievers.ap_ranker.faq_search import AnswerSearch as AnswerSearch
+    from haystack_integrations.components.retrievers.ap_ranker.faq_search import FAQSearch as FAQSearch
+    from haystack_integrations.components.retrievers.ap_ranker.hybrid import HybridRetriever as HybridRetriever
+    from haystack_integrations.components.retrievers.ap_ranker.lucene_scores import LuceneScores as LuceneScores
+    from haystack_integrations.document_stores.ap_ranker.bm25s import BM25SDocumentStore as BM25SDocumentStore
 
-__all__ = [
-    "ABCNNRanker",
-    "APDocumentEmbedder",
-    "APRanker",
-    "APTextEmbedder",
-    "AnswerRanker",
-    "AnswerSearch",
-    "BM25SDocumentStore",
-    "BM25SEmbeddingRetriever",
-    "BM25SRetriever",
-    "BM25Scores",
-    "CalibrationReport",
-    "Dataset",
-    "EvaluationReport",
-    "Explanation",
-    "FAQSearch",
-    "GlobalLocalRanker",
-    "HybridRetriever",
-    "InputError",
-    "LuceneScores",
-    "RankedAnswer",
-    "Ranker",
-    "TrainingConfig",
-    "TrainingResult",
-    "calibrate",
-    "distill",
-    "evaluate",
-    "read_dataset",
-    "split_file",
-    "split_questions",
-    "train",
-]
-
-_COMPONENTS = "haystack_integrations.components.rankers.ap_ranker.ranker"
+_COMPONENTS = "haystack_integrations.components"
 _HOMES = {
-    "ABCNNRanker": _COMPONENTS,
-    "APDocumentEmbedder": "haystack_integrations.components.embedders.ap_ranker.document_embedder",
-    "APRanker": _COMPONENTS,
-    "APTextEmbedder": "haystack_integrations.components.embedders.ap_ranker.text_embedder",
-    "AnswerRanker": _COMPONENTS,
-    "AnswerSearch": "haystack_integrations.components.retrievers.ap_ranker.faq_search",
-    "BM25SDocumentStore": "haystack_integrations.document_stores.ap_ranker.bm25s",
-    "BM25SEmbeddingRetriever": "haystack_integrations.components.retrievers.ap_ranker.bm25s",
-    "BM25SRetriever": "haystack_integrations.components.retrievers.ap_ranker.bm25s",
-    "BM25Scores": "haystack_integrations.components.retrievers.ap_ranker.bm25_scores",
-    "CalibrationReport": "ap_ranker.training.calibrate",
-    "Dataset": "ap_ranker.data.dataset",
-    "EvaluationReport": "ap_ranker.evaluation.evaluation_report",
-    "Explanation": "ap_ranker.ranking.explanation",
-    "FAQSearch": "haystack_integrations.components.retrievers.ap_ranker.faq_search",
-    "GlobalLocalRanker": _COMPONENTS,
-    "HybridRetriever": "haystack_integrations.components.retrievers.ap_ranker.hybrid",
-    "InputError": "ap_ranker.errors",
-    "LuceneScores": "haystack_integrations.components.retrievers.ap_ranker.lucene_scores",
-    "RankedAnswer": "ap_ranker.ranking.ranker",
-    "Ranker": "ap_ranker.ranking.ranker",
-    "TrainingConfig": "ap_ranker.training.config",
-    "TrainingResult": "ap_ranker.training.train",
-    "calibrate": "ap_ranker.training.calibrate",
-    "distill": "ap_ranker.training.distill",
-    "evaluate": "ap_ranker.evaluation.evaluate",
-    "read_dataset": "ap_ranker.data.reader",
-    "split_file": "ap_ranker.data.writer",
-    "split_questions": "ap_ranker.data.split",
-    "train": "ap_ranker.training.train",
+    name: module
+    for module, names in {
+        "ap_ranker.data.dataset": "Dataset",
+        "ap_ranker.data.reader": "read_dataset",
+        "ap_ranker.data.split": "split_questions",
+        "ap_ranker.data.writer": "split_file",
+        "ap_ranker.errors": "InputError",
+        "ap_ranker.evaluation.evaluate": "evaluate",
+        "ap_ranker.evaluation.evaluation_report": "EvaluationReport",
+        "ap_ranker.ranking.explanation": "Explanation",
+        "ap_ranker.ranking.ranker": "RankedAnswer Ranker",
+        "ap_ranker.training.calibrate": "CalibrationReport calibrate",
+        "ap_ranker.training.config": "TrainingConfig",
+        "ap_ranker.training.distill": "distill",
+        "ap_ranker.training.train": "TrainingResult train",
+        f"{_COMPONENTS}.embedders.ap_ranker.document_embedder": "APDocumentEmbedder",
+        f"{_COMPONENTS}.embedders.ap_ranker.text_embedder": "APTextEmbedder",
+        f"{_COMPONENTS}.rankers.ap_ranker.ranker": "ABCNNRanker AnswerRanker APRanker GlobalLocalRanker",
+        f"{_COMPONENTS}.retrievers.ap_ranker.bm25_scores": "BM25Scores",
+        f"{_COMPONENTS}.retrievers.ap_ranker.bm25s": "BM25SEmbeddingRetriever BM25SRetriever",
+        f"{_COMPONENTS}.retrievers.ap_ranker.faq_search": "AnswerSearch FAQSearch",
+        f"{_COMPONENTS}.retrievers.ap_ranker.hybrid": "HybridRetriever",
+        f"{_COMPONENTS}.retrievers.ap_ranker.lucene_scores": "LuceneScores",
+        "haystack_integrations.document_stores.ap_ranker.bm25s": "BM25SDocumentStore",
+    }.items()
+    for name in names.split()
 }
+
+__all__ = list(_HOMES)
 
 
 def __getattr__(name: str) -> Any:

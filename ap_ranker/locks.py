@@ -2,32 +2,35 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from ap_ranker.errors import InputError
 
-try:
-    import fcntl
-except ImportError:  # no Unix: nobody is kept out
-    fcntl = None  # type: ignore[assignment]
+LOCK = ".lock"
+"""The file in a folder that is locked; it is there only while that lasts, or after a process was killed."""
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[bool]:
-    """Keep a folder to this process; gives whether that is certain, which it is not on file systems without locks.
+def locked(folder: Path) -> Iterator[None]:
+    """Keep a folder to this process.
 
     Raises:
-        BlockingIOError: another process has it.
+        TimeoutError: another process has it.
         FileNotFoundError: there is no such folder.
     """
-    with _descriptor(folder) as descriptor:
-        certain = _lock(descriptor)
-        if not os.path.samestat(os.fstat(descriptor), folder.stat()):  # it was removed, and made again, meanwhile
-            raise FileNotFoundError(folder)
-        yield certain
+    from filelock import FileLock
+
+    if not folder.is_dir():  # the library would make it
+        raise FileNotFoundError(folder)
+    file = folder / LOCK
+    with FileLock(file, timeout=0):
+        try:
+            yield
+        finally:
+            with suppress(OSError):  # Windows removes no open file
+                file.unlink()
 
 
 @contextmanager
@@ -40,41 +43,9 @@ def kept_alone(folder: Path, doing: str) -> Iterator[None]:
     with ExitStack() as stack:
         try:
             stack.enter_context(locked(folder))
-        except (BlockingIOError, FileNotFoundError):  # it is there, or has this moment tidied up
+        except (TimeoutError, FileNotFoundError):  # it is there, or has this moment tidied up
             raise InputError(
                 f"{folder}: expected no other process, found one that is {doing} there. Wait for it, or name another "
                 "--output."
             ) from None
         yield
-
-
-def in_use(folder: Path) -> bool:
-    """Whether a process has it `locked`, or might have. A folder that is not there is free."""
-    try:
-        with locked(folder) as certain:
-            return not certain
-    except FileNotFoundError:
-        return False
-    except OSError:
-        return True
-
-
-@contextmanager
-def _descriptor(folder: Path) -> Iterator[int]:
-    descriptor = os.open(folder, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
-def _lock(descriptor: int) -> bool:
-    if fcntl is None:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise
-    except OSError:  # of a file system without locks
-        return False
-    return True

@@ -10,7 +10,7 @@ import zipfile
 import zlib
 from collections.abc import Hashable
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 import yaml
 
@@ -95,33 +95,27 @@ def open_file(path: Path) -> BinaryIO:
     """Open a file for reading bytes; a file whose name ends in `.gz` is decompressed.
 
     Raises:
-        InputError: not a regular file; later, while reading: a gzip file that is damaged or grows implausibly.
+        InputError: not a regular file; a gzip file that is damaged or grows implausibly.
     """
     require_file(path)
-    return io.BufferedReader(_GzipReader(path), 2**20) if path.suffix == ".gz" else path.open("rb")
-
-
-def check_whole(path: Path) -> None:
-    """Read a gzip file to its end; decompressing is much faster than parsing, so a bad file is refused early.
-
-    Raises:
-        InputError: the file is damaged or grows implausibly.
-    """
-    if path.suffix == ".gz":
-        with open_file(path) as file:
-            while file.read(2**20):
-                pass
+    if path.suffix != ".gz":
+        return path.open("rb")
+    read = 0
+    try:
+        with gzip.open(path) as file:  # read in vain first: decompressing is much faster than what follows
+            while piece := file.read(2**20):
+                read += len(piece)
+                check_growth(path, read)
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise InputError(f"{path}: expected a complete gzip file, found a damaged one ({error}).") from error
+    return cast(BinaryIO, gzip.open(path))
 
 
 def check_growth(path: Path, read: int) -> None:
     """Refuse a compressed file that grows implausibly.
 
-    Args:
-        path: the file.
-        read: number of decompressed bytes so far.
-
     Raises:
-        InputError: they are more than `MAX_RATIO` times the file's size, and more than `ALWAYS_READ`.
+        InputError: the bytes read so far are more than `MAX_RATIO` times the file's size, and more than `ALWAYS_READ`.
     """
     size = path.stat().st_size
     if read > max(MAX_RATIO * size, ALWAYS_READ):
@@ -133,48 +127,20 @@ def check_growth(path: Path, read: int) -> None:
 
 
 def check_zip(content: bytes, path: Path, expected: str) -> None:
-    """Refuse a file that is no zip archive, as Office documents are, or one that grows implausibly.
-
-    Args:
-        content: the file's content; zipfile reads at most the sizes that an archive declares.
-        path: the file.
-        expected: what it should be, for the message.
+    """Refuse a file that is no zip archive, as the `expected` Office document is, or one that grows implausibly.
 
     Raises:
-        InputError: it is no archive, or `check_growth` refuses it.
+        InputError: its content is no archive, or `check_growth` refuses it.
     """
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            size = sum(part.file_size for part in archive.infolist())
+            size = sum(part.file_size for part in archive.infolist())  # zipfile reads no more than is declared
     except (zipfile.BadZipFile, ValueError, struct.error, NotImplementedError) as error:
         raise InputError(
             f"{path}: expected {expected}, found another or a damaged file ({one_line(error)}). Save it "
             "again in its program."
         ) from error
     check_growth(path, size)
-
-
-class _GzipReader(io.RawIOBase):
-    """Decompresses a gzip file as long as its growth is plausible."""
-
-    def __init__(self, path: Path) -> None:
-        self._path, self._file, self._read = path, gzip.GzipFile(path), 0
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        try:
-            count = self._file.readinto(buffer)
-        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-            raise InputError(f"{self._path}: expected a complete gzip file, found a damaged one ({error}).") from error
-        self._read += count
-        check_growth(self._path, self._read)
-        return count
-
-    def close(self) -> None:
-        self._file.close()
-        super().close()
 
 
 def decode(content: bytes, path: Path) -> str:
@@ -219,25 +185,22 @@ def parse_yaml(text: str, where: object) -> Any:
     Raises:
         InputError: not YAML, a repeated name, or too many aliases; the message begins with `where`.
     """
-    loader = None
+    loader = yaml.SafeLoader("")
     try:
         loader = yaml.SafeLoader(text)
         node = loader.get_single_node()
-        if node is None:
-            return None
-        if _expanded_size(node, {}) > MAX_NODES:
-            raise InputError(f"{where}: expected at most {MAX_NODES:,} values with aliases expanded, found more.")
-        return loader.construct_document(node)
+        if node is not None and _expanded_size(node, {}) > MAX_NODES:
+            raise InputError(f"expected at most {MAX_NODES:,} values with aliases expanded, found more.")
+        return None if node is None else loader.construct_document(node)
     except InputError as error:
-        raise InputError(f"{where}: {str(error).removeprefix(f'{where}: ')}") from error
+        raise InputError(f"{where}: {error}") from error
     except RecursionError as error:
         raise InputError(f"{where}: expected settings in YAML, found them nested too deeply.") from error
     # PyYAML raises these for a number, a date or a tag that it cannot convert.
     except (yaml.YAMLError, ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
         raise InputError(f"{where}: expected settings in YAML ({error}).") from error
     finally:
-        if loader is not None:
-            loader.dispose()
+        loader.dispose()
 
 
 def _expanded_size(node: yaml.Node, sizes: dict[int, int]) -> int:

@@ -134,7 +134,7 @@ def _print_recall(
 
 
 def _print(report: AuditReport) -> None:
-    from ap_ranker.data.audit.report import KINDS, Severity
+    from ap_ranker.data.audit.report import Severity
 
     console.say(f"{report.data}: {report.questions:,} question texts, {report.answers:,} answer texts")
     for severity in Severity:
@@ -142,11 +142,11 @@ def _print(report: AuditReport) -> None:
             share = "" if finding.share is None else f" ({finding.share:.1%})"
             console.print(
                 f"[{STYLES[severity]}]{severity:<8}[/] [bold]{name}[/]: {finding.count:,}{share} "
-                f"{escape(KINDS[name].meaning)}",
+                f"{escape(finding.check.meaning)}",
             )
-            for fault in finding.examples:
-                console.say(f"         {fault.place}: {fault.found}")
-            advice = KINDS[name].advice + ("; --fix does so for pairs and judged data" if KINDS[name].fixed else "")
+            for place, found in finding.examples:
+                console.say(f"         {place}: {found}")
+            advice = finding.check.advice + ("; --fix does so for pairs and judged data" if finding.check.fixed else "")
             console.say(f"         → {advice}")
     totals = [f"{sum(report.counts(severity).values()):,} {severity}s" for severity in Severity]
     console.say(", ".join(totals))

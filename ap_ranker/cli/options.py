@@ -218,7 +218,7 @@ def takes_groups(command: Callable[..., T]) -> Callable[..., T]:
     hints = get_type_hints(command, include_extras=True)
     for each in inspect.signature(command).parameters.values():
         hint = hints[each.name]
-        if is_dataclass(hint):
+        if isinstance(hint, type) and is_dataclass(hint):
             groups[each.name] = hint
             of_fields = get_type_hints(hint, include_extras=True)
             found = [(field.name, of_fields[field.name], field.default) for field in fields(hint)]

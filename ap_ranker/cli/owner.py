@@ -10,12 +10,12 @@ from rich.table import Table
 
 from ap_ranker.cli.console import console, errors
 from ap_ranker.cli.options import Columns, SearchedOptions, argument, option, takes_groups
-from ap_ranker.data.changes import Action, Change, apply_changes, read_changes
 from ap_ranker.data.faq import read_faq
 from ap_ranker.data.feedback import helpful_answers
-from ap_ranker.data.question_log import Outcome, read_question_log
 from ap_ranker.errors import InputError
 from ap_ranker.files import writing
+from ap_ranker.web.changes import Action, Change, apply_changes, read_changes
+from ap_ranker.web.question_log import Outcome, read_question_log
 
 SHOWN, WIDTH = 20, 60
 """Maximum number of groups in the table, and of characters of an answer."""

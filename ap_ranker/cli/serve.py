@@ -87,6 +87,7 @@ def serve(
         raise InputError('The server needs an extra: pip install "ap-ranker[serve]"')
     os.environ.setdefault("HAYHOOKS_LOG_LEVEL", "WARNING")  # its default logs every question
     wait_without_spinning()
+    from ap_ranker.web.changes import owners_changes
     from ap_ranker.web.limits import is_loopback
     from ap_ranker.web.serve import serve as run
 
@@ -106,7 +107,7 @@ def serve(
             )
 
     run(
-        search.set_up(limits={"score_threshold": score_threshold}, changes=changes),
+        search.set_up(limits={"score_threshold": score_threshold}, overlay=owners_changes(changes)),
         **vars(server),
         status=console.status,
         on_listening=on_listening,

@@ -16,27 +16,12 @@ KNOWN = ("question", "answer", "label", "qid", "aid", "answer_ids", "candidate_i
 
 PAIR = ("question", "answer")
 
-NAMES = (
-    ("questions", "answers"),
-    ("q", "a"),
-    ("frage", "antwort"),
-    ("fragen", "antworten"),
-    ("question", "réponse"),
-    ("question", "reponse"),
-    ("pregunta", "respuesta"),
-    ("domanda", "risposta"),
-    ("pergunta", "resposta"),
-    ("vraag", "antwoord"),
-    ("pytanie", "odpowiedź"),
-    ("вопрос", "ответ"),
-    ("soru", "cevap"),
-    ("问题", "答案"),
-    ("问题", "回答"),
-    ("問題", "答案"),
-    ("問題", "回答"),
-    ("質問", "回答"),
-    ("질문", "답변"),
+_NAMES = (
+    "questions/answers q/a frage/antwort fragen/antworten question/réponse question/reponse pregunta/respuesta "
+    "domanda/risposta pergunta/resposta vraag/antwoord pytanie/odpowiedź вопрос/ответ soru/cevap 问题/答案 问题/回答 "
+    "問題/答案 問題/回答 質問/回答 질문/답변"
 )
+NAMES = [tuple(pair.split("/")) for pair in _NAMES.split()]
 """Other names of the columns question and answer; a table has both of a pair, since one alone may mean anything."""
 
 LONGEST_NAMES = {"?": 15, "\uff1f": 5}
@@ -77,7 +62,7 @@ def _find(table: Table, name: str) -> str | None:
     """The column of this name; else the one whose name differs in case or surrounding white space only."""
     if name in table.columns:
         return name
-    similar = [column for column in table.columns if _folded(column) == _folded(name)]
+    similar = [column for column in table.columns if column.strip().casefold() == name.strip().casefold()]
     if len(similar) > 1:
         raise InputError(
             f"{table.path}: expected one column {name!r}, found {_listed(similar)}. Rename one, or choose: {OPTION}."
@@ -120,10 +105,6 @@ def _only_two(table: Table, written: dict[str, str]) -> tuple[str, str] | None:
         "%s: its only two columns, %s, are taken as question and answer.", table.path, _listed([question, answer])
     )
     return question, answer
-
-
-def _folded(name: str) -> str:
-    return name.strip().casefold()
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -10,9 +10,9 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from ap_ranker.data.rows import ROW_BYTES, Row, as_text, check_columns
+from ap_ranker.data.rows import Row, as_text, check_columns, rows_of
 from ap_ranker.errors import InputError, one_line
-from ap_ranker.safe_open import check_growth, check_zip
+from ap_ranker.safe_open import check_zip
 
 logger = logging.getLogger(__name__)
 
@@ -21,6 +21,10 @@ MAX_TITLE_ROWS = 3
 
 MAX_ROWS = 2**20
 """Maximum number of rows of a sheet, as in Excel; a damaged file may claim that its next row is the billionth."""
+
+
+Record = tuple[int, tuple[Any, ...]]
+"""The number of a row, and its values."""
 
 
 def read_excel(content: bytes, path: Path) -> Iterator[Row]:
@@ -43,7 +47,7 @@ def read_excel(content: bytes, path: Path) -> Iterator[Row]:
                 records = _without_titles(_records(sheet.iter_rows(values_only=True), path), f"{path}, {sheet.title!r}")
                 header, first = next(records, None), next(records, None)
                 if header is not None and first is not None and _filled(header[1]) >= fewest:
-                    yield from _rows(header, chain([first], records), f"{path}, sheet {sheet.title!r}", path)
+                    yield from rows_of(_values(header, chain([first], records), f"{path}, sheet {sheet.title!r}"), path)
                     return
     except InputError:
         raise
@@ -53,8 +57,8 @@ def read_excel(content: bytes, path: Path) -> Iterator[Row]:
         ) from error
 
 
-def _records(rows: Iterable[tuple[Any, ...]], path: Path) -> Iterator[tuple[int, tuple[Any, ...]]]:
-    """Number and values of the rows that are not empty."""
+def _records(rows: Iterable[tuple[Any, ...]], path: Path) -> Iterator[Record]:
+    """The rows that are not empty."""
     for number, values in enumerate(rows, start=1):
         if number > MAX_ROWS:
             raise InputError(f"{path}: expected at most {MAX_ROWS:,} rows, found more.")
@@ -67,9 +71,7 @@ def _filled(values: Iterable[Any]) -> int:
     return sum(value not in (None, "") for value in values)
 
 
-def _without_titles(
-    records: Iterator[tuple[int, tuple[Any, ...]]], sheet: str
-) -> Iterator[tuple[int, tuple[Any, ...]]]:
+def _without_titles(records: Iterator[Record], sheet: str) -> Iterator[Record]:
     """The rows from the names of the columns on; a notice says where these do not come first."""
     beginning = list(islice(records, MAX_TITLE_ROWS + 1))
     counts = [_filled(values) for _, values in beginning]
@@ -80,30 +82,25 @@ def _without_titles(
     yield from chain(beginning[titles:], records)
 
 
-def _rows(
-    header: tuple[int, tuple[Any, ...]], records: Iterator[tuple[int, tuple[Any, ...]]], sheet: str, path: Path
-) -> Iterator[Row]:
+def _values(header: Record, records: Iterator[Record], sheet: str) -> Iterator[tuple[str, dict[str, Any]]]:
     number, values = header
-    names = [_text(value, f"in column {i}", f"{sheet}, row {number}").strip() for i, value in enumerate(values, 1)]
+    place = f"{sheet}, row {number}"
+    names = [as_text(_shown(value), f"in column {i}", place).strip() for i, value in enumerate(values, 1)]
     while names and not names[-1]:  # cells that only have a format
         names.pop()
-    check_columns(names, f"{sheet}, row {number}")
-    read = 0
+    check_columns(names, place)
     for number, values in records:
         place = f"{sheet}, row {number}"
         cells = (*values, *[None] * (len(names) - len(values)))
         if any(value not in (None, "") for value in cells[len(names) :]):
             raise InputError(f"{place}: expected {len(names)} cells ({one_line(', '.join(names))}), found more.")
-        fields = {name: _text(value, name, place) for name, value in zip(names, cells, strict=False)}
-        read += ROW_BYTES + sum(map(len, fields.values()))
-        check_growth(path, read)
-        yield Row(fields, place)
+        yield place, dict(zip(names, map(_shown, cells), strict=False))
 
 
-def _text(value: object, column: str, place: str) -> str:
+def _shown(value: object) -> object:
     """A cell as Excel shows it: whole numbers without a decimal point, dates without the time if it is midnight."""
     if isinstance(value, float) and value.is_integer():
-        value = int(value)
+        return int(value)
     if isinstance(value, datetime.datetime) and value.time() == datetime.time():
-        value = value.date()
-    return as_text(value, column, place)
+        return value.date()
+    return value

@@ -35,20 +35,21 @@ def add_feedback(training: Dataset, dev: Dataset, path: Path) -> Dataset:
     """
     from ap_ranker.text.near import near_any  # takes a second to load
 
-    table = read_table(path)
-    table.require(*COLUMNS)
+    rows = read_feedback(path)
     if training.judged:
         raise InputError(
             f"{path}: feedback adds to data whose answers are shared by all questions, found candidates judged for "
             f"each question in {training.name}. It has the same columns: append its lines to that file instead."
         )
     row_of = {answer.text: i for i, answer in enumerate(training.answers)}
-    questions = {row.need("question") for row in table.rows}
+    questions = {row.need("question") for row in rows}
     held_out = near_any(questions, {question.text for question in dev.questions})
     judgements: list[tuple[Row, int]] = []
     notes: Counter[str] = Counter()
-    for row in table.rows:
-        answer = next((row_of[text] for text in _texts(row) if text in row_of), None)
+    for row in rows:
+        text = row.need("answer")
+        alone = text.removeprefix(f"{row.get('stored_question')}\n")  # as data in the layout of pairs has it
+        answer = row_of.get(text, row_of.get(alone))
         if answer is None:
             notes["judgements of answers that the data does not have left out"] += 1
         elif row.need("question") in held_out:
@@ -69,16 +70,12 @@ def add_feedback(training: Dataset, dev: Dataset, path: Path) -> Dataset:
 
 
 def read_feedback(path: Path) -> list[Row]:
-    """The judgements of a feedback file, oldest first; none of a new one, which is empty.
-
-    Raises:
-        InputError: the file cannot be read, or has other columns.
-    """
+    """The judgements of a feedback file, oldest first; none of a new one, which is empty; errors as `read_table`."""
     if path.is_file() and not path.stat().st_size:
         return []
     table = read_table(path)
     table.require(*COLUMNS)
-    return list(table.rows)
+    return table.rows
 
 
 def helpful_answers(path: Path) -> list[tuple[str, str]]:
@@ -90,19 +87,12 @@ def helpful_answers(path: Path) -> list[tuple[str, str]]:
 def count_votes(judgements: Iterable[tuple[Row, A]]) -> dict[tuple[str, A], int]:
     """(question, answer) -> how many more users said that it helped than that it did not.
 
-    Args:
-        judgements: rows of a feedback file, each with its answer in whatever form the caller needs.
+    Each row of the feedback comes with its answer, in whatever form the caller needs.
     """
     votes: defaultdict[tuple[str, A], int] = defaultdict(int)
     for row, answer in judgements:
         votes[row.need("question"), answer] += 1 if helped(row) else -1
     return votes
-
-
-def _texts(row: Row) -> tuple[str, str]:
-    """The matched text, and the same without the stored question, which data in the layout of pairs lacks."""
-    answer = row.need("answer")
-    return answer, answer.removeprefix(f"{row.get('stored_question')}\n")
 
 
 def helped(row: Row) -> bool:

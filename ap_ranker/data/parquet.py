@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ap_ranker.data.rows import ROW_BYTES, Row, as_text, check_columns
+from ap_ranker.data.rows import Row, check_columns, rows_of
 from ap_ranker.errors import InputError
 from ap_ranker.safe_open import check_growth
 
 if TYPE_CHECKING:
     import pyarrow
+    import pyarrow.parquet
 
 _AT_ONCE = 256
 """Number of Parquet rows converted at once: few, as one value that all rows share may be long."""
@@ -25,23 +27,22 @@ def read_parquet(content: bytes, path: Path) -> Iterator[Row]:
     except ImportError as error:
         raise InputError(f'{path}: Parquet files need an extra: pip install "ap-ranker[parquet]"') from error
 
-    n_rows = read = 0
     try:
         file = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(content))
         check_columns(file.schema_arrow.names, path)
         groups = range(file.metadata.num_row_groups)
         check_growth(path, sum(file.metadata.row_group(group).total_byte_size for group in groups))
-        for batch in file.iter_batches(_AT_ONCE):
-            columns = {name: _values(batch[name], name, path) for name in batch.schema.names}
-            for index in range(batch.num_rows):
-                n_rows += 1
-                place = f"{path}, row {n_rows}"
-                fields = {name: as_text(values[index], name, place) for name, values in columns.items()}
-                read += ROW_BYTES + sum(map(len, fields.values()))
-                yield Row(fields, place)
-            check_growth(path, read)
+        yield from rows_of(_records(file, path), path)
     except (pyarrow.ArrowException, OSError, OverflowError) as error:
         raise InputError(f"{path}: expected a Parquet file ({error}).") from error
+
+
+def _records(file: pyarrow.parquet.ParquetFile, path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    number = count(1)
+    for batch in file.iter_batches(_AT_ONCE):
+        columns = {name: _values(batch[name], name, path) for name in batch.schema.names}
+        for index in range(batch.num_rows):
+            yield f"{path}, row {next(number)}", {name: values[index] for name, values in columns.items()}
 
 
 def _values(column: pyarrow.Array, name: str, path: Path) -> list[Any]:

@@ -45,6 +45,13 @@ class Layout(StrEnum):
     by_id = "by id"
 
 
+_COLUMNS = {
+    Layout.by_id: {"question", "answer_ids"},
+    Layout.judged: {"question", "answer", "label"},
+    Layout.pairs: {"question", "answer"},
+}
+
+
 def read_dataset(
     path: str | Path,
     split: str,
@@ -75,9 +82,7 @@ def read_dataset(
     if source.is_dir():
         file = find_split(source, split)
         if file is None:
-            names = ", ".join(f"{name}.*" for name in SPLITS[split])
-            present = ", ".join(sorted(path.name for path in source.iterdir())) or "nothing"
-            raise InputError(f"{source}: expected a file {names} for the {split} questions, found {present}.")
+            raise missing_split(source, split)
         pools = pools or find_pools(source, split)
         source = file
     table = read_named_table(source, columns)
@@ -100,18 +105,10 @@ def read_dataset(
 
 
 def find_layout(table: Table) -> Layout:
-    """The layout of a file of questions, by its columns.
-
-    Raises:
-        InputError: the columns fit no layout.
-    """
-    columns = set(table.columns)
-    if {"question", "answer_ids"} <= columns:
-        return Layout.by_id
-    if {"question", "answer", "label"} <= columns:
-        return Layout.judged
-    if {"question", "answer"} <= columns:
-        return Layout.pairs
+    """The layout of a file of questions, by its columns; raises `InputError` if they fit none."""
+    for layout, needed in _COLUMNS.items():
+        if needed <= {*table.columns}:
+            return layout
     raise InputError(
         f"{table.path}: expected the columns (a) question, answer; (b) question, answer, label; or (c) qid, question, "
         f"answer_ids beside a file of answers with aid, answer; found {table.header}. If two of these hold questions "
@@ -120,11 +117,7 @@ def find_layout(table: Table) -> Layout:
 
 
 def find_answers(questions: Path) -> Path:
-    """The file of answers beside a file of questions.
-
-    Raises:
-        InputError: there is none.
-    """
+    """The file of answers beside a file of questions; raises `InputError` if there is none."""
     answers = next(_tables(questions.parent, "answers"), None)
     if answers is None:
         raise InputError(
@@ -143,6 +136,13 @@ def find_split(folder: Path, split: str) -> Path | None:
     """The folder's file for a split, if it has one."""
     files = (file for name in SPLITS[split] for file in _tables(folder, name) if file.name.split(".")[0] == name)
     return next(files, None)
+
+
+def missing_split(folder: Path, *splits: str) -> InputError:
+    """What to raise where a folder has a file of questions for none of these splits."""
+    names = ", ".join(f"{name}.*" for split in splits for name in SPLITS[split])
+    present = ", ".join(sorted(path.name for path in folder.iterdir())) or "nothing"
+    return InputError(f"{folder}: expected a file {names} with questions, found {present}.")
 
 
 def _tables(folder: Path, stem: str) -> Iterator[Path]:
@@ -186,11 +186,7 @@ def label_classes(table: Table) -> tuple[str, ...]:
 
 
 def read_label(row: Row, classes: tuple[str, ...]) -> int:
-    """The row's label as a position in `classes`.
-
-    Raises:
-        InputError: it is an unknown label.
-    """
+    """The row's label as a position in `classes`; raises `InputError` if it is none."""
     value = row.need("label").casefold()
     labels = GRADES if len(classes) > 2 else LABELS
     if value in labels:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 from ap_ranker.errors import InputError, one_line
+from ap_ranker.safe_open import ALWAYS_READ, check_growth
 
 WORDING_COLUMNS = re.compile(r"wordings?( ?[0-9]+)?", re.IGNORECASE)
 """Names of columns with further wordings of a question, one per line of a cell."""
@@ -45,6 +48,21 @@ class Row:
 
 ROW_BYTES = 64
 """Bytes that a row counts beside its texts when a file's growth is checked: empty rows take memory, too."""
+
+
+def rows_of(records: Iterable[tuple[str, dict[str, Any]]], path: Path) -> Iterator[Row]:
+    """The rows of a compressed file, from their places and values.
+
+    Raises:
+        InputError: as `as_text` and `check_growth`.
+    """
+    read = checked = 0
+    for place, values in records:
+        row = Row({name: as_text(value, name, place) for name, value in values.items()}, place)
+        read += ROW_BYTES + sum(map(len, row.fields.values()))
+        if read > checked + ALWAYS_READ // 4:
+            check_growth(path, checked := read)
+        yield row
 
 
 def check_columns(names: Sequence[str], place: object) -> None:

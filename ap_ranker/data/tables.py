@@ -27,11 +27,7 @@ csv.field_size_limit(min(sys.maxsize, 2**31 - 1))  # the default refuses answers
 class Table:
     """All rows of a file; every row has every column.
 
-    Attributes:
-        path: the file.
-        columns: its columns.
-        rows: its records.
-        written: column -> its name in the file, of those that have been renamed.
+    `written` has the names in the file of the columns that have been renamed.
     """
 
     path: Path
@@ -45,11 +41,7 @@ class Table:
         return one_line(", ".join(self.written.get(column, column) for column in self.columns))
 
     def renamed(self, names: Mapping[str, str]) -> Table:
-        """Rename columns; one that has another's new name already becomes `other NAME`.
-
-        Args:
-            names: column -> its new name.
-        """
+        """Give columns new names; another column that has one of these already becomes `other NAME`."""
         changed = {old: new for old, new in names.items() if old != new}
         if not changed:
             return self

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ap_ranker.data.columns import read_named_table
@@ -35,11 +35,7 @@ def question_lines(dataset: Dataset) -> str:
 
 
 def write_entries(entries: Sequence[Entry], path: Path) -> None:
-    """Write the entries of a FAQ as a CSV file: their other columns, question, answer and wordings, one per line.
-
-    Raises:
-        WriteError: it cannot be written.
-    """
+    """Write the entries of a FAQ as a CSV file: their other columns, question, answer and wordings, one per line."""
     others = list(dict.fromkeys(name for entry in entries for name in entry.other))
     rows = (
         [*(entry.other.get(name, "") for name in others), entry.question, entry.answer, "\n".join(entry.wordings)]
@@ -100,33 +96,18 @@ def split_file(
 
 
 def check_is_new(folder: Path) -> None:
-    """Refuse a folder that holds something: writing would replace it.
-
-    Raises:
-        InputError: it does.
-    """
+    """Refuse a folder that holds something, which writing would replace, by an `InputError`."""
     restore(folder)
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
         raise InputError(f"{folder}: expected a folder that does not exist yet, found one. Choose another --output.")
 
 
 def write_parts(parts: Mapping[str, Dataset], answers: Sequence[Answer], folder: Path) -> None:
-    """Write data sets that share their answers: `answers.csv`, and the questions of each as `NAME.csv`.
-
-    Args:
-        parts: by their names.
-        answers: the answers of all parts.
-        folder: the folder to write.
-
-    Raises:
-        WriteError: it cannot be written.
-    """
+    """Write data sets that share their answers: `answers.csv`, and the questions of each as `NAME.csv`."""
+    files = {"answers": csv_text(("aid", "answer"), ((answer.id, answer.text) for answer in answers))}
+    for name, part in parts.items():
+        rows = ((q.id, q.text, " ".join(answers[row].id for row in q.positives)) for q in part.questions)
+        files[name] = csv_text(("qid", "question", "answer_ids"), rows)
     with atomic_directory(folder) as draft:
-        _write(draft / "answers.csv", ("aid", "answer"), ((answer.id, answer.text) for answer in answers))
-        for name, part in parts.items():
-            rows = ((q.id, q.text, " ".join(answers[row].id for row in q.positives)) for q in part.questions)
-            _write(draft / f"{name}.csv", ("qid", "question", "answer_ids"), rows)
-
-
-def _write(path: Path, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    path.write_text(csv_text(columns, rows), encoding="utf-8")
+        for name, text in files.items():
+            (draft / f"{name}.csv").write_text(text, encoding="utf-8")

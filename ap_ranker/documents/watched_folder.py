@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-import logging
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
-from ap_ranker.data.changes import apply_changes, read_changes
 from ap_ranker.data.faq import Entry, read_faq
 from ap_ranker.documents import Reading, is_faq, log_reading, read_documents
 from ap_ranker.documents.folder import LeftOut, find_files
-from ap_ranker.errors import InputError
 from ap_ranker.files import file_version
-
-logger = logging.getLogger(__name__)
 
 Version = dict[Path, tuple[int, ...]]
 """File -> what differs between two versions of it."""
+
+
+@dataclass(frozen=True)
+class Overlay:
+    """What is laid over the entries of a FAQ or of documents.
+
+    Attributes:
+        path: its file, which is looked at like theirs.
+        lay: gives the entries that are searched; raises InputError.
+    """
+
+    path: Path
+    lay: Callable[[list[Entry]], list[Entry]]
 
 
 class WatchedFolder:
@@ -24,17 +34,17 @@ class WatchedFolder:
     Args:
         path: the file or folder.
         columns: the names of its columns of questions and answers; by default they are recognized.
-        changes: a file of the owner's changes, which are laid over what is read; `None` for none.
+        overlay: such as the owner's changes; `None` for none.
 
     Attributes:
         version: of the files, from before they were last read.
-        unchanged: what was last read, without the owner's changes.
-        entries: the same with them.
+        unchanged: what was last read, without the overlay.
+        entries: the same with it.
     """
 
-    def __init__(self, path: Path, columns: tuple[str, str] | None = None, changes: Path | None = None) -> None:
+    def __init__(self, path: Path, columns: tuple[str, str] | None = None, overlay: Overlay | None = None) -> None:
         self.path = path
-        self.changes = changes
+        self.overlay = overlay
         self.version: Version = {}
         self.unchanged: list[Entry] = []
         self.entries: list[Entry] = []
@@ -44,7 +54,7 @@ class WatchedFolder:
     def look(self) -> Version:
         """The version of the files as they are now, which differs after every change."""
         files = find_files(self.path)[0] if self.path.is_dir() else [self.path]
-        return {file: file_version(file) for file in (*files, *([self.changes] if self.changes else ()))}
+        return {file: file_version(file) for file in (*files, *([self.overlay.path] if self.overlay else ()))}
 
     def read(self) -> list[Entry]:
         """The entries as they are now; of a folder, what was left out is logged.
@@ -53,13 +63,12 @@ class WatchedFolder:
         was before.
 
         Raises:
-            InputError: the file, or every file of the folder, or the file of changes cannot be read; `entries` stay as
-                they are.
+            InputError: the file, or every file of the folder, or the overlay cannot be read; `entries` stay as they
+                are.
         """
         self.version = self.look()  # even if they cannot be read, so that the same error is not met again and again
         read = self._read()
-        changed = read if self.changes is None else self._with_changes(read, self.changes)
-        self.unchanged, self.entries = read, changed
+        self.unchanged, self.entries = read, self.overlay.lay(read) if self.overlay else read
         return self.entries
 
     def _read(self) -> list[Entry]:
@@ -69,10 +78,3 @@ class WatchedFolder:
         self._reading = read_documents(self.path, self._columns, self._reading)
         log_reading(self.path, self._reading, known)
         return self._reading.entries
-
-    def _with_changes(self, entries: list[Entry], changes: Path) -> list[Entry]:
-        known = read_changes(changes)
-        changed = [keyed.entry for keyed in apply_changes(entries, known).entries] if known else entries
-        if not changed:
-            raise InputError(f"{changes}: expected entries that are left, found that its changes delete all of them.")
-        return changed

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from ap_ranker.data.faq import DEFAULT_MATCH, Match
-from ap_ranker.documents.watched_folder import WatchedFolder
+from ap_ranker.documents.watched_folder import Overlay, WatchedFolder
 from ap_ranker.errors import InputError
 from ap_ranker.files import restore
 from ap_ranker.ranking.loaded_checkpoints import flush_encodings, keep_encodings
@@ -96,7 +96,7 @@ def set_up(
     wordings: Sequence[Path] = (),
     synonyms: Path | None = None,
     limits: Limits = NO_LIMITS,
-    changes: Path | None = None,
+    overlay: Overlay | None = None,
     keep: bool = False,
 ) -> Iterator[SearchSetup]:
     """Set up a search; within the block, its files are there.
@@ -114,7 +114,7 @@ def set_up(
         wordings: files of questions that are known to ask for an entry.
         synonyms: a file of synonyms, for BM25.
         limits: `precision` or `score_threshold` of the ranker.
-        changes: a file of the owner's changes of the documents; `None` for none.
+        overlay: what is laid over the documents, such as the owner's changes; `None` for nothing.
         keep: whether encoded answers are kept for the next run, in the user's cache folder.
 
     Raises:
@@ -131,7 +131,7 @@ def set_up(
         )
     if language is not None:
         check_language(language)
-    watched = None if documents is None else WatchedFolder(documents, columns, changes)
+    watched = None if documents is None else WatchedFolder(documents, columns, overlay)
     entries = [] if watched is None else watched.read()
     with ExitStack() as stack:
         stack.callback(keep_encodings, False)

@@ -12,7 +12,7 @@ from typing import BinaryIO, Protocol
 import numpy as np
 
 from ap_ranker.errors import InputError
-from ap_ranker.safe_open import check_whole, open_file, what_is_at
+from ap_ranker.safe_open import open_file, what_is_at
 from ap_ranker.text.batch import PAD, UNKNOWN
 from ap_ranker.text.phrases import phrase_words
 
@@ -129,7 +129,6 @@ def read_vectors(source: str | Path) -> WordVectors:
             f"or one of {GLOVE}, encoder."
         )
     read = _read_binary if path.name.removesuffix(".gz").endswith(".bin") else _read_text
-    check_whole(path)
     with open_file(path) as file:
         lines = list(read(file, path))
     if not lines:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from ap_ranker.web.background_start import BackgroundStart
     from ap_ranker.web.connections import Connections
-    from ap_ranker.web.question_logger import QuestionLog
+    from ap_ranker.web.question_log import QuestionLog
     from ap_ranker.web.workers import SearchWorkers
 
 logger = logging.getLogger(__name__)

@@ -13,10 +13,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ap_ranker.data.appended import line_of, locked_file, parsed_line, whole_lines, write_whole
 from ap_ranker.errors import InputError
 from ap_ranker.files import atomic_file
 from ap_ranker.text.keys import normalized
+from ap_ranker.web.appended import line_of, locked_file, parsed_line, read_from, whole_lines, write_whole
 
 logger = logging.getLogger(__name__)
 
@@ -132,7 +132,7 @@ class FeedbackFile:
             file: the open file, locked and read.
             change: returns what a line becomes; `None` moves it to the file of removed lines.
         """
-        lines = os.pread(file, os.fstat(file).st_size, 0).splitlines(keepends=True)
+        lines = read_from(file, 0).splitlines(keepends=True)
         changed = [change(line) for line in lines]
         if removed := [line for line, new in zip(lines, changed, strict=True) if new is None]:
             with locked_file(self.path.with_name(f"{self.path.name}.removed")) as aside:
@@ -157,7 +157,7 @@ class FeedbackFile:
 
     def _read_on(self, file: int) -> None:
         """Read the lines that others have appended, and repair an incomplete last line."""
-        if os.pread(file, len(self._last), self._end - len(self._last)) != self._last:  # edited or replaced
+        if not read_from(file, self._end - len(self._last)).startswith(self._last):  # edited or replaced
             self._seen.clear()
             self._end, self._last = 0, b""
         whole = whole_lines(file, self.path, self._end)

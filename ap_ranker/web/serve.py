@@ -20,7 +20,7 @@ from ap_ranker.web.limits import KEY_VARIABLE, OWNER_VARIABLE, check_key
 from ap_ranker.web.owner.routes import OwnersPage
 from ap_ranker.web.owner.service import OwnerService
 from ap_ranker.web.page.settings import PageSettings, read_page_settings
-from ap_ranker.web.question_logger import QuestionLog
+from ap_ranker.web.question_log import QuestionLog
 
 
 def serve(

@@ -20,7 +20,6 @@ from rich.console import Console
 
 from ap_ranker.cli.errors import report_user_errors
 from ap_ranker.data.faq import DEFAULT_MATCH
-from ap_ranker.data.question_log import LoggedQuestion, Outcome, read_question_log
 from ap_ranker.data.tables import read_table
 from ap_ranker.data.wordings import read_wordings
 from ap_ranker.documents import read_entries
@@ -30,7 +29,7 @@ from ap_ranker.search.setup import set_up
 from ap_ranker.training.calibrate import calibrate
 from ap_ranker.training.untrained import write_untrained
 from ap_ranker.web.gaps import DISTANCE, Gap, embedding_of, find_unanswered, group, known_questions
-from ap_ranker.web.question_logger import QuestionLog
+from ap_ranker.web.question_log import LoggedQuestion, Outcome, QuestionLog, read_question_log
 
 HERE = Path(__file__).resolve().parent
 FAQ = HERE.parent / "faq"

@@ -18,6 +18,7 @@ from typing import Any
 from conftest import ROOT, settings_of
 from disks import fill
 
+from ap_ranker.files import restore
 from crash import oracle
 from crash.killer import Commands, Ended, Moment, Running
 from crash.oracle import expect
@@ -219,6 +220,7 @@ class Retrain(Train):
         Scenario.begin(self)
 
     def check(self) -> None:
+        restore(self.folder / "c")  # as whoever reads a checkpoint does
         expect((self.folder / "c").is_dir(), "there is a checkpoint at any moment")
         super().check()
 

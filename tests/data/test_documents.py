@@ -17,15 +17,15 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from ap_ranker.cli.main import app
-from ap_ranker.data.changes import Action, Change, append_change
 from ap_ranker.data.faq import Entry, Match
 from ap_ranker.documents import SHOWN, Reading, read_documents, read_entries
 from ap_ranker.documents.convert import FORMATS, convert
 from ap_ranker.documents.html import Converted
 from ap_ranker.documents.passages import DENSE_LENGTH, LENGTH, split
 from ap_ranker.errors import InputError
+from ap_ranker.web.changes import Action, Change, append_change
 from ap_ranker.web.clicks import FeedbackFile
-from ap_ranker.web.question_logger import QuestionLog
+from ap_ranker.web.question_log import QuestionLog
 
 
 @pytest.fixture(scope="module")

@@ -76,9 +76,7 @@ def test_folder_with_pools(tmp_path: Path) -> None:
     assert (train.questions[0].positives, train.questions[0].candidates) == ((1, 0), None)
     assert (dev.questions[0].positives, dev.questions[0].candidates) == ((2,), (2, 0))
     assert not dev.judged
-    with pytest.raises(
-        InputError, match=r"expected a file test.\* for the test questions, found answers.tsv, train.tsv"
-    ):
+    with pytest.raises(InputError, match=r"expected a file test.\* .*, found answers.tsv, train.tsv"):
         read_dataset(tmp_path, "test")
 
 

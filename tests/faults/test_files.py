@@ -20,7 +20,7 @@ from safetensors.torch import save_file
 from ap_ranker import files
 from ap_ranker.errors import InputError
 from ap_ranker.files import atomic_directory, atomic_file, restore, write_first, write_text_atomically
-from ap_ranker.locks import in_use, locked
+from ap_ranker.locks import locked
 from ap_ranker.ranking.checkpoint import find_checkpoint, load_checkpoint
 from ap_ranker.text.tokenizer import WordTokenizer
 
@@ -64,7 +64,7 @@ def test_a_full_disk_is_one_message_and_leaves_no_trace(writer: str, disk: Path)
             WRITERS[writer](draft / "file")
 
     for write, name in ((whole, "file"), (aside, "folder")):
-        with pytest.raises(InputError, match=rf"{disk / name}: cannot be written \(.*\). Make room there") as raised:
+        with pytest.raises(InputError, match=rf"{disk / name}: cannot be written \(.*\)") as raised:
             write()
         assert len(str(raised.value).splitlines()) == 1
         assert list(disk.iterdir()) == []
@@ -96,9 +96,7 @@ def test_a_read_only_disk(disk: Path) -> None:
     (disk / "file").write_text("old")
     with read_only(disk):
         for name in ("file", "new", "folder/new"):
-            with pytest.raises(
-                InputError, match=r"cannot be written \(Read-only file system\). Choose a path that you"
-            ):
+            with pytest.raises(InputError, match=r"cannot be written \(Read-only file system\)"):
                 write_text_atomically(disk / name, "new")
             with pytest.raises(InputError, match="cannot be written"), atomic_directory(disk / name):
                 raise AssertionError
@@ -120,7 +118,7 @@ def test_a_folder_of_somebody_else(tmp_path: Path) -> None:
     with tempfile.TemporaryDirectory() as name:  # pytest's own folders are closed to others
         Path(name).chmod(0o755)
         done = child(code, Path(name) / "file")
-        assert "cannot be written (Permission denied). Choose a path that you may write to" in done.stdout, done.stderr
+        assert "cannot be written (Permission denied)" in done.stdout, done.stderr
         assert list(Path(name).iterdir()) == []
 
 
@@ -137,8 +135,7 @@ def test_places_that_cannot_be(place: str, reason: str, tmp_path: Path) -> None:
 
 def test_a_file_is_not_replaced_by_a_folder(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("old")
-    message = r"file: cannot be written \(Not a directory\)"
-    with pytest.raises(InputError, match=message), atomic_directory(tmp_path / "file") as draft:
+    with pytest.raises(InputError, match="file: expected a folder"), atomic_directory(tmp_path / "file") as draft:
         (draft / "x").touch()
     assert (tmp_path / "file").read_text() == "old"
     assert len(list(tmp_path.iterdir())) == 1
@@ -208,7 +205,7 @@ REPLACE = """
 import os, sys
 from pathlib import Path
 from ap_ranker import files
-step, exchange = int(sys.argv[2]), sys.argv[3] == "True"
+step = int(sys.argv[2])
 calls = 0
 
 def dying(function):
@@ -220,10 +217,6 @@ def dying(function):
         return function(*arguments, **options)
     return call
 
-if not exchange:
-    files._exchange = lambda first, second: False
-else:
-    files._exchange = dying(files._exchange)
 os.rename, os.replace, os.rmdir, os.unlink = map(dying, (os.rename, os.replace, os.rmdir, os.unlink))
 files.shutil.rmtree = dying(files.shutil.rmtree)
 with files.atomic_directory(Path(sys.argv[1])) as draft:
@@ -233,17 +226,14 @@ with files.atomic_directory(Path(sys.argv[1])) as draft:
 """
 
 
-@pytest.mark.parametrize("exchange", [True, False], ids=["exchanged", "two renames"])
-def test_killed_at_any_step_of_a_replacement(exchange: bool, tmp_path: Path) -> None:
+def test_killed_at_any_step_of_a_replacement(tmp_path: Path) -> None:
     """Wherever the process dies, the old checkpoint is there or the new one, and the next writer tidies up."""
     place, states = tmp_path / "c", set()
     for step in range(1, 20):
         write_checkpoint("ap-cnn", place)
         assert [path.name for path in tmp_path.iterdir()] == ["c"], "the write tidied up"
-        done = child(REPLACE, place, step, exchange)
+        done = child(REPLACE, place, step)
         assert done.returncode in (0, 9), done.stderr
-        if exchange:
-            assert place.is_dir(), "never away, not for a moment"
         load_checkpoint(find_checkpoint(place))
         states.add((place / "README.md").read_text())
         if done.returncode == 0:
@@ -254,10 +244,9 @@ def test_killed_at_any_step_of_a_replacement(exchange: bool, tmp_path: Path) -> 
 
 def test_a_swap_under_way_is_left_alone(tmp_path: Path) -> None:
     """The old folder is not put back while the process that replaces it lives."""
-    draft, old = tmp_path / ".c.0123abcd.draft", tmp_path / ".c.0123abcd.old"
-    draft.mkdir()
-    old.mkdir()
-    with locked(draft):
+    hidden = tmp_path / ".c.0123abcd.draft"
+    (hidden / ".replaced").mkdir(parents=True)
+    with locked(hidden):
         restore(tmp_path / "c")
         assert not (tmp_path / "c").exists()
     restore(tmp_path / "c")
@@ -305,7 +294,7 @@ def test_drafts_of_the_dead_are_removed_and_those_of_the_living_are_not(tmp_path
 
 def test_a_name_with_signs_that_patterns_use(tmp_path: Path) -> None:
     (tmp_path / ".x.draft").mkdir()
-    (tmp_path / ".[x].0123abcd.old").mkdir()
+    (tmp_path / ".[x].0123abcd.draft" / ".replaced").mkdir(parents=True)
     restore(tmp_path / "[x]")
     write_text_atomically(tmp_path / "x*", TEXTS[0])
     assert sorted(path.name for path in tmp_path.iterdir()) == [".x.draft", "[x]", "x*"]
@@ -329,12 +318,12 @@ def test_a_lock_ends_with_its_process(tmp_path: Path) -> None:
         stdout=subprocess.PIPE,
     )
     assert holder.stdout is not None and holder.stdout.readline() == b"held\n"
-    assert in_use(tmp_path)
-    with pytest.raises(BlockingIOError), locked(tmp_path):
+    with pytest.raises(TimeoutError), locked(tmp_path):
         raise AssertionError
     holder.kill()
     holder.wait()
-    assert not in_use(tmp_path)
-    with locked(tmp_path):
-        assert in_use(tmp_path)
-    assert not in_use(tmp_path) and not in_use(tmp_path / "none")
+    with locked(tmp_path), pytest.raises(TimeoutError), locked(tmp_path):
+        raise AssertionError
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(FileNotFoundError), locked(tmp_path / "none"):
+        raise AssertionError

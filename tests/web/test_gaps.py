@@ -19,11 +19,10 @@ from haystack import Document
 
 from ap_ranker.cli.main import app
 from ap_ranker.data.faq import Entry, Match, read_faq
-from ap_ranker.data.question_log import LoggedQuestion, Outcome
 from ap_ranker.data.wordings import Wordings
 from ap_ranker.errors import InputError
 from ap_ranker.web.gaps import Gap, Unanswered, find_unanswered, group, still_open, write_gaps
-from ap_ranker.web.question_logger import QuestionLog
+from ap_ranker.web.question_log import LoggedQuestion, Outcome, QuestionLog
 
 FAQ = [Entry(question, answer, {}, "") for question, answer in zip(TEXTS[::2], TEXTS[1::2], strict=True)]
 

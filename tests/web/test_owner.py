@@ -20,7 +20,6 @@ from search_server import served
 from searches import write_pipeline
 from starlette.testclient import TestClient
 
-from ap_ranker.data.changes import Action, read_changes
 from ap_ranker.data.faq import Match, read_faq
 from ap_ranker.documents.watched_folder import WatchedFolder
 from ap_ranker.errors import InputError
@@ -28,11 +27,12 @@ from ap_ranker.search import watch_documents as live
 from ap_ranker.search.setup import set_up
 from ap_ranker.search.watch_documents import follow
 from ap_ranker.web.app import HEADERS, build_app
+from ap_ranker.web.changes import Action, owners_changes, read_changes
 from ap_ranker.web.clicks import FeedbackFile
 from ap_ranker.web.owner.routes import API, PAGE, ROUTES, OwnersPage
 from ap_ranker.web.owner.service import OwnerService
 from ap_ranker.web.owner.sessions import COOKIE, MOST, SECONDS, Sessions
-from ap_ranker.web.question_logger import QuestionLog
+from ap_ranker.web.question_log import QuestionLog
 
 KEY = "the-owner's-key-0123456789"
 PATIENCE = 20.0
@@ -58,7 +58,7 @@ def client(place: Path) -> Iterator[TestClient]:
     """A server's application with the owner's page; nobody has logged in."""
     limits = {"score_threshold": -1.0}
     pipeline, changes = place / "search.yaml", place / "changes.jsonl"
-    with set_up(place / "faq.jsonl", pipeline=pipeline, limits=limits, changes=changes) as setup:
+    with set_up(place / "faq.jsonl", pipeline=pipeline, limits=limits, overlay=owners_changes(changes)) as setup:
         search, documents = setup.load()
         setup.warm_up(search, documents)
         following = follow(search, setup)
@@ -375,5 +375,5 @@ def test_a_server_that_is_killed(place: Path, workers: int, monkeypatch: pytest.
     ):
         assert "Pool 4." in answers(client, "walrus 4")
         assert client.post("/owner/api/entries", json={"words": "walrus"}).json()["count"] == 5
-    documents = WatchedFolder(place / "faq.jsonl", changes=place / "changes.jsonl")
+    documents = WatchedFolder(place / "faq.jsonl", overlay=owners_changes(place / "changes.jsonl"))
     assert len(documents.read()) == len(read_faq(place / "faq.jsonl")) + 5

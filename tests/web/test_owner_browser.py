@@ -19,7 +19,7 @@ from playwright.sync_api import Page, Route, expect
 from search_server import served
 from searches import write_pipeline
 
-from ap_ranker.data.changes import read_changes
+from ap_ranker.web.changes import read_changes
 
 from .browsing import axe_faults, opened
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ap_ranker.data.audit import duplicates, ids, labels, splits, texts
-from ap_ranker.data.audit.original_files import read_data
-from ap_ranker.data.audit.report import AuditReport
+from ap_ranker.data.audit import duplicates, ids, labels, texts
+from ap_ranker.data.audit.audited_files import read_data
+from ap_ranker.data.audit.report import EXAMPLES, AuditReport, Check, Finding
+
+CHECKS: dict[str, Check] = {**texts.check, **ids.check, **labels.check, **duplicates.check}
+"""Name of a kind of fault -> its check, in the order of the report."""
 
 
 def audit(
@@ -19,7 +22,7 @@ def audit(
     near_answers: bool = True,
     columns: tuple[str, str] | None = None,
 ) -> AuditReport:
-    """Check data for every kind of fault in `ap_ranker.data.audit.report.KINDS`.
+    """Check data for every kind of fault in `CHECKS`.
 
     Args:
         path: a file, or a folder with any of train.*, dev.*, test.*.
@@ -33,11 +36,12 @@ def audit(
     Raises:
         InputError: a file cannot be read at all: no such file, not UTF-8, a broken record, unknown columns.
     """
-    data = read_data(path, dev=dev, test=test, answers=answers, columns=columns)
+    data = read_data(path, dev=dev, test=test, answers=answers, columns=columns, max_tokens=max_tokens)
     report = AuditReport(str(path), len(data.questions), len(data.answers))
-    report.add(texts.check(data, max_tokens))
-    report.add(ids.check(data))
-    report.add(labels.check(data))
-    report.add(duplicates.check(data, near_answers=near_answers))
-    report.add(splits.check(data))
+    totals = {"long-question": report.questions, "long-answer": report.answers}
+    for name, check in CHECKS.items():
+        faults = list(check.find(data)) if near_answers or not name.startswith("near-answer") else []
+        if faults:
+            share = len(faults) / totals[name] if name in totals else None
+            report.findings[name] = Finding(check, len(faults), faults[:EXAMPLES], share)
     return report

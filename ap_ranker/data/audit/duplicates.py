@@ -1,120 +1,152 @@
-"""Equal and nearly equal rows, questions and answers within a file."""
+"""Equal and nearly equal rows, questions and answers within a file, and questions that leak into another split."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
 
-from ap_ranker.data.audit.original_files import Asked, Data, Source, judgements
-from ap_ranker.data.audit.report import Fault, quote, where
-from ap_ranker.data.reader import Layout
+from ap_ranker.data.audit.audited_files import Asked, Data, firsts, near_earlier, repeats
+from ap_ranker.data.audit.report import ERROR, NOTE, WARNING, Checks, Fault, quote, where
+from ap_ranker.data.reader import SPLITS, Layout
 from ap_ranker.data.rows import Row
 from ap_ranker.text.keys import normalized
 from ap_ranker.text.near import near_pairs
 
-
-def check(data: Data, *, near_answers: bool) -> Iterator[Fault]:
-    """Find duplicates and, with `near_answers`, answers that are nearly equal."""
-    for source in data.sources:
-        if source.layout != Layout.by_id:
-            yield from _rows(source)
-    for split in dict.fromkeys(asked.split for asked in data.asked):
-        yield from _questions([asked for asked in data.asked if asked.split == split])
-    if data.stored:
-        yield from _stored(data.stored.rows)
-    if not near_answers:
-        return
-    # Only answers that are candidates of the same question are compared: all of data by id, all of a file of pairs.
-    for source in data.sources:
-        if source.layout == Layout.pairs:
-            yield from _near_answers(source.table.rows)
-        elif source.layout == Layout.judged:
-            yield from _near_candidates(source)
-    if data.stored:
-        yield from _near_answers(data.stored.rows)
+check = Checks()
 
 
-def row_key(row: Row) -> tuple[str, ...]:
-    """The fields that make two rows equal: `repeated-row` reports the second one, and `--fix` removes it."""
-    return tuple(row.get(column) for column in ("qid", "aid", "question", "answer", "label"))
+def row_key(row: Row) -> str:
+    """Equal for rows that are equal: `repeated-row` reports the second one, and `--fix` removes it."""
+    return "\0".join(row.get(column) for column in ("qid", "aid", "question", "answer", "label"))
 
 
-def _rows(source: Source) -> Iterator[Fault]:
-    first: dict[tuple[str, ...], str] = {}
-    for row in source.table.rows:
-        if row.get("question") and row.get("answer"):
-            earlier = first.setdefault(row_key(row), row.place)
-            if earlier != row.place:
-                yield Fault("repeated-row", row.place, f"as {where(earlier, row.place)}: {quote(row.get('question'))}")
+@check(WARNING, "repeated-row", "rows that repeat an earlier one of the file", "keep the first", fixed=True)
+def _rows(data: Data) -> Iterator[Fault]:
+    for file in data.files:
+        rows = [row for row in file.table.rows if row.get("question") and row.get("answer")]
+        for first, row in repeats(rows, row_key) if file.layout != Layout.by_id else ():
+            yield row.place, f"as {where(first.place, row.place)}: {quote(row.get('question'))}"
 
 
-def _questions(asked: list[Asked]) -> Iterator[Fault]:
-    """Repeated questions. A repeated pair is left to `repeated-row`, unless its texts differ in case."""
-    first: dict[str, Asked] = {}
-    seen: set[tuple[str, frozenset[str]]] = set()
-    for question in asked:
-        pair = (question.text, frozenset(question.right))
-        earlier = first.setdefault(normalized(question.text), question)
-        if earlier is not question:
-            details = f"as {where(earlier.place, question.place)}: {quote(question.text)}"
-            if earlier.right and question.right and earlier.right != question.right:
-                yield Fault("several-answers", question.place, details)
-            elif earlier.right != question.right or question.layout != Layout.pairs or pair not in seen:
-                yield Fault("repeated-question", question.place, details)
-        seen.add(pair)
-    distinct = list(first.values())
-    for i, j in _near([question.text for question in distinct]):
-        earlier, later = distinct[i], distinct[j]
-        disjoint = earlier.right and later.right and not earlier.right & later.right
-        kind = "near-question-other-answer" if disjoint else "near-question"
-        details = f"{quote(later.text)}, {where(earlier.place, later.place)}: {quote(earlier.text)}"
-        yield Fault(kind, later.place, details)
+@check(WARNING, "repeated-question", "questions that repeat an earlier one of the file, as another entry", "keep one")
+def _questions(data: Data) -> Iterator[Fault]:
+    """A repeated pair is left to `repeated-row`, unless its texts differ in case."""
+    pairs = [one for one in data.asked if one.layout == Layout.pairs]
+    copies = {id(copy) for _, copy in repeats(pairs, lambda one: f"{one.split} {one.text}\0{one.right}")}
+    for first, asked in _same_questions(data):
+        if not _differ(first, asked) and (first.right != asked.right or id(asked) not in copies):
+            yield asked.place, f"as {where(first.place, asked.place)}: {quote(asked.text)}"
 
 
-def _stored(rows: list[Row]) -> Iterator[Fault]:
-    """Equal answers with different ids, whatever their stored questions."""
-    first: dict[str, Row] = {}
-    for row in rows:
-        earlier = first.setdefault(normalized(row.get("answer")), row)
-        if row.get("answer") and earlier.get("aid") != row.get("aid"):
-            yield Fault("repeated-answer", row.place, f"as {earlier.get('aid')}, {where(earlier.place, row.place)}")
+@check(WARNING, "several-answers", "questions with another right answer elsewhere in the file", "keep the right one")
+def _several(data: Data) -> Iterator[Fault]:
+    for first, asked in _same_questions(data):
+        if _differ(first, asked):
+            yield asked.place, f"as {where(first.place, asked.place)}: {quote(asked.text)}"
 
 
-def _near_answers(rows: list[Row]) -> Iterator[Fault]:
-    first: dict[str, Row] = {}
-    for row in rows:
-        if row.get("answer"):
-            first.setdefault(normalized(row.get("answer")), row)
-    distinct = list(first.values())
-    for i, j in _near([row.get("answer") for row in distinct]):
-        yield _near_answer("near-answer", distinct[i], distinct[j])
+def _same_questions(data: Data) -> Iterator[tuple[Asked, Asked]]:
+    return repeats(data.asked, lambda asked: f"{asked.split} {normalized(asked.text)}")
 
 
-def _near_candidates(source: Source) -> Iterator[Fault]:
-    """Judged candidates compete only with those of the same question."""
-    candidates: dict[str, dict[str, tuple[Row, int]]] = defaultdict(dict)
-    for row, label, _ in judgements(source.table):
-        if row.get("question") and row.get("answer"):
-            candidates[normalized(row.get("question"))].setdefault(normalized(row.get("answer")), (row, label))
-    texts = list(dict.fromkeys(text for rows in candidates.values() for text in rows))
-    near: dict[str, set[str]] = defaultdict(set)
-    for i, j in near_pairs(texts):
-        near[texts[i]].add(texts[j])
-    for rows in candidates.values():
-        for text, (row, label) in rows.items():
-            for other_text in sorted(near[text] & rows.keys()):
-                other, other_label = rows[other_text]
-                kind = "near-answer" if label == other_label else "near-answer-judged-differently"
-                yield _near_answer(kind, row, other)
+def _differ(first: Asked, asked: Asked) -> bool:
+    return bool(first.right and asked.right and first.right != asked.right)
 
 
-def _near(texts: list[str]) -> list[tuple[int, int]]:
-    """Each text that is near an earlier one, once: the positions of the first such text and of the text itself."""
-    earlier_of: dict[int, int] = {}
-    for earlier, later in near_pairs(texts).tolist():
-        earlier_of.setdefault(later, earlier)
-    return [(earlier, later) for later, earlier in earlier_of.items()]
+@check(WARNING, "repeated-answer", "answers with two ids: one counts as wrong where the other is right", "keep one")
+def _answers(data: Data) -> Iterator[Fault]:
+    rows = data.stored.rows if data.stored else []
+    for first, row in repeats(rows, lambda row: normalized(row.get("answer"))):
+        if first.get("aid") != row.get("aid"):
+            yield row.place, f"as {first.get('aid')}, {where(first.place, row.place)}"
 
 
-def _near_answer(kind: str, earlier: Row, later: Row) -> Fault:
-    return Fault(kind, later.place, f"{quote(later.get('answer'))}, as {where(earlier.place, later.place)}")
+@check(WARNING, "near-answer", "answers nearly equal to another one", "merge them, or state the difference clearly")
+def _near_answers(data: Data) -> Iterator[Fault]:
+    """Only candidates of the same question are compared: all of data by id, all of a file of pairs."""
+    tables = [file.table for file in data.files if file.layout == Layout.pairs]
+    for table in [*tables, data.stored] if data.stored else tables:
+        rows = list(firsts(table.rows, lambda row: normalized(row.get("answer"))).values())
+        yield from (_near_answer(*pair) for pair in near_earlier(rows, lambda row: row.get("answer")))
+    for file in data.files:
+        yield from (_near_answer(row, other) for row, other, alike in file.near_candidates if alike)
+
+
+@check(
+    WARNING,
+    "near-answer-judged-differently",
+    "nearly equal answers judged differently for a question",
+    "decide which is right",
+)
+def _near_judged_differently(data: Data) -> Iterator[Fault]:
+    for file in data.files:
+        yield from (_near_answer(row, other) for row, other, alike in file.near_candidates if not alike)
+
+
+def _near_answer(earlier: Row, later: Row) -> Fault:
+    return later.place, f"{quote(later.get('answer'))}, as {where(earlier.place, later.place)}"
+
+
+@check(
+    NOTE, "near-question", "questions nearly equal to another one with the same answer", "keep them; they add little"
+)
+def _near_questions(data: Data) -> Iterator[Fault]:
+    return (_near_question(*pair) for pair in data.near_questions if not _disjoint(*pair))
+
+
+@check(
+    WARNING,
+    "near-question-other-answer",
+    "questions nearly equal to another one with other answers",
+    "check that both are right",
+)
+def _near_questions_of_others(data: Data) -> Iterator[Fault]:
+    return (_near_question(*pair) for pair in data.near_questions if _disjoint(*pair))
+
+
+def _disjoint(first: Asked, later: Asked) -> bool:
+    return bool(first.right and later.right and not first.right & later.right)
+
+
+def _near_question(first: Asked, later: Asked) -> Fault:
+    return later.place, f"{quote(later.text)}, {where(first.place, later.place)}: {quote(first.text)}"
+
+
+@check(
+    ERROR,
+    "leaked-question",
+    "questions also in an earlier split (train, dev, test): measures are too high",
+    "remove them from one",
+)
+def _leaked(data: Data) -> Iterator[Fault]:
+    for first, *others in _asked_by_split(data):
+        for asked in others:
+            yield asked.place, f"{quote(asked.text)}, {first.split}: {first.place}"
+
+
+@check(
+    WARNING,
+    "near-leaked-question",
+    "questions nearly equal to one of an earlier split: measures may be too high",
+    "remove them from one",
+)
+def _near_leaked(data: Data) -> Iterator[Fault]:
+    order = {split: i for i, split in enumerate(SPLITS)}
+    earliest = [each[0] for each in _asked_by_split(data)]
+    several = len({one.split for one in earliest}) > 1
+    reported = set()
+    for i, j in near_pairs([normalized(one.text) for one in earliest]) if several else ():
+        source, asked = sorted((earliest[i], earliest[j]), key=lambda one: order[one.split])
+        if source.split != asked.split and id(asked) not in reported:
+            reported.add(id(asked))
+            yield asked.place, f"{quote(asked.text)}, {source.split}: {quote(source.text)} ({source.place})"
+
+
+def _asked_by_split(data: Data) -> list[list[Asked]]:
+    """The same question in the splits that have it, in their order."""
+    found: dict[str, dict[str, Asked]] = defaultdict(dict)
+    for split in SPLITS:
+        for asked in data.asked:
+            if asked.split == split:
+                found[normalized(asked.text)].setdefault(split, asked)
+    return [list(by_split.values()) for by_split in found.values()]

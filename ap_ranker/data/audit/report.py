@@ -1,14 +1,16 @@
-"""The kinds of fault that an audit knows, and its report."""
+"""What an audit is made of: checks, each of which finds one kind of fault, and the report of what they found."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import partial
 from typing import Any
 
+from ap_ranker.data.audit.audited_files import Data
+
 EXAMPLES = 3
+"""Number of faults of a kind that the report shows."""
 
 
 class Severity(StrEnum):
@@ -19,99 +21,55 @@ class Severity(StrEnum):
     note = "note"
 
 
+ERROR, WARNING, NOTE = Severity
+
+Fault = tuple[str, str]
+"""Its file and line, and what was found there."""
+
+Find = Callable[[Data], Iterator[Fault]]
+
+
 @dataclass(frozen=True)
-class Kind:
-    """A kind of fault.
+class Check:
+    """A check for one kind of fault.
 
     Attributes:
         severity: how bad it is.
         meaning: what is wrong, as a phrase to follow a number.
         advice: what to do; if `fixed`, what `--fix` does.
+        find: finds the faults.
         fixed: whether `--fix` repairs it.
     """
 
     severity: Severity
     meaning: str
     advice: str
+    find: Find
     fixed: bool = False
 
 
-_error, _warning, _note = (partial(Kind, severity) for severity in Severity)
+class Checks(dict[str, Check]):
+    """Name of a kind of fault -> its check."""
 
+    def __call__(
+        self, severity: Severity, name: str, meaning: str, advice: str, *, fixed: bool = False
+    ) -> Callable[[Find], Find]:
+        """Decorate what finds a kind of fault; arguments as for `Check`."""
 
-KINDS = {
-    # texts
-    "empty-text": _error("rows with an empty question or answer", "write one, or remove the row", fixed=True),
-    "mojibake": _warning("texts in a wrong encoding (Ã© for é)", "decode them as UTF-8", fixed=True),
-    "html": _warning("texts with HTML tags or entities", "keep the text only", fixed=True),
-    "control-character": _warning("texts with control characters", "remove them", fixed=True),
-    "invisible-character": _note("texts with zero-width characters or soft hyphens", "remove them", fixed=True),
-    "decomposed-accent": _warning(
-        "texts with accents as separate characters, which make other words for a model",
-        "compose them (NFC)",
-        fixed=True,
-    ),
-    "lost-character": _warning("texts with the replacement character �", "write the lost character"),
-    "placeholder": _warning("texts that say nothing (N/A, TODO, ???)", "write a text, or remove the row"),
-    "answer-repeats-question": _warning("answers that only repeat their question", "write the answer"),
-    "long-answer": _note("answers longer than training reads", "put the important part first, or split them"),
-    "long-question": _note("questions longer than training reads", "check that they are questions"),
-    "other-language": _note(
-        "texts in another language than most", "train one model per language, or a multilingual --encoder"
-    ),
-    # ids
-    "repeated-id": _error("ids that two rows of a file share", "give each row its own"),
-    "id-with-two-questions": _error("rows whose qid belongs to another question", "give each question its own qid"),
-    "unknown-id": _error("ids of answers that do not exist", "correct the id, or add the answer"),
-    "missing-answer-ids": _error("questions without answer_ids", "name the right answer, or set answerable to no"),
-    "missing-pool": _error("questions without a pool in a split that has pools", "add the pool"),
-    "right-answer-outside-pool": _warning("questions whose pool lacks a right answer", "add it to the pool"),
-    "answer-never-right": _note("answers that are right for no question", "add a question or a stored question"),
-    # labels
-    "bad-label": _error("rows with an unknown label", "correct it"),
-    "judged-both-ways": _error("answers judged differently for the same question", "decide which is right"),
-    "no-right-answer": _warning("questions without a right answer, of no use in training", "add one, unless intended"),
-    "only-right-answers": _note("questions whose candidates are all right", "add wrong ones"),
-    "unbalanced": _note("classes far from balanced", "collect more of what is rare"),
-    # duplicates
-    "repeated-row": _warning("rows that repeat an earlier one of the file", "keep the first", fixed=True),
-    "repeated-question": _warning("questions that repeat an earlier one of the file, as another entry", "keep one"),
-    "several-answers": _warning("questions with another right answer elsewhere in the file", "keep the right one"),
-    "repeated-answer": _warning("answers with two ids: one counts as wrong where the other is right", "keep one"),
-    "near-answer": _warning("answers nearly equal to another one", "merge them, or state the difference clearly"),
-    "near-answer-judged-differently": _warning(
-        "nearly equal answers judged differently for a question", "decide which is right"
-    ),
-    "near-question": _note("questions nearly equal to another one with the same answer", "keep them; they add little"),
-    "near-question-other-answer": _warning(
-        "questions nearly equal to another one with other answers", "check that both are right"
-    ),
-    # splits
-    "leaked-question": _error(
-        "questions also in an earlier split (train, dev, test): measures are too high", "remove them from one"
-    ),
-    "near-leaked-question": _warning(
-        "questions nearly equal to one of an earlier split: measures may be too high", "remove them from one"
-    ),
-}
-"""Name -> kind of fault."""
+        def add(find: Find) -> Find:
+            self[name] = Check(severity, meaning, advice, find, fixed)
+            return find
 
-
-@dataclass(frozen=True)
-class Fault:
-    """One fault: the name of its kind, the file and line, and what was found."""
-
-    kind: str
-    place: str
-    found: str
+        return add
 
 
 @dataclass
 class Finding:
     """All faults of a kind: their number, the first of them and, for texts that are too long, their share."""
 
-    count: int = 0
-    examples: list[Fault] = field(default_factory=list)
+    check: Check
+    count: int
+    examples: list[Fault]
     share: float | None = None
 
 
@@ -124,27 +82,12 @@ class AuditReport:
     answers: int
     findings: dict[str, Finding] = field(default_factory=dict)
 
-    def add(self, faults: Iterable[Fault]) -> None:
-        """Count the faults, and keep the first ones of each kind as examples."""
-        for fault in faults:
-            finding = self.findings.setdefault(fault.kind, Finding())
-            finding.count += 1
-            if len(finding.examples) < EXAMPLES:
-                finding.examples.append(fault)
-        for kind, total in (("long-answer", self.answers), ("long-question", self.questions)):
-            if kind in self.findings:
-                self.findings[kind].share = self.findings[kind].count / total
-
     def of(self, severity: Severity) -> dict[str, Finding]:
-        """The findings of a severity, in the order of `KINDS`."""
-        return {
-            name: self.findings[name]
-            for name, kind in KINDS.items()
-            if kind.severity == severity and name in self.findings
-        }
+        """The findings of a severity."""
+        return {name: finding for name, finding in self.findings.items() if finding.check.severity == severity}
 
     def counts(self, severity: Severity) -> dict[str, int]:
-        """Kind -> number of its faults, in the order of `KINDS`."""
+        """Kind -> number of its faults."""
         return {name: finding.count for name, finding in self.of(severity).items()}
 
     def as_json(self) -> dict[str, Any]:
@@ -159,10 +102,10 @@ class AuditReport:
                     "severity": severity.value,
                     "count": finding.count,
                     **({} if finding.share is None else {"share": finding.share}),
-                    "meaning": KINDS[name].meaning,
-                    "advice": KINDS[name].advice,
-                    "fixed_by_fix": KINDS[name].fixed,
-                    "examples": [{"place": fault.place, "found": fault.found} for fault in finding.examples],
+                    "meaning": finding.check.meaning,
+                    "advice": finding.check.advice,
+                    "fixed_by_fix": finding.check.fixed,
+                    "examples": [{"place": place, "found": found} for place, found in finding.examples],
                 }
                 for severity in Severity
                 for name, finding in self.of(severity).items()

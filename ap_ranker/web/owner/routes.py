@@ -14,8 +14,8 @@ from fastapi import FastAPI, HTTPException, Request
 from pydantic import BaseModel, Field, StringConstraints, ValidationError
 from starlette.responses import RedirectResponse, Response
 
-from ap_ranker.data.changes import Action
 from ap_ranker.errors import InputError
+from ap_ranker.web.changes import Action
 from ap_ranker.web.owner.service import ConflictError, OwnerService
 from ap_ranker.web.owner.sessions import Sessions, is_own_site
 

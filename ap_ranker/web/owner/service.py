@@ -10,7 +10,11 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ap_ranker.data.changes import (
+from ap_ranker.data.faq import Match
+from ap_ranker.data.feedback import helped, read_feedback
+from ap_ranker.files import file_version
+from ap_ranker.text.keys import normalized
+from ap_ranker.web.changes import (
     Action,
     Change,
     ChangedEntries,
@@ -19,12 +23,8 @@ from ap_ranker.data.changes import (
     apply_changes,
     read_changes,
 )
-from ap_ranker.data.faq import Match
-from ap_ranker.data.feedback import helped, read_feedback
-from ap_ranker.data.question_log import LoggedQuestion, read_question_log
-from ap_ranker.files import file_version
-from ap_ranker.text.keys import normalized
 from ap_ranker.web.gaps import Gap, find_gaps, find_unanswered
+from ap_ranker.web.question_log import LoggedQuestion, read_question_log
 from haystack_integrations.document_stores.ap_ranker.entries import to_document
 
 if TYPE_CHECKING:
@@ -175,9 +175,9 @@ class OwnerService:
         return change
 
     def _changes_file(self) -> Path:
-        if self._documents is None or self._documents.changes is None:
+        if self._documents is None or self._documents.overlay is None:
             raise ConflictError("This search reads a store that its own program fills; change the entries there.")
-        return self._documents.changes
+        return self._documents.overlay.path
 
     def _read_changes(self) -> list[Change]:
         return [] if self._documents is None else read_changes(self._changes_file())

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 
-from ap_ranker.data.audit import audit
-from ap_ranker.data.audit.report import KINDS, AuditReport, Severity
+from ap_ranker.data.audit import CHECKS, audit
+from ap_ranker.data.audit.report import AuditReport, Severity
 
 CLEAN = Path(__file__).parent / "clean"
 END = ""  # planted at the end of the file
@@ -117,10 +117,10 @@ def test_planted(folder: Path, kind: str, file: str, old: str, new: str) -> None
     assert set(report.findings) == {kind}
     finding = report.findings[kind]
     assert finding.count == 1
-    assert str(path) in finding.examples[0].place or kind == "right-answer-outside-pool"
+    assert str(path) in finding.examples[0][0] or kind == "right-answer-outside-pool"
     if old == END and kind != "unbalanced":
         lines = content.count("\n")
-        assert finding.examples[0].place.endswith(tuple(f"line {line}" for line in range(lines, lines + 3)))
+        assert finding.examples[0][0].endswith(tuple(f"line {line}" for line in range(lines, lines + 3)))
 
 
 Q, R, S = "Where is my parcel?", "How do I get my money back?", "Which battery fits?"
@@ -157,7 +157,7 @@ def test_ids_of_other_names_and_layouts(ids: str, ending: str, tmp_path: Path) -
     report = audit(tmp_path / f"FAQ{ending}", max_tokens=200)
     assert {kind: finding.count for kind, finding in report.of(Severity.error).items()} == {"repeated-id": 1}
     first = found if ending == ".csv" else found.replace("line 2", "line 1").replace("line 3", "line 2")
-    assert report.findings["repeated-id"].examples[0].found.strip() == first
+    assert report.findings["repeated-id"].examples[0][1].strip() == first
 
 
 @pytest.mark.parametrize(
@@ -183,12 +183,12 @@ def test_ids_of_the_files_of_data_by_id(folder: Path) -> None:
     answers.write_text("\n".join(["aid,answer,id", *(f"{line},1" for line in lines[1:])]) + "\n")
     report = look(folder, "by_id")
     assert {kind: finding.count for kind, finding in report.findings.items()} == {"repeated-id": len(lines) - 1}
-    found = [fault.found for fault in report.findings["repeated-id"].examples]
+    found = [found for _, found in report.findings["repeated-id"].examples]
     assert found == ["id '1', first at line 2"] * (len(lines) - 2) + ["qid '21', first at line 2"]
 
 
 def test_every_kind_is_planted() -> None:
-    assert {kind for kind, *_ in PLANTED} | {"repeated-answer"} == set(KINDS)  # that one has a test of its own below
+    assert {kind for kind, *_ in PLANTED} | {"repeated-answer"} == set(CHECKS)  # that one has a test of its own below
 
 
 def test_repeated_answer_under_two_ids(folder: Path) -> None:
@@ -199,7 +199,7 @@ def test_repeated_answer_under_two_ids(folder: Path) -> None:
         file.write("4,It broke after a week,again,yes\n")
     report = look(folder, "by_id")
     assert {kind: finding.count for kind, finding in report.findings.items()} == {"repeated-answer": 1}
-    assert report.findings["repeated-answer"].examples[0].found == "as refund, line 3"
+    assert report.findings["repeated-answer"].examples[0][1] == "as refund, line 3"
 
 
 def test_stored_questions(folder: Path) -> None:
@@ -210,7 +210,7 @@ def test_stored_questions(folder: Path) -> None:
     answers.write_text("\n".join([*rows, "open,When does the courier come?,At nine in the morning.\n"]))
     report = look(folder, "by_id")
     assert set(report.findings) == {"leaked-question"}
-    assert "line 5" in report.findings["leaked-question"].examples[0].found
+    assert "line 5" in report.findings["leaked-question"].examples[0][1]
 
 
 def test_counts_shares_and_examples(folder: Path) -> None:
@@ -228,7 +228,7 @@ def test_dev_and_test_of_their_own(folder: Path) -> None:
     pairs = folder / "pairs.csv"
     report = audit(pairs, dev=folder / "judged.csv", max_tokens=200)
     assert {kind: finding.count for kind, finding in report.findings.items()} == {"leaked-question": 3}
-    assert report.findings["leaked-question"].examples[0].place == f"{folder / 'judged.csv'}, line 2"
+    assert report.findings["leaked-question"].examples[0][0] == f"{folder / 'judged.csv'}, line 2"
 
 
 def test_the_example_faq_is_clean() -> None:

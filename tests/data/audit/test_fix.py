@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ap_ranker.data.audit import audit
+from ap_ranker.data.audit import CHECKS, audit
 from ap_ranker.data.audit.fix import fix
-from ap_ranker.data.audit.report import KINDS
 from ap_ranker.data.tables import read_table
 from ap_ranker.errors import InputError
 
@@ -56,7 +55,7 @@ def test_what_needs_judgement_stays(tmp_path: Path, name: str) -> None:
     assert [(row.get("answer"), row.get("label")) for row in read_table(output).rows] == [("Yes!", "1"), ("Yes!", "0")]
     left = audit(output, max_tokens=200).findings
     assert "judged-both-ways" in left
-    assert not any(KINDS[kind].fixed for kind in left)
+    assert not any(CHECKS[kind].fixed for kind in left)
 
 
 def test_nothing_is_overwritten(tmp_path: Path) -> None:
@@ -78,7 +77,6 @@ def test_whole_or_not_at_all(tmp_path: Path) -> None:
     for name, message in (
         ("b.tsv", "without tabs and line ends"),
         ("b.parquet", r"ending in \.csv"),
-        ("c/b.csv", "folder"),
     ):
         with pytest.raises(InputError, match=message):
             fix(source, tmp_path / name)

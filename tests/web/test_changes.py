@@ -14,10 +14,10 @@ import pytest
 from typer.testing import CliRunner
 
 from ap_ranker.cli.main import app
-from ap_ranker.data.changes import Action, Change, KeyedEntry, append_change, apply_changes, read_changes
 from ap_ranker.data.faq import Entry, read_faq
 from ap_ranker.documents.watched_folder import WatchedFolder
 from ap_ranker.errors import InputError
+from ap_ranker.web.changes import Action, Change, KeyedEntry, append_change, apply_changes, owners_changes, read_changes
 
 FAQ = [
     Entry("Where is my parcel?", "Open the link.", {"aid": "1"}, "", ("parcel lost",)),
@@ -141,7 +141,7 @@ def test_lines_that_are_no_changes(tmp_path: Path) -> None:
 WRITER = """
 import sys
 from pathlib import Path
-from ap_ranker.data.changes import Action, Change, append_change
+from ap_ranker.web.changes import Action, Change, append_change
 number = 0
 while True:
     append_change(Path(sys.argv[1]), Change.make(Action.add_entry, question=f"q{number}", answer="x" * 3000))
@@ -175,7 +175,7 @@ def write_faq(tmp_path: Path) -> Path:
 
 def test_followed_documents(tmp_path: Path) -> None:
     faq, changes = write_faq(tmp_path), tmp_path / "changes.jsonl"
-    documents = WatchedFolder(faq, changes=changes)
+    documents = WatchedFolder(faq, overlay=owners_changes(changes))
     assert [entry.question for entry in documents.read()] == ["Where is it?", "Refund?"]
     version = documents.look()
     first, second = (one.key for one in apply_changes(documents.unchanged, []).entries)

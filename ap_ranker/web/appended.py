@@ -22,17 +22,9 @@ logger = logging.getLogger(__name__)
 
 @contextmanager
 def locked_file(path: Path, mode: int = 0o666) -> Iterator[int]:
-    """Create or open a file for appending, locked against other processes.
-
-    Args:
-        path: the file.
-        mode: of a new file, before the umask.
-
-    Raises:
-        OSError: it cannot be opened.
-    """
+    """Create or open a file for appending, locked against other processes; `mode` is that of a new file."""
     while True:
-        file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, mode)
+        file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0), mode)
         try:
             if fcntl is not None:
                 fcntl.flock(file, fcntl.LOCK_EX)
@@ -45,17 +37,15 @@ def locked_file(path: Path, mode: int = 0o666) -> Iterator[int]:
             os.close(file)
 
 
+def _is_at(file: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file), path.stat())
+    except FileNotFoundError:
+        return False
+
+
 def write_whole(file: int, content: bytes, *, to_disk: bool = True) -> None:
-    """Append all of the content, or nothing.
-
-    Args:
-        file: open for appending, and locked.
-        content: the lines.
-        to_disk: whether it is on disk on return.
-
-    Raises:
-        OSError: it could not be written.
-    """
+    """Append all of the content to a locked file, or nothing; with `to_disk`, it is on disk on return."""
     size = os.fstat(file).st_size
     try:
         left = memoryview(content)
@@ -68,20 +58,18 @@ def write_whole(file: int, content: bytes, *, to_disk: bool = True) -> None:
         raise
 
 
+def read_from(file: int, start: int) -> bytes:
+    """The content of a locked file from a position on."""
+    os.lseek(file, start, os.SEEK_SET)
+    return os.read(file, max(0, os.fstat(file).st_size - start))
+
+
 def whole_lines(file: int, path: Path, start: int) -> bytes:
-    """The lines from a position to the end of the file.
+    """The lines of a locked file from a position on, where a line begins.
 
     If a crash left the last one incomplete, it is moved to a file beside this one, whose name ends in `.damaged`.
-
-    Args:
-        file: open for appending, and locked.
-        path: of the file.
-        start: where a line begins, in bytes.
-
-    Raises:
-        OSError: the file beside it could not be written.
     """
-    new = os.pread(file, os.fstat(file).st_size - start, start)
+    new = read_from(file, start)
     whole, newline, rest = new.rpartition(b"\n")
     if not rest:
         return new
@@ -108,10 +96,3 @@ def parsed_line(line: bytes) -> dict[str, Any] | None:
 def line_of(record: dict[str, Any]) -> bytes:
     """The line of an object."""
     return json.dumps(record, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
-
-
-def _is_at(file: int, path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(file), path.stat())
-    except FileNotFoundError:
-        return False

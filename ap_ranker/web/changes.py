@@ -13,15 +13,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from ap_ranker.data.appended import line_of, locked_file, parsed_line, whole_lines, write_whole
 from ap_ranker.data.faq import Entry
+from ap_ranker.documents.watched_folder import Overlay
 from ap_ranker.errors import InputError
 from ap_ranker.files import writing
 from ap_ranker.text.keys import normalized, question_key
+from ap_ranker.web.appended import line_of, locked_file, parsed_line, whole_lines, write_whole
 
 
 class Action(StrEnum):
@@ -100,12 +102,21 @@ class ChangedEntries:
     undone: set[str]
 
 
-def append_change(path: Path, change: Change) -> None:
-    """Append a change to a file; it is on disk on return.
+def owners_changes(path: Path) -> Overlay:
+    """What lays the changes of a file over the entries of a FAQ."""
+    return Overlay(path, partial(_laid_over, path))
 
-    Raises:
-        WriteError: it cannot be written.
-    """
+
+def _laid_over(path: Path, entries: list[Entry]) -> list[Entry]:
+    known = read_changes(path)
+    changed = [keyed.entry for keyed in apply_changes(entries, known).entries] if known else entries
+    if not changed:
+        raise InputError(f"{path}: expected entries that are left, found that its changes delete all of them.")
+    return changed
+
+
+def append_change(path: Path, change: Change) -> None:
+    """Append a change to a file; it is on disk on return."""
     record = {name: value for name, value in asdict(change).items() if value}
     with writing(path), locked_file(path) as file:
         whole_lines(file, path, 0)  # moves a line aside that a crash left incomplete
@@ -130,7 +141,7 @@ def read_changes(path: Path) -> list[Change]:
     changes: list[Change] = []
     for number, line in enumerate(lines, start=1):
         record = parsed_line(line)
-        if record is not None and (change := _change(record)) is not None:
+        if change := _change(record or {}):
             changes.append(change)
         elif line.strip() and (number < len(lines) or record is not None):
             raise InputError(
@@ -199,17 +210,17 @@ def _changed(entry: Entry, change: Change) -> Entry | None:
 
 
 def _change(record: dict[str, Any]) -> Change | None:
+    """The change that a line states; `None` if it is none."""
     texts = {name: record.get(name, "") for name in ("id", "time", "entry", "of", "question", "answer", "undone")}
-    wordings = record.get("wordings", [])
-    if not all(isinstance(text, str) for text in texts.values()) or record.get("action") not in list(Action):
+    wordings, action = record.get("wordings", []), record.get("action")
+    if action not in list(Action) or not isinstance(wordings, list):
         return None
-    if not isinstance(wordings, list) or not all(isinstance(wording, str) for wording in wordings):
-        return None
-    action = Action(record["action"])
     needs = {Action.undo: ("undone",), Action.add_entry: ("answer",), Action.change_entry: ("entry", "answer")}
-    if not all(texts[name] for name in ("id", *needs.get(action, ("entry",)))):
+    if not all(texts[name] for name in ("id", *needs.get(Action(action), ("entry",)))):
         return None
-    return Change(action=action, wordings=tuple(wordings), **texts)
+    if not all(isinstance(text, str) for text in (*texts.values(), *wordings)):
+        return None
+    return Change(action=Action(action), wordings=tuple(wordings), **texts)
 
 
 def _key(entry: Entry) -> str:
