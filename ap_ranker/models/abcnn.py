@@ -23,7 +23,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -31,8 +30,8 @@ from torch import Tensor, nn
 from ap_ranker.models.base import States
 from ap_ranker.models.encoders import Convolution
 from ap_ranker.models.kinds import CLASSIFIER, Classifier, hidden_layer
-from ap_ranker.models.pooling import max_pool
-from ap_ranker.models.spec import WINDOW, Inputs, ModelSpec, Option, Recipe
+from ap_ranker.models.operations import max_pool
+from ap_ranker.models.spec import WINDOW, Inputs, ModelSpec, Option, Options, Recipe
 from ap_ranker.text.batch import TokenBatch
 
 
@@ -41,7 +40,6 @@ class WideConvolution(Convolution):
 
     @property
     def extra(self) -> int:
-        """h - 1."""
         return self.left + self.right
 
     def positions(self, mask: Tensor) -> Tensor:
@@ -57,10 +55,10 @@ class WideConvolution(Convolution):
 class SCNN(Classifier):
     """The siamese base: a text's vector is the maximum of each filter over its positions."""
 
-    def __init__(self, inputs: Inputs, *, filters: int, window: int, dropout: float, classes: int) -> None:
-        super().__init__(inputs, dropout)
-        self.convolution = WideConvolution(inputs.embedding_size, filters, window)
-        self.head = hidden_layer(2 * filters, 2 * filters, classes)
+    def __init__(self, inputs: Inputs, options: Options) -> None:
+        super().__init__(inputs, options)
+        self.convolution = WideConvolution(inputs.embedding_size, options.filters, options.window)
+        self.head = hidden_layer(2 * options.filters, 2 * options.filters, options.classes)
 
     def encode(self, batch: TokenBatch) -> States:
         convolved = self.convolution(self.embedding(batch), batch.mask)
@@ -89,14 +87,13 @@ class AttentionChannel(nn.Module):
 
 
 class ABCNN(SCNN):
-    """Attention as a second channel of the convolution (`channel`), in the pooling, or both."""
+    """Attention as a second channel of the convolution (`channel`), in the pooling (`attention_from`), or both."""
 
-    def __init__(self, inputs: Inputs, *, channel: bool, attention_from: str = "", **options: Any) -> None:
-        """`attention_from`: what the pooling compares, "embeddings" or "convolution"; "" for plain max-pooling."""
-        super().__init__(inputs, **options)
-        self.channel = AttentionChannel(inputs, options["filters"], options["window"]) if channel else None
-        self.pooling = attention_from
-        self.compares_words = channel or attention_from == "embeddings"
+    def __init__(self, inputs: Inputs, options: Options, *, channel: bool) -> None:
+        super().__init__(inputs, options)
+        self.channel = AttentionChannel(inputs, options.filters, options.window) if channel else None
+        self.pooling = getattr(options, "attention_from", "")  # "" for plain max-pooling
+        self.compares_words = channel or self.pooling == "embeddings"
 
     def encode(self, batch: TokenBatch) -> States:
         """Word vectors, and their convolution; h - 1 empty tokens at the end make both equally long."""

@@ -20,17 +20,13 @@ from torch import Tensor, nn
 
 from ap_ranker.models.base import Attention, States
 from ap_ranker.models.kinds import WordModel
-from ap_ranker.models.pooling import masked_softmax
-from ap_ranker.models.similarity import unit
-from ap_ranker.models.spec import DROPOUT, Inputs, ModelSpec, Option, Recipe
+from ap_ranker.models.operations import masked_softmax, unit
+from ap_ranker.models.spec import DROPOUT, Inputs, ModelSpec, Option, Options, Recipe
 from ap_ranker.text.batch import TokenBatch
 
-PER_UNIT = 10
-"""Bins between 0 and 1."""
+PER_UNIT = 10  # bins between 0 and 1
 BINS = 2 * PER_UNIT + 1
-
-ROUNDING = 1e-5
-"""By how much rounding may lower a word's cosine with itself below 1."""
+ROUNDING = 1e-5  # by how much it may lower a word's cosine with itself below 1
 
 
 class ANMM(WordModel):
@@ -38,8 +34,8 @@ class ANMM(WordModel):
 
     temperature = 0.05  # the scores lie between 0 and 1
 
-    def __init__(self, inputs: Inputs, dropout: float, network: nn.Sequential) -> None:
-        super().__init__(inputs, dropout)
+    def __init__(self, inputs: Inputs, options: Options, network: nn.Sequential) -> None:
+        super().__init__(inputs, options)
         self.network = network
         self.v = nn.Linear(inputs.embedding_size, 1, bias=False)
 
@@ -82,17 +78,16 @@ def _bin_weights(sets: int) -> nn.Linear:
     return layer
 
 
-def anmm_1(inputs: Inputs, *, dropout: float) -> ANMM:
+def anmm_1(inputs: Inputs, options: Options) -> ANMM:
     """One set of weights for the bins."""
-    return ANMM(inputs, dropout, nn.Sequential(_bin_weights(1), nn.Sigmoid()))
+    return ANMM(inputs, options, nn.Sequential(_bin_weights(1), nn.Sigmoid()))
 
 
-def anmm_2(inputs: Inputs, *, weights: int, dropout: float) -> ANMM:
+def anmm_2(inputs: Inputs, options: Options) -> ANMM:
     """Several sets of weights for the bins; r weights their outputs."""
-    r = nn.Linear(weights, 1, bias=False)
+    r = nn.Linear(options.weights, 1, bias=False)
     nn.init.constant_(r.weight, 0.5)  # at first every output raises the score
-    network = nn.Sequential(_bin_weights(weights), nn.Sigmoid(), r, nn.Sigmoid())
-    return ANMM(inputs, dropout, network)
+    return ANMM(inputs, options, nn.Sequential(_bin_weights(options.weights), nn.Sigmoid(), r, nn.Sigmoid()))
 
 
 _ANMM_1 = ModelSpec(

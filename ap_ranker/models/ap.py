@@ -29,9 +29,9 @@ from torch.nn.utils.rnn import pad_sequence
 from ap_ranker.models.base import Attention, States, StoredStates
 from ap_ranker.models.encoders import BiLSTM, Convolution, FramedWords
 from ap_ranker.models.kinds import CosineModel, WordModel
-from ap_ranker.models.pooling import masked_softmax, row_and_column_max
+from ap_ranker.models.operations import masked_softmax, row_and_column_max
 from ap_ranker.models.private_operators import int8_products, multiplies_int8
-from ap_ranker.models.spec import DROPOUT, HIDDEN, WINDOW, Bounds, Inputs, ModelSpec, Option, Recipe
+from ap_ranker.models.spec import DROPOUT, HIDDEN, WINDOW, Bounds, Inputs, ModelSpec, Option, Options, Recipe
 from ap_ranker.text.batch import TokenBatch
 
 logger = logging.getLogger(__name__)
@@ -43,10 +43,6 @@ class AttentivePooling(CosineModel, WordModel):
     encoder: Convolution | BiLSTM
     U: nn.Parameter
 
-    def __init__(self, inputs: Inputs, dropout: float, sharpness: float) -> None:
-        super().__init__(inputs, dropout)
-        self.sharpness = sharpness
-
     def encode(self, batch: TokenBatch) -> States:
         return States(batch.mask, {"states": self.encoder(self.embedding(batch), batch.mask)})
 
@@ -56,11 +52,11 @@ class AttentivePooling(CosineModel, WordModel):
         return States(encoded.mask, {"states": states, "probes": self.probes(states @ self.U)})
 
     def probes(self, rows: Tensor) -> Tensor:
-        """Convert rows of Q U for `project`, once per question: (B, M, C) -> (B, M, ·)."""
+        """Rows of Q U as `project` needs them, once per question: (B, M, C) -> (B, M, ·)."""
         return rows
 
     def read(self, answers: States) -> Any:
-        """The input of `project` and `pool`: the (N, L, C) states."""
+        """The (N, L, C) states, for `project` and `pool`."""
         return answers.per_token["states"]
 
     def project(self, answers: Any, probes: Tensor) -> Tensor:
@@ -103,8 +99,9 @@ class AttentivePooling(CosineModel, WordModel):
         if not question_mask.all():
             values[~question_mask] = float("-inf")
         g_q, g_a = row_and_column_max(G, 3, 1)
-        sigma_q = masked_softmax(self.sharpness * torch.tanh(g_q), question_mask.unsqueeze(2), dim=1)
-        return sigma_q, masked_softmax(self.sharpness * torch.tanh(g_a), answer_mask, dim=2)
+        sharpness = self.options.sharpness
+        sigma_q = masked_softmax(sharpness * torch.tanh(g_q), question_mask.unsqueeze(2), dim=1)
+        return sigma_q, masked_softmax(sharpness * torch.tanh(g_a), answer_mask, dim=2)
 
     def reads_stored(self, dtypes: Mapping[str, torch.dtype]) -> bool:
         return self.U.is_cpu and self.U.dtype == torch.float32 and compiled_loops_agree()
@@ -121,9 +118,9 @@ class AttentivePoolingBiLSTM(AttentivePooling):
     encoder: BiLSTM
     stored_bits = 8
 
-    def __init__(self, inputs: Inputs, *, hidden: int, sharpness: float, dropout: float) -> None:
-        super().__init__(inputs, dropout, sharpness)
-        self.encoder = BiLSTM(inputs.embedding_size, hidden)
+    def __init__(self, inputs: Inputs, options: Options) -> None:
+        super().__init__(inputs, options)
+        self.encoder = BiLSTM(inputs.embedding_size, options.hidden)
         self.U = initial_alignment(self.encoder.state_size)
 
     def reads_stored(self, dtypes: Mapping[str, torch.dtype]) -> bool:
@@ -138,7 +135,7 @@ class AttentivePoolingBiLSTM(AttentivePooling):
         products = loops.joined_digits(int8_products(states.numpy(), digits), scales, token_scales)
         bias = np.where(np.arange(len(scales)) < len(Q), np.float32(0), np.float32(-np.inf))
         texts = loops.token_rows(answers.starts, answers.lengths)
-        sigma_a, sigma_q = loops.attention(products, bias, *texts, self.sharpness)
+        sigma_a, sigma_q = loops.attention(products, bias, *texts, self.options.sharpness)
         r_a = loops.weighted_sums(states.numpy(), sigma_a * token_scales[texts[0]], *texts, 1)[:, 0]
         return torch.from_numpy(loops.cosines(Q, sigma_q, r_a))
 
@@ -152,13 +149,11 @@ class AttentivePoolingCNN(AttentivePooling):
 
     encoder: Convolution
 
-    def __init__(
-        self, inputs: Inputs, *, filters: int, window: int, sharpness: float, copy_words: bool, dropout: float
-    ) -> None:
-        super().__init__(inputs, dropout, sharpness)
-        self.encoder = Convolution(inputs.embedding_size, filters, window)
-        self.U = initial_alignment(filters)
-        if copy_words:
+    def __init__(self, inputs: Inputs, options: Options) -> None:
+        super().__init__(inputs, options)
+        self.encoder = Convolution(inputs.embedding_size, options.filters, options.window)
+        self.U = initial_alignment(options.filters)
+        if options.copy_words:
             self.encoder.copy_words()
             # Hardly any attention: to the words that two texts share, which U begins with, it makes all answers alike
             # that have these words. Untrained, good word vectors rank better without it.
@@ -179,7 +174,7 @@ class AttentivePoolingCNN(AttentivePooling):
         kernels = pad(probes[:, :-1], (0, 0, 0, missing)).unflatten(1, (window, -1)).transpose(0, 1)  # (K, M', D)
         products = (rows @ kernels.flatten(0, 1).T).unflatten(1, (window, -1)).numpy()
         bias = pad(probes[:, -1], (0, missing), value=float("-inf")).numpy()
-        sigma_a, sigma_q = loops.attention(products, bias, *texts, self.sharpness)
+        sigma_a, sigma_q = loops.attention(products, bias, *texts, self.options.sharpness)
         sums = loops.weighted_sums(rows.numpy(), sigma_a, *texts, window)
         r_a = self.encoder.linear(torch.from_numpy(sums).flatten(1))
         return torch.from_numpy(loops.cosines(Q.numpy(), sigma_q, r_a.numpy()))
@@ -210,10 +205,10 @@ def compiled_loops_agree() -> bool:
         with torch.random.fork_rng(devices=[]), torch.inference_mode():
             torch.manual_seed(0)
             inputs = Inputs(tuple(map(str, range(50))), 20, max(_LENGTHS))
-            cnn = AttentivePoolingCNN(inputs, filters=24, window=3, sharpness=2.0, copy_words=False, dropout=0.0)
+            options = Options(filters=24, window=3, hidden=12, sharpness=2.0, copy_words=False, dropout=0.0)
+            cnn, bilstm = AttentivePoolingCNN(inputs, options), AttentivePoolingBiLSTM(inputs, options)
             if not _loops_agree(cnn, {"ids": torch.randint(1, 50, (sum(_LENGTHS),), dtype=torch.int32)}):
                 return False
-            bilstm = AttentivePoolingBiLSTM(inputs, hidden=12, sharpness=2.0, dropout=0.0)
             states = torch.randint(-127, 128, (sum(_LENGTHS), 24), dtype=torch.int8)
             scales = torch.rand(sum(_LENGTHS), 1).half() / 127
             return not multiplies_int8() or _loops_agree(bilstm, {"states": states, "states.scale": scales})

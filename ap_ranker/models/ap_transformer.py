@@ -22,7 +22,7 @@ An answer is one whole vector in int8 and a small state for every two tokens in 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -32,11 +32,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ap_ranker.models.base import AnswerModel, Attention, JudgedCandidates, States
+from ap_ranker.models.bert import MINILM
 from ap_ranker.models.kinds import CosineModel
-from ap_ranker.models.pooling import masked_softmax
-from ap_ranker.models.pretrained import DEFAULT_ENCODER, MINILM
-from ap_ranker.models.similarity import exact
-from ap_ranker.models.spec import SHARE, Bounds, Inputs, ModelSpec, Option, Recipe
+from ap_ranker.models.operations import exact, masked_softmax
+from ap_ranker.models.pretrained import DEFAULT_ENCODER
+from ap_ranker.models.spec import SHARE, Bounds, Inputs, ModelSpec, Option, Options, Recipe
 from ap_ranker.models.statistics import CorpusStatistics
 from ap_ranker.models.transformer_encoder import TransformerEncoder
 from ap_ranker.text.batch import TokenBatch
@@ -56,18 +56,16 @@ SMALLEST_IDF = 1e-3  # the rarity of a token that every answer holds: it needs a
 class PooledTransformer(CosineModel):
     """The cosine of pooled states: what a bi-encoder does. An answer is one vector."""
 
-    def __init__(self, encoder: TransformerEncoder) -> None:
-        super().__init__()
+    def __init__(self, encoder: TransformerEncoder, options: Options | None = None) -> None:
+        super().__init__(options)
         self.encoder = encoder
 
     def encode(self, batch: TokenBatch) -> States:
-        return self._encode(batch, self.encoder.settings.answer_prompt)
+        _, mask, pooled = self.encoder(batch, self.encoder.settings.answer_prompt)
+        return States(mask, per_text={"pooled": pooled})
 
     def encode_questions(self, batch: TokenBatch) -> States:
-        return self._encode(batch, self.encoder.settings.question_prompt)
-
-    def _encode(self, batch: TokenBatch, prompt: Sequence[int]) -> States:
-        _, mask, pooled = self.encoder(batch, prompt)
+        _, mask, pooled = self.encoder(batch, self.encoder.settings.question_prompt)
         return States(mask, per_text={"pooled": pooled})
 
     def match(self, questions: States, answers: States) -> Tensor:
@@ -77,20 +75,19 @@ class PooledTransformer(CosineModel):
         return states.per_text["pooled"]
 
 
-class AttentiveTransformer(CosineModel):
+class AttentiveTransformer(PooledTransformer):
     """The cosine of pooled vectors beside the best match of each question token, weighted by attention."""
 
     statistics: CorpusStatistics
     stored_bits = 4
     fit_questions = 100  # each may have a hundred answers of its own to encode
 
-    def __init__(self, inputs: Inputs, *, encoder: str, size: int, dropout: float, frozen: bool) -> None:
-        super().__init__()
-        del encoder  # its weights are loaded by `load_pretrained`; here they are random
-        self.encoder = TransformerEncoder(inputs.encoder or MINILM, dropout, frozen=frozen)
+    def __init__(self, inputs: Inputs, options: Options) -> None:
+        """The encoder's weights are random; `load_pretrained` has those of the option `encoder`."""
+        super().__init__(TransformerEncoder(inputs.encoder or MINILM, options.dropout, frozen=options.frozen), options)
         self.statistics = CorpusStatistics(inputs.words)
         hidden_size = self.encoder.hidden_size
-        self.projection = nn.Linear(hidden_size, min(size or hidden_size, hidden_size), bias=False)
+        self.projection = nn.Linear(hidden_size, min(options.size or hidden_size, hidden_size), bias=False)
         self.rarity = nn.Parameter(torch.ones(()))
         self.importance = nn.Parameter(torch.zeros(hidden_size))
         self.word_weight = nn.Parameter(torch.ones(()))
@@ -138,9 +135,6 @@ class AttentiveTransformer(CosineModel):
         alpha = own.per_token["weights"].squeeze(2).unsqueeze(1).expand(places.shape)
         received = alpha.new_zeros(*places.shape[:2], others.mask.shape[1]).scatter_add(2, places, alpha)
         return Attention(alpha, _shared_among_tokens(received, answers.mask))
-
-    def text_vectors(self, states: States) -> Tensor:
-        return states.per_text["pooled"]
 
     def pooled_only(self) -> AnswerModel:
         return PooledTransformer(self.encoder)

@@ -1,7 +1,6 @@
 """The contract of every model: `encode` a text on its own, `match` encoded questions with encoded answers.
 
-The trainer, the ranker, the evaluator and the cache know nothing else about a model. Methods that only few models need
-have a default: `training_scores`, `load_pretrained`, `fit`.
+The trainer, the ranker, the evaluator and the cache know nothing else about a model; what only few need has a default.
 """
 
 from __future__ import annotations
@@ -19,10 +18,9 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
 from ap_ranker.models.encoders import WordEmbedding
+from ap_ranker.models.spec import Options
 from ap_ranker.models.statistics import CorpusStatistics
 from ap_ranker.text.batch import TokenBatch
-
-TensorFunction = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True)
@@ -42,13 +40,10 @@ class States:
     per_token: Mapping[str, Tensor] = field(default_factory=dict)
     per_text: Mapping[str, Tensor] = field(default_factory=dict)
 
-    def map(self, token_function: TensorFunction, text_function: TensorFunction) -> States:
+    def map(self, of_tokens: Callable[[Tensor], Tensor], of_texts: Callable[[Tensor], Tensor]) -> States:
         """Apply one function to the mask and all tensors per token, and another to all tensors per text."""
-        return States(
-            token_function(self.mask),
-            {name: token_function(value) for name, value in self.per_token.items()},
-            {name: text_function(value) for name, value in self.per_text.items()},
-        )
+        per_token = {name: of_tokens(value) for name, value in self.per_token.items()}
+        return States(of_tokens(self.mask), per_token, {name: of_texts(value) for name, value in self.per_text.items()})
 
     def __len__(self) -> int:
         return len(self.mask)
@@ -72,11 +67,9 @@ class States:
         def padded(tensors: Iterable[Tensor]) -> Tensor:
             return pad_sequence([text for tensor in tensors for text in tensor], batch_first=True)
 
-        return cls(
-            padded(part.mask for part in parts),
-            {name: padded(part.per_token[name] for part in parts) for name in parts[0].per_token},
-            {name: torch.cat([part.per_text[name] for part in parts]) for name in parts[0].per_text},
-        )
+        per_token = {name: padded(part.per_token[name] for part in parts) for name in parts[0].per_token}
+        per_text = {name: torch.cat([part.per_text[name] for part in parts]) for name in parts[0].per_text}
+        return cls(padded(part.mask for part in parts), per_token, per_text)
 
 
 @dataclass(frozen=True)
@@ -102,10 +95,7 @@ JudgedCandidates = tuple[States, States, Tensor]
 
 @dataclass(frozen=True)
 class Attention:
-    """The attention weights of each token for each pair, (B, N, M) and (B, N, L); `None` for a side without any.
-
-    They sum to 1 over a text and are 0 on padding.
-    """
+    """Each token's weight in each pair, (B, N, M) and (B, N, L), summing to 1 over a text; `None`: a side has none."""
 
     questions: Tensor | None
     answers: Tensor | None
@@ -117,12 +107,12 @@ class AnswerModel(nn.Module, ABC):
     B questions, N answers, P pairs, M question tokens, L answer tokens, C state size.
 
     Attributes:
-        embedding: the word vectors; training loads pre-trained ones into it. `None` for a model without any.
-        statistics: word counts of the answers, set by training. `None` for a model without any.
+        options: the values of its hyper-parameters.
+        embedding: the word vectors, into which training loads pre-trained ones; `None` for a model without any.
+        statistics: word counts of the answers, set by training; `None` for a model without any.
         temperature: the default divisor of the scores in the in-batch softmax; 1 for log-odds.
         supports_quantization: whether states may be stored in fewer bits than float32.
-        stored_bits: the fewest bits per number that cost the model nothing; its states are stored so, unless asked
-            otherwise: 32, 8 or 4.
+        stored_bits: the fewest bits per number that cost the model nothing, as which its states are stored: 32, 8, 4.
         fit_questions: maximum number of questions for `fit`.
     """
 
@@ -133,10 +123,9 @@ class AnswerModel(nn.Module, ABC):
     stored_bits: int = 32
     fit_questions: int = 500
 
-    def __init__(self) -> None:
+    def __init__(self, options: Options | None = None) -> None:
         super().__init__()
-        self.embedding = None
-        self.statistics = None
+        self.options, self.embedding, self.statistics = options or Options(), None, None
 
     @abstractmethod
     def encode(self, batch: TokenBatch) -> States:
@@ -185,8 +174,7 @@ class AnswerModel(nn.Module, ABC):
     def training_scores(self, questions: States, answers: States, wanted: Tensor, classes: int) -> Tensor:
         """(B, N) scores for the objective, or (B, N, K) logits of a classifier of more than two classes.
 
-        Models that can score some pairs more cheaply than all override this: pairs that are not `wanted` (B, N) may
-        have any score.
+        Pairs that are not `wanted` (B, N) may have any score, if a model scores some pairs more cheaply than all.
         """
         return self.match(questions, answers)
 
@@ -205,10 +193,7 @@ class AnswerModel(nn.Module, ABC):
         """Fit weights to the training questions, encoded lazily, before any gradient. By default this does nothing."""
 
     def parameter_groups(self, rate: float, encoder_rate: float) -> list[dict[str, Any]]:
-        """The trained parameters with their learning rates, as the optimisers of torch expect them.
-
-        `encoder_rate` is that of a pretrained encoder, `rate` that of parameters that begin at random.
-        """
+        """The trained parameters, as torch's optimisers expect them; a pretrained encoder has a rate of its own."""
         return [{"params": [parameter for parameter in self.parameters() if parameter.requires_grad], "lr": rate}]
 
     def cache_frozen_states(self) -> AbstractContextManager[None]:

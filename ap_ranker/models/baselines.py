@@ -18,9 +18,8 @@ from torch import Tensor, nn
 
 from ap_ranker.models.base import AnswerModel, States
 from ap_ranker.models.kinds import Siamese
-from ap_ranker.models.similarity import term_frequency
-from ap_ranker.models.spec import Bounds, Inputs, ModelSpec, Option, Recipe
-from ap_ranker.models.statistics import CorpusStatistics
+from ap_ranker.models.spec import Bounds, Inputs, ModelSpec, Option, Options, Recipe
+from ap_ranker.models.statistics import CorpusStatistics, term_frequency
 from ap_ranker.text.batch import PAD, TokenBatch
 
 
@@ -29,10 +28,9 @@ class BM25(AnswerModel):
 
     statistics: CorpusStatistics
 
-    def __init__(self, inputs: Inputs, *, k1: float, b: float) -> None:
-        super().__init__()
+    def __init__(self, inputs: Inputs, options: Options) -> None:
+        super().__init__(options)
         self.statistics = CorpusStatistics(inputs.words)
-        self.k1, self.b = k1, b
 
     def encode(self, batch: TokenBatch) -> States:
         return States(batch.mask, {"ids": self.statistics.without_punctuation(batch.ids)})
@@ -41,7 +39,8 @@ class BM25(AnswerModel):
         q, a, counts = questions.per_token["ids"], answers.per_token["ids"], self.statistics
         mean = (counts.collection_frequency[~counts.punctuation].sum() / counts.documents.clamp(min=1)).clamp(min=1)
         length = (a != PAD).sum(dim=1) / mean  # (N,)
-        norm = self.k1 * (1 - self.b + self.b * length)
+        k1, b = self.options.k1, self.options.b
+        norm = k1 * (1 - b + b * length)
         tf = term_frequency(q, a)  # (B, N, M)
         saturated = tf / (tf + norm.clamp(min=1e-9).unsqueeze(1))
         return (counts.idf(q).unsqueeze(1) * saturated).sum(dim=2)
@@ -55,8 +54,8 @@ class BagOfWords(Siamese):
 
     statistics: CorpusStatistics
 
-    def __init__(self, inputs: Inputs) -> None:
-        super().__init__(inputs, dropout=0.0)
+    def __init__(self, inputs: Inputs, options: Options) -> None:
+        super().__init__(inputs, options)
         self.statistics = CorpusStatistics(inputs.words)
 
     def represent(self, batch: TokenBatch) -> Tensor:

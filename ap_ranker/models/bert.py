@@ -17,18 +17,21 @@ from torch.nn import functional as F
 FAMILIES = ("bert", "roberta", "xlm-roberta", "camembert")
 """Architectures, by transformers' `model_type`, that are this one."""
 
-_NEEDED = {
-    "vocab_size",
-    "hidden_size",
-    "intermediate_size",
-    "num_attention_heads",
-    "num_hidden_layers",
-    "max_position_embeddings",
-    "type_vocab_size",
-    "layer_norm_eps",
-    "initializer_range",
-    "pad_token_id",
+MINILM = {
+    "model_type": "bert",
+    "hidden_size": 384,
+    "intermediate_size": 1536,
+    "num_attention_heads": 12,
+    "num_hidden_layers": 6,
+    "vocab_size": 30522,
+    "max_position_embeddings": 512,
+    "type_vocab_size": 2,
+    "hidden_act": "gelu",
+    "layer_norm_eps": 1e-12,
+    "initializer_range": 0.02,
+    "pad_token_id": 0,
 }
+"""The default encoder's architecture, and what must be known of any."""
 
 
 class Bert(nn.Module):
@@ -45,13 +48,13 @@ class Bert(nn.Module):
 
     @staticmethod
     def reads(config: Mapping[str, Any]) -> bool:
-        """Whether an encoder's configuration, as a checkpoint has it, describes this architecture completely."""
+        """Whether a checkpoint's configuration of an encoder describes this architecture, completely."""
         return (
             config.get("model_type") in FAMILIES
             and config.get("hidden_act") == "gelu"
             and config.get("position_embedding_type") in (None, "absolute")
             and not config.get("is_decoder")
-            and config.keys() >= _NEEDED
+            and config.keys() >= MINILM.keys()
             and isinstance(config["layer_norm_eps"], float)
             and config["hidden_size"] % config["num_attention_heads"] == 0
         )
@@ -89,7 +92,6 @@ class _Embeddings(nn.Module):
         self.LayerNorm = nn.LayerNorm(size, eps=config.layer_norm_eps)
 
     def forward(self, ids: Tensor) -> Tensor:
-        """(N, T) -> (N, T, H)"""
         positions = torch.arange(self.first, self.first + ids.shape[1], device=ids.device)
         words = self.word_embeddings(ids) + self.position_embeddings(positions)
         states: Tensor = self.LayerNorm(words + self.token_type_embeddings.weight[0])
@@ -111,12 +113,9 @@ class _Layer(nn.Module):
         self.output: Any = _residual(wide, size, config)
 
     def forward(self, states: Tensor, attended_to: Tensor, attend: Any) -> Tensor:
-        """(N, T, H) -> (N, T, H)"""
         own = self.attention.self
-        query, key, value = (
-            projection(states).unflatten(2, (self._heads, -1)).transpose(1, 2)
-            for projection in (own.query, own.key, own.value)
-        )
+        projected = [projection(states) for projection in (own.query, own.key, own.value)]
+        query, key, value = (part.unflatten(2, (self._heads, -1)).transpose(1, 2) for part in projected)
         attended = attend(query, key, value, attn_mask=attended_to).transpose(1, 2).flatten(2)
         output = self.attention.output
         states = output.LayerNorm(output.dense(attended) + states)

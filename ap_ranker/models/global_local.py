@@ -27,9 +27,9 @@ from torch import Tensor, nn
 from ap_ranker.models.base import Attention, States
 from ap_ranker.models.encoders import BiLSTM
 from ap_ranker.models.kinds import CosineModel, Siamese, WordModel
-from ap_ranker.models.pooling import masked_softmax, mean_pool
-from ap_ranker.models.similarity import bag_cosine, first_occurrence, unit
-from ap_ranker.models.spec import DROPOUT, HIDDEN, Inputs, ModelSpec, Option, Recipe
+from ap_ranker.models.operations import masked_softmax, mean_pool, unit
+from ap_ranker.models.spec import DROPOUT, HIDDEN, Inputs, ModelSpec, Option, Options, Recipe
+from ap_ranker.models.statistics import bag_cosine, first_occurrence
 from ap_ranker.text.batch import TokenBatch
 
 GLOBAL = 0.5
@@ -57,10 +57,10 @@ class GlobalView(nn.Module):
 class TFLSTM(Siamese):
     """A text's vector joins its words and the mean of its biLSTM states."""
 
-    def __init__(self, inputs: Inputs, *, hidden: int, tf_size: int, dropout: float) -> None:
-        super().__init__(inputs, dropout)
-        self.lstm = BiLSTM(inputs.embedding_size, hidden)
-        self.global_view = GlobalView(len(inputs.words), tf_size)
+    def __init__(self, inputs: Inputs, options: Options) -> None:
+        super().__init__(inputs, options)
+        self.lstm = BiLSTM(inputs.embedding_size, options.hidden)
+        self.global_view = GlobalView(len(inputs.words), options.tf_size)
 
     def represent(self, batch: TokenBatch) -> Tensor:
         f = mean_pool(self.lstm(self.embedding(batch), batch.mask), batch.mask)
@@ -70,13 +70,13 @@ class TFLSTM(Siamese):
 class GlobalLocal(CosineModel, WordModel):
     """The question attends to each token of the answer by its local state and by the words of the whole answer."""
 
-    def __init__(self, inputs: Inputs, *, hidden: int, tf_size: int, attention: int, dropout: float) -> None:
-        super().__init__(inputs, dropout)
-        self.lstm = BiLSTM(inputs.embedding_size, hidden)
-        self.global_view = GlobalView(len(inputs.words), tf_size)
-        self.W2 = nn.Linear(self.lstm.state_size, attention, bias=False)
-        self.W3 = nn.Linear(tf_size + attention, attention, bias=False)
-        self.W4 = nn.Linear(self.lstm.state_size, attention, bias=False)
+    def __init__(self, inputs: Inputs, options: Options) -> None:
+        super().__init__(inputs, options)
+        self.lstm = BiLSTM(inputs.embedding_size, options.hidden)
+        self.global_view = GlobalView(len(inputs.words), options.tf_size)
+        self.W2 = nn.Linear(self.lstm.state_size, options.attention, bias=False)
+        self.W3 = nn.Linear(options.tf_size + options.attention, options.attention, bias=False)
+        self.W4 = nn.Linear(self.lstm.state_size, options.attention, bias=False)
 
     def encode(self, batch: TokenBatch) -> States:
         """Answers: a_i, and W3 h_i over its length."""

@@ -19,10 +19,9 @@ from torch import Tensor, nn
 from ap_ranker.models.base import States
 from ap_ranker.models.encoders import LSTM
 from ap_ranker.models.kinds import CLASSIFIER, Classifier, hidden_layer
-from ap_ranker.models.pooling import last_pool
-from ap_ranker.models.similarity import first_occurrence, in_float32
-from ap_ranker.models.spec import Bounds, Inputs, ModelSpec, Option, Recipe
-from ap_ranker.models.statistics import CorpusStatistics
+from ap_ranker.models.operations import in_float32, last_pool
+from ap_ranker.models.spec import Bounds, Inputs, ModelSpec, Option, Options, Recipe
+from ap_ranker.models.statistics import CorpusStatistics, first_occurrence
 from ap_ranker.text.batch import TokenBatch
 
 
@@ -31,16 +30,15 @@ class HDLSTM(Classifier):
 
     statistics: CorpusStatistics
 
-    def __init__(self, inputs: Inputs, *, hidden: int, layers: int, head: int, classes: int, dropout: float) -> None:
-        super().__init__(inputs, dropout)
+    def __init__(self, inputs: Inputs, options: Options) -> None:
+        super().__init__(inputs, options)
         self.statistics = CorpusStatistics(inputs.words)
-        self.q_lstm = LSTM(inputs.embedding_size, hidden, layers=layers)
-        self.a_lstm = LSTM(inputs.embedding_size, hidden, layers=layers)
-        self.M = nn.Linear(hidden, hidden, bias=False)
-        self.head = hidden_layer(hidden + 3, head, classes, nn.Tanh)
+        self.q_lstm = LSTM(inputs.embedding_size, options.hidden, layers=options.layers)
+        self.a_lstm = LSTM(inputs.embedding_size, options.hidden, layers=options.layers)
+        self.M = nn.Linear(options.hidden, options.hidden, bias=False)
+        self.head = hidden_layer(options.hidden + 3, options.head, options.classes, nn.Tanh)
 
     def encode(self, batch: TokenBatch) -> States:
-        """States of answers."""
         return self.read(batch, self.a_lstm)
 
     def encode_questions(self, batch: TokenBatch) -> States:

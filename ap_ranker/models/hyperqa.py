@@ -17,8 +17,8 @@ from torch.nn import functional as F
 
 from ap_ranker.models.base import States
 from ap_ranker.models.kinds import WordModel
-from ap_ranker.models.similarity import exact, in_float32
-from ap_ranker.models.spec import DROPOUT, Inputs, ModelSpec, Option, Recipe
+from ap_ranker.models.operations import exact, in_float32
+from ap_ranker.models.spec import DROPOUT, Inputs, ModelSpec, Option, Options, Recipe
 from ap_ranker.text.batch import TokenBatch
 
 MARGIN = 5e-4
@@ -45,9 +45,9 @@ class HyperQA(WordModel):
 
     supports_quantization = False  # near the ball's edge the last digits decide
 
-    def __init__(self, inputs: Inputs, *, projection: int, dropout: float) -> None:
-        super().__init__(inputs, dropout)
-        self.projection = nn.Linear(inputs.embedding_size, projection)
+    def __init__(self, inputs: Inputs, options: Options) -> None:
+        super().__init__(inputs, options)
+        self.projection = nn.Linear(inputs.embedding_size, options.projection)
         # Texts of more than a word or two lie at the edge. Two points there at a Euclidean distance of 1 have an
         # initial score of 0, so initial scores have both signs.
         self.w_f = nn.Parameter(torch.tensor(-1.0))

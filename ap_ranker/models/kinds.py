@@ -10,19 +10,16 @@ from torch import Tensor, nn
 
 from ap_ranker.models.base import AnswerModel, Attention, States
 from ap_ranker.models.encoders import WordEmbedding
-from ap_ranker.models.similarity import gesd, unit
-from ap_ranker.models.spec import DROPOUT, Bounds, Inputs, Option
+from ap_ranker.models.operations import gesd, unit
+from ap_ranker.models.spec import DROPOUT, Bounds, Inputs, Option, Options
 from ap_ranker.text.batch import TokenBatch
 
 PAIRS_AT_ONCE = 1024
 """Pairs that a `PairModel` compares at once: more need memory for token-by-token matrices and gain no speed."""
 
 SIMILARITY = Option("cosine", "how two vectors are compared: cosine, or GESD of Feng et al. 2015", ("cosine", "gesd"))
-
 CLASSES = Option(
-    2,
-    "number of classes of the answers' labels; `train` takes it from the data",
-    bounds=Bounds(least=2, most=100),
+    2, "number of classes of the answers' labels; `train` takes it from the data", bounds=Bounds(least=2, most=100)
 )
 CLASSIFIER = {"classes": CLASSES, "dropout": replace(DROPOUT, default=0.1)}
 """The options that classifiers share."""
@@ -33,28 +30,26 @@ class WordModel(AnswerModel):
 
     embedding: WordEmbedding
 
-    def __init__(self, inputs: Inputs, dropout: float) -> None:
-        super().__init__()
-        self.embedding = WordEmbedding(inputs, dropout)
+    def __init__(self, inputs: Inputs, options: Options) -> None:
+        super().__init__(options)
+        self.embedding = WordEmbedding(inputs, getattr(options, "dropout", 0.0))
 
 
 class CosineModel(AnswerModel):
-    """A model whose score is the cosine of two vectors, between -1 and 1."""
+    """A model whose score is the cosine of two vectors, -1 to 1, or by the option `similarity` their GESD, 0 to 1."""
 
-    temperature = 0.05  # cosines must be spread out before a softmax over them can become confident
+    temperature = 0.05  # the values of both lie close together: a softmax over them could not become confident
+
+    @property
+    def by_gesd(self) -> bool:
+        return getattr(self.options, "similarity", "cosine") == "gesd"
 
     def scale(self, scores: Tensor) -> Tensor:
-        return (1 + scores) / 2
+        return scores if self.by_gesd else (1 + scores) / 2
 
 
-class Siamese(WordModel):
+class Siamese(CosineModel, WordModel):
     """s(q, a) = cos(r_q, r_a), or GESD(r_q, r_a); all else is computed before the question is known."""
-
-    temperature = 0.05  # the values of both similarities lie close together
-
-    def __init__(self, inputs: Inputs, dropout: float, similarity: str = "cosine") -> None:
-        super().__init__(inputs, dropout)
-        self.similarity = similarity
 
     @abstractmethod
     def represent(self, batch: TokenBatch) -> Tensor:
@@ -62,17 +57,14 @@ class Siamese(WordModel):
 
     def encode(self, batch: TokenBatch) -> States:
         vector = self.represent(batch)
-        return States(batch.mask, per_text={"vector": vector if self.similarity == "gesd" else unit(vector)})
+        return States(batch.mask, per_text={"vector": vector if self.by_gesd else unit(vector)})
 
     def match(self, questions: States, answers: States) -> Tensor:
         q, a = questions.per_text["vector"], answers.per_text["vector"]
-        return gesd(q, a) if self.similarity == "gesd" else q @ a.T
+        return gesd(q, a) if self.by_gesd else q @ a.T
 
     def text_vectors(self, states: States) -> Tensor:
         return unit(states.per_text["vector"])
-
-    def scale(self, scores: Tensor) -> Tensor:
-        return scores if self.similarity == "gesd" else (1 + scores) / 2
 
 
 class PairModel(WordModel):
@@ -134,17 +126,13 @@ class Classifier(PairModel):
     def features(self, questions: States, answers: States) -> Tensor:
         """(P, ·) the input of `head`, whose outputs are the (P, K) logits."""
 
-    def classify(self, questions: States, answers: States) -> Tensor:
-        """(P, K) logits of each question with the answer at the same position."""
-        logits: Tensor = self.head(self.features(questions, answers))
-        return logits
-
     def compare(self, questions: States, answers: States) -> Tensor:
-        return log_odds(self.classify(questions, answers))
+        return log_odds(self.head(self.features(questions, answers)))
 
     def training_pairs(self, questions: States, answers: States, rows: Tensor, columns: Tensor, classes: int) -> Tensor:
         if classes > 2:
-            return self.classify(questions[rows], answers[columns])
+            logits: Tensor = self.head(self.features(questions[rows], answers[columns]))
+            return logits
         return super().training_pairs(questions, answers, rows, columns, classes)
 
 

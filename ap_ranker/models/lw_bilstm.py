@@ -16,18 +16,18 @@ from torch import Tensor, nn
 from ap_ranker.models.base import Attention
 from ap_ranker.models.encoders import BiLSTM
 from ap_ranker.models.kinds import SIMILARITY, Siamese
-from ap_ranker.models.pooling import masked_softmax
-from ap_ranker.models.spec import DROPOUT, HIDDEN, Inputs, ModelSpec, Option, Recipe
+from ap_ranker.models.operations import masked_softmax
+from ap_ranker.models.spec import DROPOUT, HIDDEN, Inputs, ModelSpec, Option, Options, Recipe
 from ap_ranker.text.batch import TokenBatch
 
 
 class LWBiLSTM(Siamese):
     """A text's vector is the sum of its states, weighted by their importance."""
 
-    def __init__(self, inputs: Inputs, *, hidden: int, importance: int, similarity: str, dropout: float) -> None:
-        super().__init__(inputs, dropout, similarity)
-        self.encoder = BiLSTM(inputs.embedding_size, hidden)
-        self.importance = BiLSTM(self.encoder.state_size, importance)
+    def __init__(self, inputs: Inputs, options: Options) -> None:
+        super().__init__(inputs, options)
+        self.encoder = BiLSTM(inputs.embedding_size, options.hidden)
+        self.importance = BiLSTM(self.encoder.state_size, options.importance)
         self.w = nn.Linear(self.importance.state_size, 1, bias=False)
 
     def read(self, batch: TokenBatch) -> tuple[Tensor, Tensor]:
@@ -43,9 +43,7 @@ class LWBiLSTM(Siamese):
     def attention_weights(self, questions: TokenBatch, answers: TokenBatch) -> Attention:
         """α of either text, which does not depend on the other text."""
         (_, alpha_q), (_, alpha_a) = self.read(questions), self.read(answers)
-        return Attention(
-            alpha_q.unsqueeze(1).expand(-1, len(alpha_a), -1), alpha_a.unsqueeze(0).expand(len(alpha_q), -1, -1)
-        )
+        return Attention(alpha_q.unsqueeze(1).expand(-1, len(alpha_a), -1), alpha_a.expand(len(alpha_q), -1, -1))
 
 
 # Sizes and recipe: the authors' configuration for InsuranceQA v2, where questions and answers share all weights.

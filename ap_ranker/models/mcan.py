@@ -27,8 +27,8 @@ from torch import Tensor, nn
 from ap_ranker.models.base import States
 from ap_ranker.models.encoders import LSTM
 from ap_ranker.models.kinds import CLASSIFIER, Classifier
-from ap_ranker.models.pooling import align, dot_products, masked_softmax, max_pool, mean_pool
-from ap_ranker.models.spec import Inputs, ModelSpec, Option, Recipe
+from ap_ranker.models.operations import align, masked_softmax, max_pool, mean_pool
+from ap_ranker.models.spec import Inputs, ModelSpec, Option, Options, Recipe
 from ap_ranker.text.batch import TokenBatch
 
 
@@ -48,7 +48,6 @@ class Highway(nn.Module):
 
 class Sum(nn.Module):
     def forward(self, u: Tensor) -> Tensor:
-        """(..., C) -> (..., 1)."""
         return u.sum(dim=-1, keepdim=True)
 
 
@@ -94,41 +93,39 @@ def compress(kind: str, size: int, factors: int) -> nn.Module:
 class MCAN(Classifier):
     """An LSTM reads each text together with attention features that relate it to the other text."""
 
-    def __init__(
-        self, inputs: Inputs, *, hidden: int, compression: str, factors: int, classes: int, dropout: float
-    ) -> None:
-        super().__init__(inputs, dropout)
+    def __init__(self, inputs: Inputs, options: Options) -> None:
+        super().__init__(inputs, options)
         size = inputs.embedding_size
         self.highway = Highway(size)
         self.F = nn.Sequential(nn.Linear(size, size), nn.ReLU())
         self.F_intra = nn.Sequential(nn.Linear(size, size), nn.ReLU())
-        casts = [Cast(compression, size, factors) for _ in range(4)]
+        casts = [Cast(options.compression, size, options.factors) for _ in range(4)]
         self.cast_max, self.cast_mean, self.cast_alignment, self.cast_intra = casts
-        self.lstm = LSTM(size + 12, hidden)
-        joined = 4 * 2 * hidden
-        self.head = nn.Sequential(Highway(joined), Highway(joined), nn.Linear(joined, classes))
+        self.lstm = LSTM(size + 12, options.hidden)
+        joined = 4 * 2 * options.hidden
+        self.head = nn.Sequential(Highway(joined), Highway(joined), nn.Linear(joined, options.classes))
 
     def encode(self, batch: TokenBatch) -> States:
         """x, the three scalars of the intra-attention, and F(x)."""
         mask = batch.mask.unsqueeze(2)
         x = self.highway(self.embedding(batch)) * mask
         projected = self.F_intra(x)
-        z = self.cast_intra(x, align(dot_products(projected, projected), x, batch.mask))
+        z = self.cast_intra(x, align(projected @ projected.mT, x, batch.mask))
         return States(batch.mask, {"x": x, "intra": z * mask, "F": self.F(x) * mask})
 
     def affinity(self, questions: States, answers: States) -> Tensor:
         """(P, M, L): S."""
-        return dot_products(questions.per_token["F"], answers.per_token["F"])
+        return questions.per_token["F"] @ answers.per_token["F"].mT
 
     def pair_attention_weights(self, questions: States, answers: States) -> tuple[Tensor, Tensor]:
         """The mean of the weights of the max and of the mean attention; the other two give a token no weight."""
         S = self.affinity(questions, answers)
-        q, a = self.poolings(S, questions, answers), self.poolings(S.transpose(1, 2), answers, questions)
+        q, a = self.poolings(S, questions, answers), self.poolings(S.mT, answers, questions)
         return (q[0] + q[1]) / 2, (a[0] + a[1]) / 2
 
     def features(self, questions: States, answers: States) -> Tensor:
         S = self.affinity(questions, answers)
-        r_q, r_d = self.read(S, questions, answers), self.read(S.transpose(1, 2), answers, questions)
+        r_q, r_d = self.read(S, questions, answers), self.read(S.mT, answers, questions)
         return torch.cat([r_q, r_d, r_q * r_d, r_q - r_d], dim=1)
 
     def poolings(self, S: Tensor, own: States, other: States) -> list[Tensor]:
@@ -140,14 +137,9 @@ class MCAN(Classifier):
     def read(self, S: Tensor, own: States, other: States) -> Tensor:
         """(P, 2C) vector of one text; S is (P, own tokens, other tokens), zero on padding."""
         x, others = own.per_token["x"], other.per_token["x"]
-        pooled = [(weights.unsqueeze(1) @ x).expand_as(x) for weights in self.poolings(S, own, other)]
-        z = [
-            self.cast_max(x, pooled[0]),
-            self.cast_mean(x, pooled[1]),
-            self.cast_alignment(x, align(S, others, other.mask)),
-            own.per_token["intra"],
-        ]
-        h = self.lstm(torch.cat([*z, x], dim=2), own.mask)
+        largest, mean = ((weights.unsqueeze(1) @ x).expand_as(x) for weights in self.poolings(S, own, other))
+        z = [self.cast_max(x, largest), self.cast_mean(x, mean), self.cast_alignment(x, align(S, others, other.mask))]
+        h = self.lstm(torch.cat([*z, own.per_token["intra"], x], dim=2), own.mask)
         return torch.cat([mean_pool(h, own.mask), max_pool(h, own.mask)], dim=1)
 
 

@@ -21,16 +21,21 @@ The paper also uses Google n-grams, Wikipedia titles and query logs. Here only w
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from ap_ranker.models.base import AnswerModel, JudgedCandidates, States
-from ap_ranker.models.coordinate_ascent import coordinate_ascent
-from ap_ranker.models.spec import Bounds, Inputs, ModelSpec, Option, Recipe
+from ap_ranker.models.spec import Bounds, Inputs, ModelSpec, Option, Options, Recipe
 from ap_ranker.models.statistics import CorpusStatistics
 from ap_ranker.text.batch import UNKNOWN, TokenBatch
+
+MOST_ROUNDS, LEAST_GAIN = 20, 1e-5
+"""Of coordinate ascent: passes over all weights at most, and the least gain in MAP for which a weight is changed."""
+
+Questions = list[tuple[np.ndarray, np.ndarray]]
 
 
 class MetzlerBendersky(AnswerModel):
@@ -38,10 +43,9 @@ class MetzlerBendersky(AnswerModel):
 
     statistics: CorpusStatistics
 
-    def __init__(self, inputs: Inputs, *, mu: float, window: int) -> None:
-        super().__init__()
+    def __init__(self, inputs: Inputs, options: Options) -> None:
+        super().__init__(options)
         self.statistics = CorpusStatistics(inputs.words)
-        self.mu, self.window = mu, window
         self.weights = nn.Parameter(torch.tensor([0.85, 0.0, 0.10, 0.0, 0.05, 0.0]))
 
     def encode(self, batch: TokenBatch) -> States:
@@ -50,13 +54,14 @@ class MetzlerBendersky(AnswerModel):
     def features(self, questions: States, answers: States) -> Tensor:
         """(B, N, 6) the features that `weights` combine, for every question with every answer."""
         q, a = questions.per_token["ids"], answers.per_token["ids"]
+        mu, window = self.options.mu, self.options.window
         idf = self.statistics.idf(q)  # (B, M)
         known = q > UNKNOWN
         same = ((q[:, None, :, None] == a[:, None, :]) & known[:, None, :, None]).to(idf.dtype)  # (B, N, M, L)
         x, y = same[:, :, :-1], same[:, :, 1:]
         position = torch.arange(a.shape[1], device=a.device)
         apart = (position[:, None] - position).abs()
-        near = ((apart > 0) & (apart < self.window)).to(idf.dtype)
+        near = ((apart > 0) & (apart < window)).to(idf.dtype)
 
         length = answers.mask.sum(dim=1, keepdim=True).to(idf.dtype)  # (N, 1)
         frequency = self.statistics.collection_frequency
@@ -67,18 +72,14 @@ class MetzlerBendersky(AnswerModel):
 
         def feature_sums(tf: Tensor, probability: Tensor, importance: Tensor, exists: Tensor) -> Tensor:
             """Σ_i g f of one kind of concept: (B, N, I), and (B, I) thrice -> (B, N, 2)."""
-            f = torch.log((tf + self.mu * probability[:, None]) / (length + self.mu))
+            f = torch.log((tf + mu * probability[:, None]) / (length + mu))
             g = torch.stack([torch.ones_like(importance), importance], dim=2) * exists.unsqueeze(2)
             return f @ g
 
-        return torch.cat(
-            [
-                feature_sums(same.sum(dim=3), probability, idf, known),
-                feature_sums((x[..., :-1] * y[..., 1:]).sum(dim=3), pair, pair_idf, both_known),
-                feature_sums((x @ near * y).sum(dim=3), 2 * (self.window - 1) * pair, pair_idf, both_known),
-            ],
-            dim=2,
-        )
+        words = feature_sums(same.sum(dim=3), probability, idf, known)
+        ordered = feature_sums((x[..., :-1] * y[..., 1:]).sum(dim=3), pair, pair_idf, both_known)
+        unordered = feature_sums((x @ near * y).sum(dim=3), 2 * (window - 1) * pair, pair_idf, both_known)
+        return torch.cat([words, ordered, unordered], dim=2)
 
     @torch.inference_mode()
     def fit(self, questions: Iterable[JudgedCandidates]) -> None:
@@ -97,6 +98,93 @@ class MetzlerBendersky(AnswerModel):
         return (1 + nn.functional.softsign(scores)) / 2
 
 
+def average_precision(scores: np.ndarray, relevant: np.ndarray) -> float:
+    """The mean precision at each relevant candidate, 0 without any; (n,), (n,) bool. Ties keep their order."""
+    hits = relevant[np.argsort(-scores, kind="stable")]
+    ranks = np.flatnonzero(hits) + 1
+    return float(np.mean(np.arange(1, len(ranks) + 1) / ranks)) if len(ranks) else 0.0
+
+
+def coordinate_ascent(features: Sequence[np.ndarray], relevant: Sequence[np.ndarray], start: np.ndarray) -> np.ndarray:
+    """(F,) weights w whose ranking by `features @ w` has an MAP that no change of a single weight can raise.
+
+    Each step moves one weight to the value with the highest MAP and holds the others (Metzler & Croft 2007, section 4).
+    MAP is a step function of one weight: each candidate's score is a straight line in it, and ranks change only where
+    two lines cross. So the crossings give the best value exactly, without step sizes.
+
+    Per question, (n, F) features and (n,) bool: which candidates are relevant; a question without any is ignored. The
+    sum of absolute weights is that of the (F,) at the `start`: scaling does not change the ranking.
+    """
+    questions = [(f.astype(float), r.astype(bool)) for f, r in zip(features, relevant, strict=True) if r.any()]
+    weights = start.astype(float)
+    if not questions:
+        return weights
+    best = _map(questions, weights)
+    for _ in range(MOST_ROUNDS):
+        before = best
+        for j in range(len(weights)):
+            moved = weights.copy()
+            moved[j] = _best_value(questions, weights, j)
+            if (found := _map(questions, moved)) > best + LEAST_GAIN:
+                weights, best = moved, found
+        if best == before:
+            break
+    return weights * np.abs(start).sum() / (np.abs(weights).sum() or 1.0)
+
+
+def _map(questions: Questions, weights: np.ndarray) -> float:
+    return float(np.mean([average_precision(_scores(f, weights), r) for f, r in questions]))
+
+
+def _scores(features: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    # A sum per row in a fixed order gives equal candidates exactly equal scores; a matrix product may not.
+    scores: np.ndarray = (features * weights).sum(axis=1)
+    return scores
+
+
+def _best_value(questions: Questions, weights: np.ndarray, j: int) -> float:
+    """The value of weight j with the highest MAP, the others held; of several, the nearest to the current one."""
+    others = weights.copy()
+    others[j] = 0.0
+    crossings, changes, first = [], [], 0.0
+    for f, r in questions:
+        offset, slope = _scores(f, others), f[:, j]
+        for k in np.flatnonzero(r).tolist():
+            at, precision = _precision(offset, slope, r, k)
+            share = 1 / r.sum() / len(questions)
+            crossings.append(at)
+            changes.append(np.diff(precision) * share)
+            first += precision[0] * share
+    at, change = np.concatenate(crossings), np.concatenate(changes)
+    if not len(at):
+        return float(weights[j])
+    order = np.argsort(at, kind="stable")
+    at = at[order]
+    means = first + np.concatenate([[0.0], np.cumsum(change[order])])  # MAP before, between and after the crossings
+    points = np.concatenate([[at[0] - 1], (at[:-1] + at[1:]) / 2, [at[-1] + 1]])
+    gaps = np.concatenate([[np.inf], np.diff(at), [np.inf]])
+    means[gaps <= 1e-9 * (1 + np.abs(points))] = -np.inf  # no room between two crossings
+    equal = points[means >= means.max() - 1e-12]
+    return float(equal[np.abs(equal - weights[j]).argmin()])
+
+
+def _precision(offset: np.ndarray, slope: np.ndarray, relevant: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Precision at the rank of candidate k, as a function of one weight w: scores are offset + w · slope.
+
+    (C,) ascending values of w where a line crosses that of k; (C + 1,) precision before, between and after.
+    """
+    lead, steeper = offset - offset[k], slope - slope[k]
+    crosses = steeper != 0
+    # For w towards minus infinity the flatter lines are above; parallel ones are above or below for every w.
+    above = np.where(crosses, steeper < 0, (lead > 0) | ((lead == 0) & (np.arange(len(offset)) < k)))
+    at = -lead[crosses] / steeper[crosses]
+    order = np.argsort(at, kind="stable")
+    step = np.sign(steeper[crosses])[order]
+    rank = 1 + above.sum() + np.concatenate([[0.0], np.cumsum(step)])
+    hits = 1 + above[relevant].sum() + np.concatenate([[0.0], np.cumsum(step * relevant[crosses][order])])
+    return at[order], hits / rank
+
+
 SPECS = [
     ModelSpec(
         name="metzler-bendersky",
@@ -107,9 +195,7 @@ SPECS = [
         build=MetzlerBendersky,
         options={
             "mu": Option(
-                2500.0,
-                "pseudo-words that Dirichlet smoothing adds to each answer",
-                bounds=Bounds(above=0, most=1_000_000),
+                2500.0, "pseudo-words that Dirichlet smoothing adds to each answer", bounds=Bounds(above=0, most=10**6)
             ),
             "window": Option(
                 8, "words within which a pair of words is found in either order", bounds=Bounds(least=2, most=1_000)

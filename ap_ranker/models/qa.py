@@ -16,8 +16,8 @@ from torch import Tensor
 
 from ap_ranker.models.encoders import BiLSTM, Convolution
 from ap_ranker.models.kinds import SIMILARITY, Siamese
-from ap_ranker.models.pooling import max_pool
-from ap_ranker.models.spec import DROPOUT, HIDDEN, WINDOW, Inputs, ModelSpec, Option, Recipe
+from ap_ranker.models.operations import max_pool
+from ap_ranker.models.spec import DROPOUT, HIDDEN, WINDOW, Inputs, ModelSpec, Option, Options, Recipe
 from ap_ranker.text.batch import TokenBatch
 
 
@@ -32,19 +32,15 @@ class MaxPooled(Siamese):
 
 
 class QACNN(MaxPooled):
-    """QA-CNN."""
-
-    def __init__(self, inputs: Inputs, *, filters: int, window: int, similarity: str, dropout: float) -> None:
-        super().__init__(inputs, dropout, similarity)
-        self.encoder = Convolution(inputs.embedding_size, filters, window)
+    def __init__(self, inputs: Inputs, options: Options) -> None:
+        super().__init__(inputs, options)
+        self.encoder = Convolution(inputs.embedding_size, options.filters, options.window)
 
 
 class QABiLSTM(MaxPooled):
-    """QA-biLSTM."""
-
-    def __init__(self, inputs: Inputs, *, hidden: int, similarity: str, dropout: float) -> None:
-        super().__init__(inputs, dropout, similarity)
-        self.encoder = BiLSTM(inputs.embedding_size, hidden)
+    def __init__(self, inputs: Inputs, options: Options) -> None:
+        super().__init__(inputs, options)
+        self.encoder = BiLSTM(inputs.embedding_size, options.hidden)
 
 
 # Sizes and recipes: the paper's table of hyper-parameters for InsuranceQA.

@@ -19,23 +19,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
 from ap_ranker.models.base import States
 from ap_ranker.models.encoders import BiLSTM, Convolution
-from ap_ranker.models.kinds import SIMILARITY, PairModel, Siamese
-from ap_ranker.models.pooling import ends_pool, masked_softmax, max_pool, mean_pool
-from ap_ranker.models.similarity import gesd, unit
-from ap_ranker.models.spec import DROPOUT, HIDDEN, WINDOW, Inputs, ModelSpec, Option, Recipe
+from ap_ranker.models.kinds import SIMILARITY, CosineModel, PairModel, Siamese
+from ap_ranker.models.operations import ends_pool, gesd, masked_softmax, max_pool, mean_pool, unit
+from ap_ranker.models.spec import DROPOUT, HIDDEN, WINDOW, Inputs, ModelSpec, Option, Options, Recipe
 from ap_ranker.text.batch import TokenBatch
 
 Pooling = Callable[[Tensor, Tensor], Tensor]
 """f: (N, T, C) states and (N, T) mask -> (N, ·)."""
 
 POOLINGS: dict[str, Pooling] = {"last": ends_pool, "mean": mean_pool, "max": max_pool}
-"""f of QA-LSTM."""
 
 
 class ConvolvedPooling(nn.Module):
@@ -50,52 +49,33 @@ class ConvolvedPooling(nn.Module):
         return torch.tanh(max_pool(self.convolution(states, mask), mask))  # tanh is monotonic, so it may come last
 
 
-class QALSTM(Siamese):
-    """A text's vector is f of its biLSTM states; with `filters`, f is that of QA-LSTM/CNN."""
+def pooling_of(options: Options, state_size: int, cnn: bool) -> Pooling:
+    """f, by the options."""
+    return ConvolvedPooling(state_size, options.filters, options.window) if cnn else POOLINGS[options.pooling]
 
-    def __init__(
-        self,
-        inputs: Inputs,
-        *,
-        hidden: int,
-        similarity: str,
-        dropout: float,
-        pooling: str = "",
-        filters: int = 0,
-        window: int = 0,
-    ) -> None:
-        super().__init__(inputs, dropout, similarity)
-        self.lstm = BiLSTM(inputs.embedding_size, hidden)
-        self.f: Pooling = ConvolvedPooling(self.lstm.state_size, filters, window) if filters else POOLINGS[pooling]
+
+class QALSTM(Siamese):
+    """A text's vector is f of its biLSTM states; with the option `cnn`, f is that of QA-LSTM/CNN."""
+
+    def __init__(self, inputs: Inputs, options: Options, *, cnn: bool) -> None:
+        super().__init__(inputs, options)
+        self.lstm = BiLSTM(inputs.embedding_size, options.hidden)
+        self.f = pooling_of(options, self.lstm.state_size, cnn)
 
     def represent(self, batch: TokenBatch) -> Tensor:
         return self.f(self.lstm(self.embedding(batch), batch.mask), batch.mask)
 
 
-class AttentionLSTM(PairModel):
+class AttentionLSTM(CosineModel, PairModel):
     """The question's vector weights each state of the answer before f pools them."""
 
-    temperature = Siamese.temperature
-
-    def __init__(
-        self,
-        inputs: Inputs,
-        *,
-        hidden: int,
-        pooling: str,
-        cnn: bool,
-        filters: int,
-        window: int,
-        similarity: str,
-        dropout: float,
-    ) -> None:
-        super().__init__(inputs, dropout)
-        self.lstm = BiLSTM(inputs.embedding_size, hidden)
+    def __init__(self, inputs: Inputs, options: Options) -> None:
+        super().__init__(inputs, options)
+        self.lstm = BiLSTM(inputs.embedding_size, options.hidden)
         size = self.lstm.state_size  # of the attention layer as well: the paper does not specify it
-        self.f: Pooling = ConvolvedPooling(size, filters, window) if cnn else POOLINGS[pooling]
-        self.similarity = similarity
+        self.f = pooling_of(options, size, options.cnn)
         self.W_a = nn.Linear(size, size, bias=False)
-        self.W_q = nn.Linear(filters if cnn else size, size, bias=False)
+        self.W_q = nn.Linear(options.filters if options.cnn else size, size, bias=False)
         self.w = nn.Linear(size, 1, bias=False)
 
     def encode(self, batch: TokenBatch) -> States:
@@ -118,12 +98,9 @@ class AttentionLSTM(PairModel):
         f_q, H = questions.per_text["vector"], answers.per_token["states"]
         _, alpha = self.pair_attention_weights(questions, answers)
         f_a = self.f(alpha.unsqueeze(2) * H, answers.mask)
-        if self.similarity == "gesd":
+        if self.by_gesd:
             return gesd(f_q.unsqueeze(1), f_a.unsqueeze(1)).flatten()
         return (unit(f_q) * unit(f_a)).sum(dim=1)
-
-    def scale(self, scores: Tensor) -> Tensor:
-        return scores if self.similarity == "gesd" else (1 + scores) / 2
 
 
 _POOLING = Option("max", "how a text's states become its vector", tuple(POOLINGS))
@@ -140,11 +117,16 @@ _QA_LSTM = ModelSpec(
     year=2015,
     family="global-local",
     cached="one vector",
-    build=QALSTM,
+    build=partial(QALSTM, cnn=False),
     options={"hidden": HIDDEN, "pooling": _POOLING} | _OTHERS,
     recipe=Recipe("hinge", "sgd", 1.1, batch_size=20, margin=0.2),
 )
-_QA_LSTM_CNN = replace(_QA_LSTM, name="qa-lstm-cnn", options={"hidden": HIDDEN} | _CONVOLUTION | _OTHERS)
+_QA_LSTM_CNN = replace(
+    _QA_LSTM,
+    name="qa-lstm-cnn",
+    build=partial(QALSTM, cnn=True),
+    options={"hidden": HIDDEN} | _CONVOLUTION | _OTHERS,
+)
 _ATTENTION_LSTM = replace(
     _QA_LSTM,
     name="attention-lstm",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
-from typing import Any, TypeGuard
+from typing import Any
 
 from ap_ranker.errors import InputError, did_you_mean, one_line
 from ap_ranker.models.base import AnswerModel
-from ap_ranker.models.spec import Inputs, ModelSpec, Option
+from ap_ranker.models.spec import Inputs, ModelSpec, Options
 
 FILES = (
     "qa",
@@ -54,31 +54,14 @@ def complete_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
             raise InputError(
                 f"{name} has no option {one_line(repr(key))}: expected one of {', '.join(known) or 'none at all'}."
             )
-        if not _fits(known[key], value):
-            expected = " or ".join(known[key].choices) or type(known[key].default).__name__
+        if expected := known[key].refused(value):
             raise InputError(f"{name}: option {key!r} must be {expected}, found {one_line(repr(value))}.")
-        if is_number(value) and (expected := known[key].bounds.violated(value)):
-            raise InputError(f"{name}: option {key!r} must be {expected}, found {one_line(value)}.")
     return {key: option.default for key, option in known.items()} | dict(options)
-
-
-def is_number(value: object) -> TypeGuard[float]:
-    """Whether the value is an int or a float; a bool, an int to Python, is not."""
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _fits(option: Option, value: Any) -> bool:
-    if option.choices:
-        return value in option.choices
-    expected = type(option.default)
-    if isinstance(value, bool) or expected is bool:
-        return isinstance(value, bool) and expected is bool
-    return isinstance(value, (int, float) if expected is float else expected)
 
 
 def build_model(name: str, inputs: Inputs, options: Mapping[str, Any]) -> AnswerModel:
     """A freshly initialised model."""
-    model: AnswerModel = model_spec(name).build(inputs, **complete_options(name, options))
+    model: AnswerModel = model_spec(name).build(inputs, Options(**complete_options(name, options)))
     return model
 
 

@@ -1,4 +1,4 @@
-"""Word counts of a corpus, for the untrained models and for some features."""
+"""Words as such: how often a corpus has them, and which of them two texts share. B questions, N answers."""
 
 from __future__ import annotations
 
@@ -55,3 +55,27 @@ class CorpusStatistics(nn.Module):
     def without_punctuation(self, ids: Tensor) -> Tensor:
         """The token ids with padding in place of punctuation marks."""
         return ids.masked_fill(self.punctuation[ids], PAD)
+
+
+def term_frequency(question_ids: Tensor, answer_ids: Tensor) -> Tensor:
+    """How often each question token occurs in each answer, unknown words never: (B, M), (N, L) -> (B, N, M)."""
+    same = question_ids[:, None, :, None] == answer_ids[None, :, None, :]
+    return (same & (question_ids > UNKNOWN)[:, None, :, None]).sum(dim=3)
+
+
+def first_occurrence(ids: Tensor) -> Tensor:
+    """(N, T) True on the first token of each known word of a text."""
+    earlier = torch.ones(ids.shape[1], ids.shape[1], dtype=torch.bool, device=ids.device).tril(-1)
+    repeated = ((ids[:, :, None] == ids[:, None, :]) & earlier).any(dim=2)
+    return ~repeated & (ids > UNKNOWN)
+
+
+def bag_cosine(question_ids: Tensor, answer_ids: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
+    """The cosine of two 0/1 bag-of-words vectors, |shared words| / sqrt(|words of q| · |words of a|), 0 without any.
+
+    (B, M), (N, L) -> (B, N). No vocabulary-sized vector is made.
+    """
+    first_q, first_a = first_occurrence(question_ids), first_occurrence(answer_ids)
+    shared = ((term_frequency(question_ids, answer_ids) > 0) & first_q[:, None, :]).sum(dim=2)
+    sizes = first_q.sum(dim=1)[:, None] * first_a.sum(dim=1)[None, :]
+    return shared / sizes.clamp(min=1).to(dtype).sqrt()

@@ -13,10 +13,8 @@ from torch.nn import functional as F
 
 from ap_ranker.models.bert import Bert
 from ap_ranker.models.fast_bert import FastBert
-from ap_ranker.models.pooling import mean_pool
-from ap_ranker.models.pretrained import build_backbone, read_weights
-from ap_ranker.models.sentence_settings import SentenceSettings
-from ap_ranker.models.similarity import exact
+from ap_ranker.models.operations import exact, mean_pool
+from ap_ranker.models.pretrained import SentenceSettings, build_backbone, read_weights
 from ap_ranker.text.batch import TokenBatch
 
 AT_ONCE = 32
@@ -41,6 +39,7 @@ class TransformerEncoder(nn.Module):
         for module in self.backbone.modules():
             if isinstance(module, nn.Dropout):
                 module.p = 0.0  # a quarter of a CPU's training time; subwords are dropped instead
+        self.hidden_size: int = self.backbone.config.hidden_size
         self.dropout, self.frozen = dropout, frozen
         self.backbone.requires_grad_(not frozen)
         self.adapter = nn.Linear(self.hidden_size, self.hidden_size, bias=False).requires_grad_(frozen)
@@ -65,11 +64,6 @@ class TransformerEncoder(nn.Module):
         self.backbone.set_attn_implementation("eager" if plain else self._attention)
         return self
 
-    @property
-    def hidden_size(self) -> int:
-        size: int = self.backbone.config.hidden_size
-        return size
-
     def load_pretrained(self, folder: Path) -> None:
         """Take the weights of a pretrained encoder; raises as `read_weights`."""
         weights = read_weights(folder, self.backbone.state_dict())
@@ -80,10 +74,9 @@ class TransformerEncoder(nn.Module):
     ) -> tuple[Tensor, Tensor, Tensor]:
         """(N, T, H) states, zero on padding; (N, T) bool: which subwords have one; (N, H) pooled vectors of length 1.
 
-        The `prompt` is read before each text; it counts for the pooled vector, and has no states in the result. While
-        training, a share `dropout` of the subwords is dropped, and has no state; each text's first one always stays. A
-        frozen transformer reads texts whole all the same, so that it may remember them. `stored` says that the states
-        will be rounded to few bits: then a last bit may turn into a whole step.
+        The `prompt` is read before each text and counts for the pooled vector only. While training, a share `dropout`
+        of the subwords is dropped, never the first; a frozen transformer reads texts whole all the same, so that it may
+        remember them. `stored`: the states will be rounded to few bits, where a last bit may turn a whole step.
         """
         mask = batch.mask
         if self.training and self.dropout:
@@ -145,11 +138,10 @@ class TransformerEncoder(nn.Module):
         if not isinstance(backbone, Bert) or backbone.device.type != "cpu" or backbone.dtype != torch.float32:
             return None
         weights = [(w.data_ptr(), 0 if w.is_inference() else w._version) for w in self._weights]
-        known, fast = self._fast
-        if known != weights:
-            fast = FastBert.checked(backbone, torch.bfloat16 if multiplies_bfloat16() else torch.float32)
-            self._fast = weights, fast
-        return fast
+        if self._fast[0] != weights:
+            dtype = torch.bfloat16 if multiplies_bfloat16() else torch.float32
+            self._fast = weights, FastBert.checked(backbone, dtype)
+        return self._fast[1]
 
     @torch.no_grad()
     def _cached_states(self, batch: TokenBatch, stored: bool) -> Tensor:

@@ -14,8 +14,8 @@ from naive.ap_transformer import TINY
 from torch import Tensor, nn
 
 from ap_ranker.models import transformer_encoder
-from ap_ranker.models.bert import Bert
-from ap_ranker.models.pretrained import MINILM, build_backbone
+from ap_ranker.models.bert import MINILM, Bert
+from ap_ranker.models.pretrained import build_backbone
 from ap_ranker.ranking.checkpoint import load_checkpoint
 from ap_ranker.text.batch import TokenBatch
 

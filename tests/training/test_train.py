@@ -203,7 +203,7 @@ def test_three_classes(tmp_path: Path) -> None:
     tokens = ranker.tokenize([answer.text for answer in GRADED.answers[:3]])
     with torch.inference_mode():
         questions = ranker.encode_questions([GRADED.questions[0].text] * 3)
-        logits = ranker.model.classify(questions, ranker.encode_answers(tokens))
+        logits = ranker.model.head(ranker.model.features(questions, ranker.encode_answers(tokens)))
     assert logits.shape == (3, 3)
     assert logits.argmax(dim=1).tolist() == [2, 1, 0]
     assert Ranker.from_pretrained(tmp_path / "c", "cpu").config == ranker.config
