@@ -82,8 +82,7 @@ class AttentionChannel(nn.Module):
 
     def forward(self, A: Tensor, W: Tensor, mask: Tensor) -> Tensor:
         """(P, T, other T), W_q or W_a, (P, T) -> (P, T + h - 1, m)."""
-        states: Tensor = self.convolution(A[:, :, : len(W)] @ W[: A.shape[2]], mask)
-        return states
+        return self.convolution(A[:, :, : len(W)] @ W[: A.shape[2]], mask)
 
 
 class ABCNN(SCNN):
@@ -107,22 +106,20 @@ class ABCNN(SCNN):
         """The attention a_q and a_a of the pooling, normalised to sum to 1; `None` for max-pooling."""
         if not self.pooling:
             return None, None
-        _, A, _ = self._attended(questions, answers)
-        sides = [A.sum(dim=2), A.sum(dim=1)]
-        if self.pooling == "convolution":  # a_k is the weight of a window of h tokens; h windows contain a token
-            sides = [window_sums(weights.unsqueeze(2), self.convolution.extra).squeeze(2) for weights in sides]
-        masks = [states.mask[:, self.convolution.extra :] for states in (questions, answers)]
-        a_q, a_a = (weights * mask for weights, mask in zip(sides, masks, strict=True))
-        return a_q / a_q.sum(dim=1, keepdim=True), a_a / a_a.sum(dim=1, keepdim=True)
+        extra, sides = self.convolution.extra, []
+        for _, attention, wide in self._attended(questions, answers):
+            # By convolution, a_k is the weight of a window of h tokens; h windows contain a token.
+            by_windows = self.pooling == "convolution"
+            weights = window_sums(attention.unsqueeze(2), extra).squeeze(2) if by_windows else attention
+            weights = weights * wide[:, extra:]
+            sides.append(weights / weights.sum(dim=1, keepdim=True))
+        return sides[0], sides[1]
 
     def features(self, questions: States, answers: States) -> Tensor:
-        C_q, A, C_a = self._attended(questions, answers)
-        c_q = self._pool(C_q, A.sum(dim=2), questions.mask)
-        c_a = self._pool(C_a, A.sum(dim=1), answers.mask)
-        return torch.cat([c_q, c_a], dim=1)
+        return torch.cat([self._pool(*side) for side in self._attended(questions, answers)], dim=1)
 
-    def _attended(self, questions: States, answers: States) -> tuple[Tensor, Tensor, Tensor]:
-        """C_q, the attention matrix A of the pooling, and C_a."""
+    def _attended(self, questions: States, answers: States) -> list[tuple[Tensor, Tensor, Tensor]]:
+        """Of both sides, C, the attention of the pooling, and the mask."""
         C_q, C_a = questions.per_token["convolved"], answers.per_token["convolved"]
         extra = self.convolution.extra
         mask_q, mask_a = questions.mask[:, extra:], answers.mask[:, extra:]
@@ -131,11 +128,11 @@ class ABCNN(SCNN):
             A = similarity(S_q[:, : mask_q.shape[1]], S_a[:, : mask_a.shape[1]], mask_q, mask_a)
         if self.channel is not None:
             C_q = C_q + self.channel(A, self.channel.W_q, mask_q)
-            C_a = C_a + self.channel(A.transpose(1, 2), self.channel.W_a, mask_a)
+            C_a = C_a + self.channel(A.mT, self.channel.W_a, mask_a)
         C_q, C_a = torch.relu(C_q), torch.relu(C_a)
         if self.pooling == "convolution":
             A = similarity(C_q, C_a, questions.mask, answers.mask)
-        return C_q, A, C_a
+        return [(C_q, A.sum(dim=2), questions.mask), (C_a, A.sum(dim=1), answers.mask)]
 
     def _pool(self, C: Tensor, attention: Tensor, wide: Tensor) -> Tensor:
         """(P, T + h - 1, m), (P, T), or (P, T + h - 1) with the attention of `convolution`, -> (P, m)."""
@@ -176,7 +173,7 @@ _SWISSALPS = "Deriu & Cieliebak, SwissAlps at SemEval-2017 Task 3: Attention-bas
 _YIN = "Yin, Schütze, Xiang & Zhou, ABCNN: Attention-Based Convolutional Neural Network for Modeling Sentence Pairs"
 
 # AdaDelta with L2 regularisation is SwissAlps'; its strength is Yin's for answer selection.
-_SPEC = ModelSpec(
+SPEC = ModelSpec(
     name="scnn",
     paper=_SWISSALPS,
     year=2017,
@@ -187,14 +184,12 @@ _SPEC = ModelSpec(
     recipe=Recipe("pointwise", "adadelta", 1.0, weight_decay=4e-4),
     objective="listwise",
 )
-_ABCNN_1 = replace(_SPEC, name="abcnn-1", cached="convolved words", build=partial(ABCNN, channel=True))
-_ABCNN_2 = replace(
-    _ABCNN_1,
+ABCNN_1 = replace(SPEC, name="abcnn-1", cached="convolved words", build=partial(ABCNN, channel=True))
+ABCNN_2 = replace(
+    ABCNN_1,
     name="abcnn-2",
     build=partial(ABCNN, channel=False),
     attention_over="both",
     options=_SIZES | _POOLING | CLASSIFIER,
 )
-_ABCNN_3 = replace(_ABCNN_2, name="abcnn-3", paper=_YIN, year=2015, build=partial(ABCNN, channel=True))
-
-SPECS = [_SPEC, _ABCNN_1, _ABCNN_2, _ABCNN_3]
+ABCNN_3 = replace(ABCNN_2, name="abcnn-3", paper=_YIN, year=2015, build=partial(ABCNN, channel=True))

@@ -34,7 +34,8 @@ class ANMM(WordModel):
 
     temperature = 0.05  # the scores lie between 0 and 1
 
-    def __init__(self, inputs: Inputs, options: Options, network: nn.Sequential) -> None:
+    def __init__(self, inputs: Inputs, options: Options) -> None:
+        network = _network(getattr(options, "weights", 0))
         super().__init__(inputs, options)
         self.network = network
         self.v = nn.Linear(inputs.embedding_size, 1, bias=False)
@@ -63,8 +64,7 @@ class ANMM(WordModel):
         bins = ((P.detach() + (1 + ROUNDING)) * PER_UNIT).long().clamp(0, BINS - 1)
         x = P.new_zeros(B, M, N, BINS).scatter_add(3, bins, P)
         attention = questions.per_token["attention"].unsqueeze(2)
-        scores: Tensor = (attention * self.network(x)).sum(dim=(1, 3))
-        return scores
+        return (attention * self.network(x)).sum(dim=(1, 3))
 
     def scale(self, scores: Tensor) -> Tensor:
         return scores
@@ -78,34 +78,27 @@ def _bin_weights(sets: int) -> nn.Linear:
     return layer
 
 
-def anmm_1(inputs: Inputs, options: Options) -> ANMM:
-    """One set of weights for the bins."""
-    return ANMM(inputs, options, nn.Sequential(_bin_weights(1), nn.Sigmoid()))
-
-
-def anmm_2(inputs: Inputs, options: Options) -> ANMM:
-    """Several sets of weights for the bins; r weights their outputs."""
-    r = nn.Linear(options.weights, 1, bias=False)
+def _network(sets: int) -> nn.Sequential:
+    """By one set of weights for the bins; or by several, whose outputs r weights."""
+    if not sets:
+        return nn.Sequential(_bin_weights(1), nn.Sigmoid())
+    r = nn.Linear(sets, 1, bias=False)
     nn.init.constant_(r.weight, 0.5)  # at first every output raises the score
-    return ANMM(inputs, options, nn.Sequential(_bin_weights(options.weights), nn.Sigmoid(), r, nn.Sigmoid()))
+    return nn.Sequential(_bin_weights(sets), nn.Sigmoid(), r, nn.Sigmoid())
 
 
-_ANMM_1 = ModelSpec(
+ANMM_1 = ModelSpec(
     name="anmm-1",
     paper="Yang, Ai, Guo & Croft, aNMM: Ranking Short Answer Texts with Attention-Based Neural Matching Model",
     year=2016,
-    family="survey",
     cached="word vectors",
-    build=anmm_1,
+    build=ANMM,
     attention_over="question",
     options={"dropout": DROPOUT},
     recipe=Recipe("hinge", "sgd", margin=1.0),  # the objective is the paper's, the rest of it ours
 )
-_ANMM_2 = replace(
-    _ANMM_1,
+ANMM_2 = replace(
+    ANMM_1,
     name="anmm-2",
-    build=anmm_2,
     options={"weights": Option(5, "sets of weights for the bins (the paper tunes it)"), "dropout": DROPOUT},
 )
-
-SPECS = [_ANMM_1, _ANMM_2]

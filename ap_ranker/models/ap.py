@@ -36,6 +36,8 @@ from ap_ranker.text.batch import TokenBatch
 
 logger = logging.getLogger(__name__)
 
+INITIAL_U = 0.1  # times an identity: training starts from the dot product of states, where tanh is not saturated
+
 
 class AttentivePooling(CosineModel, WordModel):
     """The cosine of two texts, each pooled with attention from the other."""
@@ -47,9 +49,8 @@ class AttentivePooling(CosineModel, WordModel):
         return States(batch.mask, {"states": self.encoder(self.embedding(batch), batch.mask)})
 
     def encode_questions(self, batch: TokenBatch) -> States:
-        encoded = self.encode(batch)
-        states = encoded.per_token["states"]
-        return States(encoded.mask, {"states": states, "probes": self.probes(states @ self.U)})
+        states = self.encode(batch).per_token["states"]
+        return States(batch.mask, {"states": states, "probes": self.probes(states @ self.U)})
 
     def probes(self, rows: Tensor) -> Tensor:
         """Rows of Q U as `project` needs them, once per question: (B, M, C) -> (B, M, ·)."""
@@ -68,8 +69,7 @@ class AttentivePooling(CosineModel, WordModel):
 
     def pool(self, answers: Any, weights: Tensor) -> Tensor:
         """(N, B, L) -> (N, B, C): the sums of each answer's states."""
-        pooled: Tensor = weights @ answers
-        return pooled
+        return weights @ answers
 
     def attention_weights(self, questions: TokenBatch, answers: TokenBatch) -> Attention:
         """σ_q and σ_a."""
@@ -107,11 +107,6 @@ class AttentivePooling(CosineModel, WordModel):
         return self.U.is_cpu and self.U.dtype == torch.float32 and compiled_loops_agree()
 
 
-def initial_alignment(state_size: int) -> nn.Parameter:
-    """U as a small identity: training starts from the dot product of states, where tanh is not saturated."""
-    return nn.Parameter(0.1 * torch.eye(state_size))
-
-
 class AttentivePoolingBiLSTM(AttentivePooling):
     """Reads stored answers in 8 bits a number, without widening them: they are a quarter of the memory to read."""
 
@@ -121,7 +116,7 @@ class AttentivePoolingBiLSTM(AttentivePooling):
     def __init__(self, inputs: Inputs, options: Options) -> None:
         super().__init__(inputs, options)
         self.encoder = BiLSTM(inputs.embedding_size, options.hidden)
-        self.U = initial_alignment(self.encoder.state_size)
+        self.U = nn.Parameter(INITIAL_U * torch.eye(self.encoder.state_size))
 
     def reads_stored(self, dtypes: Mapping[str, torch.dtype]) -> bool:
         return dtypes.get("states") == torch.int8 and multiplies_int8() and super().reads_stored(dtypes)
@@ -152,7 +147,7 @@ class AttentivePoolingCNN(AttentivePooling):
     def __init__(self, inputs: Inputs, options: Options) -> None:
         super().__init__(inputs, options)
         self.encoder = Convolution(inputs.embedding_size, options.filters, options.window)
-        self.U = initial_alignment(options.filters)
+        self.U = nn.Parameter(INITIAL_U * torch.eye(options.filters))
         if options.copy_words:
             self.encoder.copy_words()
             # Hardly any attention: to the words that two texts share, which U begins with, it makes all answers alike
@@ -183,13 +178,32 @@ class AttentivePoolingCNN(AttentivePooling):
         return self.embedding.framed(answers.per_token["ids"], self.encoder.left, self.encoder.right)
 
     def probes(self, rows: Tensor) -> Tensor:
-        return self.encoder.filters(rows)
+        """(..., C) -> (..., K D + 1): filters with a bias that compute a state's dot product with each row."""
+        layer = self.encoder.linear
+        return torch.cat([rows @ layer.weight, (rows @ layer.bias).unsqueeze(-1)], dim=-1)
 
     def project(self, answers: FramedWords, probes: Tensor) -> Tensor:
-        return self.encoder.project(answers, probes)
+        size, window = answers.vectors.shape[1], self.encoder.window
+        n, length = len(answers.indices), answers.indices.shape[1] - window + 1
+        if len(probes) >= size:
+            windows = self.encoder.windows(answers.framed())
+            products = (probes[:, :-1] @ windows.flatten(0, 1).T).unflatten(1, (n, length))
+        else:
+            # With fewer filters than dimensions: one product per distinct word, and sums of those of a window's words.
+            kernels = probes[:, :-1].unflatten(1, (window, size)).transpose(0, 1).flatten(0, 1)
+            per_word = (kernels @ answers.vectors.T).index_select(1, answers.indices.flatten())
+            parts = per_word.unflatten(1, answers.indices.shape).unflatten(0, (window, len(probes)))
+            products = parts[0, ..., :length]
+            for k in range(1, window):
+                products = products + parts[k, ..., k : k + length]
+        return products.add_(probes[:, -1].view(-1, 1, 1))
 
     def pool(self, answers: FramedWords, weights: Tensor) -> Tensor:
-        return self.encoder.pool(answers, weights)
+        # The k-th words of all windows are the text shifted by k. Shifting the weights instead moves less memory.
+        window = self.encoder.window
+        shifted = [pad(weights, (k, window - 1 - k)) for k in range(window)]
+        windows = answers.sums(torch.stack(shifted, dim=2).flatten(1, 2))
+        return self.encoder.linear(windows.unflatten(1, (-1, window)).flatten(2))
 
 
 TOLERANCE = 1e-4
@@ -237,7 +251,7 @@ _SHARPNESS = Option(
 )
 
 # Sizes and recipes: the paper's table of hyper-parameters for InsuranceQA.
-_AP_CNN = ModelSpec(
+AP_CNN = ModelSpec(
     name="ap-cnn",
     paper="dos Santos, Tan, Xiang & Zhou, Attentive Pooling Networks",
     year=2016,
@@ -258,13 +272,11 @@ _AP_CNN = ModelSpec(
     },
     recipe=Recipe("hinge", "sgd", 1.1, "inverse", batch_size=20, margin=0.5),
 )
-_AP_BILSTM = replace(
-    _AP_CNN,
+AP_BILSTM = replace(
+    AP_CNN,
     name="ap-bilstm",
     cached="token states",
     build=AttentivePoolingBiLSTM,
     options={"hidden": HIDDEN, "sharpness": _SHARPNESS, "dropout": DROPOUT},
     recipe=Recipe("hinge", "sgd", 1.1, "inverse", batch_size=20, margin=0.2),
 )
-
-SPECS = [_AP_CNN, _AP_BILSTM]

@@ -109,7 +109,8 @@ class AttentiveTransformer(PooledTransformer):
 
     def match(self, questions: States, answers: States) -> Tensor:
         cosines = _cosines(questions, answers)
-        weight = _not_negative(self.word_weight)  # or a step of training could leave the range of the score
+        # Not negative, or a step of training could leave the range of the score; with a gradient also below.
+        weight = self.word_weight + (self.word_weight.clamp(min=0) - self.word_weight).detach()
         scores = (cosines + weight * self.word_scores(questions, answers)) / (1 + weight)
         return scores.to(answers.per_text["pooled"].dtype)
 
@@ -188,11 +189,6 @@ def _cosines(questions: States, answers: States) -> Tensor:
     return exact(questions.per_text["pooled"]) @ exact(answers.per_text["pooled"]).T
 
 
-def _not_negative(weight: Tensor) -> Tensor:
-    """At least 0, with a gradient also below: the weight can then come back."""
-    return weight + (weight.clamp(min=0) - weight).detach()
-
-
 def _neighbours_summed(states: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
     """Sum neighbouring tokens: (N, T, C) and (N, T) -> (N, ceil(T / 2), C) and which sums have a token."""
     missing = -states.shape[1] % TOKENS_PER_STATE
@@ -207,25 +203,21 @@ def _shared_among_tokens(weights: Tensor, mask: Tensor) -> Tensor:
     return (weights.unsqueeze(3) * shares).flatten(2)[..., : mask.shape[1]]
 
 
-SPECS = [
-    ModelSpec(
-        name="ap-transformer",
-        paper="ours, after ColBERT of Khattab & Zaharia and Attentive Pooling Networks of dos Santos et al.",
-        year=2020,
-        family="attentive-pooling",
-        cached="a pooled vector and token states",
-        build=AttentiveTransformer,
-        attention_over="both",
-        options={
-            "encoder": Option(DEFAULT_ENCODER, "a pretrained encoder: a folder, or the name of a model on the hub"),
-            "size": Option(
-                64, "numbers of a token's state; 0 for as many as the encoder has", bounds=Bounds(least=0, most=4_096)
-            ),
-            "dropout": Option(0.1, "share of the subwords dropped while training", bounds=SHARE),
-            "frozen": Option(False, "keep the encoder as it is: trains in minutes on a CPU"),
-        },
-        recipe=Recipe("softmax", learning_rate=5e-4, schedule="linear", batch_size=64, epochs=4),
-        pretrained=True,
-        format_version=4,  # 1 pooled both texts by attention, 2 kept each token of an answer, 3 had no adapter
-    ),
-]
+SPEC = ModelSpec(
+    name="ap-transformer",
+    paper="ours, after ColBERT of Khattab & Zaharia and Attentive Pooling Networks of dos Santos et al.",
+    year=2020,
+    family="attentive-pooling",
+    cached="a pooled vector and token states",
+    build=AttentiveTransformer,
+    attention_over="both",
+    options={
+        "encoder": Option(DEFAULT_ENCODER, "a pretrained encoder: a folder, or the name of a model on the hub"),
+        "size": Option(64, "numbers of a token's state; 0 for as many as the encoder has", bounds=Bounds(0, 4_096)),
+        "dropout": Option(0.1, "share of the subwords dropped while training", bounds=SHARE),
+        "frozen": Option(False, "keep the encoder as it is: trains in minutes on a CPU"),
+    },
+    recipe=Recipe("softmax", learning_rate=5e-4, schedule="linear", batch_size=64, epochs=4),
+    pretrained=True,
+    format_version=4,  # 1 pooled both texts by attention, 2 kept each token of an answer, 3 had no adapter
+)

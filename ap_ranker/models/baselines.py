@@ -69,33 +69,28 @@ class BagOfWords(Siamese):
         return self.statistics.idf(self.statistics.without_punctuation(ids))
 
 
-SPECS = [
-    ModelSpec(
-        name="bm25",
-        paper="Robertson, Walker, Jones, Hancock-Beaulieu & Gatford, Okapi at TREC-3",
-        year=1994,
-        family="baseline",
-        cached="token ids",
-        build=BM25,
-        options={
-            "k1": Option(
-                1.2, "how soon a word's repetitions stop counting (Lucene's value)", bounds=Bounds(least=0, most=1_000)
-            ),
-            "b": Option(
-                0.75, "how much long answers are penalised, 0 to 1 (Lucene's value)", bounds=Bounds(least=0, most=1)
-            ),
-        },
-        recipe=Recipe("counts"),
-        objective="counts",
-    ),
-    ModelSpec(
-        name="bow-idf",
-        paper="Feng, Xiang, Glass, Wang & Zhou, Applying Deep Learning to Answer Selection",
-        year=2015,
-        family="baseline",
-        cached="one vector",
-        build=BagOfWords,
-        recipe=Recipe("counts"),
-        objective="counts",
-    ),
-]
+OKAPI = ModelSpec(
+    name="bm25",
+    paper="Robertson, Walker, Jones, Hancock-Beaulieu & Gatford, Okapi at TREC-3",
+    year=1994,
+    family="baseline",
+    cached="token ids",
+    build=BM25,
+    options={
+        "k1": Option(1.2, "how soon a word's repetitions stop counting (Lucene's value)", bounds=Bounds(0, 1_000)),
+        "b": Option(0.75, "how much long answers are penalised, 0 to 1 (Lucene's value)", bounds=Bounds(0, 1)),
+    },
+    recipe=Recipe("counts"),
+    objective="counts",
+)
+
+BAG_OF_WORDS = ModelSpec(
+    name="bow-idf",
+    paper="Feng, Xiang, Glass, Wang & Zhou, Applying Deep Learning to Answer Selection",
+    year=2015,
+    family="baseline",
+    cached="one vector",
+    build=BagOfWords,
+    recipe=Recipe("counts"),
+    objective="counts",
+)

@@ -166,21 +166,18 @@ class BiMPM(Classifier):
         return torch.cat(ends, dim=1)
 
 
-SPECS = [
-    ModelSpec(
-        name="bimpm",
-        paper="Wang, Hamza & Florian, Bilateral Multi-Perspective Matching for Natural Language Sentences",
-        year=2017,
-        family="survey",
-        cached="token states",
-        build=BiMPM,
-        options={
-            "hidden": Option(100, "units of both LSTMs in each direction"),
-            "perspectives": Option(20, "weightings of the states under which two of them are compared"),
-            "characters": Option(False, "read the letters of each word, too (the paper does)"),
-        }
-        | CLASSIFIER,
-        recipe=Recipe("pointwise"),
-        objective="listwise",
-    ),
-]
+SPEC = ModelSpec(
+    name="bimpm",
+    paper="Wang, Hamza & Florian, Bilateral Multi-Perspective Matching for Natural Language Sentences",
+    year=2017,
+    cached="token states",
+    build=BiMPM,
+    options={
+        "hidden": Option(100, "units of both LSTMs in each direction"),
+        "perspectives": Option(20, "weightings of the states under which two of them are compared"),
+        "characters": Option(False, "read the letters of each word, too (the paper does)"),
+        **CLASSIFIER,
+    },
+    recipe=Recipe("pointwise"),
+    objective="listwise",
+)

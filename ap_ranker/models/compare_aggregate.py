@@ -119,35 +119,29 @@ class CompareAggregate(PairModel):
         T = self.comparison(A, G @ Q) * answers.mask.unsqueeze(2)
         # relu is monotonic: max(relu(x)) = relu(max(x)).
         r = [torch.relu(max_pool(convolution(T, answers.mask), answers.mask)) for convolution in self.convolutions]
-        scores: Tensor = self.head(torch.cat(r, dim=1))
-        return scores.squeeze(1)
+        return self.head(torch.cat(r, dim=1)).squeeze(1)
 
 
 # Sizes and recipe, k and the threshold: the authors' own code, for WikiQA (with Adamax for Adam).
-SPECS = [
-    ModelSpec(
-        name="compare-aggregate",
-        paper="Wang & Jiang, A Compare-Aggregate Model for Matching Text Sequences",
-        year=2017,
-        family="survey",
-        cached="token states",
-        build=CompareAggregate,
-        attention_over="question",
-        options={
-            "hidden": Option(150, "size of a token's state, filters of each window, units of the last layer"),
-            "comparison": Option(
-                "mult",
-                "how an answer word is compared with its part of the question",
-                ("nn", "ntn", "euccos", "sub", "mult", "submult-nn"),
-            ),
-            "clip": Option(
-                "none", "which attention weights count (Bian et al. 2017)", ("none", "k-max", "k-threshold")
-            ),
-            "k": Option(5, "weights that `clip: k-max` keeps"),
-            "threshold": Option(0.08, "what a weight must exceed for `clip: k-threshold`", bounds=SHARE),
-            "dropout": replace(DROPOUT, default=0.1),
-        },
-        recipe=Recipe("listwise", "adam", 0.004, batch_size=10),
-        objective="listwise",
-    ),
-]
+SPEC = ModelSpec(
+    name="compare-aggregate",
+    paper="Wang & Jiang, A Compare-Aggregate Model for Matching Text Sequences",
+    year=2017,
+    cached="token states",
+    build=CompareAggregate,
+    attention_over="question",
+    options={
+        "hidden": Option(150, "size of a token's state, filters of each window, units of the last layer"),
+        "comparison": Option(
+            "mult",
+            "how an answer word is compared with its part of the question",
+            ("nn", "ntn", "euccos", "sub", "mult", "submult-nn"),
+        ),
+        "clip": Option("none", "which attention weights count (Bian et al. 2017)", ("none", "k-max", "k-threshold")),
+        "k": Option(5, "weights that `clip: k-max` keeps"),
+        "threshold": Option(0.08, "what a weight must exceed for `clip: k-threshold`", bounds=SHARE),
+        "dropout": replace(DROPOUT, default=0.1),
+    },
+    recipe=Recipe("listwise", "adam", 0.004, batch_size=10),
+    objective="listwise",
+)

@@ -110,7 +110,7 @@ class GlobalLocal(CosineModel, WordModel):
 
 _TF_SIZE = Option(50, "size of the global view b_tf, made of the words alone")
 
-_TF_LSTM = ModelSpec(
+TF_LSTM = ModelSpec(
     name="tf-lstm",
     paper="Bachrach et al., An Attention Mechanism for Neural Answer Selection Using a Combined Global and Local View",
     year=2017,
@@ -120,8 +120,8 @@ _TF_LSTM = ModelSpec(
     options={"hidden": HIDDEN, "tf_size": _TF_SIZE, "dropout": DROPOUT},
     recipe=Recipe("hinge", "adam"),  # the paper names the optimiser and the loss, but no numbers
 )
-_GLOBAL_LOCAL = replace(
-    _TF_LSTM,
+GLOBAL_LOCAL = replace(
+    TF_LSTM,
     name="global-local",
     cached="token states",
     build=GlobalLocal,
@@ -133,5 +133,3 @@ _GLOBAL_LOCAL = replace(
         "dropout": DROPOUT,
     },
 )
-
-SPECS = [_TF_LSTM, _GLOBAL_LOCAL]

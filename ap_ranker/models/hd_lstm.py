@@ -55,7 +55,10 @@ class HDLSTM(Classifier):
     def features(self, questions: States, answers: States) -> Tensor:
         q, a = questions.per_text["vector"], answers.per_text["vector"]
         similarity = (q * self.M(a)).sum(dim=1, keepdim=True)
-        return torch.cat([correlate(q, a), similarity, overlap(questions, answers)], dim=1)
+        shared = (questions.per_token["ids"][:, :, None] == answers.per_token["ids"][:, None, :]).any(dim=2)
+        sizes = questions.per_text["size"] + answers.per_text["size"]  # 0 where neither text has a known word
+        overlap = (questions.per_token["overlap"] * shared.unsqueeze(2)).sum(dim=1) / sizes.clamp(min=1)
+        return torch.cat([correlate(q, a), similarity, overlap], dim=1)
 
 
 def correlate(q: Tensor, a: Tensor) -> Tensor:
@@ -64,29 +67,19 @@ def correlate(q: Tensor, a: Tensor) -> Tensor:
     return torch.fft.irfft(torch.fft.rfft(q).conj() * torch.fft.rfft(a), n=q.shape[1])
 
 
-def overlap(questions: States, answers: States) -> Tensor:
-    """(P, 2): X_feat; 0 where neither text has a known word."""
-    shared = (questions.per_token["ids"][:, :, None] == answers.per_token["ids"][:, None, :]).any(dim=2)
-    sizes = questions.per_text["size"] + answers.per_text["size"]
-    return (questions.per_token["overlap"] * shared.unsqueeze(2)).sum(dim=1) / sizes.clamp(min=1)
-
-
 # Sizes and recipe: ours.
-SPECS = [
-    ModelSpec(
-        name="hd-lstm",
-        paper="Tay, Phan, Luu & Hui, Learning to Rank Question Answer Pairs with Holographic Dual LSTM Architecture",
-        year=2017,
-        family="survey",
-        cached="one vector",
-        build=HDLSTM,
-        options={
-            "hidden": Option(200, "units of each LSTM layer, so also the size of a text's vector (a GPU may have 640)"),
-            "layers": Option(2, "LSTM layers on each side", bounds=Bounds(above=0, most=16)),
-            "head": Option(200, "units of the holographic hidden layer"),
-        }
-        | CLASSIFIER,
-        recipe=Recipe("pointwise", "adam", 1e-3, weight_decay=1e-5),
-        objective="listwise",
-    ),
-]
+SPEC = ModelSpec(
+    name="hd-lstm",
+    paper="Tay, Phan, Luu & Hui, Learning to Rank Question Answer Pairs with Holographic Dual LSTM Architecture",
+    year=2017,
+    cached="one vector",
+    build=HDLSTM,
+    options={
+        "hidden": Option(200, "units of each LSTM layer, so also the size of a text's vector (a GPU may have 640)"),
+        "layers": Option(2, "LSTM layers on each side", bounds=Bounds(above=0, most=16)),
+        "head": Option(200, "units of the holographic hidden layer"),
+        **CLASSIFIER,
+    },
+    recipe=Recipe("pointwise", "adam", 1e-3, weight_decay=1e-5),
+    objective="listwise",
+)

@@ -96,26 +96,21 @@ def weighted_sum(weights: Tensor, states: Tensor) -> Tensor:
 
 
 # Sizes and recipe: ours.
-SPECS = [
-    ModelSpec(
-        name="iwan",
-        paper="Shen, Yang & Deng, Inter-Weighted Alignment Network for Sentence Pair Modeling",
-        year=2017,
-        family="survey",
-        cached="token states",
-        build=IWAN,
-        attention_over="both",
-        options={
-            "hidden": Option(150, "units of the LSTM in each direction, of the attention layers and of the last one"),
-            "alignment": Option(
-                "orthogonal", "how a word differs from its counterpart in the other text", ("direct", "orthogonal")
-            ),
-            "weights": Option(
-                "attention", "what determines a word's weight: IWAN-att or IWAN-skip", ("attention", "skip")
-            ),
-        }
-        | CLASSIFIER,
-        recipe=Recipe("pointwise", "adam", 1e-3, batch_size=32),
-        objective="listwise",
-    ),
-]
+SPEC = ModelSpec(
+    name="iwan",
+    paper="Shen, Yang & Deng, Inter-Weighted Alignment Network for Sentence Pair Modeling",
+    year=2017,
+    cached="token states",
+    build=IWAN,
+    attention_over="both",
+    options={
+        "hidden": Option(150, "units of the LSTM in each direction, of the attention layers and of the last one"),
+        "alignment": Option(
+            "orthogonal", "how a word differs from its counterpart in the other text", ("direct", "orthogonal")
+        ),
+        "weights": Option("attention", "what determines a word's weight: IWAN-att or IWAN-skip", ("attention", "skip")),
+        **CLASSIFIER,
+    },
+    recipe=Recipe("pointwise", "adam", 1e-3, batch_size=32),
+    objective="listwise",
+)

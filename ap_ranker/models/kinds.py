@@ -18,9 +18,7 @@ PAIRS_AT_ONCE = 1024
 """Pairs that a `PairModel` compares at once: more need memory for token-by-token matrices and gain no speed."""
 
 SIMILARITY = Option("cosine", "how two vectors are compared: cosine, or GESD of Feng et al. 2015", ("cosine", "gesd"))
-CLASSES = Option(
-    2, "number of classes of the answers' labels; `train` takes it from the data", bounds=Bounds(least=2, most=100)
-)
+CLASSES = Option(2, "number of classes of the answers' labels; `train` takes it from the data", bounds=Bounds(2, 100))
 CLASSIFIER = {"classes": CLASSES, "dropout": replace(DROPOUT, default=0.1)}
 """The options that classifiers share."""
 
@@ -131,8 +129,7 @@ class Classifier(PairModel):
 
     def training_pairs(self, questions: States, answers: States, rows: Tensor, columns: Tensor, classes: int) -> Tensor:
         if classes > 2:
-            logits: Tensor = self.head(self.features(questions[rows], answers[columns]))
-            return logits
+            return self.head(self.features(questions[rows], answers[columns]))
         return super().training_pairs(questions, answers, rows, columns, classes)
 
 

@@ -47,21 +47,18 @@ class LWBiLSTM(Siamese):
 
 
 # Sizes and recipe: the authors' configuration for InsuranceQA v2, where questions and answers share all weights.
-SPECS = [
-    ModelSpec(
-        name="lw-bilstm",
-        paper="Rücklé & Gurevych, Representation Learning for Answer Selection with LSTM-Based Importance Weighting",
-        year=2017,
-        family="survey",
-        cached="one vector",
-        build=LWBiLSTM,
-        attention_over="both",
-        options={
-            "hidden": HIDDEN,
-            "importance": Option(141, "units, in each direction, of the LSTM that weights the tokens"),
-            "similarity": SIMILARITY,
-            "dropout": DROPOUT,
-        },
-        recipe=Recipe("hinge", "adam", 4e-4, batch_size=20, margin=0.2),
-    ),
-]
+SPEC = ModelSpec(
+    name="lw-bilstm",
+    paper="Rücklé & Gurevych, Representation Learning for Answer Selection with LSTM-Based Importance Weighting",
+    year=2017,
+    cached="one vector",
+    build=LWBiLSTM,
+    attention_over="both",
+    options={
+        "hidden": HIDDEN,
+        "importance": Option(141, "units, in each direction, of the LSTM that weights the tokens"),
+        "similarity": SIMILARITY,
+        "dropout": DROPOUT,
+    },
+    recipe=Recipe("hinge", "adam", 4e-4, batch_size=20, margin=0.2),
+)

@@ -62,8 +62,7 @@ class FactorizationMachine(nn.Module):
     def forward(self, u: Tensor) -> Tensor:
         """(..., C) -> (..., 1)."""
         pairs = (u @ self.V).square() - u.square() @ self.V.square()  # Σ_i Σ_{j≠i}: each pair twice
-        scalar: Tensor = self.linear(u) + pairs.sum(dim=-1, keepdim=True) / 2
-        return scalar
+        return self.linear(u) + pairs.sum(dim=-1, keepdim=True) / 2
 
 
 class Cast(nn.Module):
@@ -80,7 +79,7 @@ class Cast(nn.Module):
 
 
 def compress(kind: str, size: int, factors: int) -> nn.Module:
-    """Build the compression function C of this name."""
+    """C."""
     if kind == "sum":
         return Sum()
     if kind == "nn":
@@ -114,7 +113,6 @@ class MCAN(Classifier):
         return States(batch.mask, {"x": x, "intra": z * mask, "F": self.F(x) * mask})
 
     def affinity(self, questions: States, answers: States) -> Tensor:
-        """(P, M, L): S."""
         return questions.per_token["F"] @ answers.per_token["F"].mT
 
     def pair_attention_weights(self, questions: States, answers: States) -> tuple[Tensor, Tensor]:
@@ -144,22 +142,19 @@ class MCAN(Classifier):
 
 
 # Sizes and recipe: ours.
-SPECS = [
-    ModelSpec(
-        name="mcan",
-        paper="Tay, Luu & Hui, Multi-Cast Attention Networks",
-        year=2018,
-        family="survey",
-        cached="token states",
-        build=MCAN,
-        attention_over="both",
-        options={
-            "hidden": Option(100, "units of the LSTM; the last layers have eight times as many"),
-            "compression": Option("fm", "how a vector becomes one scalar", ("sum", "nn", "fm")),
-            "factors": Option(10, "numbers per input of the factorisation machine (`compression: fm`)"),
-        }
-        | CLASSIFIER,
-        recipe=Recipe("pointwise", "adam", 3e-4, weight_decay=1e-6),
-        objective="listwise",
-    ),
-]
+SPEC = ModelSpec(
+    name="mcan",
+    paper="Tay, Luu & Hui, Multi-Cast Attention Networks",
+    year=2018,
+    cached="token states",
+    build=MCAN,
+    attention_over="both",
+    options={
+        "hidden": Option(100, "units of the LSTM; the last layers have eight times as many"),
+        "compression": Option("fm", "how a vector becomes one scalar", ("sum", "nn", "fm")),
+        "factors": Option(10, "numbers per input of the factorisation machine (`compression: fm`)"),
+        **CLASSIFIER,
+    },
+    recipe=Recipe("pointwise", "adam", 3e-4, weight_decay=1e-6),
+    objective="listwise",
+)

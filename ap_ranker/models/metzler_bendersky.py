@@ -138,8 +138,7 @@ def _map(questions: Questions, weights: np.ndarray) -> float:
 
 def _scores(features: np.ndarray, weights: np.ndarray) -> np.ndarray:
     # A sum per row in a fixed order gives equal candidates exactly equal scores; a matrix product may not.
-    scores: np.ndarray = (features * weights).sum(axis=1)
-    return scores
+    return (features * weights).sum(axis=1)
 
 
 def _best_value(questions: Questions, weights: np.ndarray, j: int) -> float:
@@ -185,23 +184,19 @@ def _precision(offset: np.ndarray, slope: np.ndarray, relevant: np.ndarray, k: i
     return at[order], hits / rank
 
 
-SPECS = [
-    ModelSpec(
-        name="metzler-bendersky",
-        paper="Bendersky, Metzler & Croft, Learning Concept Importance Using a Weighted Dependence Model",
-        year=2010,
-        family="baseline",
-        cached="token ids",
-        build=MetzlerBendersky,
-        options={
-            "mu": Option(
-                2500.0, "pseudo-words that Dirichlet smoothing adds to each answer", bounds=Bounds(above=0, most=10**6)
-            ),
-            "window": Option(
-                8, "words within which a pair of words is found in either order", bounds=Bounds(least=2, most=1_000)
-            ),
-        },
-        recipe=Recipe("coordinate-ascent"),
-        objective="coordinate-ascent",
-    ),
-]
+SPEC = ModelSpec(
+    name="metzler-bendersky",
+    paper="Bendersky, Metzler & Croft, Learning Concept Importance Using a Weighted Dependence Model",
+    year=2010,
+    family="baseline",
+    cached="token ids",
+    build=MetzlerBendersky,
+    options={
+        "mu": Option(
+            2500.0, "pseudo-words that Dirichlet smoothing adds to each answer", bounds=Bounds(above=0, most=10**6)
+        ),
+        "window": Option(8, "words within which a pair of words is found in either order", bounds=Bounds(2, 1_000)),
+    },
+    recipe=Recipe("coordinate-ascent"),
+    objective="coordinate-ascent",
+)

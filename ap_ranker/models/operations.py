@@ -39,8 +39,7 @@ def row_and_column_max(scores: Tensor, first: int, second: int) -> tuple[Tensor,
     # Autograd's `amax` spreads it over ties instead, and costs several times as much.
     if not scores.requires_grad:
         return scores.amax(dim=first), scores.amax(dim=second)
-    largest: tuple[Tensor, Tensor] = _RowAndColumnMax.apply(scores, first, second)
-    return largest
+    return _RowAndColumnMax.apply(scores, first, second)
 
 
 def max_pool(states: Tensor, mask: Tensor) -> Tensor:

@@ -31,8 +31,7 @@ def packed_linear(*layers: nn.Linear, dtype: torch.dtype) -> Callable[..., Tenso
     packed = torch.ops.mkldnn._reorder_linear_weight(weight)
 
     def multiply(x: Tensor, activation: str = "none") -> Tensor:
-        y: Tensor = torch.ops.mkldnn._linear_pointwise(x.to(dtype), packed, bias, activation, [], "none")
-        return y
+        return torch.ops.mkldnn._linear_pointwise(x.to(dtype), packed, bias, activation, [], "none")
 
     return multiply
 
@@ -62,5 +61,4 @@ def multiplies_int8() -> bool:
 
 def _multiplied(matrix: np.ndarray, others: np.ndarray) -> np.ndarray:
     columns = torch.from_numpy(others.T.copy())  # numpy's stride of a single row may be 0, which is read wrongly
-    products: np.ndarray = torch._int_mm(torch.from_numpy(matrix), columns).numpy()
-    return products
+    return torch._int_mm(torch.from_numpy(matrix), columns).numpy()

@@ -1,4 +1,4 @@
-"""All models by name. A new model is one file with its `SPECS`, listed here."""
+"""All models by name. A new model is one file, listed here, with its `ModelSpec`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ FILES = (
     "qa",
     "ap",
     "ap_transformer",
-    "qa_lstm",
     "global_local",
     "lw_bilstm",
     "hyperqa",
@@ -28,10 +27,13 @@ FILES = (
     "metzler_bendersky",
     "bimpm",
 )
-"""The files of this folder with `SPECS`, in the order in which models are shown."""
+"""The files of this folder with models, in the order in which they are shown."""
 
-MODELS: dict[str, ModelSpec] = {
-    spec.name: spec for file in FILES for spec in import_module(f"ap_ranker.models.{file}").SPECS
+MODELS = {
+    spec.name: spec
+    for file in FILES
+    for spec in vars(import_module(f"ap_ranker.models.{file}")).values()
+    if isinstance(spec, ModelSpec)
 }
 
 LARGEST = 10**6
@@ -61,8 +63,7 @@ def complete_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
 
 def build_model(name: str, inputs: Inputs, options: Mapping[str, Any]) -> AnswerModel:
     """A freshly initialised model."""
-    model: AnswerModel = model_spec(name).build(inputs, Options(**complete_options(name, options)))
-    return model
+    return model_spec(name).build(inputs, Options(**complete_options(name, options)))
 
 
 def count_parameters(model: AnswerModel) -> int:

@@ -47,7 +47,7 @@ class Bounds:
         return ""
 
 
-SHARE = Bounds(least=0, below=1)
+SHARE = Bounds(0, below=1)
 SIZE = Bounds(above=0, most=4_096)
 """Bounds of options without their own: the largest value of the papers is 4,000 filters."""
 
@@ -94,10 +94,10 @@ class ModelSpec:
     name: str  # that a user types
     paper: str  # authors and title of the source
     year: int  # of the source
-    family: Family  # determines which component loads its checkpoints
     cached: str  # what is computed once per answer, before any question is known
     build: Callable[[Inputs, Options], Any]  # the `AnswerModel`
     recipe: Recipe  # the paper's training settings
+    family: Family = "survey"  # determines which component loads its checkpoints
     options: Mapping[str, Option] = field(default_factory=dict)
     objective: str = "softmax"  # the default of `ap-ranker train`
     attention_over: AttentionOver = ""  # the texts whose tokens have weights (`AnswerModel.attention_weights`)

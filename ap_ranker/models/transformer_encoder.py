@@ -11,8 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ap_ranker.models.bert import Bert
-from ap_ranker.models.fast_bert import FastBert
+from ap_ranker.models.bert import Bert, FastBert
 from ap_ranker.models.operations import exact, mean_pool
 from ap_ranker.models.pretrained import SentenceSettings, build_backbone, read_weights
 from ap_ranker.text.batch import TokenBatch
@@ -129,8 +128,7 @@ class TransformerEncoder(nn.Module):
         # bfloat16 halves the training time where the CPU multiplies matrices in it.
         reduced = ids.device.type == "cpu" and self.training and multiplies_bfloat16()
         with torch.autocast("cpu", torch.bfloat16, enabled=reduced):
-            states: Tensor = self.backbone(input_ids=ids, attention_mask=mask.long()).last_hidden_state
-        return states
+            return self.backbone(input_ids=ids, attention_mask=mask.long()).last_hidden_state
 
     def _fast_forward(self) -> FastBert | None:
         """Our own forward pass with the backbone's present weights; `None` if this transformer has none."""
