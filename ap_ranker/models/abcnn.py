@@ -27,9 +27,8 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from ap_ranker.models.base import States
+from ap_ranker.models.base import CLASSIFIER, Classifier, States, hidden_layer
 from ap_ranker.models.encoders import Convolution
-from ap_ranker.models.kinds import CLASSIFIER, Classifier, hidden_layer
 from ap_ranker.models.operations import max_pool
 from ap_ranker.models.spec import WINDOW, Inputs, ModelSpec, Option, Options, Recipe
 from ap_ranker.text.batch import TokenBatch
@@ -38,13 +37,9 @@ from ap_ranker.text.batch import TokenBatch
 class WideConvolution(Convolution):
     """One state per window that touches the text: T + h - 1; state i sees the tokens i - h + 1 ... i."""
 
-    @property
-    def extra(self) -> int:
-        return self.left + self.right
-
     def positions(self, mask: Tensor) -> Tensor:
         """(N, T) real tokens -> (N, T + h - 1) real positions. Its last T columns are the tokens' mask again."""
-        return nn.functional.pad(mask, (self.extra, 0), value=True)
+        return nn.functional.pad(mask, (self.window - 1, 0), value=True)
 
     def forward(self, states: Tensor, mask: Tensor) -> Tensor:
         """(N, T, D), (N, T) -> (N, T + h - 1, m), zero on padding."""
@@ -92,6 +87,7 @@ class ABCNN(SCNN):
         super().__init__(inputs, options)
         self.channel = AttentionChannel(inputs, options.filters, options.window) if channel else None
         self.pooling = getattr(options, "attention_from", "")  # "" for plain max-pooling
+        self.extra = options.window - 1
         self.compares_words = channel or self.pooling == "embeddings"
 
     def encode(self, batch: TokenBatch) -> States:
@@ -99,14 +95,14 @@ class ABCNN(SCNN):
         embedded = self.embedding(batch)
         states = {"convolved": self.convolution(embedded, batch.mask)}
         if self.compares_words:
-            states["words"] = nn.functional.pad(embedded, (0, 0, 0, self.convolution.extra))
+            states["words"] = nn.functional.pad(embedded, (0, 0, 0, self.extra))
         return States(self.convolution.positions(batch.mask), states)
 
     def pair_attention_weights(self, questions: States, answers: States) -> tuple[Tensor | None, Tensor | None]:
         """The attention a_q and a_a of the pooling, normalised to sum to 1; `None` for max-pooling."""
         if not self.pooling:
             return None, None
-        extra, sides = self.convolution.extra, []
+        extra, sides = self.extra, []
         for _, attention, wide in self._attended(questions, answers):
             # By convolution, a_k is the weight of a window of h tokens; h windows contain a token.
             by_windows = self.pooling == "convolution"
@@ -121,8 +117,7 @@ class ABCNN(SCNN):
     def _attended(self, questions: States, answers: States) -> list[tuple[Tensor, Tensor, Tensor]]:
         """Of both sides, C, the attention of the pooling, and the mask."""
         C_q, C_a = questions.per_token["convolved"], answers.per_token["convolved"]
-        extra = self.convolution.extra
-        mask_q, mask_a = questions.mask[:, extra:], answers.mask[:, extra:]
+        mask_q, mask_a = questions.mask[:, self.extra :], answers.mask[:, self.extra :]
         if self.compares_words:
             S_q, S_a = questions.per_token["words"], answers.per_token["words"]
             A = similarity(S_q[:, : mask_q.shape[1]], S_a[:, : mask_a.shape[1]], mask_q, mask_a)
@@ -136,7 +131,7 @@ class ABCNN(SCNN):
 
     def _pool(self, C: Tensor, attention: Tensor, wide: Tensor) -> Tensor:
         """(P, T + h - 1, m), (P, T), or (P, T + h - 1) with the attention of `convolution`, -> (P, m)."""
-        extra, weights = self.convolution.extra, attention.unsqueeze(2)
+        extra, weights = self.extra, attention.unsqueeze(2)
         if not self.pooling:
             return max_pool(C, wide)
         if self.pooling == "convolution":

@@ -18,8 +18,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from ap_ranker.models.base import Attention, States
-from ap_ranker.models.kinds import WordModel
+from ap_ranker.models.base import Attention, States, WordModel
 from ap_ranker.models.operations import masked_softmax, unit
 from ap_ranker.models.spec import DROPOUT, Inputs, ModelSpec, Option, Options, Recipe
 from ap_ranker.text.batch import TokenBatch
@@ -44,13 +43,11 @@ class ANMM(WordModel):
         return States(batch.mask, {"words": unit(self.embedding(batch))})
 
     def encode_questions(self, batch: TokenBatch) -> States:
-        """Also the attention to each word."""
         embedded = self.embedding(batch)
         attention = masked_softmax(self.v(embedded).squeeze(2), batch.mask)
         return States(batch.mask, {"words": unit(embedded), "attention": attention.unsqueeze(2)})
 
     def attention_weights(self, questions: TokenBatch, answers: TokenBatch) -> Attention:
-        """τ, which is the same for all answers."""
         tau = self.encode_questions(questions).per_token["attention"]
         return Attention(tau.squeeze(2).unsqueeze(1).expand(-1, len(answers.ids), -1), None)
 
@@ -70,21 +67,18 @@ class ANMM(WordModel):
         return scores
 
 
-def _bin_weights(sets: int) -> nn.Linear:
-    """Each bin's weight begins near the bin's value, or near 0 if that is negative: good matches score higher."""
-    layer = nn.Linear(BINS, sets, bias=False)
-    with torch.no_grad():
-        layer.weight.add_(torch.linspace(-1, 1, BINS).clamp_min(0))
-    return layer
-
-
 def _network(sets: int) -> nn.Sequential:
     """By one set of weights for the bins; or by several, whose outputs r weights."""
-    if not sets:
-        return nn.Sequential(_bin_weights(1), nn.Sigmoid())
-    r = nn.Linear(sets, 1, bias=False)
+    r = nn.Linear(sets, 1, bias=False) if sets else None
+    bins = nn.Linear(BINS, sets or 1, bias=False)
+    with (
+        torch.no_grad()
+    ):  # a bin's weight begins near its value, or near 0 if that is negative: good matches score higher
+        bins.weight.add_(torch.linspace(-1, 1, BINS).clamp_min(0))
+    if r is None:
+        return nn.Sequential(bins, nn.Sigmoid())
     nn.init.constant_(r.weight, 0.5)  # at first every output raises the score
-    return nn.Sequential(_bin_weights(sets), nn.Sigmoid(), r, nn.Sigmoid())
+    return nn.Sequential(bins, nn.Sigmoid(), r, nn.Sigmoid())
 
 
 ANMM_1 = ModelSpec(

@@ -26,9 +26,8 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 from torch.nn.utils.rnn import pad_sequence
 
-from ap_ranker.models.base import Attention, States, StoredStates
+from ap_ranker.models.base import Attention, CosineModel, States, StoredStates, WordModel
 from ap_ranker.models.encoders import BiLSTM, Convolution, FramedWords
-from ap_ranker.models.kinds import CosineModel, WordModel
 from ap_ranker.models.operations import masked_softmax, row_and_column_max
 from ap_ranker.models.private_operators import int8_products, multiplies_int8
 from ap_ranker.models.spec import DROPOUT, HIDDEN, WINDOW, Bounds, Inputs, ModelSpec, Option, Options, Recipe
@@ -72,7 +71,6 @@ class AttentivePooling(CosineModel, WordModel):
         return weights @ answers
 
     def attention_weights(self, questions: TokenBatch, answers: TokenBatch) -> Attention:
-        """σ_q and σ_a."""
         states = self.encode_answers(answers)
         sigma_q, sigma_a = self._attention(self.encode_questions(questions), states, self.read(states))
         return Attention(sigma_q.transpose(1, 2), sigma_a)

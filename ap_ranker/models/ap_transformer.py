@@ -31,9 +31,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ap_ranker.models.base import AnswerModel, Attention, JudgedCandidates, States
+from ap_ranker.models.base import AnswerModel, Attention, CosineModel, JudgedCandidates, States
 from ap_ranker.models.bert import MINILM
-from ap_ranker.models.kinds import CosineModel
 from ap_ranker.models.operations import exact, masked_softmax
 from ap_ranker.models.pretrained import DEFAULT_ENCODER
 from ap_ranker.models.spec import SHARE, Bounds, Inputs, ModelSpec, Option, Options, Recipe
@@ -185,7 +184,6 @@ class AttentiveTransformer(PooledTransformer):
 
 
 def _cosines(questions: States, answers: States) -> Tensor:
-    """(B, N) cosines of pooled vectors."""
     return exact(questions.per_text["pooled"]) @ exact(answers.per_text["pooled"]).T
 
 

@@ -67,8 +67,8 @@ class Bert(nn.Module):
         super().__init__()
         self.config = SimpleNamespace(**{**config, "_attn_implementation": "sdpa"})
         self.embeddings = _Embeddings(self.config)
-        self.encoder: Any = nn.Module()
-        self.encoder.layer = nn.ModuleList(_Layer(self.config) for _ in range(self.config.num_hidden_layers))
+        layers = nn.ModuleList(_Layer(self.config) for _ in range(self.config.num_hidden_layers))
+        self.encoder: Any = nn.ModuleDict({"layer": layers})
         for module in self.modules():
             _initialise(module, float(self.config.initializer_range))
 
@@ -128,13 +128,9 @@ class _Layer(nn.Module):
         super().__init__()
         size, wide = config.hidden_size, config.intermediate_size
         self._heads = config.num_attention_heads
-        self.attention: Any = nn.Module()
-        self.attention.self = nn.Module()
-        for name in ("query", "key", "value"):
-            setattr(self.attention.self, name, nn.Linear(size, size))
-        self.attention.output = _residual(size, size, config)
-        self.intermediate: Any = nn.Module()
-        self.intermediate.dense = nn.Linear(size, wide)
+        own = nn.ModuleDict({name: nn.Linear(size, size) for name in ("query", "key", "value")})
+        self.attention: Any = nn.ModuleDict({"self": own, "output": _residual(size, size, config)})
+        self.intermediate: Any = nn.ModuleDict({"dense": nn.Linear(size, wide)})
         self.output: Any = _residual(wide, size, config)
 
     def forward(self, states: Tensor, attended_to: Tensor, attend: Any) -> Tensor:
@@ -149,10 +145,8 @@ class _Layer(nn.Module):
 
 def _residual(inputs: int, outputs: int, config: Any) -> nn.Module:
     """What ends both halves of a layer; the layer adds its own input before the norm."""
-    block: Any = nn.Module()
-    block.dense = nn.Linear(inputs, outputs)
-    block.LayerNorm = nn.LayerNorm(outputs, eps=config.layer_norm_eps)
-    return block
+    norm = nn.LayerNorm(outputs, eps=config.layer_norm_eps)
+    return nn.ModuleDict({"dense": nn.Linear(inputs, outputs), "LayerNorm": norm})
 
 
 def _eager(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor) -> Tensor:

@@ -25,9 +25,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from ap_ranker.models.base import States
+from ap_ranker.models.base import CLASSIFIER, Classifier, States, hidden_layer
 from ap_ranker.models.encoders import LSTM, BiLSTM
-from ap_ranker.models.kinds import CLASSIFIER, Classifier, hidden_layer
 from ap_ranker.models.operations import ends_pool, last_pool, unit
 from ap_ranker.models.spec import Inputs, ModelSpec, Option, Options, Recipe
 from ap_ranker.text.batch import TokenBatch

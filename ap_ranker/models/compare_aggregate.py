@@ -28,9 +28,8 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from ap_ranker.models.base import States
+from ap_ranker.models.base import PairModel, States, hidden_layer
 from ap_ranker.models.encoders import Convolution
-from ap_ranker.models.kinds import PairModel, hidden_layer
 from ap_ranker.models.operations import masked_softmax, max_pool, unit
 from ap_ranker.models.spec import DROPOUT, SHARE, Inputs, ModelSpec, Option, Options, Recipe
 from ap_ranker.text.batch import TokenBatch
@@ -51,7 +50,6 @@ class Comparison(nn.Module):
             self.layer = nn.Bilinear(hidden, hidden, hidden)
 
     def forward(self, a: Tensor, h: Tensor) -> Tensor:
-        """(P, L, C), (P, L, C) -> (P, L, state_size)."""
         match self.kind:
             case "nn":
                 return torch.relu(self.layer(torch.cat([a, h], dim=2)))

@@ -23,7 +23,6 @@ class WordEmbedding(nn.Module):
         self.dropout = dropout
 
     def forward(self, batch: TokenBatch) -> Tensor:
-        """(N, T, D)."""
         return self.vectors(self.apply_word_dropout(batch))
 
     def framed(self, ids: Tensor, left: int, right: int) -> FramedWords:
@@ -65,10 +64,9 @@ class FramedWords:
 
 
 class Convolution(nn.Module):
-    """Q = W z + b, where z_m concatenates the `window` states centred on token m (dos Santos 2016, section 2.1).
+    """Q = W z + b, z_m the `window` states centred on token m, or to its right (dos Santos 2016, section 2.1).
 
-    Positions beyond the text count as zero, like padding: `left` and `right` words of it. An even window reaches one
-    token further to the right.
+    Beyond the text are `left` and `right` words of zeros.
     """
 
     def __init__(self, input_size: int, filters: int, window: int) -> None:

@@ -24,9 +24,8 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from ap_ranker.models.base import Attention, States
+from ap_ranker.models.base import Attention, CosineModel, Siamese, States, WordModel
 from ap_ranker.models.encoders import BiLSTM
-from ap_ranker.models.kinds import CosineModel, Siamese, WordModel
 from ap_ranker.models.operations import masked_softmax, mean_pool, unit
 from ap_ranker.models.spec import DROPOUT, HIDDEN, Inputs, ModelSpec, Option, Options, Recipe
 from ap_ranker.models.statistics import bag_cosine, first_occurrence
@@ -79,7 +78,6 @@ class GlobalLocal(CosineModel, WordModel):
         self.W4 = nn.Linear(self.lstm.state_size, options.attention, bias=False)
 
     def encode(self, batch: TokenBatch) -> States:
-        """Answers: a_i, and W3 h_i over its length."""
         a = self.lstm(self.embedding(batch), batch.mask)
         b_tf = self.global_view(batch.ids).unsqueeze(1).expand(-1, a.shape[1], -1)
         h = joint(b_tf, self.W2(a))
@@ -87,12 +85,10 @@ class GlobalLocal(CosineModel, WordModel):
         return States(batch.mask, {"states": a, "views": views, "ids": batch.ids})
 
     def encode_questions(self, batch: TokenBatch) -> States:
-        """Questions: f(q)."""
         f = mean_pool(self.lstm(self.embedding(batch), batch.mask), batch.mask)
         return States(batch.mask, {"ids": batch.ids}, {"vector": f})
 
     def attention_weights(self, questions: TokenBatch, answers: TokenBatch) -> Attention:
-        """α."""
         return Attention(None, self.alpha(self.encode_questions(questions), self.encode_answers(answers)))
 
     def alpha(self, questions: States, answers: States) -> Tensor:

@@ -15,8 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ap_ranker.models.base import States
-from ap_ranker.models.kinds import WordModel
+from ap_ranker.models.base import States, WordModel
 from ap_ranker.models.operations import exact, in_float32
 from ap_ranker.models.spec import DROPOUT, Inputs, ModelSpec, Option, Options, Recipe
 from ap_ranker.text.batch import TokenBatch

@@ -24,9 +24,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from ap_ranker.models.base import States
+from ap_ranker.models.base import CLASSIFIER, Classifier, States
 from ap_ranker.models.encoders import LSTM
-from ap_ranker.models.kinds import CLASSIFIER, Classifier
 from ap_ranker.models.operations import align, masked_softmax, max_pool, mean_pool
 from ap_ranker.models.spec import Inputs, ModelSpec, Option, Options, Recipe
 from ap_ranker.text.batch import TokenBatch
@@ -60,7 +59,6 @@ class FactorizationMachine(nn.Module):
         self.V = nn.Parameter(0.1 * torch.randn(size, factors))
 
     def forward(self, u: Tensor) -> Tensor:
-        """(..., C) -> (..., 1)."""
         pairs = (u @ self.V).square() - u.square() @ self.V.square()  # Σ_i Σ_{j≠i}: each pair twice
         return self.linear(u) + pairs.sum(dim=-1, keepdim=True) / 2
 
@@ -112,17 +110,14 @@ class MCAN(Classifier):
         z = self.cast_intra(x, align(projected @ projected.mT, x, batch.mask))
         return States(batch.mask, {"x": x, "intra": z * mask, "F": self.F(x) * mask})
 
-    def affinity(self, questions: States, answers: States) -> Tensor:
-        return questions.per_token["F"] @ answers.per_token["F"].mT
-
     def pair_attention_weights(self, questions: States, answers: States) -> tuple[Tensor, Tensor]:
         """The mean of the weights of the max and of the mean attention; the other two give a token no weight."""
-        S = self.affinity(questions, answers)
+        S = questions.per_token["F"] @ answers.per_token["F"].mT
         q, a = self.poolings(S, questions, answers), self.poolings(S.mT, answers, questions)
         return (q[0] + q[1]) / 2, (a[0] + a[1]) / 2
 
     def features(self, questions: States, answers: States) -> Tensor:
-        S = self.affinity(questions, answers)
+        S = questions.per_token["F"] @ answers.per_token["F"].mT
         r_q, r_d = self.read(S, questions, answers), self.read(S.mT, answers, questions)
         return torch.cat([r_q, r_d, r_q * r_d, r_q - r_d], dim=1)
 

@@ -146,19 +146,12 @@ Prompt = Annotated[tuple[Token, ...], Field(strict=False)]  # JSON has lists
 
 @settings
 class SentenceSettings:
-    """What an encoder does beside its transformer.
+    """What an encoder does beside its transformer."""
 
-    Attributes:
-        pooling: how token states become one vector.
-        question_prompt: token ids read before a question's own.
-        answer_prompt: token ids read before an answer's own.
-        leading: number of special tokens before the prompt, such as [CLS].
-    """
-
-    pooling: Pooling = "mean"
-    question_prompt: Prompt = ()
+    pooling: Pooling = "mean"  # how token states become one vector
+    question_prompt: Prompt = ()  # token ids read before a question's own
     answer_prompt: Prompt = ()
-    leading: Token = 0
+    leading: Token = 0  # number of special tokens before the prompt, such as [CLS]
 
     @classmethod
     def of(cls, encoder: Mapping[str, Any]) -> SentenceSettings:

@@ -23,6 +23,14 @@ QA-LSTM, QA-LSTM/CNN and attention LSTM (Tan et al. 2015, section 3).
 
 With attention and `cnn`, f is that of 3.2, also for the weighted answer; in Tan et al. (3.4) the attention itself uses
 the question's mean instead of f(q).
+
+LW-biLSTM (Rücklé & Gurevych 2017): a second biLSTM weights a text's tokens without seeing the other text.
+
+    H = biLSTM(E)                      (T, C)
+    H' = biLSTM'(H)                    (T, C')   reads the states of the first
+    α = softmax over t of w^T h'(t)
+    r = Σ α(t) h(t)                    (C,)
+    s(q, a) = cos(r_q, r_a)
 """
 
 from __future__ import annotations
@@ -34,9 +42,8 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from ap_ranker.models.base import States
+from ap_ranker.models.base import SIMILARITY, Attention, CosineModel, PairModel, Siamese, States
 from ap_ranker.models.encoders import BiLSTM, Convolution
-from ap_ranker.models.kinds import SIMILARITY, CosineModel, PairModel, Siamese
 from ap_ranker.models.operations import ends_pool, gesd, masked_softmax, max_pool, mean_pool, unit
 from ap_ranker.models.spec import DROPOUT, HIDDEN, WINDOW, Inputs, ModelSpec, Option, Options, Recipe
 from ap_ranker.text.batch import TokenBatch
@@ -48,25 +55,15 @@ POOLINGS: dict[str, Pooling] = {"last": ends_pool, "mean": mean_pool, "max": max
 
 
 class MaxPooled(Siamese):
-    """A text's vector is the maximum of each filter or unit over its tokens."""
+    """A text's vector is the maximum of each filter, or unit, over its tokens: QA-CNN, QA-biLSTM."""
 
-    encoder: Convolution | BiLSTM
+    def __init__(self, inputs: Inputs, options: Options) -> None:
+        super().__init__(inputs, options)
+        size, convolves = inputs.embedding_size, hasattr(options, "filters")
+        self.encoder = Convolution(size, options.filters, options.window) if convolves else BiLSTM(size, options.hidden)
 
     def represent(self, batch: TokenBatch) -> Tensor:
-        states = self.encoder(self.embedding(batch), batch.mask)
-        return torch.tanh(max_pool(states, batch.mask))
-
-
-class QACNN(MaxPooled):
-    def __init__(self, inputs: Inputs, options: Options) -> None:
-        super().__init__(inputs, options)
-        self.encoder = Convolution(inputs.embedding_size, options.filters, options.window)
-
-
-class QABiLSTM(MaxPooled):
-    def __init__(self, inputs: Inputs, options: Options) -> None:
-        super().__init__(inputs, options)
-        self.encoder = BiLSTM(inputs.embedding_size, options.hidden)
+        return torch.tanh(max_pool(self.encoder(self.embedding(batch), batch.mask), batch.mask))
 
 
 class ConvolvedPooling(nn.Module):
@@ -77,7 +74,6 @@ class ConvolvedPooling(nn.Module):
         self.convolution = Convolution(state_size, filters, window)
 
     def forward(self, states: Tensor, mask: Tensor) -> Tensor:
-        """(N, T, C) -> (N, filters)."""
         return torch.tanh(max_pool(self.convolution(states, mask), mask))  # tanh is monotonic, so it may come last
 
 
@@ -98,6 +94,30 @@ class QALSTM(Siamese):
         return self.f(self.lstm(self.embedding(batch), batch.mask), batch.mask)
 
 
+class LWBiLSTM(Siamese):
+    """A text's vector is the sum of its states, weighted by their importance."""
+
+    def __init__(self, inputs: Inputs, options: Options) -> None:
+        super().__init__(inputs, options)
+        self.encoder = BiLSTM(inputs.embedding_size, options.hidden)
+        self.importance = BiLSTM(self.encoder.state_size, options.importance)
+        self.w = nn.Linear(self.importance.state_size, 1, bias=False)
+
+    def read(self, batch: TokenBatch) -> tuple[Tensor, Tensor]:
+        """H (N, T, C) and α (N, T)."""
+        H = self.encoder(self.embedding(batch), batch.mask)
+        scores = self.w(self.importance(H, batch.mask)).squeeze(2)
+        return H, masked_softmax(scores, batch.mask)
+
+    def represent(self, batch: TokenBatch) -> Tensor:
+        H, alpha = self.read(batch)
+        return (alpha.unsqueeze(1) @ H).squeeze(1)
+
+    def attention_weights(self, questions: TokenBatch, answers: TokenBatch) -> Attention:
+        (_, alpha_q), (_, alpha_a) = self.read(questions), self.read(answers)
+        return Attention(alpha_q.unsqueeze(1).expand(-1, len(alpha_a), -1), alpha_a.expand(len(alpha_q), -1, -1))
+
+
 class AttentionLSTM(CosineModel, PairModel):
     """The question's vector weights each state of the answer before f pools them."""
 
@@ -111,17 +131,14 @@ class AttentionLSTM(CosineModel, PairModel):
         self.w = nn.Linear(size, 1, bias=False)
 
     def encode(self, batch: TokenBatch) -> States:
-        """Answers: h_a and W_a h_a."""
         H = self.lstm(self.embedding(batch), batch.mask)
         return States(batch.mask, {"states": H, "projected": self.W_a(H)})
 
     def encode_questions(self, batch: TokenBatch) -> States:
-        """Questions: f(q)."""
         f_q = self.f(self.lstm(self.embedding(batch), batch.mask), batch.mask)
         return States(batch.mask, per_text={"vector": f_q})
 
     def pair_attention_weights(self, questions: States, answers: States) -> tuple[None, Tensor]:
-        """α."""
         of_question = self.W_q(questions.per_text["vector"]).unsqueeze(1)
         m = torch.tanh(answers.per_token["projected"] + of_question)  # (P, L, C)
         return None, masked_softmax(self.w(m).squeeze(2), answers.mask)
@@ -135,6 +152,8 @@ class AttentionLSTM(CosineModel, PairModel):
         return (unit(f_q) * unit(f_a)).sum(dim=1)
 
 
+_OTHERS = {"similarity": SIMILARITY, "dropout": DROPOUT}
+
 # Sizes and recipes: the paper's table of hyper-parameters for InsuranceQA.
 QA_CNN = ModelSpec(
     name="qa-cnn",
@@ -142,20 +161,18 @@ QA_CNN = ModelSpec(
     year=2016,
     family="attentive-pooling",
     cached="one vector",
-    build=QACNN,
+    build=MaxPooled,
     options={
         "filters": Option(4000, "convolution filters, so also the size of a text's vector"),
         "window": replace(WINDOW, default=2),
-        "similarity": SIMILARITY,
-        "dropout": DROPOUT,
+        **_OTHERS,
     },
     recipe=Recipe("hinge", "sgd", 0.05, "inverse", batch_size=1, margin=0.009),
 )
 QA_BILSTM = replace(
     QA_CNN,
     name="qa-bilstm",
-    build=QABiLSTM,
-    options={"hidden": HIDDEN, "similarity": SIMILARITY, "dropout": DROPOUT},
+    options={"hidden": HIDDEN} | _OTHERS,
     recipe=Recipe("hinge", "sgd", 1.1, "inverse", batch_size=20, margin=0.1),
 )
 
@@ -164,8 +181,6 @@ _CONVOLUTION = {
     "filters": Option(1000, "filters over the LSTM's states; the paper uses up to 4000, which is slow on a CPU"),
     "window": replace(WINDOW, default=2, meaning="states that a filter sees at once"),
 }
-_OTHERS = {"similarity": SIMILARITY, "dropout": DROPOUT}
-
 # Sizes and recipe: the paper's section 4 for InsuranceQA; its best pooling is the maximum.
 QA_LSTM = ModelSpec(
     name="qa-lstm",
@@ -193,8 +208,24 @@ ATTENTION_LSTM = replace(
         "hidden": HIDDEN,
         "pooling": Option("max", "how the states become one vector, without `cnn`", ("mean", "max")),
         "cnn": Option(False, "a convolution over the states replaces `pooling`"),
-    }
-    | _CONVOLUTION
-    | _OTHERS,
+        **_CONVOLUTION,
+        **_OTHERS,
+    },
     objective="listwise",
+)
+
+# Sizes and recipe: the authors' configuration for InsuranceQA v2, where questions and answers share all weights.
+LW_BILSTM = ModelSpec(
+    name="lw-bilstm",
+    paper="Rücklé & Gurevych, Representation Learning for Answer Selection with LSTM-Based Importance Weighting",
+    year=2017,
+    cached="one vector",
+    build=LWBiLSTM,
+    attention_over="both",
+    options={
+        "hidden": HIDDEN,
+        "importance": Option(141, "units, in each direction, of the LSTM that weights the tokens"),
+        **_OTHERS,
+    },
+    recipe=Recipe("hinge", "adam", 4e-4, batch_size=20, margin=0.2),
 )

@@ -15,7 +15,6 @@ FILES = (
     "ap",
     "ap_transformer",
     "global_local",
-    "lw_bilstm",
     "hyperqa",
     "abcnn",
     "anmm",
@@ -24,7 +23,6 @@ FILES = (
     "mcan",
     "hd_lstm",
     "baselines",
-    "metzler_bendersky",
     "bimpm",
 )
 """The files of this folder with models, in the order in which they are shown."""
@@ -68,5 +66,5 @@ def build_model(name: str, inputs: Inputs, options: Mapping[str, Any]) -> Answer
 
 def count_parameters(model: AnswerModel) -> int:
     """Number of learnt parameters without the word vectors, whose number depends on the data."""
-    vectors = set() if model.embedding is None else {id(model.embedding.vectors.weight)}
-    return sum(parameter.numel() for parameter in model.parameters() if id(parameter) not in vectors)
+    vectors = 0 if model.embedding is None else model.embedding.vectors.weight.numel()
+    return sum(parameter.numel() for parameter in model.parameters()) - vectors

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import chain
 
 import torch
 from torch import Tensor, nn
@@ -12,19 +13,12 @@ from ap_ranker.text.batch import PAD, UNKNOWN
 
 
 class CorpusStatistics(nn.Module):
-    """Counts over N texts, saved with the weights; nothing is learnt by gradient.
+    """Counts over N texts, saved with the weights; nothing is learnt by gradient."""
 
-    Attributes:
-        documents: () N, the number of texts.
-        document_frequency: (V,) the number of texts that contain each word.
-        collection_frequency: (V,) the number of occurrences of each word.
-        punctuation: (V,) True for tokens without any letter or digit. It follows from the vocabulary and is not saved.
-    """
-
-    documents: Tensor
-    document_frequency: Tensor
-    collection_frequency: Tensor
-    punctuation: Tensor
+    documents: Tensor  # () N, the number of texts
+    document_frequency: Tensor  # (V,) the number of texts that contain each word
+    collection_frequency: Tensor  # (V,) the number of occurrences of each word
+    punctuation: Tensor  # (V,) True for tokens without any letter or digit; follows from the vocabulary, not saved
 
     def __init__(self, words: Sequence[str]) -> None:
         super().__init__()
@@ -36,13 +30,10 @@ class CorpusStatistics(nn.Module):
 
     def count(self, texts: Iterable[Sequence[int]]) -> None:
         """Count the token ids of the texts; replaces earlier counts."""
-        documents, occurrences, containing_texts = 0, Counter[int](), Counter[int]()
-        for ids in texts:
-            documents += 1
-            occurrences.update(ids)
-            containing_texts.update(set(ids))
-        self.documents.fill_(documents)
-        for table, counts in ((self.document_frequency, containing_texts), (self.collection_frequency, occurrences)):
+        texts = list(texts)
+        self.documents.fill_(len(texts))
+        containing, occurrences = (Counter(chain.from_iterable(map(each, texts))) for each in (set, list))
+        for table, counts in ((self.document_frequency, containing), (self.collection_frequency, occurrences)):
             table.zero_()
             table[list(counts)] = torch.tensor(list(counts.values()), dtype=table.dtype, device=table.device)
 
@@ -71,10 +62,7 @@ def first_occurrence(ids: Tensor) -> Tensor:
 
 
 def bag_cosine(question_ids: Tensor, answer_ids: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
-    """The cosine of two 0/1 bag-of-words vectors, |shared words| / sqrt(|words of q| · |words of a|), 0 without any.
-
-    (B, M), (N, L) -> (B, N). No vocabulary-sized vector is made.
-    """
+    """(B, M), (N, L) -> (B, N): |shared words| / sqrt(|words of q| · |words of a|), the cosine of 0/1 vectors."""
     first_q, first_a = first_occurrence(question_ids), first_occurrence(answer_ids)
     shared = ((term_frequency(question_ids, answer_ids) > 0) & first_q[:, None, :]).sum(dim=2)
     sizes = first_q.sum(dim=1)[:, None] * first_a.sum(dim=1)[None, :]

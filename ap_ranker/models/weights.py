@@ -50,10 +50,7 @@ and on the meta device they import torch's compiler."""
 
 
 class Unfilled(TorchFunctionMode):
-    """A context in which this thread builds models whose weights begin as anything, as they are read afterwards.
-
-    InputError for a model of many more tensors than these.
-    """
+    """A context in which models' weights begin as anything, to be read afterwards; InputError for many more tensors."""
 
     def __init__(self, tensors: float = math.inf) -> None:
         super().__init__()

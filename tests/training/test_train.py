@@ -22,7 +22,7 @@ from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluate import evaluate
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.models.ap_transformer import WORD_WEIGHTS
-from ap_ranker.models.kinds import Classifier
+from ap_ranker.models.base import Classifier
 from ap_ranker.models.registry import MODELS, complete_options
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.checkpoint import read_checkpoint_config
