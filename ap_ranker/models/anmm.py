@@ -71,9 +71,7 @@ def _network(sets: int) -> nn.Sequential:
     """By one set of weights for the bins; or by several, whose outputs r weights."""
     r = nn.Linear(sets, 1, bias=False) if sets else None
     bins = nn.Linear(BINS, sets or 1, bias=False)
-    with (
-        torch.no_grad()
-    ):  # a bin's weight begins near its value, or near 0 if that is negative: good matches score higher
+    with torch.no_grad():  # a bin's weight begins near its value, if that is positive: good matches score higher
         bins.weight.add_(torch.linspace(-1, 1, BINS).clamp_min(0))
     if r is None:
         return nn.Sequential(bins, nn.Sigmoid())

@@ -4,13 +4,11 @@
     σ_q = softmax(sharpness tanh(max over t of G)),  σ_a = softmax(sharpness tanh(max over m of G))
     sums[k] = sum over t of σ_a[t] row[word of t + k]
 
-Each answer is read once per sum. G exists for four tokens of the question at a time and one of the answer, so that it
-stays in registers. Only `ap.py` uses this file, and only if it computes the same as torch, which needs several passes
-over padded tensors.
+Each answer is read once per sum, where torch needs several passes over padded tensors. G exists for four tokens of the
+question at a time and one of the answer, in registers. `ap.py` uses this file only if it computes the same as torch.
 
-Sizes: N answers, W different words (or tokens) with a row of D numbers, K the window, M question tokens. All arrays are
-of numpy; `index` names the row of each word of all answers, one answer after the other, each framed with K - 1 words of
-padding; answer n begins at `offsets[n]`.
+Sizes: N answers, W different words (or tokens) with a row of D numbers, K the window, M question tokens. `index` names
+the row of each word of all answers, each framed with K - 1 words of padding; answer n begins at `offsets[n]`.
 """
 
 from __future__ import annotations

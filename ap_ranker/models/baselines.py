@@ -34,6 +34,7 @@ The paper also uses Google n-grams, Wikipedia titles and query logs. Here only w
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -50,8 +51,8 @@ MOST_ROUNDS, LEAST_GAIN = 20, 1e-5
 Questions = list[tuple[np.ndarray, np.ndarray]]
 
 
-class BM25(AnswerModel):
-    """The word overlap that search engines rank by; nothing is learnt."""
+class CountingModel(AnswerModel):
+    """A model of the words of two texts, without punctuation marks."""
 
     statistics: CorpusStatistics
 
@@ -61,6 +62,10 @@ class BM25(AnswerModel):
 
     def encode(self, batch: TokenBatch) -> States:
         return States(batch.mask, {"ids": self.statistics.without_punctuation(batch.ids)})
+
+
+class BM25(CountingModel):
+    """The word overlap that search engines rank by; nothing is learnt."""
 
     def match(self, questions: States, answers: States) -> Tensor:
         q, a, counts = questions.per_token["ids"], answers.per_token["ids"], self.statistics
@@ -96,18 +101,12 @@ class BagOfWords(Siamese):
         return self.statistics.idf(self.statistics.without_punctuation(ids))
 
 
-class MetzlerBendersky(AnswerModel):
+class MetzlerBendersky(CountingModel):
     """A linear ranker over `features`, by (6,) weights: of words, ordered and unordered pairs, each with its idf's."""
 
-    statistics: CorpusStatistics
-
     def __init__(self, inputs: Inputs, options: Options) -> None:
-        super().__init__(options)
-        self.statistics = CorpusStatistics(inputs.words)
+        super().__init__(inputs, options)
         self.weights = nn.Parameter(torch.tensor([0.85, 0.0, 0.10, 0.0, 0.05, 0.0]))
-
-    def encode(self, batch: TokenBatch) -> States:
-        return States(batch.mask, {"ids": self.statistics.without_punctuation(batch.ids)})
 
     def features(self, questions: States, answers: States) -> Tensor:
         """(B, N, 6) the features that `weights` combine, for every question with every answer."""
@@ -254,22 +253,20 @@ OKAPI = ModelSpec(
     objective="counts",
 )
 
-BAG_OF_WORDS = ModelSpec(
+BAG_OF_WORDS = replace(
+    OKAPI,
     name="bow-idf",
     paper="Feng, Xiang, Glass, Wang & Zhou, Applying Deep Learning to Answer Selection",
     year=2015,
-    family="baseline",
     cached="one vector",
     build=BagOfWords,
-    recipe=Recipe("counts"),
-    objective="counts",
+    options={},
 )
-WEIGHTED_DEPENDENCE = ModelSpec(
+WEIGHTED_DEPENDENCE = replace(
+    OKAPI,
     name="metzler-bendersky",
     paper="Bendersky, Metzler & Croft, Learning Concept Importance Using a Weighted Dependence Model",
     year=2010,
-    family="baseline",
-    cached="token ids",
     build=MetzlerBendersky,
     options={
         "mu": Option(
