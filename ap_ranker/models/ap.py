@@ -204,9 +204,7 @@ class AttentivePoolingCNN(AttentivePooling):
         return self.encoder.linear(windows.unflatten(1, (-1, window)).flatten(2))
 
 
-TOLERANCE = 1e-4
-"""Between cosines of the compiled loops and of torch: float32 adds up in another order, and probes have 15 bits."""
-
+TOLERANCE = 1e-4  # of cosines: the compiled loops add up float32 in another order, and probes have 15 bits
 _LENGTHS = (1, 9, 4, 30)
 
 

@@ -45,10 +45,7 @@ WORD_WEIGHTS = (0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0)
 FAQ a point of MRR; where a larger one is better, WikiQA and TREC-QA, it is so by 0.003."""
 
 SCALAR_RATE = 20  # times the learning rate, for w and gamma: at the rate of a matrix, a single number would hardly move
-
-TOKENS_PER_STATE = 2
-"""Neighbours in an answer that share a state: on the example FAQ three cost a point of dev MRR, two at most half."""
-
+TOKENS_PER_STATE = 2  # neighbours in an answer: on the example FAQ three cost a point of dev MRR, two at most half
 SMALLEST_IDF = 1e-3  # the rarity of a token that every answer holds: it needs a logarithm
 
 

@@ -25,8 +25,7 @@ except ImportError as error:
 
 logging.getLogger("numba").setLevel(logging.WARNING)  # at DEBUG it logs every step of a compilation
 
-LANES = 4
-"""Tokens of the question at a time, with a variable each in `_maxima`: M is filled up to a multiple."""
+LANES = 4  # tokens of the question at a time, with a variable each in `_maxima`: M is filled up to a multiple
 
 _compiled: Any = njit(
     nogil=True,  # several threads may rank at once
@@ -35,9 +34,7 @@ _compiled: Any = njit(
     fastmath={"reassoc", "contract", "arcp", "nsz"},  # neither NaN nor infinity may be assumed away
 )
 
-_BASE = 128
-"""A number of 15 bits has two digits to this base, each of which fits into int8."""
-
+_BASE = 128  # a number of 15 bits has two digits to this base, each of which fits into int8
 _f32, _i32 = np.float32, np.int32
 
 

@@ -24,8 +24,7 @@ from ap_ranker.models.spec import DROPOUT, Bounds, Inputs, Option, Options
 from ap_ranker.models.statistics import CorpusStatistics
 from ap_ranker.text.batch import TokenBatch
 
-PAIRS_AT_ONCE = 1024
-"""Pairs that a `PairModel` compares at once: more need memory for token-by-token matrices and gain no speed."""
+PAIRS_AT_ONCE = 1024  # of a `PairModel`: more need memory for token-by-token matrices and gain no speed
 
 SIMILARITY = Option("cosine", "how two vectors are compared: cosine, or GESD of Feng et al. 2015", ("cosine", "gesd"))
 CLASSES = Option(2, "number of classes of the answers' labels; `train` takes it from the data", bounds=Bounds(2, 100))
@@ -138,9 +137,9 @@ class AnswerModel(nn.Module, ABC):
     def match(self, questions: States, answers: States) -> Tensor:
         """(B, N) scores of every question with every answer; higher is better."""
 
-    @abstractmethod
     def scale(self, scores: Tensor) -> Tensor:
-        """Map scores to the interval 0 to 1, keeping their order. The results are not probabilities."""
+        """Map scores, by default log-odds, to the interval 0 to 1, keeping their order; not to probabilities."""
+        return torch.sigmoid(scores)
 
     def word_vectors(self) -> Tensor | None:
         """(V, D) the vector of each word, as long as the model counts the word; `None` for a model without any."""
@@ -290,15 +289,9 @@ class PairModel(WordModel):
         """(P,) scores, or (P, K) logits, of question `rows[p]` with answer `columns[p]`, as `training_scores`."""
         return self.match_pairs(questions, answers, rows, columns)
 
-    def scale(self, scores: Tensor) -> Tensor:
-        return torch.sigmoid(scores)
-
 
 class Classifier(PairModel):
-    """A softmax over K classes, ordered from worst to best; the score is the log-odds of the last class.
-
-    log P(best) / (1 - P(best)) orders answers as P(best) does, and does not saturate.
-    """
+    """A softmax over K classes, worst to best; the score is the log-odds of the last, which order as P does."""
 
     head: nn.Sequential
 

@@ -45,8 +45,7 @@ from ap_ranker.models.spec import Bounds, Inputs, ModelSpec, Option, Options, Re
 from ap_ranker.models.statistics import CorpusStatistics, term_frequency
 from ap_ranker.text.batch import PAD, UNKNOWN, TokenBatch
 
-MOST_ROUNDS, LEAST_GAIN = 20, 1e-5
-"""Of coordinate ascent: passes over all weights at most, and the least gain in MAP for which a weight is changed."""
+MOST_ROUNDS, LEAST_GAIN = 20, 1e-5  # of coordinate ascent: passes over all weights; in MAP, to change a weight
 
 Questions = list[tuple[np.ndarray, np.ndarray]]
 

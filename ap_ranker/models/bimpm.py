@@ -34,8 +34,7 @@ from ap_ranker.text.batch import TokenBatch
 LETTER_SIZE, SPELLING_SIZE, LONGEST_WORD = 20, 50, 20
 """Dimensions of a letter's vector and of a word's, made of its letters (section 4.1); the letters read of a word."""
 
-MOST_COSINES = 10_000_000
-"""Maximum number of cosines (two tokens, one perspective) in memory during the search for the largest."""
+MOST_COSINES = 10_000_000  # of two tokens by one perspective in memory during the search for the largest
 
 
 class Spelling(nn.Module):

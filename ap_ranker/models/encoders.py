@@ -153,7 +153,7 @@ class BiLSTM(Recurrent):
     def read(self, states: Tensor, mask: Tensor) -> Tensor:
         if not torch.is_grad_enabled() and mask.all():
             # Without padding one call reads both ways, which takes two thirds of the time for a question.
-            weights = [*self.forwards.lstm.all_weights[0], *self.backwards.lstm.all_weights[0]]
+            weights: list[Tensor] = [*self.forwards.lstm.all_weights[0], *self.backwards.lstm.all_weights[0]]
             zeros = states.new_zeros(2, len(states), self.state_size // 2)
             return torch.lstm(states, (zeros, zeros), weights, True, 1, 0.0, False, True, True)[0]
         positions = torch.arange(mask.shape[1], device=mask.device)

@@ -52,9 +52,6 @@ class HyperQA(WordModel):
         d = 2 * torch.asinh(distance / torch.outer(to_edge_q, to_edge_a).sqrt())
         return self.w_f * d + self.b_f
 
-    def scale(self, scores: Tensor) -> Tensor:
-        return torch.sigmoid(scores)
-
 
 SPEC = ModelSpec(
     name="hyperqa",

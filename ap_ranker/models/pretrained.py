@@ -20,11 +20,8 @@ from ap_ranker.settings import read_fields, settings
 from ap_ranker.text.subwords import SubwordTokenizer
 
 DEFAULT_ENCODER = "sentence-transformers/all-MiniLM-L6-v2"
-
 CONFIG = "config.json"
-
-KEY = "sentence"
-"""Where a checkpoint's encoder configuration keeps `SentenceSettings`; absent where all are the usual ones."""
+KEY = "sentence"  # where a checkpoint's encoder configuration keeps `SentenceSettings`, but for the usual ones
 
 IRRELEVANT = ("dtype", "torch_dtype", "id2label", "label2id", "num_labels", KEY)
 """What a configuration may say of stored numbers and of classes, neither of which the token states have."""
@@ -131,9 +128,7 @@ def read_weights(folder: Path, expected: Collection[str]) -> dict[str, Tensor]:
 
 # --- its pooling, its prompts and its length, as sentence-transformers stores them ---
 
-Pooling = Literal["mean", "cls"]
-"""The mean of the token states, or the first token's."""
-
+Pooling = Literal["mean", "cls"]  # the mean of the token states, or the first token's
 MODULES = ("Transformer", "Pooling", "Normalize")
 """Modules of sentence-transformers that can be read; the score is a cosine, so normalising changes nothing."""
 
@@ -177,11 +172,8 @@ class SentenceFiles:
 
     @classmethod
     def read(cls, folder: Path) -> SentenceFiles:
-        """Read an encoder's folder; without the files of sentence-transformers, states are averaged, as it does itself.
-
-        InputError: a file is damaged, or the encoder has a module or a pooling that cannot be read.
-        """
-        try:
+        """Read an encoder's folder; InputError for a damaged file, or for a module or a pooling that cannot be read."""
+        try:  # without these files states are averaged, as sentence-transformers does itself
             modules = _json(folder / "modules.json", [])
             kinds = {str(module["type"]).rpartition(".")[2]: folder / str(module["path"]) for module in modules}
             prompts = dict(_json(folder / "config_sentence_transformers.json", {}).get("prompts") or {})

@@ -14,14 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-LARGEST = 127
-"""Largest absolute value of a rounded number; -128 is not used, as int8 has no 128."""
-
-_EXACT = 2**24
-"""Sums of whole numbers up to here are exact in float32."""
-
-_BLOCK = 1024
-"""Rows widened at once: in float32 they fit into the cache of a core."""
+LARGEST = 127  # absolute value of a rounded number; -128 is not used, as int8 has no 128
+_EXACT = 2**24  # sums of whole numbers up to here are exact in float32
+_BLOCK = 1024  # rows widened at once: in float32 they fit into the cache of a core
 
 
 def packed_linear(*layers: nn.Linear, dtype: torch.dtype) -> Callable[..., Tensor]:

@@ -34,8 +34,7 @@ MODELS = {
     if isinstance(spec, ModelSpec)
 }
 
-LARGEST = 10**6
-"""Maximum of options and other sizes: a hundred times the largest value of any paper."""
+LARGEST = 10**6  # of options and other sizes: a hundred times the largest value of any paper
 
 
 def model_spec(name: str) -> ModelSpec:

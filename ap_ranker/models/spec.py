@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from operator import ge, gt, le, lt
 from types import SimpleNamespace
 from typing import Any, Literal
@@ -37,15 +37,6 @@ class Bounds:
     above: float | None = None
     below: float | None = None
 
-    def violated(self, value: float) -> str:
-        """The bound that the value violates, such as `above 0`; empty if it is within bounds."""
-        bounds = [("above", self.above, gt), ("of at least", self.least, ge)]
-        bounds += [("below", self.below, lt), ("of at most", self.most, le)]
-        for words, bound, holds in bounds:
-            if bound is not None and not holds(value, bound):
-                return f"{words} {bound:,}"
-        return ""
-
 
 SHARE = Bounds(0, below=1)
 SIZE = Bounds(above=0, most=4_096)
@@ -68,7 +59,12 @@ class Option:
         kind = type(self.default)
         if not isinstance(value, (int, float) if kind is float else kind) or isinstance(value, bool) != (kind is bool):
             return kind.__name__
-        return self.bounds.violated(value) if kind in (int, float) else ""
+        least, most, above, below = astuple(self.bounds) if kind in (int, float) else (None,) * 4
+        checks = {"above": (above, gt), "of at least": (least, ge), "below": (below, lt), "of at most": (most, le)}
+        for words, (bound, holds) in checks.items():
+            if bound is not None and not holds(value, bound):
+                return f"{words} {bound:,}"
+        return ""
 
 
 @dataclass(frozen=True)

@@ -30,9 +30,9 @@ class CorpusStatistics(nn.Module):
 
     def count(self, texts: Iterable[Sequence[int]]) -> None:
         """Count the token ids of the texts; replaces earlier counts."""
-        texts = list(texts)
-        self.documents.fill_(len(texts))
-        containing, occurrences = (Counter(chain.from_iterable(map(each, texts))) for each in (set, list))
+        read = list(texts)
+        self.documents.fill_(len(read))
+        containing, occurrences = Counter(chain.from_iterable(map(set, read))), Counter(chain.from_iterable(read))
         for table, counts in ((self.document_frequency, containing), (self.collection_frequency, occurrences)):
             table.zero_()
             table[list(counts)] = torch.tensor(list(counts.values()), dtype=table.dtype, device=table.device)

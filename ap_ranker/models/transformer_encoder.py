@@ -16,11 +16,8 @@ from ap_ranker.models.operations import exact, mean_pool
 from ap_ranker.models.pretrained import SentenceSettings, build_backbone, read_weights
 from ap_ranker.text.batch import TokenBatch
 
-AT_ONCE = 32
-"""Texts that the transformer reads at once: with more, a CPU gains no speed."""
-
-FROZEN_CACHE_BYTES = 8 * 10**9
-"""What a frozen encoder may keep of texts it has read; 130 tokens of 384 numbers are 100 KB."""
+AT_ONCE = 32  # texts that the transformer reads: with more, a CPU gains no speed
+FROZEN_CACHE_BYTES = 8 * 10**9  # of texts that a frozen encoder has read; 130 tokens of 384 numbers are 100 KB
 
 
 class TransformerEncoder(nn.Module):
@@ -105,10 +102,8 @@ class TransformerEncoder(nn.Module):
             self._memory, self._room = {}, 0
 
     def _read(self, batch: TokenBatch, stored: bool) -> Tensor:
-        """(N, T, H) hidden states; without a gradient, on a CPU, a text's do not depend on the others of the batch.
-
-        Where transformers reads, a question's may in the last bit: one by one, sixteen take half as long again.
-        """
+        """(N, T, H) hidden states; without a gradient, on a CPU, a text's do not depend on the others of the batch."""
+        # Where transformers reads, a question's may in the last bit: one by one, sixteen take half as long again.
         fast = None if torch.is_grad_enabled() else self._fast_forward()
         one_by_one = stored if fast is None else not fast.reads_apart
         at_once = 1 if one_by_one and batch.ids.device.type == "cpu" and not torch.is_grad_enabled() else AT_ONCE
