@@ -181,7 +181,8 @@ class SentenceFiles:
             length = length or _json(folder / "tokenizer_config.json", {}).get("model_max_length")
             files = cls(
                 _pooling(_json(kinds["Pooling"] / "config.json", {})) if "Pooling" in kinds else "mean",
-                *(_first(prompts, names) for names in (QUESTION_PROMPTS, ANSWER_PROMPTS)),
+                _first(prompts, QUESTION_PROMPTS),
+                _first(prompts, ANSWER_PROMPTS),
                 max_tokens=None if length is None else int(length),
             )
         except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
@@ -200,8 +201,8 @@ class SentenceFiles:
 
     def settings(self, tokenizer: SubwordTokenizer) -> SentenceSettings:
         """The same with the encoder's tokenizer's ids."""
-        prompts = [tokenizer.prompt(text) for text in (self.question_prompt, self.answer_prompt)]
-        return SentenceSettings(self.pooling, *prompts, tokenizer.leading if any(prompts) else 0)
+        question, answer = (tokenizer.prompt(text) for text in (self.question_prompt, self.answer_prompt))
+        return SentenceSettings(self.pooling, question, answer, tokenizer.leading if question or answer else 0)
 
 
 def _json(path: Path, default: Any) -> Any:
