@@ -23,30 +23,23 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from ap_ranker.models.base import States
+from ap_ranker.models.base import CLASSIFIER, Classifier, States, hidden_layer
 from ap_ranker.models.encoders import Convolution
-from ap_ranker.models.kinds import CLASSIFIER, Classifier, hidden_layer
-from ap_ranker.models.pooling import max_pool
-from ap_ranker.models.spec import WINDOW, Inputs, ModelSpec, Option, Recipe
+from ap_ranker.models.operations import max_pool
+from ap_ranker.models.spec import WINDOW, Inputs, ModelSpec, Option, Options, Recipe
 from ap_ranker.text.batch import TokenBatch
 
 
 class WideConvolution(Convolution):
     """One state per window that touches the text: T + h - 1; state i sees the tokens i - h + 1 ... i."""
 
-    @property
-    def extra(self) -> int:
-        """h - 1."""
-        return self.left + self.right
-
     def positions(self, mask: Tensor) -> Tensor:
         """(N, T) real tokens -> (N, T + h - 1) real positions. Its last T columns are the tokens' mask again."""
-        return nn.functional.pad(mask, (self.extra, 0), value=True)
+        return nn.functional.pad(mask, (self.window - 1, 0), value=True)
 
     def forward(self, states: Tensor, mask: Tensor) -> Tensor:
         """(N, T, D), (N, T) -> (N, T + h - 1, m), zero on padding."""
@@ -57,10 +50,10 @@ class WideConvolution(Convolution):
 class SCNN(Classifier):
     """The siamese base: a text's vector is the maximum of each filter over its positions."""
 
-    def __init__(self, inputs: Inputs, *, filters: int, window: int, dropout: float, classes: int) -> None:
-        super().__init__(inputs, dropout)
-        self.convolution = WideConvolution(inputs.embedding_size, filters, window)
-        self.head = hidden_layer(2 * filters, 2 * filters, classes)
+    def __init__(self, inputs: Inputs, options: Options) -> None:
+        super().__init__(inputs, options)
+        self.convolution = WideConvolution(inputs.embedding_size, options.filters, options.window)
+        self.head = hidden_layer(2 * options.filters, 2 * options.filters, options.classes)
 
     def encode(self, batch: TokenBatch) -> States:
         convolved = self.convolution(self.embedding(batch), batch.mask)
@@ -84,65 +77,61 @@ class AttentionChannel(nn.Module):
 
     def forward(self, A: Tensor, W: Tensor, mask: Tensor) -> Tensor:
         """(P, T, other T), W_q or W_a, (P, T) -> (P, T + h - 1, m)."""
-        states: Tensor = self.convolution(A[:, :, : len(W)] @ W[: A.shape[2]], mask)
-        return states
+        return self.convolution(A[:, :, : len(W)] @ W[: A.shape[2]], mask)
 
 
 class ABCNN(SCNN):
-    """Attention as a second channel of the convolution (`channel`), in the pooling, or both."""
+    """Attention as a second channel of the convolution (`channel`), in the pooling (`attention_from`), or both."""
 
-    def __init__(self, inputs: Inputs, *, channel: bool, attention_from: str = "", **options: Any) -> None:
-        """`attention_from`: what the pooling compares, "embeddings" or "convolution"; "" for plain max-pooling."""
-        super().__init__(inputs, **options)
-        self.channel = AttentionChannel(inputs, options["filters"], options["window"]) if channel else None
-        self.pooling = attention_from
-        self.compares_words = channel or attention_from == "embeddings"
+    def __init__(self, inputs: Inputs, options: Options, *, channel: bool) -> None:
+        super().__init__(inputs, options)
+        self.channel = AttentionChannel(inputs, options.filters, options.window) if channel else None
+        self.pooling = getattr(options, "attention_from", "")  # "" for plain max-pooling
+        self.extra = options.window - 1
+        self.compares_words = channel or self.pooling == "embeddings"
 
     def encode(self, batch: TokenBatch) -> States:
         """Word vectors, and their convolution; h - 1 empty tokens at the end make both equally long."""
         embedded = self.embedding(batch)
         states = {"convolved": self.convolution(embedded, batch.mask)}
         if self.compares_words:
-            states["words"] = nn.functional.pad(embedded, (0, 0, 0, self.convolution.extra))
+            states["words"] = nn.functional.pad(embedded, (0, 0, 0, self.extra))
         return States(self.convolution.positions(batch.mask), states)
 
     def pair_attention_weights(self, questions: States, answers: States) -> tuple[Tensor | None, Tensor | None]:
         """The attention a_q and a_a of the pooling, normalised to sum to 1; `None` for max-pooling."""
         if not self.pooling:
             return None, None
-        _, A, _ = self._attended(questions, answers)
-        sides = [A.sum(dim=2), A.sum(dim=1)]
-        if self.pooling == "convolution":  # a_k is the weight of a window of h tokens; h windows contain a token
-            sides = [window_sums(weights.unsqueeze(2), self.convolution.extra).squeeze(2) for weights in sides]
-        masks = [states.mask[:, self.convolution.extra :] for states in (questions, answers)]
-        a_q, a_a = (weights * mask for weights, mask in zip(sides, masks, strict=True))
-        return a_q / a_q.sum(dim=1, keepdim=True), a_a / a_a.sum(dim=1, keepdim=True)
+        extra, sides = self.extra, []
+        for _, attention, wide in self._attended(questions, answers):
+            # By convolution, a_k is the weight of a window of h tokens; h windows contain a token.
+            by_windows = self.pooling == "convolution"
+            weights = window_sums(attention.unsqueeze(2), extra).squeeze(2) if by_windows else attention
+            weights = weights * wide[:, extra:]
+            sides.append(weights / weights.sum(dim=1, keepdim=True))
+        return sides[0], sides[1]
 
     def features(self, questions: States, answers: States) -> Tensor:
-        C_q, A, C_a = self._attended(questions, answers)
-        c_q = self._pool(C_q, A.sum(dim=2), questions.mask)
-        c_a = self._pool(C_a, A.sum(dim=1), answers.mask)
-        return torch.cat([c_q, c_a], dim=1)
+        return torch.cat([self._pool(*side) for side in self._attended(questions, answers)], dim=1)
 
-    def _attended(self, questions: States, answers: States) -> tuple[Tensor, Tensor, Tensor]:
-        """C_q, the attention matrix A of the pooling, and C_a."""
+    def _attended(self, questions: States, answers: States) -> list[tuple[Tensor, Tensor, Tensor]]:
+        """Of both sides, C, the attention of the pooling, and the mask."""
         C_q, C_a = questions.per_token["convolved"], answers.per_token["convolved"]
-        extra = self.convolution.extra
-        mask_q, mask_a = questions.mask[:, extra:], answers.mask[:, extra:]
+        mask_q, mask_a = questions.mask[:, self.extra :], answers.mask[:, self.extra :]
         if self.compares_words:
             S_q, S_a = questions.per_token["words"], answers.per_token["words"]
             A = similarity(S_q[:, : mask_q.shape[1]], S_a[:, : mask_a.shape[1]], mask_q, mask_a)
         if self.channel is not None:
             C_q = C_q + self.channel(A, self.channel.W_q, mask_q)
-            C_a = C_a + self.channel(A.transpose(1, 2), self.channel.W_a, mask_a)
+            C_a = C_a + self.channel(A.mT, self.channel.W_a, mask_a)
         C_q, C_a = torch.relu(C_q), torch.relu(C_a)
         if self.pooling == "convolution":
             A = similarity(C_q, C_a, questions.mask, answers.mask)
-        return C_q, A, C_a
+        return [(C_q, A.sum(dim=2), questions.mask), (C_a, A.sum(dim=1), answers.mask)]
 
     def _pool(self, C: Tensor, attention: Tensor, wide: Tensor) -> Tensor:
         """(P, T + h - 1, m), (P, T), or (P, T + h - 1) with the attention of `convolution`, -> (P, m)."""
-        extra, weights = self.convolution.extra, attention.unsqueeze(2)
+        extra, weights = self.extra, attention.unsqueeze(2)
         if not self.pooling:
             return max_pool(C, wide)
         if self.pooling == "convolution":
@@ -179,7 +168,7 @@ _SWISSALPS = "Deriu & Cieliebak, SwissAlps at SemEval-2017 Task 3: Attention-bas
 _YIN = "Yin, Schütze, Xiang & Zhou, ABCNN: Attention-Based Convolutional Neural Network for Modeling Sentence Pairs"
 
 # AdaDelta with L2 regularisation is SwissAlps'; its strength is Yin's for answer selection.
-_SPEC = ModelSpec(
+SPEC = ModelSpec(
     name="scnn",
     paper=_SWISSALPS,
     year=2017,
@@ -190,14 +179,12 @@ _SPEC = ModelSpec(
     recipe=Recipe("pointwise", "adadelta", 1.0, weight_decay=4e-4),
     objective="listwise",
 )
-_ABCNN_1 = replace(_SPEC, name="abcnn-1", cached="convolved words", build=partial(ABCNN, channel=True))
-_ABCNN_2 = replace(
-    _ABCNN_1,
+ABCNN_1 = replace(SPEC, name="abcnn-1", cached="convolved words", build=partial(ABCNN, channel=True))
+ABCNN_2 = replace(
+    ABCNN_1,
     name="abcnn-2",
     build=partial(ABCNN, channel=False),
     attention_over="both",
     options=_SIZES | _POOLING | CLASSIFIER,
 )
-_ABCNN_3 = replace(_ABCNN_2, name="abcnn-3", paper=_YIN, year=2015, build=partial(ABCNN, channel=True))
-
-SPECS = [_SPEC, _ABCNN_1, _ABCNN_2, _ABCNN_3]
+ABCNN_3 = replace(ABCNN_2, name="abcnn-3", paper=_YIN, year=2015, build=partial(ABCNN, channel=True))

@@ -18,19 +18,14 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from ap_ranker.models.base import Attention, States
-from ap_ranker.models.kinds import WordModel
-from ap_ranker.models.pooling import masked_softmax
-from ap_ranker.models.similarity import unit
-from ap_ranker.models.spec import DROPOUT, Inputs, ModelSpec, Option, Recipe
+from ap_ranker.models.base import Attention, States, WordModel
+from ap_ranker.models.operations import masked_softmax, unit
+from ap_ranker.models.spec import DROPOUT, Inputs, ModelSpec, Option, Options, Recipe
 from ap_ranker.text.batch import TokenBatch
 
-PER_UNIT = 10
-"""Bins between 0 and 1."""
+PER_UNIT = 10  # bins between 0 and 1
 BINS = 2 * PER_UNIT + 1
-
-ROUNDING = 1e-5
-"""By how much rounding may lower a word's cosine with itself below 1."""
+ROUNDING = 1e-5  # by how much it may lower a word's cosine with itself below 1
 
 
 class ANMM(WordModel):
@@ -38,8 +33,9 @@ class ANMM(WordModel):
 
     temperature = 0.05  # the scores lie between 0 and 1
 
-    def __init__(self, inputs: Inputs, dropout: float, network: nn.Sequential) -> None:
-        super().__init__(inputs, dropout)
+    def __init__(self, inputs: Inputs, options: Options) -> None:
+        network = _network(getattr(options, "weights", 0))
+        super().__init__(inputs, options)
         self.network = network
         self.v = nn.Linear(inputs.embedding_size, 1, bias=False)
 
@@ -47,13 +43,11 @@ class ANMM(WordModel):
         return States(batch.mask, {"words": unit(self.embedding(batch))})
 
     def encode_questions(self, batch: TokenBatch) -> States:
-        """Also the attention to each word."""
         embedded = self.embedding(batch)
         attention = masked_softmax(self.v(embedded).squeeze(2), batch.mask)
         return States(batch.mask, {"words": unit(embedded), "attention": attention.unsqueeze(2)})
 
     def attention_weights(self, questions: TokenBatch, answers: TokenBatch) -> Attention:
-        """τ, which is the same for all answers."""
         tau = self.encode_questions(questions).per_token["attention"]
         return Attention(tau.squeeze(2).unsqueeze(1).expand(-1, len(answers.ids), -1), None)
 
@@ -67,50 +61,36 @@ class ANMM(WordModel):
         bins = ((P.detach() + (1 + ROUNDING)) * PER_UNIT).long().clamp(0, BINS - 1)
         x = P.new_zeros(B, M, N, BINS).scatter_add(3, bins, P)
         attention = questions.per_token["attention"].unsqueeze(2)
-        scores: Tensor = (attention * self.network(x)).sum(dim=(1, 3))
-        return scores
+        return (attention * self.network(x)).sum(dim=(1, 3))
 
     def scale(self, scores: Tensor) -> Tensor:
         return scores
 
 
-def _bin_weights(sets: int) -> nn.Linear:
-    """Each bin's weight begins near the bin's value, or near 0 if that is negative: good matches score higher."""
-    layer = nn.Linear(BINS, sets, bias=False)
-    with torch.no_grad():
-        layer.weight.add_(torch.linspace(-1, 1, BINS).clamp_min(0))
-    return layer
-
-
-def anmm_1(inputs: Inputs, *, dropout: float) -> ANMM:
-    """One set of weights for the bins."""
-    return ANMM(inputs, dropout, nn.Sequential(_bin_weights(1), nn.Sigmoid()))
-
-
-def anmm_2(inputs: Inputs, *, weights: int, dropout: float) -> ANMM:
-    """Several sets of weights for the bins; r weights their outputs."""
-    r = nn.Linear(weights, 1, bias=False)
+def _network(sets: int) -> nn.Sequential:
+    """By one set of weights for the bins; or by several, whose outputs r weights."""
+    r = nn.Linear(sets, 1, bias=False) if sets else None
+    bins = nn.Linear(BINS, sets or 1, bias=False)
+    with torch.no_grad():  # a bin's weight begins near its value, if that is positive: good matches score higher
+        bins.weight.add_(torch.linspace(-1, 1, BINS).clamp_min(0))
+    if r is None:
+        return nn.Sequential(bins, nn.Sigmoid())
     nn.init.constant_(r.weight, 0.5)  # at first every output raises the score
-    network = nn.Sequential(_bin_weights(weights), nn.Sigmoid(), r, nn.Sigmoid())
-    return ANMM(inputs, dropout, network)
+    return nn.Sequential(bins, nn.Sigmoid(), r, nn.Sigmoid())
 
 
-_ANMM_1 = ModelSpec(
+ANMM_1 = ModelSpec(
     name="anmm-1",
     paper="Yang, Ai, Guo & Croft, aNMM: Ranking Short Answer Texts with Attention-Based Neural Matching Model",
     year=2016,
-    family="survey",
     cached="word vectors",
-    build=anmm_1,
+    build=ANMM,
     attention_over="question",
     options={"dropout": DROPOUT},
     recipe=Recipe("hinge", "sgd", margin=1.0),  # the objective is the paper's, the rest of it ours
 )
-_ANMM_2 = replace(
-    _ANMM_1,
+ANMM_2 = replace(
+    ANMM_1,
     name="anmm-2",
-    build=anmm_2,
     options={"weights": Option(5, "sets of weights for the bins (the paper tunes it)"), "dropout": DROPOUT},
 )
-
-SPECS = [_ANMM_1, _ANMM_2]

@@ -26,15 +26,16 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 from torch.nn.utils.rnn import pad_sequence
 
-from ap_ranker.models.base import Attention, States, StoredStates
+from ap_ranker.models.base import Attention, CosineModel, States, StoredStates, WordModel
 from ap_ranker.models.encoders import BiLSTM, Convolution, FramedWords
-from ap_ranker.models.kinds import CosineModel, WordModel
-from ap_ranker.models.pooling import masked_softmax, row_and_column_max
+from ap_ranker.models.operations import masked_softmax, row_and_column_max
 from ap_ranker.models.private_operators import int8_products, multiplies_int8
-from ap_ranker.models.spec import DROPOUT, HIDDEN, WINDOW, Bounds, Inputs, ModelSpec, Option, Recipe
+from ap_ranker.models.spec import DROPOUT, HIDDEN, WINDOW, Bounds, Inputs, ModelSpec, Option, Options, Recipe
 from ap_ranker.text.batch import TokenBatch
 
 logger = logging.getLogger(__name__)
+
+INITIAL_U = 0.1  # times an identity: training starts from the dot product of states, where tanh is not saturated
 
 
 class AttentivePooling(CosineModel, WordModel):
@@ -43,24 +44,19 @@ class AttentivePooling(CosineModel, WordModel):
     encoder: Convolution | BiLSTM
     U: nn.Parameter
 
-    def __init__(self, inputs: Inputs, dropout: float, sharpness: float) -> None:
-        super().__init__(inputs, dropout)
-        self.sharpness = sharpness
-
     def encode(self, batch: TokenBatch) -> States:
         return States(batch.mask, {"states": self.encoder(self.embedding(batch), batch.mask)})
 
     def encode_questions(self, batch: TokenBatch) -> States:
-        encoded = self.encode(batch)
-        states = encoded.per_token["states"]
-        return States(encoded.mask, {"states": states, "probes": self.probes(states @ self.U)})
+        states = self.encode(batch).per_token["states"]
+        return States(batch.mask, {"states": states, "probes": self.probes(states @ self.U)})
 
     def probes(self, rows: Tensor) -> Tensor:
-        """Convert rows of Q U for `project`, once per question: (B, M, C) -> (B, M, ·)."""
+        """Rows of Q U as `project` needs them, once per question: (B, M, C) -> (B, M, ·)."""
         return rows
 
     def read(self, answers: States) -> Any:
-        """The input of `project` and `pool`: the (N, L, C) states."""
+        """The (N, L, C) states, for `project` and `pool`."""
         return answers.per_token["states"]
 
     def project(self, answers: Any, probes: Tensor) -> Tensor:
@@ -72,11 +68,9 @@ class AttentivePooling(CosineModel, WordModel):
 
     def pool(self, answers: Any, weights: Tensor) -> Tensor:
         """(N, B, L) -> (N, B, C): the sums of each answer's states."""
-        pooled: Tensor = weights @ answers
-        return pooled
+        return weights @ answers
 
     def attention_weights(self, questions: TokenBatch, answers: TokenBatch) -> Attention:
-        """σ_q and σ_a."""
         states = self.encode_answers(answers)
         sigma_q, sigma_a = self._attention(self.encode_questions(questions), states, self.read(states))
         return Attention(sigma_q.transpose(1, 2), sigma_a)
@@ -103,16 +97,12 @@ class AttentivePooling(CosineModel, WordModel):
         if not question_mask.all():
             values[~question_mask] = float("-inf")
         g_q, g_a = row_and_column_max(G, 3, 1)
-        sigma_q = masked_softmax(self.sharpness * torch.tanh(g_q), question_mask.unsqueeze(2), dim=1)
-        return sigma_q, masked_softmax(self.sharpness * torch.tanh(g_a), answer_mask, dim=2)
+        sharpness = self.options.sharpness
+        sigma_q = masked_softmax(sharpness * torch.tanh(g_q), question_mask.unsqueeze(2), dim=1)
+        return sigma_q, masked_softmax(sharpness * torch.tanh(g_a), answer_mask, dim=2)
 
     def reads_stored(self, dtypes: Mapping[str, torch.dtype]) -> bool:
         return self.U.is_cpu and self.U.dtype == torch.float32 and compiled_loops_agree()
-
-
-def initial_alignment(state_size: int) -> nn.Parameter:
-    """U as a small identity: training starts from the dot product of states, where tanh is not saturated."""
-    return nn.Parameter(0.1 * torch.eye(state_size))
 
 
 class AttentivePoolingBiLSTM(AttentivePooling):
@@ -121,10 +111,10 @@ class AttentivePoolingBiLSTM(AttentivePooling):
     encoder: BiLSTM
     stored_bits = 8
 
-    def __init__(self, inputs: Inputs, *, hidden: int, sharpness: float, dropout: float) -> None:
-        super().__init__(inputs, dropout, sharpness)
-        self.encoder = BiLSTM(inputs.embedding_size, hidden)
-        self.U = initial_alignment(self.encoder.state_size)
+    def __init__(self, inputs: Inputs, options: Options) -> None:
+        super().__init__(inputs, options)
+        self.encoder = BiLSTM(inputs.embedding_size, options.hidden)
+        self.U = nn.Parameter(INITIAL_U * torch.eye(self.encoder.state_size))
 
     def reads_stored(self, dtypes: Mapping[str, torch.dtype]) -> bool:
         return dtypes.get("states") == torch.int8 and multiplies_int8() and super().reads_stored(dtypes)
@@ -138,7 +128,7 @@ class AttentivePoolingBiLSTM(AttentivePooling):
         products = loops.joined_digits(int8_products(states.numpy(), digits), scales, token_scales)
         bias = np.where(np.arange(len(scales)) < len(Q), np.float32(0), np.float32(-np.inf))
         texts = loops.token_rows(answers.starts, answers.lengths)
-        sigma_a, sigma_q = loops.attention(products, bias, *texts, self.sharpness)
+        sigma_a, sigma_q = loops.attention(products, bias, *texts, self.options.sharpness)
         r_a = loops.weighted_sums(states.numpy(), sigma_a * token_scales[texts[0]], *texts, 1)[:, 0]
         return torch.from_numpy(loops.cosines(Q, sigma_q, r_a))
 
@@ -152,13 +142,11 @@ class AttentivePoolingCNN(AttentivePooling):
 
     encoder: Convolution
 
-    def __init__(
-        self, inputs: Inputs, *, filters: int, window: int, sharpness: float, copy_words: bool, dropout: float
-    ) -> None:
-        super().__init__(inputs, dropout, sharpness)
-        self.encoder = Convolution(inputs.embedding_size, filters, window)
-        self.U = initial_alignment(filters)
-        if copy_words:
+    def __init__(self, inputs: Inputs, options: Options) -> None:
+        super().__init__(inputs, options)
+        self.encoder = Convolution(inputs.embedding_size, options.filters, options.window)
+        self.U = nn.Parameter(INITIAL_U * torch.eye(options.filters))
+        if options.copy_words:
             self.encoder.copy_words()
             # Hardly any attention: to the words that two texts share, which U begins with, it makes all answers alike
             # that have these words. Untrained, good word vectors rank better without it.
@@ -179,7 +167,7 @@ class AttentivePoolingCNN(AttentivePooling):
         kernels = pad(probes[:, :-1], (0, 0, 0, missing)).unflatten(1, (window, -1)).transpose(0, 1)  # (K, M', D)
         products = (rows @ kernels.flatten(0, 1).T).unflatten(1, (window, -1)).numpy()
         bias = pad(probes[:, -1], (0, missing), value=float("-inf")).numpy()
-        sigma_a, sigma_q = loops.attention(products, bias, *texts, self.sharpness)
+        sigma_a, sigma_q = loops.attention(products, bias, *texts, self.options.sharpness)
         sums = loops.weighted_sums(rows.numpy(), sigma_a, *texts, window)
         r_a = self.encoder.linear(torch.from_numpy(sums).flatten(1))
         return torch.from_numpy(loops.cosines(Q.numpy(), sigma_q, r_a.numpy()))
@@ -188,18 +176,35 @@ class AttentivePoolingCNN(AttentivePooling):
         return self.embedding.framed(answers.per_token["ids"], self.encoder.left, self.encoder.right)
 
     def probes(self, rows: Tensor) -> Tensor:
-        return self.encoder.filters(rows)
+        """(..., C) -> (..., K D + 1): filters with a bias that compute a state's dot product with each row."""
+        layer = self.encoder.linear
+        return torch.cat([rows @ layer.weight, (rows @ layer.bias).unsqueeze(-1)], dim=-1)
 
     def project(self, answers: FramedWords, probes: Tensor) -> Tensor:
-        return self.encoder.project(answers, probes)
+        size, window = answers.vectors.shape[1], self.encoder.window
+        n, length = len(answers.indices), answers.indices.shape[1] - window + 1
+        if len(probes) >= size:
+            windows = self.encoder.windows(answers.framed())
+            products = (probes[:, :-1] @ windows.flatten(0, 1).T).unflatten(1, (n, length))
+        else:
+            # With fewer filters than dimensions: one product per distinct word, and sums of those of a window's words.
+            kernels = probes[:, :-1].unflatten(1, (window, size)).transpose(0, 1).flatten(0, 1)
+            per_word = (kernels @ answers.vectors.T).index_select(1, answers.indices.flatten())
+            parts = per_word.unflatten(1, answers.indices.shape).unflatten(0, (window, len(probes)))
+            products = parts[0, ..., :length]
+            for k in range(1, window):
+                products = products + parts[k, ..., k : k + length]
+        return products.add_(probes[:, -1].view(-1, 1, 1))
 
     def pool(self, answers: FramedWords, weights: Tensor) -> Tensor:
-        return self.encoder.pool(answers, weights)
+        # The k-th words of all windows are the text shifted by k. Shifting the weights instead moves less memory.
+        window = self.encoder.window
+        shifted = [pad(weights, (k, window - 1 - k)) for k in range(window)]
+        windows = answers.sums(torch.stack(shifted, dim=2).flatten(1, 2))
+        return self.encoder.linear(windows.unflatten(1, (-1, window)).flatten(2))
 
 
-TOLERANCE = 1e-4
-"""Between cosines of the compiled loops and of torch: float32 adds up in another order, and probes have 15 bits."""
-
+TOLERANCE = 1e-4  # of cosines: the compiled loops add up float32 in another order, and probes have 15 bits
 _LENGTHS = (1, 9, 4, 30)
 
 
@@ -210,13 +215,12 @@ def compiled_loops_agree() -> bool:
         with torch.random.fork_rng(devices=[]), torch.inference_mode():
             torch.manual_seed(0)
             inputs = Inputs(tuple(map(str, range(50))), 20, max(_LENGTHS))
-            cnn = AttentivePoolingCNN(inputs, filters=24, window=3, sharpness=2.0, copy_words=False, dropout=0.0)
-            if not _loops_agree(cnn, {"ids": torch.randint(1, 50, (sum(_LENGTHS),), dtype=torch.int32)}):
-                return False
-            bilstm = AttentivePoolingBiLSTM(inputs, hidden=12, sharpness=2.0, dropout=0.0)
+            options = Options(filters=24, window=3, hidden=12, sharpness=2.0, copy_words=False, dropout=0.0)
+            cnn, bilstm = AttentivePoolingCNN(inputs, options), AttentivePoolingBiLSTM(inputs, options)
+            ids = torch.randint(1, 50, (sum(_LENGTHS),), dtype=torch.int32)
             states = torch.randint(-127, 128, (sum(_LENGTHS), 24), dtype=torch.int8)
-            scales = torch.rand(sum(_LENGTHS), 1).half() / 127
-            return not multiplies_int8() or _loops_agree(bilstm, {"states": states, "states.scale": scales})
+            stored = {"states": states, "states.scale": torch.rand(sum(_LENGTHS), 1).half() / 127}
+            return _loops_agree(cnn, {"ids": ids}) and (not multiplies_int8() or _loops_agree(bilstm, stored))
     except Exception as error:  # not installed, no folder for compiled code, or anything that a compiler raises
         logger.debug("Attentive pooling without compiled loops: %r", error)
         return False
@@ -242,7 +246,7 @@ _SHARPNESS = Option(
 )
 
 # Sizes and recipes: the paper's table of hyper-parameters for InsuranceQA.
-_AP_CNN = ModelSpec(
+AP_CNN = ModelSpec(
     name="ap-cnn",
     paper="dos Santos, Tan, Xiang & Zhou, Attentive Pooling Networks",
     year=2016,
@@ -263,13 +267,11 @@ _AP_CNN = ModelSpec(
     },
     recipe=Recipe("hinge", "sgd", 1.1, "inverse", batch_size=20, margin=0.5),
 )
-_AP_BILSTM = replace(
-    _AP_CNN,
+AP_BILSTM = replace(
+    AP_CNN,
     name="ap-bilstm",
     cached="token states",
     build=AttentivePoolingBiLSTM,
     options={"hidden": HIDDEN, "sharpness": _SHARPNESS, "dropout": DROPOUT},
     recipe=Recipe("hinge", "sgd", 1.1, "inverse", batch_size=20, margin=0.2),
 )
-
-SPECS = [_AP_CNN, _AP_BILSTM]

@@ -22,7 +22,7 @@ An answer is one whole vector in int8 and a small state for every two tokens in 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -31,12 +31,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ap_ranker.models.base import AnswerModel, Attention, JudgedCandidates, States
-from ap_ranker.models.kinds import CosineModel
-from ap_ranker.models.pooling import masked_softmax
-from ap_ranker.models.pretrained import DEFAULT_ENCODER, MINILM
-from ap_ranker.models.similarity import exact
-from ap_ranker.models.spec import SHARE, Bounds, Inputs, ModelSpec, Option, Recipe
+from ap_ranker.models.base import AnswerModel, Attention, CosineModel, JudgedCandidates, States
+from ap_ranker.models.bert import MINILM
+from ap_ranker.models.operations import exact, masked_softmax
+from ap_ranker.models.pretrained import DEFAULT_ENCODER
+from ap_ranker.models.spec import SHARE, Bounds, Inputs, ModelSpec, Option, Options, Recipe
 from ap_ranker.models.statistics import CorpusStatistics
 from ap_ranker.models.transformer_encoder import TransformerEncoder
 from ap_ranker.text.batch import TokenBatch
@@ -46,28 +45,23 @@ WORD_WEIGHTS = (0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0)
 FAQ a point of MRR; where a larger one is better, WikiQA and TREC-QA, it is so by 0.003."""
 
 SCALAR_RATE = 20  # times the learning rate, for w and gamma: at the rate of a matrix, a single number would hardly move
-
-TOKENS_PER_STATE = 2
-"""Neighbours in an answer that share a state: on the example FAQ three cost a point of dev MRR, two at most half."""
-
+TOKENS_PER_STATE = 2  # neighbours in an answer: on the example FAQ three cost a point of dev MRR, two at most half
 SMALLEST_IDF = 1e-3  # the rarity of a token that every answer holds: it needs a logarithm
 
 
 class PooledTransformer(CosineModel):
     """The cosine of pooled states: what a bi-encoder does. An answer is one vector."""
 
-    def __init__(self, encoder: TransformerEncoder) -> None:
-        super().__init__()
+    def __init__(self, encoder: TransformerEncoder, options: Options | None = None) -> None:
+        super().__init__(options)
         self.encoder = encoder
 
     def encode(self, batch: TokenBatch) -> States:
-        return self._encode(batch, self.encoder.settings.answer_prompt)
+        _, mask, pooled = self.encoder(batch, self.encoder.settings.answer_prompt)
+        return States(mask, per_text={"pooled": pooled})
 
     def encode_questions(self, batch: TokenBatch) -> States:
-        return self._encode(batch, self.encoder.settings.question_prompt)
-
-    def _encode(self, batch: TokenBatch, prompt: Sequence[int]) -> States:
-        _, mask, pooled = self.encoder(batch, prompt)
+        _, mask, pooled = self.encoder(batch, self.encoder.settings.question_prompt)
         return States(mask, per_text={"pooled": pooled})
 
     def match(self, questions: States, answers: States) -> Tensor:
@@ -77,20 +71,19 @@ class PooledTransformer(CosineModel):
         return states.per_text["pooled"]
 
 
-class AttentiveTransformer(CosineModel):
+class AttentiveTransformer(PooledTransformer):
     """The cosine of pooled vectors beside the best match of each question token, weighted by attention."""
 
     statistics: CorpusStatistics
     stored_bits = 4
     fit_questions = 100  # each may have a hundred answers of its own to encode
 
-    def __init__(self, inputs: Inputs, *, encoder: str, size: int, dropout: float, frozen: bool) -> None:
-        super().__init__()
-        del encoder  # its weights are loaded by `load_pretrained`; here they are random
-        self.encoder = TransformerEncoder(inputs.encoder or MINILM, dropout, frozen=frozen)
+    def __init__(self, inputs: Inputs, options: Options) -> None:
+        """The encoder's weights are random; `load_pretrained` has those of the option `encoder`."""
+        super().__init__(TransformerEncoder(inputs.encoder or MINILM, options.dropout, frozen=options.frozen), options)
         self.statistics = CorpusStatistics(inputs.words)
         hidden_size = self.encoder.hidden_size
-        self.projection = nn.Linear(hidden_size, min(size or hidden_size, hidden_size), bias=False)
+        self.projection = nn.Linear(hidden_size, min(options.size or hidden_size, hidden_size), bias=False)
         self.rarity = nn.Parameter(torch.ones(()))
         self.importance = nn.Parameter(torch.zeros(hidden_size))
         self.word_weight = nn.Parameter(torch.ones(()))
@@ -112,7 +105,8 @@ class AttentiveTransformer(CosineModel):
 
     def match(self, questions: States, answers: States) -> Tensor:
         cosines = _cosines(questions, answers)
-        weight = _not_negative(self.word_weight)  # or a step of training could leave the range of the score
+        # Not negative, or a step of training could leave the range of the score; with a gradient also below.
+        weight = self.word_weight + (self.word_weight.clamp(min=0) - self.word_weight).detach()
         scores = (cosines + weight * self.word_scores(questions, answers)) / (1 + weight)
         return scores.to(answers.per_text["pooled"].dtype)
 
@@ -138,9 +132,6 @@ class AttentiveTransformer(CosineModel):
         alpha = own.per_token["weights"].squeeze(2).unsqueeze(1).expand(places.shape)
         received = alpha.new_zeros(*places.shape[:2], others.mask.shape[1]).scatter_add(2, places, alpha)
         return Attention(alpha, _shared_among_tokens(received, answers.mask))
-
-    def text_vectors(self, states: States) -> Tensor:
-        return states.per_text["pooled"]
 
     def pooled_only(self) -> AnswerModel:
         return PooledTransformer(self.encoder)
@@ -190,13 +181,7 @@ class AttentiveTransformer(CosineModel):
 
 
 def _cosines(questions: States, answers: States) -> Tensor:
-    """(B, N) cosines of pooled vectors."""
     return exact(questions.per_text["pooled"]) @ exact(answers.per_text["pooled"]).T
-
-
-def _not_negative(weight: Tensor) -> Tensor:
-    """At least 0, with a gradient also below: the weight can then come back."""
-    return weight + (weight.clamp(min=0) - weight).detach()
 
 
 def _neighbours_summed(states: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
@@ -213,25 +198,21 @@ def _shared_among_tokens(weights: Tensor, mask: Tensor) -> Tensor:
     return (weights.unsqueeze(3) * shares).flatten(2)[..., : mask.shape[1]]
 
 
-SPECS = [
-    ModelSpec(
-        name="ap-transformer",
-        paper="ours, after ColBERT of Khattab & Zaharia and Attentive Pooling Networks of dos Santos et al.",
-        year=2020,
-        family="attentive-pooling",
-        cached="a pooled vector and token states",
-        build=AttentiveTransformer,
-        attention_over="both",
-        options={
-            "encoder": Option(DEFAULT_ENCODER, "a pretrained encoder: a folder, or the name of a model on the hub"),
-            "size": Option(
-                64, "numbers of a token's state; 0 for as many as the encoder has", bounds=Bounds(least=0, most=4_096)
-            ),
-            "dropout": Option(0.1, "share of the subwords dropped while training", bounds=SHARE),
-            "frozen": Option(False, "keep the encoder as it is: trains in minutes on a CPU"),
-        },
-        recipe=Recipe("softmax", learning_rate=5e-4, schedule="linear", batch_size=64, epochs=4),
-        pretrained=True,
-        format_version=4,  # 1 pooled both texts by attention, 2 kept each token of an answer, 3 had no adapter
-    ),
-]
+SPEC = ModelSpec(
+    name="ap-transformer",
+    paper="ours, after ColBERT of Khattab & Zaharia and Attentive Pooling Networks of dos Santos et al.",
+    year=2020,
+    family="attentive-pooling",
+    cached="a pooled vector and token states",
+    build=AttentiveTransformer,
+    attention_over="both",
+    options={
+        "encoder": Option(DEFAULT_ENCODER, "a pretrained encoder: a folder, or the name of a model on the hub"),
+        "size": Option(64, "numbers of a token's state; 0 for as many as the encoder has", bounds=Bounds(0, 4_096)),
+        "dropout": Option(0.1, "share of the subwords dropped while training", bounds=SHARE),
+        "frozen": Option(False, "keep the encoder as it is: trains in minutes on a CPU"),
+    },
+    recipe=Recipe("softmax", learning_rate=5e-4, schedule="linear", batch_size=64, epochs=4),
+    pretrained=True,
+    format_version=4,  # 1 pooled both texts by attention, 2 kept each token of an answer, 3 had no adapter
+)

@@ -4,13 +4,11 @@
     σ_q = softmax(sharpness tanh(max over t of G)),  σ_a = softmax(sharpness tanh(max over m of G))
     sums[k] = sum over t of σ_a[t] row[word of t + k]
 
-Each answer is read once per sum. G exists for four tokens of the question at a time and one of the answer, so that it
-stays in registers. Only `ap.py` uses this file, and only if it computes the same as torch, which needs several passes
-over padded tensors.
+Each answer is read once per sum, where torch needs several passes over padded tensors. G exists for four tokens of the
+question at a time and one of the answer, in registers. `ap.py` uses this file only if it computes the same as torch.
 
-Sizes: N answers, W different words (or tokens) with a row of D numbers, K the window, M question tokens. All arrays are
-of numpy; `index` names the row of each word of all answers, one answer after the other, each framed with K - 1 words of
-padding; answer n begins at `offsets[n]`.
+Sizes: N answers, W different words (or tokens) with a row of D numbers, K the window, M question tokens. `index` names
+the row of each word of all answers, each framed with K - 1 words of padding; answer n begins at `offsets[n]`.
 """
 
 from __future__ import annotations
@@ -27,8 +25,7 @@ except ImportError as error:
 
 logging.getLogger("numba").setLevel(logging.WARNING)  # at DEBUG it logs every step of a compilation
 
-LANES = 4
-"""Tokens of the question at a time, with a variable each in `_maxima`: M is filled up to a multiple."""
+LANES = 4  # tokens of the question at a time, with a variable each in `_maxima`: M is filled up to a multiple
 
 _compiled: Any = njit(
     nogil=True,  # several threads may rank at once
@@ -37,9 +34,7 @@ _compiled: Any = njit(
     fastmath={"reassoc", "contract", "arcp", "nsz"},  # neither NaN nor infinity may be assumed away
 )
 
-_BASE = 128
-"""A number of 15 bits has two digits to this base, each of which fits into int8."""
-
+_BASE = 128  # a number of 15 bits has two digits to this base, each of which fits into int8
 _f32, _i32 = np.float32, np.int32
 
 
@@ -47,10 +42,7 @@ _f32, _i32 = np.float32, np.int32
 def framed_words(
     ids: np.ndarray, starts: np.ndarray, lengths: np.ndarray, window: int, vocabulary: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The different words of N answers, and where they occur: (W,) ids, padding first; the index; the offsets.
-
-    `ids` (R,) are those of all words, answer n's `lengths[n]` from `starts[n]` on.
-    """
+    """(W,) ids of the different words, padding first; index; offsets. Answer n's `ids` begin at `starts[n]`."""
     offsets = np.zeros(len(lengths) + 1, np.int64)
     offsets[1:] = np.cumsum(lengths + (window - 1))
     index = np.zeros(offsets[-1], np.int32)
@@ -69,7 +61,7 @@ def framed_words(
 
 
 def token_rows(starts: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The index and the offsets of answers whose tokens have a row each, from `starts[n]` on; the window is 1."""
+    """Index and offsets of answers whose tokens have a row each, from `starts[n]` on; the window is 1."""
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     return (np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], lengths)).astype(np.int32), offsets
 
@@ -78,10 +70,9 @@ def token_rows(starts: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.
 def attention(
     products: np.ndarray, bias: np.ndarray, index: np.ndarray, offsets: np.ndarray, sharpness: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """σ_a like `index`, where the K - 1 numbers after an answer's mean nothing; and (N, M') σ_q.
+    """(W, K, M') products -> σ_a like `index`, where the K - 1 numbers after an answer's mean nothing; (N, M') σ_q.
 
-    `products` (W, K, M') are those of each word with each part of each token's filter, M' a multiple of `LANES`; `bias`
-    (M',) is -inf beyond M.
+    M' is a multiple of `LANES`; the bias (M',) is -inf beyond M.
     """
     window, size = products.shape[1:]
     answers = np.full(len(index), -np.inf, np.float32)
@@ -138,10 +129,9 @@ def _softmax_of_tanh(x: np.ndarray, sharpness: float) -> None:
 
 @_compiled
 def _exp(x: np.ndarray) -> None:
-    """e^x in place, for x up to 88, to the last digit or two of float32, in arithmetic that a compiler vectorises.
+    """e^x in place, x up to 88, to the last digit or two of float32, in arithmetic that a compiler vectorises.
 
-    x = n ln 2 + r with a whole n, so that e^x = 2^n e^r; the polynomial of e^r is Cephes' (`expf`). ln 2 has two parts,
-    because r is a small difference of large numbers.
+    x = n ln 2 + r, so e^x = 2^n e^r by Cephes' polynomial (`expf`); ln 2 has two parts, as r is a small difference.
     """
     exponents = np.empty(len(x), np.int32)
     for i in range(len(x)):
@@ -164,10 +154,7 @@ def _exp(x: np.ndarray) -> None:
 def weighted_sums(
     rows: np.ndarray, weights: np.ndarray, index: np.ndarray, offsets: np.ndarray, window: int
 ) -> np.ndarray:
-    """(N, K, D) sums of each answer's rows (W, D), in float32 or int8, weighted by `attention`'s σ_a.
-
-    The k-th of these are those of the words k places further on.
-    """
+    """(N, K, D) sums of each answer's rows (W, D), float32 or int8, by σ_a; the k-th of the words k places on."""
     sums = np.zeros((len(offsets) - 1, window, rows.shape[1]), np.float32)
     for n in range(len(sums)):
         end = offsets[n + 1] - window + 1
@@ -190,10 +177,7 @@ def weighted_sums(
 
 @_compiled
 def two_digits(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Round (M, C) rows to whole numbers of 15 bits: (2M', C) high, then low digits; (M',) scales.
-
-    M' is the multiple of `LANES` from M on; a scale is what a whole number of its row is multiplied by.
-    """
+    """(M, C) rows as whole numbers of 15 bits times their rows' scales: (2M', C) high, low digits; (M',) scales."""
     size = -(-len(rows) // LANES) * LANES
     digits = np.zeros((2 * size, rows.shape[1]), np.int8)
     scales = np.zeros(size, np.float32)
@@ -209,10 +193,7 @@ def two_digits(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 @_compiled
 def joined_digits(digits: np.ndarray, scales: np.ndarray, token_scales: np.ndarray) -> np.ndarray:
-    """(R, 2M') int32 products with the `two_digits` of M' rows -> (R, 1, M') products with the rows.
-
-    `scales` are those of the rows, `token_scales` (R,) those of the tokens.
-    """
+    """(R, 2M') int32 products with `two_digits`, scales of rows and of tokens -> (R, 1, M') products with the rows."""
     size = len(scales)
     products = np.empty((len(digits), 1, size), np.float32)
     for t in range(len(digits)):

@@ -1,7 +1,7 @@
 """The contract of every model: `encode` a text on its own, `match` encoded questions with encoded answers.
 
-The trainer, the ranker, the evaluator and the cache know nothing else about a model. Methods that only few models need
-have a default: `training_scores`, `load_pretrained`, `fit`.
+The trainer, the ranker, the evaluator and the cache know nothing else about a model; what only few need has a default.
+Then kinds of models: of word vectors; by the cosine of two vectors; pair by pair; by classes.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +19,17 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
 from ap_ranker.models.encoders import WordEmbedding
+from ap_ranker.models.operations import gesd, unit
+from ap_ranker.models.spec import DROPOUT, Bounds, Inputs, Option, Options
 from ap_ranker.models.statistics import CorpusStatistics
 from ap_ranker.text.batch import TokenBatch
 
-TensorFunction = Callable[[Tensor], Tensor]
+PAIRS_AT_ONCE = 1024  # of a `PairModel`: more need memory for token-by-token matrices and gain no speed
+
+SIMILARITY = Option("cosine", "how two vectors are compared: cosine, or GESD of Feng et al. 2015", ("cosine", "gesd"))
+CLASSES = Option(2, "number of classes of the answers' labels; `train` takes it from the data", bounds=Bounds(2, 100))
+CLASSIFIER = {"classes": CLASSES, "dropout": replace(DROPOUT, default=0.1)}
+"""The options that classifiers share."""
 
 
 @dataclass(frozen=True)
@@ -42,13 +49,10 @@ class States:
     per_token: Mapping[str, Tensor] = field(default_factory=dict)
     per_text: Mapping[str, Tensor] = field(default_factory=dict)
 
-    def map(self, token_function: TensorFunction, text_function: TensorFunction) -> States:
+    def map(self, of_tokens: Callable[[Tensor], Tensor], of_texts: Callable[[Tensor], Tensor]) -> States:
         """Apply one function to the mask and all tensors per token, and another to all tensors per text."""
-        return States(
-            token_function(self.mask),
-            {name: token_function(value) for name, value in self.per_token.items()},
-            {name: text_function(value) for name, value in self.per_text.items()},
-        )
+        per_token = {name: of_tokens(value) for name, value in self.per_token.items()}
+        return States(of_tokens(self.mask), per_token, {name: of_texts(value) for name, value in self.per_text.items()})
 
     def __len__(self) -> int:
         return len(self.mask)
@@ -72,28 +76,19 @@ class States:
         def padded(tensors: Iterable[Tensor]) -> Tensor:
             return pad_sequence([text for tensor in tensors for text in tensor], batch_first=True)
 
-        return cls(
-            padded(part.mask for part in parts),
-            {name: padded(part.per_token[name] for part in parts) for name in parts[0].per_token},
-            {name: torch.cat([part.per_text[name] for part in parts]) for name in parts[0].per_text},
-        )
+        per_token = {name: padded(part.per_token[name] for part in parts) for name in parts[0].per_token}
+        per_text = {name: torch.cat([part.per_text[name] for part in parts]) for name in parts[0].per_text}
+        return cls(padded(part.mask for part in parts), per_token, per_text)
 
 
 @dataclass(frozen=True)
 class StoredStates:
-    """The states of N answers as a cache stores them: one answer after the other, in the cache's dtype.
+    """The states of N answers as a cache stores them: one answer after the other, in the cache's dtype."""
 
-    Attributes:
-        starts: (N,) the row of each answer's first token; rows between two answers belong to none.
-        lengths: (N,) number of tokens of each answer.
-        per_token: (R, C) numbers or (R,) integers by name; the scales of numbers `x` in int8, one a row, as `x.scale`.
-        per_text: (N, C) numbers by name, likewise.
-    """
-
-    starts: np.ndarray
-    lengths: np.ndarray
-    per_token: Mapping[str, Tensor]
-    per_text: Mapping[str, Tensor]
+    starts: np.ndarray  # (N,) the row of each answer's first token; rows between two answers belong to none
+    lengths: np.ndarray  # (N,) number of tokens of each answer
+    per_token: Mapping[str, Tensor]  # (R, C) numbers or (R,) integers; scales of numbers `x` in int8 as `x.scale`
+    per_text: Mapping[str, Tensor]  # (N, C) numbers, likewise
 
 
 JudgedCandidates = tuple[States, States, Tensor]
@@ -102,10 +97,7 @@ JudgedCandidates = tuple[States, States, Tensor]
 
 @dataclass(frozen=True)
 class Attention:
-    """The attention weights of each token for each pair, (B, N, M) and (B, N, L); `None` for a side without any.
-
-    They sum to 1 over a text and are 0 on padding.
-    """
+    """Each token's weight in each pair, (B, N, M) and (B, N, L), summing to 1 over a text; `None`: a side has none."""
 
     questions: Tensor | None
     answers: Tensor | None
@@ -117,12 +109,12 @@ class AnswerModel(nn.Module, ABC):
     B questions, N answers, P pairs, M question tokens, L answer tokens, C state size.
 
     Attributes:
-        embedding: the word vectors; training loads pre-trained ones into it. `None` for a model without any.
-        statistics: word counts of the answers, set by training. `None` for a model without any.
+        options: the values of its hyper-parameters.
+        embedding: the word vectors, into which training loads pre-trained ones; `None` for a model without any.
+        statistics: word counts of the answers, set by training; `None` for a model without any.
         temperature: the default divisor of the scores in the in-batch softmax; 1 for log-odds.
         supports_quantization: whether states may be stored in fewer bits than float32.
-        stored_bits: the fewest bits per number that cost the model nothing; its states are stored so, unless asked
-            otherwise: 32, 8 or 4.
+        stored_bits: the fewest bits per number that cost the model nothing, as which its states are stored: 32, 8, 4.
         fit_questions: maximum number of questions for `fit`.
     """
 
@@ -133,10 +125,9 @@ class AnswerModel(nn.Module, ABC):
     stored_bits: int = 32
     fit_questions: int = 500
 
-    def __init__(self) -> None:
+    def __init__(self, options: Options | None = None) -> None:
         super().__init__()
-        self.embedding = None
-        self.statistics = None
+        self.options, self.embedding, self.statistics = options or Options(), None, None
 
     @abstractmethod
     def encode(self, batch: TokenBatch) -> States:
@@ -146,9 +137,9 @@ class AnswerModel(nn.Module, ABC):
     def match(self, questions: States, answers: States) -> Tensor:
         """(B, N) scores of every question with every answer; higher is better."""
 
-    @abstractmethod
     def scale(self, scores: Tensor) -> Tensor:
-        """Map scores to the interval 0 to 1, keeping their order. The results are not probabilities."""
+        """Map scores, by default log-odds, to the interval 0 to 1, keeping their order; not to probabilities."""
+        return torch.sigmoid(scores)
 
     def word_vectors(self) -> Tensor | None:
         """(V, D) the vector of each word, as long as the model counts the word; `None` for a model without any."""
@@ -185,8 +176,7 @@ class AnswerModel(nn.Module, ABC):
     def training_scores(self, questions: States, answers: States, wanted: Tensor, classes: int) -> Tensor:
         """(B, N) scores for the objective, or (B, N, K) logits of a classifier of more than two classes.
 
-        Models that can score some pairs more cheaply than all override this: pairs that are not `wanted` (B, N) may
-        have any score.
+        Pairs that are not `wanted` (B, N) may have any score, if a model scores some pairs more cheaply than all.
         """
         return self.match(questions, answers)
 
@@ -205,10 +195,7 @@ class AnswerModel(nn.Module, ABC):
         """Fit weights to the training questions, encoded lazily, before any gradient. By default this does nothing."""
 
     def parameter_groups(self, rate: float, encoder_rate: float) -> list[dict[str, Any]]:
-        """The trained parameters with their learning rates, as the optimisers of torch expect them.
-
-        `encoder_rate` is that of a pretrained encoder, `rate` that of parameters that begin at random.
-        """
+        """The trained parameters, as torch's optimisers expect them; a pretrained encoder has a rate of its own."""
         return [{"params": [parameter for parameter in self.parameters() if parameter.requires_grad], "lr": rate}]
 
     def cache_frozen_states(self) -> AbstractContextManager[None]:
@@ -218,3 +205,114 @@ class AnswerModel(nn.Module, ABC):
     def forward(self, questions: TokenBatch, answers: TokenBatch) -> Tensor:
         """(B, N) scores of B questions with N answers, encoding both."""
         return self.match(self.encode_questions(questions), self.encode_answers(answers))
+
+
+# --- kinds of models ---
+
+
+class WordModel(AnswerModel):
+    """A model of word vectors."""
+
+    embedding: WordEmbedding
+
+    def __init__(self, inputs: Inputs, options: Options) -> None:
+        super().__init__(options)
+        self.embedding = WordEmbedding(inputs, getattr(options, "dropout", 0.0))
+
+
+class CosineModel(AnswerModel):
+    """A model whose score is the cosine of two vectors, -1 to 1, or by the option `similarity` their GESD, 0 to 1."""
+
+    temperature = 0.05  # the values of both lie close together: a softmax over them could not become confident
+
+    @property
+    def by_gesd(self) -> bool:
+        return getattr(self.options, "similarity", "cosine") == "gesd"
+
+    def scale(self, scores: Tensor) -> Tensor:
+        return scores if self.by_gesd else (1 + scores) / 2
+
+
+class Siamese(CosineModel, WordModel):
+    """s(q, a) = cos(r_q, r_a), or GESD(r_q, r_a); all else is computed before the question is known."""
+
+    @abstractmethod
+    def represent(self, batch: TokenBatch) -> Tensor:
+        """(N, C) one vector per text."""
+
+    def encode(self, batch: TokenBatch) -> States:
+        vector = self.represent(batch)
+        return States(batch.mask, per_text={"vector": vector if self.by_gesd else unit(vector)})
+
+    def match(self, questions: States, answers: States) -> Tensor:
+        q, a = questions.per_text["vector"], answers.per_text["vector"]
+        return gesd(q, a) if self.by_gesd else q @ a.T
+
+    def text_vectors(self, states: States) -> Tensor:
+        return unit(states.per_text["vector"])
+
+
+class PairModel(WordModel):
+    """A model that compares aligned pairs: P questions with P answers. Scores are log-odds."""
+
+    @abstractmethod
+    def compare(self, questions: States, answers: States) -> Tensor:
+        """(P,) score of each question with the answer at the same position."""
+
+    def pair_attention_weights(self, questions: States, answers: States) -> tuple[Tensor | None, Tensor | None]:
+        """(P, M) and (P, L) attention weights of each question and of the answer at the same position."""
+        return None, None
+
+    def attention_weights(self, questions: TokenBatch, answers: TokenBatch) -> Attention | None:
+        question_states, answer_states = self.encode_questions(questions), self.encode_answers(answers)
+        rows, columns = torch.cartesian_prod(torch.arange(len(question_states)), torch.arange(len(answer_states))).T
+        sides = [
+            None if weights is None else weights.unflatten(0, (len(question_states), len(answer_states)))
+            for weights in self.pair_attention_weights(question_states[rows], answer_states[columns])
+        ]
+        return Attention(*sides) if any(side is not None for side in sides) else None
+
+    def match(self, questions: States, answers: States) -> Tensor:
+        rows, columns = torch.cartesian_prod(torch.arange(len(questions)), torch.arange(len(answers))).T
+        return self.match_pairs(questions, answers, rows, columns).view(len(questions), len(answers))
+
+    def match_pairs(self, questions: States, answers: States, rows: Tensor, columns: Tensor) -> Tensor:
+        parts = zip(rows.split(PAIRS_AT_ONCE), columns.split(PAIRS_AT_ONCE), strict=True)
+        return torch.cat([self.compare(questions.selected(part), answers.selected(others)) for part, others in parts])
+
+    def training_scores(self, questions: States, answers: States, wanted: Tensor, classes: int) -> Tensor:
+        rows, columns = wanted.nonzero(as_tuple=True)
+        scores = self.training_pairs(questions, answers, rows, columns, classes)
+        return scores.new_zeros(*wanted.shape, *scores.shape[1:]).index_put((rows, columns), scores)
+
+    def training_pairs(self, questions: States, answers: States, rows: Tensor, columns: Tensor, classes: int) -> Tensor:
+        """(P,) scores, or (P, K) logits, of question `rows[p]` with answer `columns[p]`, as `training_scores`."""
+        return self.match_pairs(questions, answers, rows, columns)
+
+
+class Classifier(PairModel):
+    """A softmax over K classes, worst to best; the score is the log-odds of the last, which order as P does."""
+
+    head: nn.Sequential
+
+    @abstractmethod
+    def features(self, questions: States, answers: States) -> Tensor:
+        """(P, ·) the input of `head`, whose outputs are the (P, K) logits."""
+
+    def compare(self, questions: States, answers: States) -> Tensor:
+        return log_odds(self.head(self.features(questions, answers)))
+
+    def training_pairs(self, questions: States, answers: States, rows: Tensor, columns: Tensor, classes: int) -> Tensor:
+        if classes > 2:
+            return self.head(self.features(questions[rows], answers[columns]))
+        return super().training_pairs(questions, answers, rows, columns, classes)
+
+
+def log_odds(logits: Tensor) -> Tensor:
+    """(P, K) -> (P,): the last class against all others."""
+    return logits[:, -1] - logits[:, :-1].logsumexp(dim=1)
+
+
+def hidden_layer(inputs: int, hidden: int, classes: int, activation: type[nn.Module] = nn.ReLU) -> nn.Sequential:
+    """One hidden layer, then one logit per class."""
+    return nn.Sequential(nn.Linear(inputs, hidden), activation(), nn.Linear(hidden, classes))

@@ -25,22 +25,16 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from ap_ranker.models.base import States
+from ap_ranker.models.base import CLASSIFIER, Classifier, States, hidden_layer
 from ap_ranker.models.encoders import LSTM, BiLSTM
-from ap_ranker.models.kinds import CLASSIFIER, Classifier, hidden_layer
-from ap_ranker.models.pooling import ends_pool, last_pool
-from ap_ranker.models.similarity import unit
-from ap_ranker.models.spec import Inputs, ModelSpec, Option, Recipe
+from ap_ranker.models.operations import ends_pool, last_pool, unit
+from ap_ranker.models.spec import Inputs, ModelSpec, Option, Options, Recipe
 from ap_ranker.text.batch import TokenBatch
 
-LETTER_SIZE, SPELLING_SIZE = 20, 50
-"""Dimensions of a letter's vector and of a word's, made of its letters (section 4.1)."""
+LETTER_SIZE, SPELLING_SIZE, LONGEST_WORD = 20, 50, 20
+"""Dimensions of a letter's vector and of a word's, made of its letters (section 4.1); the letters read of a word."""
 
-LONGEST_WORD = 20
-"""Maximum number of letters read of a word."""
-
-MOST_COSINES = 10_000_000
-"""Maximum number of cosines (two tokens, one perspective) in memory during the search for the largest."""
+MOST_COSINES = 10_000_000  # of two tokens by one perspective in memory during the search for the largest
 
 
 class Spelling(nn.Module):
@@ -81,11 +75,11 @@ class Matching(nn.Module):
         self, first: Tensor, second: Tensor, first_end: Tensor, second_end: Tensor, real: Tensor
     ) -> tuple[Tensor, Tensor]:
         """(P, M, C), (P, L, C), their ends (P, C), both tokens real (P, M, L) -> matches (P, M, 4K), (P, L, 4K)."""
-        alpha = unit(first) @ unit(second).transpose(1, 2)
+        alpha = unit(first) @ unit(second).mT
         strongest_first, strongest_second = strongest(first, second, self.W[1], real)
         return (
             self._one_way(first, second, second_end, strongest_first, alpha, real),
-            self._one_way(second, first, first_end, strongest_second, alpha.transpose(1, 2), real.transpose(1, 2)),
+            self._one_way(second, first, first_end, strongest_second, alpha.mT, real.mT),
         )
 
     def _one_way(
@@ -96,22 +90,13 @@ class Matching(nn.Module):
         nearest = alpha.masked_fill(~real, -2).argmax(dim=2, keepdim=True)  # below any cosine
         best = others.gather(1, nearest.expand(-1, -1, others.shape[2]))
         full, _, attentive, max_attentive = self.W
-        return torch.cat(
-            [
-                perspectives(states, end.unsqueeze(1), full),
-                strongest,
-                perspectives(states, mean, attentive),
-                perspectives(states, best, max_attentive),
-            ],
-            dim=2,
-        )
+        matches = [perspectives(states, end.unsqueeze(1), full), strongest, perspectives(states, mean, attentive)]
+        return torch.cat([*matches, perspectives(states, best, max_attentive)], dim=2)
 
 
 def perspectives(first: Tensor, second: Tensor, W: Tensor) -> Tensor:
-    """f_m: cos(W_k ∘ v1, W_k ∘ v2) for all k: (P, M, C), (P, M or 1, C), (K, C) -> (P, M, K).
-
-    Matrix products with W² avoid a tensor of P x M x K x C.
-    """
+    """f_m: cos(W_k ∘ v1, W_k ∘ v2) for all k: (P, M, C), (P, M or 1, C), (K, C) -> (P, M, K)."""
+    # Matrix products with W² avoid a tensor of P x M x K x C.
     squares = W.square().T
     return (first * second) @ squares / (_length(first, squares) * _length(second, squares))
 
@@ -119,12 +104,12 @@ def perspectives(first: Tensor, second: Tensor, W: Tensor) -> Tensor:
 def strongest(first: Tensor, second: Tensor, W: Tensor, real: Tensor) -> tuple[Tensor, Tensor]:
     """Each token's largest f_m with any token of the other text: (P, M, C), (P, L, C) -> (P, M, K), (P, L, K)."""
     batch_size = max(1, MOST_COSINES // (len(W) * real[0].numel()))
-    batches = list(zip(first.split(batch_size), second.split(batch_size), real.split(batch_size), strict=True))
-    if len(batches) == 1:
+    if batch_size >= len(first):
         return _strongest(first, second, W, real)
     # The backward pass computes the cosines again: those of long texts do not all fit into memory.
+    batches = zip(*(part.split(batch_size) for part in (first, second, real)), strict=True)
     maxima = [checkpoint(_strongest, q, a, W, mask, use_reentrant=False) for q, a, mask in batches]
-    strongest_first, strongest_second = (torch.cat(side) for side in zip(*maxima, strict=True))
+    strongest_first, strongest_second = map(torch.cat, zip(*maxima, strict=True))
     return strongest_first, strongest_second
 
 
@@ -148,16 +133,15 @@ def _length(states: Tensor, squares: Tensor) -> Tensor:
 class BiMPM(Classifier):
     """Matches each text's tokens with the other text, by four strategies and K perspectives; a biLSTM aggregates."""
 
-    def __init__(
-        self, inputs: Inputs, *, hidden: int, perspectives: int, characters: bool, dropout: float, classes: int
-    ) -> None:
-        super().__init__(inputs, dropout)
-        self.spelling = Spelling(inputs.words) if characters else None
-        self.context = BiLSTM(inputs.embedding_size + (SPELLING_SIZE if characters else 0), hidden)
+    def __init__(self, inputs: Inputs, options: Options) -> None:
+        super().__init__(inputs, options)
+        hidden, perspectives = options.hidden, options.perspectives
+        self.spelling = Spelling(inputs.words) if options.characters else None
+        self.context = BiLSTM(inputs.embedding_size + (SPELLING_SIZE if options.characters else 0), hidden)
         self.forward_matching = Matching(hidden, perspectives)
         self.backward_matching = Matching(hidden, perspectives)
         self.aggregation = BiLSTM(8 * perspectives, hidden)
-        self.head = hidden_layer(4 * hidden, 2 * hidden, classes, nn.Tanh)
+        self.head = hidden_layer(4 * hidden, 2 * hidden, options.classes, nn.Tanh)
 
     def encode(self, batch: TokenBatch) -> States:
         words = self.embedding(batch)
@@ -180,21 +164,18 @@ class BiMPM(Classifier):
         return torch.cat(ends, dim=1)
 
 
-SPECS = [
-    ModelSpec(
-        name="bimpm",
-        paper="Wang, Hamza & Florian, Bilateral Multi-Perspective Matching for Natural Language Sentences",
-        year=2017,
-        family="survey",
-        cached="token states",
-        build=BiMPM,
-        options={
-            "hidden": Option(100, "units of both LSTMs in each direction"),
-            "perspectives": Option(20, "weightings of the states under which two of them are compared"),
-            "characters": Option(False, "read the letters of each word, too (the paper does)"),
-        }
-        | CLASSIFIER,
-        recipe=Recipe("pointwise"),
-        objective="listwise",
-    ),
-]
+SPEC = ModelSpec(
+    name="bimpm",
+    paper="Wang, Hamza & Florian, Bilateral Multi-Perspective Matching for Natural Language Sentences",
+    year=2017,
+    cached="token states",
+    build=BiMPM,
+    options={
+        "hidden": Option(100, "units of both LSTMs in each direction"),
+        "perspectives": Option(20, "weightings of the states under which two of them are compared"),
+        "characters": Option(False, "read the letters of each word, too (the paper does)"),
+        **CLASSIFIER,
+    },
+    recipe=Recipe("pointwise"),
+    objective="listwise",
+)

@@ -2,7 +2,6 @@
 
 Equations of section 2:
 
-
     Q̄ = σ(W^i Q + b^i) ⊙ tanh(W^u Q + b^u),  Ā likewise      eq. 1   a gate without memory; (M, C), (L, C)
     G = softmax((W^g Q̄)^T Ā),  h_j = Σ_i G_ij q̄_i            eq. 2   over the question's words
     t_j = f(ā_j, h_j)                                         eq. 3-8 the comparison:
@@ -29,12 +28,10 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from ap_ranker.models.base import States
+from ap_ranker.models.base import PairModel, States, hidden_layer
 from ap_ranker.models.encoders import Convolution
-from ap_ranker.models.kinds import PairModel, hidden_layer
-from ap_ranker.models.pooling import dot_products, masked_softmax, max_pool
-from ap_ranker.models.similarity import unit
-from ap_ranker.models.spec import DROPOUT, SHARE, Inputs, ModelSpec, Option, Recipe
+from ap_ranker.models.operations import masked_softmax, max_pool, unit
+from ap_ranker.models.spec import DROPOUT, SHARE, Inputs, ModelSpec, Option, Options, Recipe
 from ap_ranker.text.batch import TokenBatch
 
 WINDOWS = range(1, 6)
@@ -53,7 +50,6 @@ class Comparison(nn.Module):
             self.layer = nn.Bilinear(hidden, hidden, hidden)
 
     def forward(self, a: Tensor, h: Tensor) -> Tensor:
-        """(P, L, C), (P, L, C) -> (P, L, state_size)."""
         match self.kind:
             case "nn":
                 return torch.relu(self.layer(torch.cat([a, h], dim=2)))
@@ -71,38 +67,28 @@ class Comparison(nn.Module):
                 return torch.relu(self.layer(torch.cat([(a - h).square(), a * h], dim=2)))
 
 
-def clip(weights: Tensor, kind: str, k: int, threshold: float) -> Tensor:
+def clip(weights: Tensor, options: Options) -> Tensor:
     """(P, L, M) attention weights, of which only the largest stay, normalised to sum to 1 again."""
-    if kind == "none":
+    if options.clip == "none":
         return weights
-    if kind == "k-max":
-        values, positions = weights.topk(min(k, weights.shape[2]), dim=2)
+    if options.clip == "k-max":
+        values, positions = weights.topk(min(options.k, weights.shape[2]), dim=2)
         kept = torch.zeros_like(weights).scatter(2, positions, values)
     else:
-        kept = weights * (weights > threshold)
+        kept = weights * (weights > options.threshold)
     return kept / kept.sum(dim=2, keepdim=True).clamp(min=1e-5)  # far below any weight worth keeping
 
 
 class CompareAggregate(PairModel):
     """Compares every answer word with its aligned question words; a CNN aggregates the comparisons."""
 
-    def __init__(
-        self,
-        inputs: Inputs,
-        *,
-        hidden: int,
-        comparison: str,
-        clip: str,
-        k: int,
-        threshold: float,
-        dropout: float,
-    ) -> None:
-        super().__init__(inputs, dropout)
+    def __init__(self, inputs: Inputs, options: Options) -> None:
+        super().__init__(inputs, options)
+        hidden = options.hidden
         self.input_gate = nn.Linear(inputs.embedding_size, hidden)  # W^i
         self.update = nn.Linear(inputs.embedding_size, hidden)  # W^u
         self.attention = nn.Linear(hidden, hidden, bias=False)  # W^g
-        self.clip, self.k, self.threshold = clip, k, threshold
-        self.comparison = Comparison(comparison, hidden)
+        self.comparison = Comparison(options.comparison, hidden)
         self.convolutions = nn.ModuleList([Convolution(self.comparison.state_size, hidden, w) for w in WINDOWS])
         self.head = hidden_layer(len(WINDOWS) * hidden, hidden, 1, nn.Tanh)
 
@@ -118,14 +104,10 @@ class CompareAggregate(PairModel):
     def align(self, questions: States, answers: States) -> Tensor:
         """(P, L, M): G, the attention of each answer word to each question word."""
         WQ, A = questions.per_token["projected"], answers.per_token["states"]
-        weights = masked_softmax(dot_products(A, WQ), questions.mask.unsqueeze(1))
-        return clip(weights, self.clip, self.k, self.threshold)
+        return clip(masked_softmax(A @ WQ.mT, questions.mask.unsqueeze(1)), self.options)
 
     def pair_attention_weights(self, questions: States, answers: States) -> tuple[Tensor, None]:
-        """Each question word's share of the attention of all answer words, 0 where `clip` leaves none.
-
-        Answer words have no weights: the CNN takes maxima over them.
-        """
+        """Each question word's share of all answer words' attention, 0 where `clip` leaves none."""
         attention = (self.align(questions, answers) * answers.mask.unsqueeze(2)).sum(dim=1)
         return attention / attention.sum(dim=1, keepdim=True).clamp(min=1e-5), None
 
@@ -135,35 +117,29 @@ class CompareAggregate(PairModel):
         T = self.comparison(A, G @ Q) * answers.mask.unsqueeze(2)
         # relu is monotonic: max(relu(x)) = relu(max(x)).
         r = [torch.relu(max_pool(convolution(T, answers.mask), answers.mask)) for convolution in self.convolutions]
-        scores: Tensor = self.head(torch.cat(r, dim=1))
-        return scores.squeeze(1)
+        return self.head(torch.cat(r, dim=1)).squeeze(1)
 
 
 # Sizes and recipe, k and the threshold: the authors' own code, for WikiQA (with Adamax for Adam).
-SPECS = [
-    ModelSpec(
-        name="compare-aggregate",
-        paper="Wang & Jiang, A Compare-Aggregate Model for Matching Text Sequences",
-        year=2017,
-        family="survey",
-        cached="token states",
-        build=CompareAggregate,
-        attention_over="question",
-        options={
-            "hidden": Option(150, "size of a token's state, filters of each window, units of the last layer"),
-            "comparison": Option(
-                "mult",
-                "how an answer word is compared with its part of the question",
-                ("nn", "ntn", "euccos", "sub", "mult", "submult-nn"),
-            ),
-            "clip": Option(
-                "none", "which attention weights count (Bian et al. 2017)", ("none", "k-max", "k-threshold")
-            ),
-            "k": Option(5, "weights that `clip: k-max` keeps"),
-            "threshold": Option(0.08, "what a weight must exceed for `clip: k-threshold`", bounds=SHARE),
-            "dropout": replace(DROPOUT, default=0.1),
-        },
-        recipe=Recipe("listwise", "adam", 0.004, batch_size=10),
-        objective="listwise",
-    ),
-]
+SPEC = ModelSpec(
+    name="compare-aggregate",
+    paper="Wang & Jiang, A Compare-Aggregate Model for Matching Text Sequences",
+    year=2017,
+    cached="token states",
+    build=CompareAggregate,
+    attention_over="question",
+    options={
+        "hidden": Option(150, "size of a token's state, filters of each window, units of the last layer"),
+        "comparison": Option(
+            "mult",
+            "how an answer word is compared with its part of the question",
+            ("nn", "ntn", "euccos", "sub", "mult", "submult-nn"),
+        ),
+        "clip": Option("none", "which attention weights count (Bian et al. 2017)", ("none", "k-max", "k-threshold")),
+        "k": Option(5, "weights that `clip: k-max` keeps"),
+        "threshold": Option(0.08, "what a weight must exceed for `clip: k-threshold`", bounds=SHARE),
+        "dropout": replace(DROPOUT, default=0.1),
+    },
+    recipe=Recipe("listwise", "adam", 0.004, batch_size=10),
+    objective="listwise",
+)

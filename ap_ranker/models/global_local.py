@@ -24,12 +24,11 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from ap_ranker.models.base import Attention, States
+from ap_ranker.models.base import Attention, CosineModel, Siamese, States, WordModel
 from ap_ranker.models.encoders import BiLSTM
-from ap_ranker.models.kinds import CosineModel, Siamese, WordModel
-from ap_ranker.models.pooling import masked_softmax, mean_pool
-from ap_ranker.models.similarity import bag_cosine, first_occurrence, unit
-from ap_ranker.models.spec import DROPOUT, HIDDEN, Inputs, ModelSpec, Option, Recipe
+from ap_ranker.models.operations import masked_softmax, mean_pool, unit
+from ap_ranker.models.spec import DROPOUT, HIDDEN, Inputs, ModelSpec, Option, Options, Recipe
+from ap_ranker.models.statistics import bag_cosine, first_occurrence
 from ap_ranker.text.batch import TokenBatch
 
 GLOBAL = 0.5
@@ -57,10 +56,10 @@ class GlobalView(nn.Module):
 class TFLSTM(Siamese):
     """A text's vector joins its words and the mean of its biLSTM states."""
 
-    def __init__(self, inputs: Inputs, *, hidden: int, tf_size: int, dropout: float) -> None:
-        super().__init__(inputs, dropout)
-        self.lstm = BiLSTM(inputs.embedding_size, hidden)
-        self.global_view = GlobalView(len(inputs.words), tf_size)
+    def __init__(self, inputs: Inputs, options: Options) -> None:
+        super().__init__(inputs, options)
+        self.lstm = BiLSTM(inputs.embedding_size, options.hidden)
+        self.global_view = GlobalView(len(inputs.words), options.tf_size)
 
     def represent(self, batch: TokenBatch) -> Tensor:
         f = mean_pool(self.lstm(self.embedding(batch), batch.mask), batch.mask)
@@ -70,16 +69,15 @@ class TFLSTM(Siamese):
 class GlobalLocal(CosineModel, WordModel):
     """The question attends to each token of the answer by its local state and by the words of the whole answer."""
 
-    def __init__(self, inputs: Inputs, *, hidden: int, tf_size: int, attention: int, dropout: float) -> None:
-        super().__init__(inputs, dropout)
-        self.lstm = BiLSTM(inputs.embedding_size, hidden)
-        self.global_view = GlobalView(len(inputs.words), tf_size)
-        self.W2 = nn.Linear(self.lstm.state_size, attention, bias=False)
-        self.W3 = nn.Linear(tf_size + attention, attention, bias=False)
-        self.W4 = nn.Linear(self.lstm.state_size, attention, bias=False)
+    def __init__(self, inputs: Inputs, options: Options) -> None:
+        super().__init__(inputs, options)
+        self.lstm = BiLSTM(inputs.embedding_size, options.hidden)
+        self.global_view = GlobalView(len(inputs.words), options.tf_size)
+        self.W2 = nn.Linear(self.lstm.state_size, options.attention, bias=False)
+        self.W3 = nn.Linear(options.tf_size + options.attention, options.attention, bias=False)
+        self.W4 = nn.Linear(self.lstm.state_size, options.attention, bias=False)
 
     def encode(self, batch: TokenBatch) -> States:
-        """Answers: a_i, and W3 h_i over its length."""
         a = self.lstm(self.embedding(batch), batch.mask)
         b_tf = self.global_view(batch.ids).unsqueeze(1).expand(-1, a.shape[1], -1)
         h = joint(b_tf, self.W2(a))
@@ -87,12 +85,10 @@ class GlobalLocal(CosineModel, WordModel):
         return States(batch.mask, {"states": a, "views": views, "ids": batch.ids})
 
     def encode_questions(self, batch: TokenBatch) -> States:
-        """Questions: f(q)."""
         f = mean_pool(self.lstm(self.embedding(batch), batch.mask), batch.mask)
         return States(batch.mask, {"ids": batch.ids}, {"vector": f})
 
     def attention_weights(self, questions: TokenBatch, answers: TokenBatch) -> Attention:
-        """α."""
         return Attention(None, self.alpha(self.encode_questions(questions), self.encode_answers(answers)))
 
     def alpha(self, questions: States, answers: States) -> Tensor:
@@ -110,7 +106,7 @@ class GlobalLocal(CosineModel, WordModel):
 
 _TF_SIZE = Option(50, "size of the global view b_tf, made of the words alone")
 
-_TF_LSTM = ModelSpec(
+TF_LSTM = ModelSpec(
     name="tf-lstm",
     paper="Bachrach et al., An Attention Mechanism for Neural Answer Selection Using a Combined Global and Local View",
     year=2017,
@@ -120,8 +116,8 @@ _TF_LSTM = ModelSpec(
     options={"hidden": HIDDEN, "tf_size": _TF_SIZE, "dropout": DROPOUT},
     recipe=Recipe("hinge", "adam"),  # the paper names the optimiser and the loss, but no numbers
 )
-_GLOBAL_LOCAL = replace(
-    _TF_LSTM,
+GLOBAL_LOCAL = replace(
+    TF_LSTM,
     name="global-local",
     cached="token states",
     build=GlobalLocal,
@@ -133,5 +129,3 @@ _GLOBAL_LOCAL = replace(
         "dropout": DROPOUT,
     },
 )
-
-SPECS = [_TF_LSTM, _GLOBAL_LOCAL]

@@ -16,13 +16,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from ap_ranker.models.base import States
+from ap_ranker.models.base import CLASSIFIER, Classifier, States, hidden_layer
 from ap_ranker.models.encoders import LSTM
-from ap_ranker.models.kinds import CLASSIFIER, Classifier, hidden_layer
-from ap_ranker.models.pooling import last_pool
-from ap_ranker.models.similarity import first_occurrence, in_float32
-from ap_ranker.models.spec import Bounds, Inputs, ModelSpec, Option, Recipe
-from ap_ranker.models.statistics import CorpusStatistics
+from ap_ranker.models.operations import in_float32, last_pool
+from ap_ranker.models.spec import Bounds, Inputs, ModelSpec, Option, Options, Recipe
+from ap_ranker.models.statistics import CorpusStatistics, first_occurrence
 from ap_ranker.text.batch import TokenBatch
 
 
@@ -31,16 +29,15 @@ class HDLSTM(Classifier):
 
     statistics: CorpusStatistics
 
-    def __init__(self, inputs: Inputs, *, hidden: int, layers: int, head: int, classes: int, dropout: float) -> None:
-        super().__init__(inputs, dropout)
+    def __init__(self, inputs: Inputs, options: Options) -> None:
+        super().__init__(inputs, options)
         self.statistics = CorpusStatistics(inputs.words)
-        self.q_lstm = LSTM(inputs.embedding_size, hidden, layers=layers)
-        self.a_lstm = LSTM(inputs.embedding_size, hidden, layers=layers)
-        self.M = nn.Linear(hidden, hidden, bias=False)
-        self.head = hidden_layer(hidden + 3, head, classes, nn.Tanh)
+        self.q_lstm = LSTM(inputs.embedding_size, options.hidden, layers=options.layers)
+        self.a_lstm = LSTM(inputs.embedding_size, options.hidden, layers=options.layers)
+        self.M = nn.Linear(options.hidden, options.hidden, bias=False)
+        self.head = hidden_layer(options.hidden + 3, options.head, options.classes, nn.Tanh)
 
     def encode(self, batch: TokenBatch) -> States:
-        """States of answers."""
         return self.read(batch, self.a_lstm)
 
     def encode_questions(self, batch: TokenBatch) -> States:
@@ -57,7 +54,10 @@ class HDLSTM(Classifier):
     def features(self, questions: States, answers: States) -> Tensor:
         q, a = questions.per_text["vector"], answers.per_text["vector"]
         similarity = (q * self.M(a)).sum(dim=1, keepdim=True)
-        return torch.cat([correlate(q, a), similarity, overlap(questions, answers)], dim=1)
+        shared = (questions.per_token["ids"][:, :, None] == answers.per_token["ids"][:, None, :]).any(dim=2)
+        sizes = questions.per_text["size"] + answers.per_text["size"]  # 0 where neither text has a known word
+        overlap = (questions.per_token["overlap"] * shared.unsqueeze(2)).sum(dim=1) / sizes.clamp(min=1)
+        return torch.cat([correlate(q, a), similarity, overlap], dim=1)
 
 
 def correlate(q: Tensor, a: Tensor) -> Tensor:
@@ -66,29 +66,19 @@ def correlate(q: Tensor, a: Tensor) -> Tensor:
     return torch.fft.irfft(torch.fft.rfft(q).conj() * torch.fft.rfft(a), n=q.shape[1])
 
 
-def overlap(questions: States, answers: States) -> Tensor:
-    """(P, 2): X_feat; 0 where neither text has a known word."""
-    shared = (questions.per_token["ids"][:, :, None] == answers.per_token["ids"][:, None, :]).any(dim=2)
-    sizes = questions.per_text["size"] + answers.per_text["size"]
-    return (questions.per_token["overlap"] * shared.unsqueeze(2)).sum(dim=1) / sizes.clamp(min=1)
-
-
 # Sizes and recipe: ours.
-SPECS = [
-    ModelSpec(
-        name="hd-lstm",
-        paper="Tay, Phan, Luu & Hui, Learning to Rank Question Answer Pairs with Holographic Dual LSTM Architecture",
-        year=2017,
-        family="survey",
-        cached="one vector",
-        build=HDLSTM,
-        options={
-            "hidden": Option(200, "units of each LSTM layer, so also the size of a text's vector (a GPU may have 640)"),
-            "layers": Option(2, "LSTM layers on each side", bounds=Bounds(above=0, most=16)),
-            "head": Option(200, "units of the holographic hidden layer"),
-        }
-        | CLASSIFIER,
-        recipe=Recipe("pointwise", "adam", 1e-3, weight_decay=1e-5),
-        objective="listwise",
-    ),
-]
+SPEC = ModelSpec(
+    name="hd-lstm",
+    paper="Tay, Phan, Luu & Hui, Learning to Rank Question Answer Pairs with Holographic Dual LSTM Architecture",
+    year=2017,
+    cached="one vector",
+    build=HDLSTM,
+    options={
+        "hidden": Option(200, "units of each LSTM layer, so also the size of a text's vector (a GPU may have 640)"),
+        "layers": Option(2, "LSTM layers on each side", bounds=Bounds(above=0, most=16)),
+        "head": Option(200, "units of the holographic hidden layer"),
+        **CLASSIFIER,
+    },
+    recipe=Recipe("pointwise", "adam", 1e-3, weight_decay=1e-5),
+    objective="listwise",
+)

@@ -15,10 +15,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ap_ranker.models.base import States
-from ap_ranker.models.kinds import WordModel
-from ap_ranker.models.similarity import exact, in_float32
-from ap_ranker.models.spec import DROPOUT, Inputs, ModelSpec, Option, Recipe
+from ap_ranker.models.base import States, WordModel
+from ap_ranker.models.operations import exact, in_float32
+from ap_ranker.models.spec import DROPOUT, Inputs, ModelSpec, Option, Options, Recipe
 from ap_ranker.text.batch import TokenBatch
 
 MARGIN = 5e-4
@@ -26,28 +25,14 @@ MARGIN = 5e-4
 the authors' program adds to the product instead; nearer points would leave float32 too few digits of 1-|q|²."""
 
 
-def into_ball(vectors: Tensor) -> Tensor:
-    """Shorten vectors (N, C) to a length of at most 1 - MARGIN."""
-    edge = 1 - MARGIN
-    length = vectors.norm(dim=1, keepdim=True)
-    return vectors * (edge / length.clamp(min=edge))
-
-
-def hyperbolic_distance(questions: Tensor, answers: Tensor) -> Tensor:
-    """(B, C), (N, C) points in the ball -> (B, N)."""
-    distance = torch.cdist(questions, answers, compute_mode="donot_use_mm_for_euclid_dist")
-    to_edge_q, to_edge_a = (1 - points.square().sum(dim=1) for points in (questions, answers))
-    return 2 * torch.asinh(distance / torch.outer(to_edge_q, to_edge_a).sqrt())
-
-
 class HyperQA(WordModel):
     """The nearer two texts lie in the hyperbolic ball, the higher their score."""
 
     supports_quantization = False  # near the ball's edge the last digits decide
 
-    def __init__(self, inputs: Inputs, *, projection: int, dropout: float) -> None:
-        super().__init__(inputs, dropout)
-        self.projection = nn.Linear(inputs.embedding_size, projection)
+    def __init__(self, inputs: Inputs, options: Options) -> None:
+        super().__init__(inputs, options)
+        self.projection = nn.Linear(inputs.embedding_size, options.projection)
         # Texts of more than a word or two lie at the edge. Two points there at a Euclidean distance of 1 have an
         # initial score of 0, so initial scores have both signs.
         self.w_f = nn.Parameter(torch.tensor(-1.0))
@@ -56,29 +41,28 @@ class HyperQA(WordModel):
     def encode(self, batch: TokenBatch) -> States:
         words, layer = self.embedding(batch), self.projection
         x = torch.relu(F.linear(exact(words), exact(layer.weight), exact(layer.bias))) * batch.mask.unsqueeze(2)
-        point = into_ball(in_float32(x).sum(dim=1))
+        z = in_float32(x).sum(dim=1)
+        point = z * ((1 - MARGIN) / z.norm(dim=1, keepdim=True).clamp(min=1 - MARGIN))
         return States(batch.mask, per_text={"point": point.to(in_float32(words).dtype)})
 
     def match(self, questions: States, answers: States) -> Tensor:
-        return self.w_f * hyperbolic_distance(questions.per_text["point"], answers.per_text["point"]) + self.b_f
+        q, a = questions.per_text["point"], answers.per_text["point"]
+        distance = torch.cdist(q, a, compute_mode="donot_use_mm_for_euclid_dist")
+        to_edge_q, to_edge_a = (1 - points.square().sum(dim=1) for points in (q, a))
+        d = 2 * torch.asinh(distance / torch.outer(to_edge_q, to_edge_a).sqrt())
+        return self.w_f * d + self.b_f
 
-    def scale(self, scores: Tensor) -> Tensor:
-        return torch.sigmoid(scores)
 
-
-SPECS = [
-    ModelSpec(
-        name="hyperqa",
-        paper="Tay, Tuan & Hui, Hyperbolic Representation Learning for Fast and Efficient Neural Question Answering",
-        year=2018,
-        family="survey",
-        cached="one vector",
-        build=HyperQA,
-        options={
-            "projection": Option(300, "size of a text's vector; with 300-d word vectors the paper's 90K parameters"),
-            "dropout": DROPOUT,
-        },
-        # The paper tunes the numbers for each data set; these are ours.
-        recipe=Recipe("hinge", "adam", 1e-3, batch_size=50, margin=1.0),
-    ),
-]
+SPEC = ModelSpec(
+    name="hyperqa",
+    paper="Tay, Tuan & Hui, Hyperbolic Representation Learning for Fast and Efficient Neural Question Answering",
+    year=2018,
+    cached="one vector",
+    build=HyperQA,
+    options={
+        "projection": Option(300, "size of a text's vector; with 300-d word vectors the paper's 90K parameters"),
+        "dropout": DROPOUT,
+    },
+    # The paper tunes the numbers for each data set; these are ours.
+    recipe=Recipe("hinge", "adam", 1e-3, batch_size=50, margin=1.0),
+)

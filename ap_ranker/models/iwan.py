@@ -22,37 +22,31 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from ap_ranker.models.base import States
+from ap_ranker.models.base import CLASSIFIER, Classifier, States, hidden_layer
 from ap_ranker.models.encoders import BiLSTM
-from ap_ranker.models.kinds import CLASSIFIER, Classifier, hidden_layer
-from ap_ranker.models.pooling import align, dot_products, masked_softmax, mean_pool
-from ap_ranker.models.spec import Inputs, ModelSpec, Option, Recipe
+from ap_ranker.models.operations import align, masked_softmax, mean_pool
+from ap_ranker.models.spec import Inputs, ModelSpec, Option, Options, Recipe
 from ap_ranker.text.batch import TokenBatch
 
 
 class IWAN(Classifier):
     """Sums up, word by word, how well each text is aligned with the other."""
 
-    def __init__(
-        self, inputs: Inputs, *, hidden: int, alignment: str, weights: str, classes: int, dropout: float
-    ) -> None:
-        super().__init__(inputs, dropout)
-        self.encoder = BiLSTM(inputs.embedding_size, hidden)
-        self.alignment = alignment
-        self.weights = weights
-        size = self.encoder.state_size
+    def __init__(self, inputs: Inputs, options: Options) -> None:
+        super().__init__(inputs, options)
+        self.encoder = BiLSTM(inputs.embedding_size, options.hidden)
+        size, hidden = self.encoder.state_size, options.hidden
         self.W_own = nn.Linear(size, hidden)  # the half of W₁ for the word
         self.W_other = nn.Linear(size, hidden, bias=False)  # the half of W₁ for the other text
         self.w_inter = nn.Linear(hidden, 1, bias=False)
         self.W_self = nn.Linear(size, hidden)
         self.w_self = nn.Linear(hidden, 1, bias=False)
-        features = 4 if alignment == "direct" else 6
-        self.head = hidden_layer(features * size, hidden, classes)
+        self.head = hidden_layer((4 if options.alignment == "direct" else 6) * size, hidden, options.classes)
 
     def encode(self, batch: TokenBatch) -> States:
         """The words' states and their products with W₁; v, and the mean state's product with W₁ for the other text."""
         states = self.encoder(self.embedding(batch), batch.mask)
-        important = states - skipped(states) if self.weights == "skip" else states
+        important = states - skipped(states) if self.options.weights == "skip" else states
         self_attention = self.w_self(torch.tanh(self.W_self(states)))
         v = weighted_sum(masked_softmax(self_attention.squeeze(2), batch.mask), states)
         average = self.W_other(mean_pool(states, batch.mask))
@@ -60,8 +54,8 @@ class IWAN(Classifier):
         return States(batch.mask, {"states": states, "own": own}, {"v": v, "average": average})
 
     def features(self, questions: States, answers: States) -> Tensor:
-        M = dot_products(questions.per_token["states"], answers.per_token["states"])
-        aligned = [*self.summarise(M, questions, answers), *self.summarise(M.transpose(1, 2), answers, questions)]
+        M = questions.per_token["states"] @ answers.per_token["states"].mT
+        aligned = [*self.summarise(M, questions, answers), *self.summarise(M.mT, answers, questions)]
         v_s, v_t = questions.per_text["v"], answers.per_text["v"]
         return torch.cat([*aligned, v_s * v_t, (v_s - v_t).abs()], dim=1)
 
@@ -79,7 +73,7 @@ class IWAN(Classifier):
         states = own.per_token["states"]
         counterparts = align(scores, other.per_token["states"], other.mask)
         weights = self.inter_weights(own, other)
-        if self.alignment == "direct":
+        if self.options.alignment == "direct":
             return [weighted_sum(weights, (states - counterparts).abs())]
         # |ŝ|² is zero if all aligned states are zero: then there is no parallel part.
         squares = counterparts.square().sum(dim=2, keepdim=True).clamp(min=1e-12)
@@ -101,26 +95,21 @@ def weighted_sum(weights: Tensor, states: Tensor) -> Tensor:
 
 
 # Sizes and recipe: ours.
-SPECS = [
-    ModelSpec(
-        name="iwan",
-        paper="Shen, Yang & Deng, Inter-Weighted Alignment Network for Sentence Pair Modeling",
-        year=2017,
-        family="survey",
-        cached="token states",
-        build=IWAN,
-        attention_over="both",
-        options={
-            "hidden": Option(150, "units of the LSTM in each direction, of the attention layers and of the last one"),
-            "alignment": Option(
-                "orthogonal", "how a word differs from its counterpart in the other text", ("direct", "orthogonal")
-            ),
-            "weights": Option(
-                "attention", "what determines a word's weight: IWAN-att or IWAN-skip", ("attention", "skip")
-            ),
-        }
-        | CLASSIFIER,
-        recipe=Recipe("pointwise", "adam", 1e-3, batch_size=32),
-        objective="listwise",
-    ),
-]
+SPEC = ModelSpec(
+    name="iwan",
+    paper="Shen, Yang & Deng, Inter-Weighted Alignment Network for Sentence Pair Modeling",
+    year=2017,
+    cached="token states",
+    build=IWAN,
+    attention_over="both",
+    options={
+        "hidden": Option(150, "units of the LSTM in each direction, of the attention layers and of the last one"),
+        "alignment": Option(
+            "orthogonal", "how a word differs from its counterpart in the other text", ("direct", "orthogonal")
+        ),
+        "weights": Option("attention", "what determines a word's weight: IWAN-att or IWAN-skip", ("attention", "skip")),
+        **CLASSIFIER,
+    },
+    recipe=Recipe("pointwise", "adam", 1e-3, batch_size=32),
+    objective="listwise",
+)

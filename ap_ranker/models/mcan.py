@@ -24,11 +24,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from ap_ranker.models.base import States
+from ap_ranker.models.base import CLASSIFIER, Classifier, States
 from ap_ranker.models.encoders import LSTM
-from ap_ranker.models.kinds import CLASSIFIER, Classifier
-from ap_ranker.models.pooling import align, dot_products, masked_softmax, max_pool, mean_pool
-from ap_ranker.models.spec import Inputs, ModelSpec, Option, Recipe
+from ap_ranker.models.operations import align, masked_softmax, max_pool, mean_pool
+from ap_ranker.models.spec import Inputs, ModelSpec, Option, Options, Recipe
 from ap_ranker.text.batch import TokenBatch
 
 
@@ -48,7 +47,6 @@ class Highway(nn.Module):
 
 class Sum(nn.Module):
     def forward(self, u: Tensor) -> Tensor:
-        """(..., C) -> (..., 1)."""
         return u.sum(dim=-1, keepdim=True)
 
 
@@ -61,10 +59,8 @@ class FactorizationMachine(nn.Module):
         self.V = nn.Parameter(0.1 * torch.randn(size, factors))
 
     def forward(self, u: Tensor) -> Tensor:
-        """(..., C) -> (..., 1)."""
         pairs = (u @ self.V).square() - u.square() @ self.V.square()  # Σ_i Σ_{j≠i}: each pair twice
-        scalar: Tensor = self.linear(u) + pairs.sum(dim=-1, keepdim=True) / 2
-        return scalar
+        return self.linear(u) + pairs.sum(dim=-1, keepdim=True) / 2
 
 
 class Cast(nn.Module):
@@ -81,7 +77,7 @@ class Cast(nn.Module):
 
 
 def compress(kind: str, size: int, factors: int) -> nn.Module:
-    """Build the compression function C of this name."""
+    """C."""
     if kind == "sum":
         return Sum()
     if kind == "nn":
@@ -94,41 +90,35 @@ def compress(kind: str, size: int, factors: int) -> nn.Module:
 class MCAN(Classifier):
     """An LSTM reads each text together with attention features that relate it to the other text."""
 
-    def __init__(
-        self, inputs: Inputs, *, hidden: int, compression: str, factors: int, classes: int, dropout: float
-    ) -> None:
-        super().__init__(inputs, dropout)
+    def __init__(self, inputs: Inputs, options: Options) -> None:
+        super().__init__(inputs, options)
         size = inputs.embedding_size
         self.highway = Highway(size)
         self.F = nn.Sequential(nn.Linear(size, size), nn.ReLU())
         self.F_intra = nn.Sequential(nn.Linear(size, size), nn.ReLU())
-        casts = [Cast(compression, size, factors) for _ in range(4)]
+        casts = [Cast(options.compression, size, options.factors) for _ in range(4)]
         self.cast_max, self.cast_mean, self.cast_alignment, self.cast_intra = casts
-        self.lstm = LSTM(size + 12, hidden)
-        joined = 4 * 2 * hidden
-        self.head = nn.Sequential(Highway(joined), Highway(joined), nn.Linear(joined, classes))
+        self.lstm = LSTM(size + 12, options.hidden)
+        joined = 4 * 2 * options.hidden
+        self.head = nn.Sequential(Highway(joined), Highway(joined), nn.Linear(joined, options.classes))
 
     def encode(self, batch: TokenBatch) -> States:
         """x, the three scalars of the intra-attention, and F(x)."""
         mask = batch.mask.unsqueeze(2)
         x = self.highway(self.embedding(batch)) * mask
         projected = self.F_intra(x)
-        z = self.cast_intra(x, align(dot_products(projected, projected), x, batch.mask))
+        z = self.cast_intra(x, align(projected @ projected.mT, x, batch.mask))
         return States(batch.mask, {"x": x, "intra": z * mask, "F": self.F(x) * mask})
-
-    def affinity(self, questions: States, answers: States) -> Tensor:
-        """(P, M, L): S."""
-        return dot_products(questions.per_token["F"], answers.per_token["F"])
 
     def pair_attention_weights(self, questions: States, answers: States) -> tuple[Tensor, Tensor]:
         """The mean of the weights of the max and of the mean attention; the other two give a token no weight."""
-        S = self.affinity(questions, answers)
-        q, a = self.poolings(S, questions, answers), self.poolings(S.transpose(1, 2), answers, questions)
+        S = questions.per_token["F"] @ answers.per_token["F"].mT
+        q, a = self.poolings(S, questions, answers), self.poolings(S.mT, answers, questions)
         return (q[0] + q[1]) / 2, (a[0] + a[1]) / 2
 
     def features(self, questions: States, answers: States) -> Tensor:
-        S = self.affinity(questions, answers)
-        r_q, r_d = self.read(S, questions, answers), self.read(S.transpose(1, 2), answers, questions)
+        S = questions.per_token["F"] @ answers.per_token["F"].mT
+        r_q, r_d = self.read(S, questions, answers), self.read(S.mT, answers, questions)
         return torch.cat([r_q, r_d, r_q * r_d, r_q - r_d], dim=1)
 
     def poolings(self, S: Tensor, own: States, other: States) -> list[Tensor]:
@@ -140,34 +130,26 @@ class MCAN(Classifier):
     def read(self, S: Tensor, own: States, other: States) -> Tensor:
         """(P, 2C) vector of one text; S is (P, own tokens, other tokens), zero on padding."""
         x, others = own.per_token["x"], other.per_token["x"]
-        pooled = [(weights.unsqueeze(1) @ x).expand_as(x) for weights in self.poolings(S, own, other)]
-        z = [
-            self.cast_max(x, pooled[0]),
-            self.cast_mean(x, pooled[1]),
-            self.cast_alignment(x, align(S, others, other.mask)),
-            own.per_token["intra"],
-        ]
-        h = self.lstm(torch.cat([*z, x], dim=2), own.mask)
+        largest, mean = ((weights.unsqueeze(1) @ x).expand_as(x) for weights in self.poolings(S, own, other))
+        z = [self.cast_max(x, largest), self.cast_mean(x, mean), self.cast_alignment(x, align(S, others, other.mask))]
+        h = self.lstm(torch.cat([*z, own.per_token["intra"], x], dim=2), own.mask)
         return torch.cat([mean_pool(h, own.mask), max_pool(h, own.mask)], dim=1)
 
 
 # Sizes and recipe: ours.
-SPECS = [
-    ModelSpec(
-        name="mcan",
-        paper="Tay, Luu & Hui, Multi-Cast Attention Networks",
-        year=2018,
-        family="survey",
-        cached="token states",
-        build=MCAN,
-        attention_over="both",
-        options={
-            "hidden": Option(100, "units of the LSTM; the last layers have eight times as many"),
-            "compression": Option("fm", "how a vector becomes one scalar", ("sum", "nn", "fm")),
-            "factors": Option(10, "numbers per input of the factorisation machine (`compression: fm`)"),
-        }
-        | CLASSIFIER,
-        recipe=Recipe("pointwise", "adam", 3e-4, weight_decay=1e-6),
-        objective="listwise",
-    ),
-]
+SPEC = ModelSpec(
+    name="mcan",
+    paper="Tay, Luu & Hui, Multi-Cast Attention Networks",
+    year=2018,
+    cached="token states",
+    build=MCAN,
+    attention_over="both",
+    options={
+        "hidden": Option(100, "units of the LSTM; the last layers have eight times as many"),
+        "compression": Option("fm", "how a vector becomes one scalar", ("sum", "nn", "fm")),
+        "factors": Option(10, "numbers per input of the factorisation machine (`compression: fm`)"),
+        **CLASSIFIER,
+    },
+    recipe=Recipe("pointwise", "adam", 3e-4, weight_decay=1e-6),
+    objective="listwise",
+)

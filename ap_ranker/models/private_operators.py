@@ -14,14 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-LARGEST = 127
-"""Largest absolute value of a rounded number; -128 is not used, as int8 has no 128."""
-
-_EXACT = 2**24
-"""Sums of whole numbers up to here are exact in float32."""
-
-_BLOCK = 1024
-"""Rows widened at once: in float32 they fit into the cache of a core."""
+LARGEST = 127  # absolute value of a rounded number; -128 is not used, as int8 has no 128
+_EXACT = 2**24  # sums of whole numbers up to here are exact in float32
+_BLOCK = 1024  # rows widened at once: in float32 they fit into the cache of a core
 
 
 def packed_linear(*layers: nn.Linear, dtype: torch.dtype) -> Callable[..., Tensor]:
@@ -31,8 +26,7 @@ def packed_linear(*layers: nn.Linear, dtype: torch.dtype) -> Callable[..., Tenso
     packed = torch.ops.mkldnn._reorder_linear_weight(weight)
 
     def multiply(x: Tensor, activation: str = "none") -> Tensor:
-        y: Tensor = torch.ops.mkldnn._linear_pointwise(x.to(dtype), packed, bias, activation, [], "none")
-        return y
+        return torch.ops.mkldnn._linear_pointwise(x.to(dtype), packed, bias, activation, [], "none")
 
     return multiply
 
@@ -62,5 +56,4 @@ def multiplies_int8() -> bool:
 
 def _multiplied(matrix: np.ndarray, others: np.ndarray) -> np.ndarray:
     columns = torch.from_numpy(others.T.copy())  # numpy's stride of a single row may be 0, which is read wrongly
-    products: np.ndarray = torch._int_mm(torch.from_numpy(matrix), columns).numpy()
-    return products
+    return torch._int_mm(torch.from_numpy(matrix), columns).numpy()

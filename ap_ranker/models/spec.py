@@ -1,19 +1,21 @@
-"""The description of a model as data: its paper, its options, its paper's training recipe."""
+"""What a model is built from, and its description as data: its paper, its options, its paper's training recipe."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from operator import ge, gt, le, lt
+from types import SimpleNamespace
 from typing import Any, Literal
 
 Optimizer = Literal["adam", "sgd", "adadelta"]
 Schedule = Literal["linear", "constant", "inverse"]
 """The learning rate falls linearly to zero, stays constant, or is lr / t in epoch t = 1, 2, ..."""
-
 Family = Literal["attentive-pooling", "global-local", "abcnn", "survey", "baseline"]
-
 AttentionOver = Literal["", "question", "answer", "both"]
+
+Options = SimpleNamespace
+"""The values of a model's options, complete and within their bounds."""
 
 
 @dataclass(frozen=True)
@@ -35,19 +37,8 @@ class Bounds:
     above: float | None = None
     below: float | None = None
 
-    def violated(self, value: float) -> str:
-        """The bound that the value violates, such as `above 0`; empty if it is within bounds."""
-        bounds = (
-            ("above", self.above, gt),
-            ("of at least", self.least, ge),
-            ("below", self.below, lt),
-            ("of at most", self.most, le),
-        )
-        broken = ((words, bound) for words, bound, holds in bounds if bound is not None and not holds(value, bound))
-        return next((f"{words} {bound:,}" for words, bound in broken), "")
 
-
-SHARE = Bounds(least=0, below=1)
+SHARE = Bounds(0, below=1)
 SIZE = Bounds(above=0, most=4_096)
 """Bounds of options without their own: the largest value of the papers is 4,000 filters."""
 
@@ -61,16 +52,26 @@ class Option:
     choices: tuple[str, ...] = ()  # all possible values, if they are words
     bounds: Bounds = SIZE  # if the value is a number
 
+    def refused(self, value: Any) -> str:
+        """What is expected instead of the value, such as `above 0`; empty if the option can have it."""
+        if self.choices:
+            return "" if value in self.choices else " or ".join(self.choices)
+        kind = type(self.default)
+        if not isinstance(value, (int, float) if kind is float else kind) or isinstance(value, bool) != (kind is bool):
+            return kind.__name__
+        least, most, above, below = astuple(self.bounds) if kind in (int, float) else (None,) * 4
+        checks = {"above": (above, gt), "of at least": (least, ge), "below": (below, lt), "of at most": (most, le)}
+        for words, (bound, holds) in checks.items():
+            if bound is not None and not holds(value, bound):
+                return f"{words} {bound:,}"
+        return ""
+
 
 @dataclass(frozen=True)
 class Recipe:
-    """A paper's training settings, used by `ap-ranker train --recipe paper`.
+    """A paper's training settings, used by `ap-ranker train --recipe paper`."""
 
-    `objective` is the name of an objective of `training`. With `group_answers` a batch has several questions of each of
-    its answers (`training.batches.answer_groups`).
-    """
-
-    objective: str
+    objective: str  # the name of one of `training`
     optimizer: Optimizer = "adam"
     learning_rate: float = 1e-3
     schedule: Schedule = "constant"
@@ -78,7 +79,7 @@ class Recipe:
     margin: float = 0.2
     weight_decay: float = 0.0
     encoder_learning_rate: float = 5e-5
-    group_answers: bool = False
+    group_answers: bool = False  # a batch has several questions of each of its answers (`training.batches`)
     epochs: int = 20
 
 
@@ -89,10 +90,10 @@ class ModelSpec:
     name: str  # that a user types
     paper: str  # authors and title of the source
     year: int  # of the source
-    family: Family  # determines which component loads its checkpoints
     cached: str  # what is computed once per answer, before any question is known
-    build: Callable[..., Any]  # builds the `AnswerModel` from `Inputs` and its options
+    build: Callable[[Inputs, Options], Any]  # the `AnswerModel`
     recipe: Recipe  # the paper's training settings
+    family: Family = "survey"  # determines which component loads its checkpoints
     options: Mapping[str, Option] = field(default_factory=dict)
     objective: str = "softmax"  # the default of `ap-ranker train`
     attention_over: AttentionOver = ""  # the texts whose tokens have weights (`AnswerModel.attention_weights`)
@@ -101,8 +102,6 @@ class ModelSpec:
 
 
 DROPOUT = Option(0.3, "share of the words dropped in training (ours: see Defaults in the README)", bounds=SHARE)
-
 HIDDEN = Option(141, "units of the LSTM in each direction")
-
 WINDOW = Option(3, "words that a filter sees at once", bounds=Bounds(above=0, most=100))
 """A filter's weights grow with its window, and answers have about 100 words."""

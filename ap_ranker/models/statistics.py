@@ -1,9 +1,10 @@
-"""Word counts of a corpus, for the untrained models and for some features."""
+"""Words as such: how often a corpus has them, and which of them two texts share. B questions, N answers."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import chain
 
 import torch
 from torch import Tensor, nn
@@ -12,19 +13,12 @@ from ap_ranker.text.batch import PAD, UNKNOWN
 
 
 class CorpusStatistics(nn.Module):
-    """Counts over N texts, saved with the weights; nothing is learnt by gradient.
+    """Counts over N texts, saved with the weights; nothing is learnt by gradient."""
 
-    Attributes:
-        documents: () N, the number of texts.
-        document_frequency: (V,) the number of texts that contain each word.
-        collection_frequency: (V,) the number of occurrences of each word.
-        punctuation: (V,) True for tokens without any letter or digit. It follows from the vocabulary and is not saved.
-    """
-
-    documents: Tensor
-    document_frequency: Tensor
-    collection_frequency: Tensor
-    punctuation: Tensor
+    documents: Tensor  # () N, the number of texts
+    document_frequency: Tensor  # (V,) the number of texts that contain each word
+    collection_frequency: Tensor  # (V,) the number of occurrences of each word
+    punctuation: Tensor  # (V,) True for tokens without any letter or digit; follows from the vocabulary, not saved
 
     def __init__(self, words: Sequence[str]) -> None:
         super().__init__()
@@ -36,13 +30,10 @@ class CorpusStatistics(nn.Module):
 
     def count(self, texts: Iterable[Sequence[int]]) -> None:
         """Count the token ids of the texts; replaces earlier counts."""
-        documents, occurrences, containing_texts = 0, Counter[int](), Counter[int]()
-        for ids in texts:
-            documents += 1
-            occurrences.update(ids)
-            containing_texts.update(set(ids))
-        self.documents.fill_(documents)
-        for table, counts in ((self.document_frequency, containing_texts), (self.collection_frequency, occurrences)):
+        read = list(texts)
+        self.documents.fill_(len(read))
+        containing, occurrences = Counter(chain.from_iterable(map(set, read))), Counter(chain.from_iterable(read))
+        for table, counts in ((self.document_frequency, containing), (self.collection_frequency, occurrences)):
             table.zero_()
             table[list(counts)] = torch.tensor(list(counts.values()), dtype=table.dtype, device=table.device)
 
@@ -55,3 +46,24 @@ class CorpusStatistics(nn.Module):
     def without_punctuation(self, ids: Tensor) -> Tensor:
         """The token ids with padding in place of punctuation marks."""
         return ids.masked_fill(self.punctuation[ids], PAD)
+
+
+def term_frequency(question_ids: Tensor, answer_ids: Tensor) -> Tensor:
+    """How often each question token occurs in each answer, unknown words never: (B, M), (N, L) -> (B, N, M)."""
+    same = question_ids[:, None, :, None] == answer_ids[None, :, None, :]
+    return (same & (question_ids > UNKNOWN)[:, None, :, None]).sum(dim=3)
+
+
+def first_occurrence(ids: Tensor) -> Tensor:
+    """(N, T) True on the first token of each known word of a text."""
+    earlier = torch.ones(ids.shape[1], ids.shape[1], dtype=torch.bool, device=ids.device).tril(-1)
+    repeated = ((ids[:, :, None] == ids[:, None, :]) & earlier).any(dim=2)
+    return ~repeated & (ids > UNKNOWN)
+
+
+def bag_cosine(question_ids: Tensor, answer_ids: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
+    """(B, M), (N, L) -> (B, N): |shared words| / sqrt(|words of q| · |words of a|), the cosine of 0/1 vectors."""
+    first_q, first_a = first_occurrence(question_ids), first_occurrence(answer_ids)
+    shared = ((term_frequency(question_ids, answer_ids) > 0) & first_q[:, None, :]).sum(dim=2)
+    sizes = first_q.sum(dim=1)[:, None] * first_a.sum(dim=1)[None, :]
+    return shared / sizes.clamp(min=1).to(dtype).sqrt()

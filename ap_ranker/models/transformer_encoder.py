@@ -11,19 +11,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ap_ranker.models.bert import Bert
-from ap_ranker.models.fast_bert import FastBert
-from ap_ranker.models.pooling import mean_pool
-from ap_ranker.models.pretrained import build_backbone, read_weights
-from ap_ranker.models.sentence_settings import SentenceSettings
-from ap_ranker.models.similarity import exact
+from ap_ranker.models.bert import Bert, FastBert
+from ap_ranker.models.operations import exact, mean_pool
+from ap_ranker.models.pretrained import SentenceSettings, build_backbone, read_weights
 from ap_ranker.text.batch import TokenBatch
 
-AT_ONCE = 32
-"""Texts that the transformer reads at once: with more, a CPU gains no speed."""
-
-FROZEN_CACHE_BYTES = 8 * 10**9
-"""What a frozen encoder may keep of texts it has read; 130 tokens of 384 numbers are 100 KB."""
+AT_ONCE = 32  # texts that the transformer reads: with more, a CPU gains no speed
+FROZEN_CACHE_BYTES = 8 * 10**9  # of texts that a frozen encoder has read; 130 tokens of 384 numbers are 100 KB
 
 
 class TransformerEncoder(nn.Module):
@@ -41,6 +35,7 @@ class TransformerEncoder(nn.Module):
         for module in self.backbone.modules():
             if isinstance(module, nn.Dropout):
                 module.p = 0.0  # a quarter of a CPU's training time; subwords are dropped instead
+        self.hidden_size: int = self.backbone.config.hidden_size
         self.dropout, self.frozen = dropout, frozen
         self.backbone.requires_grad_(not frozen)
         self.adapter = nn.Linear(self.hidden_size, self.hidden_size, bias=False).requires_grad_(frozen)
@@ -65,11 +60,6 @@ class TransformerEncoder(nn.Module):
         self.backbone.set_attn_implementation("eager" if plain else self._attention)
         return self
 
-    @property
-    def hidden_size(self) -> int:
-        size: int = self.backbone.config.hidden_size
-        return size
-
     def load_pretrained(self, folder: Path) -> None:
         """Take the weights of a pretrained encoder; raises as `read_weights`."""
         weights = read_weights(folder, self.backbone.state_dict())
@@ -80,10 +70,9 @@ class TransformerEncoder(nn.Module):
     ) -> tuple[Tensor, Tensor, Tensor]:
         """(N, T, H) states, zero on padding; (N, T) bool: which subwords have one; (N, H) pooled vectors of length 1.
 
-        The `prompt` is read before each text; it counts for the pooled vector, and has no states in the result. While
-        training, a share `dropout` of the subwords is dropped, and has no state; each text's first one always stays. A
-        frozen transformer reads texts whole all the same, so that it may remember them. `stored` says that the states
-        will be rounded to few bits: then a last bit may turn into a whole step.
+        The `prompt` is read before each text and counts for the pooled vector only. While training, a share `dropout`
+        of the subwords is dropped, never the first; a frozen transformer reads texts whole all the same, so that it may
+        remember them. `stored`: the states will be rounded to few bits, where a last bit may turn a whole step.
         """
         mask = batch.mask
         if self.training and self.dropout:
@@ -113,10 +102,8 @@ class TransformerEncoder(nn.Module):
             self._memory, self._room = {}, 0
 
     def _read(self, batch: TokenBatch, stored: bool) -> Tensor:
-        """(N, T, H) hidden states; without a gradient, on a CPU, a text's do not depend on the others of the batch.
-
-        Where transformers reads, a question's may in the last bit: one by one, sixteen take half as long again.
-        """
+        """(N, T, H) hidden states; without a gradient, on a CPU, a text's do not depend on the others of the batch."""
+        # Where transformers reads, a question's may in the last bit: one by one, sixteen take half as long again.
         fast = None if torch.is_grad_enabled() else self._fast_forward()
         one_by_one = stored if fast is None else not fast.reads_apart
         at_once = 1 if one_by_one and batch.ids.device.type == "cpu" and not torch.is_grad_enabled() else AT_ONCE
@@ -136,8 +123,7 @@ class TransformerEncoder(nn.Module):
         # bfloat16 halves the training time where the CPU multiplies matrices in it.
         reduced = ids.device.type == "cpu" and self.training and multiplies_bfloat16()
         with torch.autocast("cpu", torch.bfloat16, enabled=reduced):
-            states: Tensor = self.backbone(input_ids=ids, attention_mask=mask.long()).last_hidden_state
-        return states
+            return self.backbone(input_ids=ids, attention_mask=mask.long()).last_hidden_state
 
     def _fast_forward(self) -> FastBert | None:
         """Our own forward pass with the backbone's present weights; `None` if this transformer has none."""
@@ -145,11 +131,10 @@ class TransformerEncoder(nn.Module):
         if not isinstance(backbone, Bert) or backbone.device.type != "cpu" or backbone.dtype != torch.float32:
             return None
         weights = [(w.data_ptr(), 0 if w.is_inference() else w._version) for w in self._weights]
-        known, fast = self._fast
-        if known != weights:
-            fast = FastBert.checked(backbone, torch.bfloat16 if multiplies_bfloat16() else torch.float32)
-            self._fast = weights, fast
-        return fast
+        if self._fast[0] != weights:
+            dtype = torch.bfloat16 if multiplies_bfloat16() else torch.float32
+            self._fast = weights, FastBert.checked(backbone, dtype)
+        return self._fast[1]
 
     @torch.no_grad()
     def _cached_states(self, batch: TokenBatch, stored: bool) -> Tensor:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors import safe_open
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
@@ -51,10 +49,12 @@ RANDOM = {"normal_", "uniform_", "trunc_normal_", "orthogonal_", "kaiming_unifor
 and on the meta device they import torch's compiler."""
 
 
-class _Building(TorchFunctionMode):
-    def __init__(self, most_calls: float) -> None:
+class Unfilled(TorchFunctionMode):
+    """A context in which models' weights begin as anything, to be read afterwards; InputError for many more tensors."""
+
+    def __init__(self, tensors: float = math.inf) -> None:
         super().__init__()
-        self.remaining = most_calls
+        self.remaining = CALLS + CALLS_PER_TENSOR * tensors
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -64,15 +64,3 @@ class _Building(TorchFunctionMode):
         if getattr(func, "__name__", "") in RANDOM:
             return kwargs["tensor"] if "tensor" in kwargs else args[0]
         return func(*args, **kwargs)
-
-
-def unfilled() -> TorchFunctionMode:
-    """A context in which this thread builds models whose weights are read afterwards: they begin as anything."""
-    return _Building(math.inf)
-
-
-@contextmanager
-def planned(tensors: int) -> Iterator[None]:
-    """A context in which this thread builds models without memory for weights; InputError for many more tensors."""
-    with torch.device("meta"), _Building(CALLS + CALLS_PER_TENSOR * tensors):
-        yield

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any
 
+import torch
 from pydantic import Field
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
@@ -22,7 +23,7 @@ from ap_ranker.models.base import AnswerModel
 from ap_ranker.models.pretrained import refuse_code
 from ap_ranker.models.registry import LARGEST, MODELS, build_model
 from ap_ranker.models.spec import Inputs
-from ap_ranker.models.weights import Shapes, check_finite, difference, planned, read_shapes, unfilled
+from ap_ranker.models.weights import Shapes, Unfilled, check_finite, difference, read_shapes
 from ap_ranker.ranking.calibration import FUSED, MODEL, Calibration
 from ap_ranker.settings import checked, read_fields, settings
 from ap_ranker.text.reading import READING_VERSION
@@ -222,7 +223,7 @@ def load_checkpoint(folder: Path) -> tuple[CheckpointConfig, AnswerModel, AnyTok
         shapes = read_shapes(weights)
         inputs = Inputs(tokenizer.words, config.embedding_size, config.max_tokens, config.encoder)
         _check_sizes(config, inputs, tokenizer.largest_id, shapes, folder)
-        with unfilled():
+        with Unfilled():
             model = build_model(config.model, inputs, config.options)
         stored = load_file(weights)
         check_finite(weights, stored)
@@ -256,7 +257,7 @@ def _check_sizes(config: CheckpointConfig, inputs: Inputs, largest_id: int, shap
                 f"{path}: expected {what} up to the encoder's {name}, {one_line(maximum, 40)}, found {needed}."
             )
     try:
-        with planned(len(shapes)):
+        with torch.device("meta"), Unfilled(len(shapes)):
             model = build_model(config.model, inputs, config.options)
     except Exception as error:  # impossible sizes can raise anything
         raise InputError(f"{path}: expected a model that can be built, found: {one_line(error)}.") from error

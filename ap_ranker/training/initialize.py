@@ -15,9 +15,8 @@ from ap_ranker.data.audit.language import language
 from ap_ranker.data.dataset import Dataset
 from ap_ranker.errors import InputError
 from ap_ranker.models.base import AnswerModel
-from ap_ranker.models.pretrained import DEFAULT_ENCODER, find_encoder, read_encoder_config
+from ap_ranker.models.pretrained import DEFAULT_ENCODER, SentenceFiles, find_encoder, read_encoder_config
 from ap_ranker.models.registry import build_model, model_spec
-from ap_ranker.models.sentence_settings import SentenceFiles, SentenceSettings
 from ap_ranker.models.spec import Inputs
 from ap_ranker.models.transformer_encoder import AT_ONCE
 from ap_ranker.ranking.checkpoint import TOKENIZER
@@ -94,12 +93,9 @@ def read_encoder(name: str, max_tokens: int) -> tuple[Path, SubwordTokenizer, In
     files = SentenceFiles.read(folder)
     length = min(max_tokens, files.max_tokens or max_tokens)
     tokenizer = SubwordTokenizer.load(folder / TOKENIZER, length)
-    question_prompt, answer_prompt = (tokenizer.prompt(text) for text in (files.question_prompt, files.answer_prompt))
-    longest = max(len(question_prompt), len(answer_prompt))
-    leading = tokenizer.leading if longest else 0
-    if longest:
+    settings = files.settings(tokenizer)
+    if longest := max(len(settings.question_prompt), len(settings.answer_prompt)):
         tokenizer = SubwordTokenizer.load(folder / TOKENIZER, length - longest)
-    settings = SentenceSettings(files.pooling, question_prompt, answer_prompt, leading)
     return folder, tokenizer, Inputs(tokenizer.words, 0, length - longest, architecture | settings.config())
 
 

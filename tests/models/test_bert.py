@@ -14,8 +14,8 @@ from naive.ap_transformer import TINY
 from torch import Tensor, nn
 
 from ap_ranker.models import transformer_encoder
-from ap_ranker.models.bert import Bert
-from ap_ranker.models.pretrained import MINILM, build_backbone
+from ap_ranker.models.bert import MINILM, Bert
+from ap_ranker.models.pretrained import build_backbone
 from ap_ranker.ranking.checkpoint import load_checkpoint
 from ap_ranker.text.batch import TokenBatch
 
@@ -133,11 +133,11 @@ def test_weights_are_allocated_once(untrained: Path, monkeypatch: pytest.MonkeyP
 
 def test_what_is_not_stored_is_computed(name: str) -> None:
     """Buffers outside of the checkpoint, of every model: which tokens are punctuation, for one."""
-    from ap_ranker.models.weights import unfilled
+    from ap_ranker.models.weights import Unfilled
 
     words = ["", "?", "word", "!", "bike2", "...", *(f"word{number}" for number in range(20))]
     expected = make_model(name, words)
-    with unfilled():
+    with Unfilled():
         found = make_model(name, words)
     stored = expected.state_dict().keys()
     for buffer, value in expected.named_buffers():

@@ -8,7 +8,7 @@ import pytrec_eval
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ap_ranker.models.coordinate_ascent import average_precision, coordinate_ascent
+from ap_ranker.models.baselines import average_precision, coordinate_ascent
 
 GRID = np.concatenate([np.linspace(-4, 4, 1601), [-1e3, 1e3]])
 

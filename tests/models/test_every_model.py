@@ -14,8 +14,7 @@ from naive import CASES
 from naive.case import Case
 from torch import Tensor
 
-from ap_ranker.models.base import AnswerModel, States
-from ap_ranker.models.kinds import log_odds
+from ap_ranker.models.base import AnswerModel, States, log_odds
 from ap_ranker.models.registry import MODELS
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.quantization import StateDtype

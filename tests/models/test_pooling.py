@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ap_ranker.models.pooling import row_and_column_max
+from ap_ranker.models.operations import row_and_column_max
 
 
 @given(st.integers(1, 4), st.integers(1, 5), st.integers(1, 4), st.integers(0, 10**6))

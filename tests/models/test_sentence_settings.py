@@ -22,8 +22,7 @@ from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedTokeniz
 
 from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.errors import InputError
-from ap_ranker.models.pretrained import DEFAULT_ENCODER, find_encoder
-from ap_ranker.models.sentence_settings import KEY, SentenceFiles, SentenceSettings
+from ap_ranker.models.pretrained import DEFAULT_ENCODER, KEY, SentenceFiles, SentenceSettings, find_encoder
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.initialize import read_encoder

@@ -20,10 +20,11 @@ def idf(word: int) -> float:
 
 def bm25(model: AnswerModel, q: list[int], a: list[int]) -> float:
     mean_length = sum(map(len, COUNTED)) / len(COUNTED)
+    k1, b = model.options.k1, model.options.b
     score = 0.0
     for word in q:
         tf = a.count(word)
-        score += idf(word) * tf / (tf + model.k1 * (1 - model.b + model.b * len(a) / mean_length))
+        score += idf(word) * tf / (tf + k1 * (1 - b + b * len(a) / mean_length))
     return score
 
 

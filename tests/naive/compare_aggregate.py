@@ -33,13 +33,13 @@ def gate(model: AnswerModel, ids: list[int]) -> Matrix:
 
 
 def clip(model: AnswerModel, weights: Vector) -> Vector:
-    if model.clip == "none":
+    if model.options.clip == "none":
         return weights
-    if model.clip == "k-max":
+    if model.options.clip == "k-max":
         ranked = sorted(range(len(weights)), key=lambda i: weights[i], reverse=True)
-        kept = [w if i in ranked[: model.k] else 0.0 for i, w in enumerate(weights)]
+        kept = [w if i in ranked[: model.options.k] else 0.0 for i, w in enumerate(weights)]
     else:
-        kept = [w if w > model.threshold else 0.0 for w in weights]
+        kept = [w if w > model.options.threshold else 0.0 for w in weights]
     return shares(kept)
 
 

@@ -39,7 +39,7 @@ def inter_weights(model: AnswerModel, own: Matrix, other: Matrix) -> Vector:
     t_avg = mean(other)
     scores = []
     for i, s in enumerate(own):
-        seen = subtract(s, without(own, i)) if model.weights == "skip" else s
+        seen = subtract(s, without(own, i)) if model.options.weights == "skip" else s
         hidden = add(affine(model.W_own, seen), matvec(model.W_other.weight, t_avg))
         scores.append(affine(model.w_inter, [tanh(x) for x in hidden])[0])
     return softmax(scores)
@@ -58,7 +58,7 @@ def alignment_features(model: AnswerModel, own: Matrix, other: Matrix) -> Vector
         residual.append([abs(x) for x in subtract(s, found)])
         parallel.append([dot(s, found) / dot(found, found) * x for x in found])
         orthogonal.append(subtract(s, parallel[-1]))
-    if model.alignment == "direct":
+    if model.options.alignment == "direct":
         return weighted_sum(weights, residual)
     return weighted_sum(weights, parallel) + weighted_sum(weights, orthogonal)
 

@@ -24,7 +24,7 @@ def attention(model: AnswerModel, q: list[int], a: list[int]) -> tuple[Vector, V
 
 def lw_bilstm(model: AnswerModel, q: list[int], a: list[int]) -> float:
     r_q, r_a = represent(model, q), represent(model, a)
-    return gesd(r_q, r_a) if model.similarity == "gesd" else cosine(r_q, r_a)
+    return gesd(r_q, r_a) if model.options.similarity == "gesd" else cosine(r_q, r_a)
 
 
 CASES = [

@@ -18,7 +18,7 @@ def metzler_bendersky(model: AnswerModel, q: list[int], a: list[int]) -> float:
     w = model.weights.tolist()
 
     def f(tf: int, p: float) -> float:
-        return log((tf + model.mu * p) / (len(a) + model.mu))
+        return log((tf + model.options.mu * p) / (len(a) + model.options.mu))
 
     score = 0.0
     for word in q:
@@ -29,9 +29,11 @@ def metzler_bendersky(model: AnswerModel, q: list[int], a: list[int]) -> float:
             places = range(len(a))
             p = probability(x) * probability(y)
             side_by_side = sum(a[i] == x and a[i + 1] == y for i in places[:-1])
-            around = sum(a[i] == x and a[j] == y and 0 < abs(i - j) < model.window for i in places for j in places)
+            around = sum(
+                a[i] == x and a[j] == y and 0 < abs(i - j) < model.options.window for i in places for j in places
+            )
             score += (w[2] + w[3] * (idf(x) + idf(y))) * f(side_by_side, p)
-            score += (w[4] + w[5] * (idf(x) + idf(y))) * f(around, 2 * (model.window - 1) * p)
+            score += (w[4] + w[5] * (idf(x) + idf(y))) * f(around, 2 * (model.options.window - 1) * p)
     return score
 
 

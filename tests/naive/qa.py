@@ -9,7 +9,7 @@ from naive.case import Case
 
 def siamese(model: AnswerModel, Q: Matrix, A: Matrix) -> float:  # noqa: N803
     r_q, r_a = ([tanh(x) for x in maxima(states)] for states in (Q, A))
-    if model.similarity == "gesd":
+    if model.options.similarity == "gesd":
         return 1 / (1 + distance(r_q, r_a)) / (1 + exp(-(dot(r_q, r_a) + 1)))
     return cosine(r_q, r_a)
 

@@ -41,7 +41,7 @@ def read(model: AnswerModel, ids: list[int]) -> Matrix:
 
 
 def similarity(model: AnswerModel, x: Vector, y: Vector) -> float:
-    return gesd(x, y) if model.similarity == "gesd" else cosine(x, y)
+    return gesd(x, y) if model.options.similarity == "gesd" else cosine(x, y)
 
 
 def siamese(model: AnswerModel, q: list[int], a: list[int], f: Pool) -> float:

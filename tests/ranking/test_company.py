@@ -20,7 +20,7 @@ from conftest import ROOT
 from torch import Tensor
 
 from ap_ranker.models import transformer_encoder
-from ap_ranker.models.fast_bert import FastBert
+from ap_ranker.models.bert import FastBert
 from ap_ranker.models.pretrained import DEFAULT_ENCODER
 from ap_ranker.models.registry import build_model, complete_options
 from ap_ranker.models.spec import Inputs
@@ -196,7 +196,7 @@ def test_where_products_depend_on_their_rows_texts_are_read_one_by_one(folder: P
     questions = ASKED[:16]
     with (
         patch.object(torch.ops.mkldnn, "_linear_pointwise", by_rows),
-        patch("ap_ranker.models.fast_bert.LEAST_COSINE", 0),
+        patch("ap_ranker.models.bert.LEAST_COSINE", 0),
     ):
         ranker = loaded(folder)
         expected = scores(ranker, questions)

@@ -14,9 +14,9 @@ from torch import Tensor, nn
 
 from ap_ranker.models.anmm import ANMM, BINS
 from ap_ranker.models.base import AnswerModel, States
+from ap_ranker.models.baselines import MetzlerBendersky
 from ap_ranker.models.hd_lstm import correlate
 from ap_ranker.models.mcan import Highway
-from ap_ranker.models.metzler_bendersky import MetzlerBendersky
 from ap_ranker.models.registry import MODELS
 from ap_ranker.text.batch import TokenBatch
 from ap_ranker.training.objectives.registry import OBJECTIVES, objective_spec

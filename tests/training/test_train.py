@@ -22,7 +22,7 @@ from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluate import evaluate
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.models.ap_transformer import WORD_WEIGHTS
-from ap_ranker.models.kinds import Classifier
+from ap_ranker.models.base import Classifier
 from ap_ranker.models.registry import MODELS, complete_options
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.checkpoint import read_checkpoint_config
@@ -203,7 +203,7 @@ def test_three_classes(tmp_path: Path) -> None:
     tokens = ranker.tokenize([answer.text for answer in GRADED.answers[:3]])
     with torch.inference_mode():
         questions = ranker.encode_questions([GRADED.questions[0].text] * 3)
-        logits = ranker.model.classify(questions, ranker.encode_answers(tokens))
+        logits = ranker.model.head(ranker.model.features(questions, ranker.encode_answers(tokens)))
     assert logits.shape == (3, 3)
     assert logits.argmax(dim=1).tolist() == [2, 1, 0]
     assert Ranker.from_pretrained(tmp_path / "c", "cpu").config == ranker.config

@@ -1,11 +1,14 @@
-"""Softmax over tokens, pooling of token states into one vector, alignment of two texts' tokens; all ignore padding."""
+"""Operations on token states, which ignore padding: softmax, pooling, alignment; and on whole vectors: similarities.
+
+Sizes: N texts, T tokens, C state size, P pairs of M and L tokens.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 
 def masked_softmax(scores: Tensor, mask: Tensor, dim: int = -1) -> Tensor:
@@ -36,8 +39,7 @@ def row_and_column_max(scores: Tensor, first: int, second: int) -> tuple[Tensor,
     # Autograd's `amax` spreads it over ties instead, and costs several times as much.
     if not scores.requires_grad:
         return scores.amax(dim=first), scores.amax(dim=second)
-    largest: tuple[Tensor, Tensor] = _RowAndColumnMax.apply(scores, first, second)
-    return largest
+    return _RowAndColumnMax.apply(scores, first, second)
 
 
 def max_pool(states: Tensor, mask: Tensor) -> Tensor:
@@ -64,11 +66,34 @@ def ends_pool(states: Tensor, mask: Tensor) -> Tensor:
     return torch.cat([last_pool(forward, mask), backward[:, 0]], dim=1)
 
 
-def dot_products(first: Tensor, second: Tensor) -> Tensor:
-    """(P, M, C), (P, L, C) -> (P, M, L)."""
-    return first @ second.transpose(1, 2)
-
-
 def align(scores: Tensor, others: Tensor, mask: Tensor) -> Tensor:
     """Means of the other text's states, weighted by softmax: (P, M, L), (P, L, C), (P, L) -> (P, M, C)."""
     return masked_softmax(scores, mask.unsqueeze(1)) @ others
+
+
+def unit(vectors: Tensor) -> Tensor:
+    """Vectors (..., C) divided by their length, so that a dot product is a cosine; a zero vector stays zero."""
+    return nn.functional.normalize(vectors, dim=-1)
+
+
+def in_float32(values: Tensor) -> Tensor:
+    """Float32 for half precision, in which a GPU trains, and where 1 - 5e-4 is 1; float64 stays float64."""
+    return values.to(torch.promote_types(values.dtype, torch.float32))
+
+
+def exact(values: Tensor) -> Tensor:
+    """In float64 where a CPU computes without a gradient: its sums, rounded to float32, are the same in any company.
+
+    In float32 the last bit of a product's row depends on the other rows. A bit matters where it is magnified: in an
+    answer's 4 bits, where it may turn a step, or near the edge of a hyperbolic ball.
+    """
+    return values if torch.is_grad_enabled() or values.device.type != "cpu" else values.double()
+
+
+def gesd(questions: Tensor, answers: Tensor) -> Tensor:
+    """1 / (1 + |x - y|) · 1 / (1 + exp(-γ (x·y + c))) with γ = c = 1, between 0 and 1 (Feng et al. 2015, section 3).
+
+    (B, C), (N, C) -> (B, N); leading dimensions, as in (P, 1, C), are aligned pairs.
+    """
+    distance = torch.cdist(questions, answers, compute_mode="donot_use_mm_for_euclid_dist")
+    return torch.sigmoid(questions @ answers.mT + 1) / (1 + distance)
