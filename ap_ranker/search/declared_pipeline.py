@@ -8,10 +8,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from haystack import Document, Pipeline
+from haystack.document_stores.types import DuplicatePolicy
 
 from ap_ranker.data.faq import Entry, Match
 from ap_ranker.errors import InputError
+from ap_ranker.ranking.bm25 import BM25_SCORE
+from ap_ranker.ranking.cache import CacheInfo
+from ap_ranker.ranking.explanation import Explanation
 from ap_ranker.search.default_pipelines import find_pipeline
 from ap_ranker.search.load_pipeline import (
     CheckpointOf,
@@ -22,13 +28,9 @@ from ap_ranker.search.load_pipeline import (
     safe_line,
 )
 from ap_ranker.text.synonyms import read_synonyms
-
-if TYPE_CHECKING:
-    from haystack import Document, Pipeline
-
-    from ap_ranker.ranking.cache import CacheInfo
-    from ap_ranker.ranking.explanation import Explanation
-    from haystack_integrations.components.rankers.ap_ranker import AnswerRanker
+from haystack_integrations.components.rankers.ap_ranker import AnswerRanker
+from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
+from haystack_integrations.document_stores.ap_ranker.entries import to_document
 
 Limits = Mapping[str, float | None]
 """`precision` or `score_threshold` of the ranker; `None` leaves it to the pipeline."""
@@ -52,12 +54,8 @@ BATCH = 64
 class DeclaredPipeline:
     """A YAML pipeline that declares the inputs of its query and the output of its documents, as for Hayhooks.
 
-    Attributes:
-        path: the file.
-        pipeline: the pipeline.
-        query: the inputs that take the query, as "component.socket".
-        last: the component whose documents are the result.
-        takes_threshold: whether `run` accepts `score_threshold`.
+    `query` are the inputs that take the query, as "component.socket"; `last` is the component whose documents are the
+    result, and `takes_threshold` whether its `run` accepts `score_threshold`.
     """
 
     path: Path
@@ -101,8 +99,6 @@ class DeclaredPipeline:
         Raises:
             InputError: the stores are empty, and there are no entries to write.
         """
-        from haystack_integrations.document_stores.ap_ranker.entries import to_document
-
         documents = [to_document(entry, match) for entry in entries or ()]
         if entries is not None:
             self.index(documents)
@@ -118,10 +114,6 @@ class DeclaredPipeline:
 
         They replace those that the pipeline's file names.
         """
-        from haystack.document_stores.types import DuplicatePolicy
-
-        from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
-
         for store in self._stores():
             if isinstance(store, BM25SDocumentStore):
                 store.documents = None  # not read yet, and then never
@@ -129,10 +121,9 @@ class DeclaredPipeline:
             store.write_documents(documents, policy=DuplicatePolicy.SKIP)
 
     def _stores(self) -> list[Any]:
-        stores = find_stores(self.pipeline)
-        if not stores:
-            raise InputError(f"{self.path}: expected a retriever with a document store, found none.")
-        return stores
+        if stores := find_stores(self.pipeline):
+            return stores
+        raise InputError(f"{self.path}: expected a retriever with a document store, found none.")
 
     def warm_up(self, documents: Sequence[Document] = (), limits: Limits = NO_LIMITS) -> None:
         """Load the model, open or build the index, and encode answers, so that the first questions need not.
@@ -145,11 +136,7 @@ class DeclaredPipeline:
         self.encode(documents, limits)
 
     def prepare(self) -> None:
-        """Load the model, open or build the index, and embed what has no embedding.
-
-        Raises:
-            InputError: a component fails.
-        """
+        """Load the model, open or build the index, and embed what has no embedding; InputError if a component fails."""
         try:
             if (ranker := self.ranker()) is not None:
                 ranker.warm_up()  # first: its cache keeps what a retriever encodes
@@ -173,8 +160,6 @@ class DeclaredPipeline:
 
         `on_progress` is called with the number of documents done and their total.
         """
-        from ap_ranker.ranking.bm25 import BM25_SCORE  # loads torch, which `ap-ranker --help` does not wait for
-
         ranker, end = self.ranker(), time.monotonic() + (ENCODING_SECONDS if seconds is None else seconds)
         if ranker is None:
             return
@@ -238,8 +223,6 @@ class DeclaredPipeline:
         Raises:
             InputError: it cannot be read, or no store of the pipeline can use it.
         """
-        from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
-
         stores = [store for store in self._stores() if isinstance(store, BM25SDocumentStore)]
         if not stores:
             raise InputError(
@@ -251,14 +234,12 @@ class DeclaredPipeline:
 
     def ranker(self) -> AnswerRanker | None:
         """The first ranker of ap-ranker in the pipeline; `None` if there is none."""
-        from haystack_integrations.components.rankers.ap_ranker import AnswerRanker
-
         return next((part for part in components_of(self.pipeline) if isinstance(part, AnswerRanker)), None)
 
     def _needed_ranker(self, purpose: str) -> AnswerRanker:
-        if (ranker := self.ranker()) is None:
-            raise InputError(f"{self.path}: expected a ranker of ap-ranker, {purpose}, found none.")
-        return ranker
+        if ranker := self.ranker():
+            return ranker
+        raise InputError(f"{self.path}: expected a ranker of ap-ranker, {purpose}, found none.")
 
     @property
     def calibrated(self) -> bool:
@@ -268,7 +249,7 @@ class DeclaredPipeline:
     @property
     def cache_info(self) -> CacheInfo | None:
         """Of the ranker's cache; `None` without one."""
-        return None if (ranker := self.ranker()) is None else ranker.cache_info
+        return ranker.cache_info if (ranker := self.ranker()) else None
 
 
 def _sockets(described: Mapping[str, Mapping[str, Any]]) -> set[str]:

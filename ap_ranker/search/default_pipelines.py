@@ -28,7 +28,7 @@ def find_pipeline(path: Path) -> Path:
 
 
 def write_pipelines(folder: Path, *, overwrite: bool = False) -> dict[Path, str]:
-    """Copy the packaged pipelines, and the index that those of Elasticsearch use, into a folder, each atomically.
+    """Copy the packaged pipelines, and the index that those of Elasticsearch use, into a folder.
 
     Returns:
         The files written, and what each is for: the first sentence of its comment, or its purpose.
@@ -41,8 +41,7 @@ def write_pipelines(folder: Path, *, overwrite: bool = False) -> dict[Path, str]
     existing = [str(path) for path in copies if path.exists()]
     if existing and not overwrite:
         raise InputError(
-            f"Expected a folder without these files, found {', '.join(existing)}. Choose another folder, or replace "
-            "them with --overwrite."
+            f"Expected a folder without these files, found {', '.join(existing)}. Choose another, or give --overwrite."
         )
     for path, text in copies.items():
         with atomic_file(path) as draft:

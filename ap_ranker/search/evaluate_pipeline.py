@@ -7,9 +7,10 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from haystack import Document
 
 from ap_ranker.data.dataset import Dataset, answerable
 from ap_ranker.data.faq import Match
@@ -23,11 +24,6 @@ from ap_ranker.search.load_pipeline import report_store_errors
 from ap_ranker.text.keys import normalized
 from haystack_integrations.document_stores.ap_ranker.entries import own_wordings
 
-if TYPE_CHECKING:
-    from haystack import Document
-
-    from haystack_integrations.components.rankers.ap_ranker import AnswerRanker
-
 ALL = 10**6
 """As `top_k`: every document that was fetched."""
 
@@ -37,7 +33,6 @@ class PipelineReport:
     """The result of evaluating a pipeline.
 
     Attributes:
-        pipeline: its file.
         measures: measure -> mean over the questions, of all documents that the pipeline ranks; a right answer that is
             not fetched counts as a miss.
         new: the same over the new questions; `None` if all are new, or none is.
@@ -70,17 +65,10 @@ def evaluate_pipeline(
     """Put the answerable questions of a data set to the pipeline of a YAML file.
 
     The pipeline's own `top_k`, `precision` and `score_threshold` are left aside: everything that it fetches is ranked.
-
-    Args:
-        path: the YAML file.
-        dataset: questions and answers; a document is recognized among the answers by its text.
-        checkpoint: the one that the pipeline's ranker has to have.
-        faq: a file to write into the pipeline's stores; by default the file of the data set's answers, if there is
-            one; otherwise the stores are searched as they are.
-        columns: its columns of questions and answers; by default they are recognized.
-        match: the text of an entry that is matched with the question.
-        wordings: files of questions that are known to ask for an entry.
-        known: (Q,) which questions are not new; neither are those that the pipeline knows word for word.
+    A document is recognized among the answers of the data set by its text. `faq` is a file to write into the stores; by
+    default it is that of the data set's answers, if there is one; otherwise the stores are searched as they are.
+    `known` (Q,) are the questions that are not new; neither are those that the pipeline knows word for word. The other
+    arguments are those of `set_up`, and `checkpoint` the one that the pipeline's ranker has to have.
 
     Raises:
         InputError: the pipeline cannot be run, ranks with another checkpoint, or has none of the answers; or the
@@ -89,15 +77,15 @@ def evaluate_pipeline(
     questions = answerable(dataset)
     if dataset.judged:
         raise InputError(
-            f"{dataset.name}: expected questions about the entries of a FAQ, found candidates judged for each "
-            "question: a search finds others, whose labels are unknown. Leave out --pipeline."
+            f"{dataset.name}: expected questions about a FAQ, found candidates judged for each question: a search "
+            "finds others, whose labels are unknown. Leave out --pipeline."
         )
     search = DeclaredPipeline.load(path)
     ranker = search.ranker()
     if ranker is not None and Path(ranker.model).resolve() != Path(checkpoint).resolve():
         raise InputError(
-            f"{path}: expected a pipeline that ranks with {checkpoint}, the checkpoint to evaluate, found one that "
-            f"ranks with {ranker.model}. Name that checkpoint, or change the file's model."
+            f"{path}: expected a pipeline that ranks with {checkpoint}, found one that ranks with {ranker.model}. "
+            "Name that checkpoint, or change the file's model."
         )
     search.add_wordings(wordings)
     ids_of: defaultdict[str, list[str]] = defaultdict(list)
@@ -115,15 +103,18 @@ def evaluate_pipeline(
             # All that is fetched; of a foreign ranker, what it returns.
             documents = search.run(question.text) if ranker is None else search.run(question.text, NO_THRESHOLD, ALL)
             right = {dataset.answers[row].id for row in question.positives}
-            ids, exact = _ids(documents, ids_of, right), _exact_matches(ranker, question.text, documents)
+            if ranker is None:
+                exact = is_exact_match(question.text, [list(own_wordings(document)) for document in documents])
+            else:
+                exact = ranker.exact_matches(question.text, documents)
+            ids = _ids(documents, ids_of, right)
             hits = np.array([name in right for name in ids], dtype=bool)
             found.append((-_levels(documents, exact), hits, len(right)))
             is_known.append(any(exact))
             is_one_of_ours |= not answers.isdisjoint(ids)
     if not is_one_of_ours:
         raise InputError(
-            f"{path}: expected documents among the answers of {dataset.name}, found none. Does its store hold this "
-            "FAQ? Name the file with --answers."
+            f"{path}: expected documents among the answers of {dataset.name}, found none. Name the FAQ with --answers."
         )
     each = measure_each(found)
     is_new = ~np.array(is_known) if known is None else ~(np.array(is_known) | known)
@@ -137,13 +128,6 @@ def evaluate_pipeline(
         float(np.mean([hits.any() for _, hits, _ in found])),
         float(np.mean([len(hits) for _, hits, _ in found])),
     )
-
-
-def _exact_matches(ranker: AnswerRanker | None, question: str, documents: list[Document]) -> list[bool]:
-    """Whether the question is a known wording of each document, word for word."""
-    if ranker is not None:
-        return ranker.exact_matches(question, documents)
-    return is_exact_match(question, [list(own_wordings(document)) for document in documents])
 
 
 def _levels(documents: Sequence[Document], exact: Sequence[bool]) -> np.ndarray:
@@ -166,6 +150,4 @@ def _ids(documents: Sequence[Document], ids_of: Mapping[str, Sequence[str]], rig
 def _forms(document: Document) -> Iterator[str]:
     """The texts by which a document is known among the answers."""
     question, answer = (str(document.meta.get(name) or "") for name in ("question", "answer"))
-    for text in (document.content or "", f"{question} {answer}", answer):
-        if text.strip():
-            yield normalized(text)
+    yield from filter(None, map(normalized, (document.content or "", f"{question} {answer}", answer)))

@@ -9,15 +9,16 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import yaml
+from haystack import Pipeline
+from haystack.core.errors import PipelineRuntimeError
+from haystack.document_stores.errors import DocumentStoreError
 
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.safe_open import parse_yaml, read_yaml_text, what_is_at
-
-if TYPE_CHECKING:
-    from haystack import Pipeline
+from haystack_integrations.components.retrievers.ap_ranker import AnswerSearch
 
 logger = logging.getLogger(__name__)
 
@@ -48,12 +49,9 @@ def load_pipeline(path: Path, checkpoint: CheckpointOf | None = None) -> tuple[P
     Raises:
         InputError: no such file, not a pipeline, one that Haystack refuses, or an extra is not installed.
     """
-    from haystack import Pipeline
-
     if what_is_at(path) == "nothing":
         raise InputError(
-            f"No pipeline at {str(path)!r}. Name a YAML file; to have some to begin with: ap-ranker pipelines --output "
-            "pipelines"
+            f"No pipeline at {str(path)!r}. Name a YAML file; to have some: ap-ranker pipelines --output pipelines"
         )
     try:
         text = read_yaml_text(path)
@@ -87,10 +85,6 @@ def replace_checkpoint(declared: Any, checkpoint: CheckpointOf) -> None:
 
 def components_of(pipeline: Pipeline) -> Iterator[Any]:
     """A pipeline's components; a super component, and an `AnswerSearch`, is replaced by the ones inside."""
-    from haystack import Pipeline
-
-    from haystack_integrations.components.retrievers.ap_ranker.faq_search import AnswerSearch
-
     for name in pipeline.graph.nodes:
         component = pipeline.get_component(name)
         inside = getattr(component, "pipeline", None)
@@ -123,8 +117,6 @@ def describe_store(store: Any) -> str:
 @contextmanager
 def report_store_errors(path: Path, store: str) -> Iterator[None]:
     """Convert errors of a pipeline's document store, named by `describe_store`, and of its parts to `InputError`."""
-    from haystack.core.errors import PipelineRuntimeError
-
     try:
         yield
     except InputError:
@@ -147,12 +139,9 @@ def report_store_errors(path: Path, store: str) -> Iterator[None]:
 
 def _explanation(error: BaseException) -> str | None:
     """The message for an error of a store; `None` for other errors."""
-    from haystack.document_stores.errors import DocumentStoreError
-
     if isinstance(error, DocumentStoreError):
         return f"expected the store to accept all documents, but it refused some. {safe_line(error)}"
-    client = sys.modules.get("elasticsearch")  # not loaded: the error has another source
-    if client is None:
+    if (client := sys.modules.get("elasticsearch")) is None:  # not loaded: the error has another source
         return None
     advice = {  # subclasses before their base classes
         client.AuthenticationException: "Set ELASTIC_API_KEY to a valid key, and ELASTIC_API_KEY_ID if it has an id.",
