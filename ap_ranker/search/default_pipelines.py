@@ -17,8 +17,7 @@ PACKAGED = next(folder for folder in _FOLDERS if (folder / "faq_search.yaml").is
 """The folder of the packaged pipelines."""
 
 BY_WORDS = PACKAGED / "faq_search.yaml"
-BY_MEANING = PACKAGED / "faq_search_hybrid.yaml"
-"""By words, too; for a model with vectors of whole texts."""
+BY_MEANING = PACKAGED / "faq_search_hybrid.yaml"  # by words, too; for a model with vectors of whole texts
 
 
 def find_pipeline(path: Path) -> Path:

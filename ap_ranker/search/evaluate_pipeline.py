@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from haystack import Document
@@ -24,8 +23,7 @@ from ap_ranker.search.load_pipeline import report_store_errors
 from ap_ranker.text.keys import normalized
 from haystack_integrations.document_stores.ap_ranker.entries import own_wordings
 
-ALL = 10**6
-"""As `top_k`: every document that was fetched."""
+ALL = 10**6  # as `top_k`: every document that was fetched
 
 
 @dataclass(frozen=True)
@@ -46,10 +44,6 @@ class PipelineReport:
     recall: float
     fetched: float
 
-    def as_json(self) -> dict[str, Any]:
-        """The report as basic types."""
-        return asdict(self)
-
 
 def evaluate_pipeline(
     path: Path,
@@ -64,7 +58,7 @@ def evaluate_pipeline(
 ) -> PipelineReport:
     """Put the answerable questions of a data set to the pipeline of a YAML file.
 
-    The pipeline's own `top_k`, `precision` and `score_threshold` are left aside: everything that it fetches is ranked.
+    Its own `top_k`, `precision` and `score_threshold` are left aside: everything that it fetches is ranked.
     A document is recognized among the answers of the data set by its text. `faq` is a file to write into the stores; by
     default it is that of the data set's answers, if there is one; otherwise the stores are searched as they are.
     `known` (Q,) are the questions that are not new; neither are those that the pipeline knows word for word. The other

@@ -9,9 +9,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import yaml
 from haystack import Pipeline
 from haystack.core.errors import PipelineRuntimeError
 from haystack.document_stores.errors import DocumentStoreError
@@ -36,14 +35,7 @@ _PATTERNS = [
 ]
 
 
-class CheckpointOf(NamedTuple):
-    """The checkpoint that a packaged pipeline ranks with, and its stemmer's language, instead of those of its file."""
-
-    model: str
-    language: str | None
-
-
-def load_pipeline(path: Path, checkpoint: CheckpointOf | None = None) -> tuple[Pipeline, dict[str, Any]]:
+def load_pipeline(path: Path) -> tuple[Pipeline, dict[str, Any]]:
     """Load a pipeline, and its file as a dictionary: Haystack ignores `inputs` and `outputs`, which Hayhooks reads.
 
     Raises:
@@ -62,25 +54,11 @@ def load_pipeline(path: Path, checkpoint: CheckpointOf | None = None) -> tuple[P
         declared = parse_yaml(text, path.name)
         if not isinstance(declared, dict):
             raise InputError(f"expected components and connections, found {type(declared).__name__}")
-        if checkpoint is not None:
-            replace_checkpoint(declared, checkpoint)
-            text = yaml.safe_dump(declared)
         return Pipeline.loads(text), declared
     except Exception as error:  # Haystack and the components' constructors raise any type
         if ".elasticsearch." in text and importlib.util.find_spec("elasticsearch") is None:
             raise InputError(f'{path}: Elasticsearch needs an extra: pip install "ap-ranker[elasticsearch]"') from error
         raise InputError(f"{path}: expected a Haystack pipeline ({safe_line(error)}).") from error
-
-
-def replace_checkpoint(declared: Any, checkpoint: CheckpointOf) -> None:
-    """Let all components of a declared pipeline use a checkpoint, and their stores its stemmer."""
-    for name, value in declared.items() if isinstance(declared, dict) else ():
-        if name == "model":
-            declared[name] = checkpoint.model
-        elif name == "language":
-            declared[name] = checkpoint.language
-        else:
-            replace_checkpoint(value, checkpoint)
 
 
 def components_of(pipeline: Pipeline) -> Iterator[Any]:

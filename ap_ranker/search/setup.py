@@ -19,16 +19,15 @@ from ap_ranker.files import restore
 from ap_ranker.ranking.loaded_checkpoints import flush_encodings, keep_encodings
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.wordings import MATCHED
-from ap_ranker.search.declared_pipeline import NO_LIMITS, DeclaredPipeline, Limits
+from ap_ranker.search.declared_pipeline import NO_LIMITS, CheckpointOf, DeclaredPipeline, Limits
 from ap_ranker.search.default_pipelines import BY_MEANING, BY_WORDS
-from ap_ranker.search.load_pipeline import CheckpointOf, report_store_errors
+from ap_ranker.search.load_pipeline import report_store_errors
 from ap_ranker.search.sources import source_of
 from ap_ranker.threads import use_one_thread
 
 logger = logging.getLogger(__name__)
 
-CHECKPOINT = Path("checkpoints/faq")
-"""Where the documentation trains a checkpoint; it is used if it is there."""
+CHECKPOINT = Path("checkpoints/faq")  # where the documentation trains a checkpoint; it is used if it is there
 
 
 @dataclass(frozen=True)
@@ -108,8 +107,8 @@ def set_up(
         raise InputError(f"Expected --pipeline or {option}, found both: {pipeline} names its own; change it there.")
     if pipeline is None and documents is None:
         raise InputError(
-            "Expected documents to search, found none. Name a FAQ or a folder with --documents, or with --pipeline a "
-            "pipeline whose store `ap-ranker index` has filled."
+            "Expected documents to search, found none. Name a FAQ or a folder with --documents, or a pipeline whose "
+            "store `ap-ranker index` has filled with --pipeline."
         )
     watched = None if documents is None else WatchedFolder(documents, columns, overlay)
     entries = [] if watched is None else watched.read()
@@ -140,8 +139,8 @@ def _write_untrained(folder: Path, texts: Sequence[str], language: str | None, l
     advice = f"Train it on questions and answers of your own: ap-ranker train FAQ.csv --output {CHECKPOINT}"
     if limits.get("precision") is not None:
         raise InputError(
-            f"Expected a calibrated checkpoint for --precision, found none in {CHECKPOINT}. {advice}; then run: "
-            f"ap-ranker calibrate {CHECKPOINT} DEV.csv"
+            f"Expected a checkpoint for --precision, found none in {CHECKPOINT}. {advice}; then run: ap-ranker "
+            f"calibrate {CHECKPOINT} DEV.csv"
         )
     write_untrained(folder, texts, language)
     logger.warning("No checkpoint in %s, so an encoder ranks that has learnt nothing from you. %s", CHECKPOINT, advice)
@@ -154,9 +153,6 @@ def search_faq(questions: Sequence[str], setup: SearchSetup, top_k: int | None =
     Returns:
         For each question: `question`, and `answers` with `score`, `question` (`None` if not stored), `answer`; if a
         known wording found it, `matched_wording`; if it is known, `source` with the fields of `Source`.
-
-    Raises:
-        InputError: a file cannot be read, or the pipeline, its store or its server fails.
     """
     search, _ = setup.load()
     results = []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import zlib
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -37,10 +36,8 @@ from haystack_integrations.document_stores.ap_ranker.entries import to_document
 MARK = "ap_ranker_key"
 """The field of the meta that marks documents of `mirror`: a number below `KEYS`, a hash of the document's id."""
 KEYS = 2**32
-LISTED = 5_000
-"""Approximate number of documents to list at once; Elasticsearch lists at most 10,000."""
-BATCH = 500
-"""Number of documents to write at once."""
+LISTED, BATCH = 5_000, 500
+"""Numbers of documents to list at once, about, of which Elasticsearch allows 10,000, and to write or delete at once."""
 
 
 @dataclass(frozen=True)
@@ -123,30 +120,21 @@ def mirror(
 
     Documents that the embedder has not embedded are written again, duplicates once. `on_progress` is called with the
     number of these documents in the store and their total.
-
-    Raises:
-        InputError: the store does not find or delete a document that it should; says why.
     """
     origin = None if embedder is None else embedder.embedded_by
     # The mark is added but the id kept, so that `ap-ranker ask --documents` recognises a stored entry.
-    marked = [replace(one, meta={**one.meta, MARK: zlib.crc32(one.id.encode())}) for one in documents]
-    unique = {document.id: document for document in marked}
-    target = sorted(unique.values(), key=_key)
-    missing: list[Document] = []
-    stale: list[Document] = []
-    done = not_embedded = 0
+    marked = (replace(one, meta={**one.meta, MARK: zlib.crc32(one.id.encode())}) for one in documents)
+    target = {document.id: document for document in marked}
+    stored: dict[str, tuple[str | None, str]] = {}  # id -> what has embedded it, and the identity of its entry
     n_ranges = 1 + max(len(target), store.count_documents()) // listed
     for low, high in pairwise(KEYS * i // n_ranges for i in range(n_ranges + 1)):
-        in_range = target[bisect_left(target, low, key=_key) : bisect_left(target, high, key=_key)]
-        stored = _stored(store, low, high)
-        known = [stored[document.id] for document in in_range if document.id in stored]
-        current = {document.id for document in known if origin in (None, document.meta.get(EMBEDDED_BY))}
-        new = [document for document in in_range if document.id not in current]
-        not_embedded += len(known) - len(current)
-        missing += new
-        stale += [document for key, document in stored.items() if key not in unique]
-        done += len(in_range) - len(new)
-        on_progress(done, len(target))
+        listing = _stored(store, low, high).values()
+        stored |= {document.id: (document.meta.get(EMBEDDED_BY), _entry(document)) for document in listing}
+    is_done = {key for key, (embedded_by, _) in stored.items() if origin in (None, embedded_by)}
+    missing = sorted((target[key] for key in target.keys() - is_done), key=_key)
+    stale = [key for key in stored if key not in target]
+    done = len(target) - len(missing)
+    on_progress(done, len(target))
 
     for start in range(0, len(missing), batch):
         written = missing[start : start + batch]
@@ -158,15 +146,16 @@ def mirror(
             )
         on_progress(done + min(start + batch, len(missing)), len(target))
     for start in range(0, len(stale), batch):
-        ids = [document.id for document in stale[start : start + batch]]
+        ids = stale[start : start + batch]
         store.delete_documents(ids)
         if left := store.filter_documents({"field": "id", "operator": "in", "value": ids}):
             raise InputError(  # elasticsearch-haystack does not report it
-                f"Expected {len(ids):,} old entries to be deleted, found {len(left):,} still stored. Check that the "
-                "index is not read-only, and run the same command again."
+                f"Expected {len(ids):,} old entries to be deleted, found {len(left):,} still stored. Run the command "
+                "again when the index is not read-only."
             )
 
-    replaced = (Counter(map(_entry, missing)) & Counter(map(_entry, stale))).total()
+    replaced = (Counter(map(_entry, missing)) & Counter(stored[key][1] for key in stale)).total()
+    not_embedded = sum(document.id in stored for document in missing)
     added = len(missing) - not_embedded - replaced
     return IndexChanges(added, replaced + not_embedded, len(stale) - replaced, done)
 
@@ -192,8 +181,8 @@ def _stored(store: Any, low: int, high: int) -> dict[str, Document]:
         if len(by_id) == len(documents):
             return by_id
     raise InputError(
-        "Expected each stored document once, found some twice in each of five attempts. Let other writers finish and "
-        "run the same command again."
+        "Expected each stored document once, found some twice in each of five attempts. Run the command again when "
+        "other writers have finished."
     )
 
 

@@ -29,20 +29,13 @@ from ap_ranker.text.characters import fold
 LETTERS, PART = 4, 3
 """Minimum number of letters of a known word, and of each part of a compound: shorter ones are like too many others."""
 
-ENDING = 3
-"""Maximum number of letters of an ending."""
+ENDING, LONG, LONGEST = 3, 8, 50
+"""Maximum number of letters of an ending; number from which a word may have two changes; maximum, as of real words."""
 
-LONG = 8
-"""Number of letters from which a word may have two changes."""
-
-LONGEST = 50
-"""Maximum number of letters of a word that is read so: longer ones are no words, and would take long."""
+KEPT = 10_000  # number of words whose neighbours are kept, as users repeat them
 
 _VIRAMA = regex.compile(r"\p{Indic_Syllabic_Category=Virama}")
 _LETTERS = regex.compile(r"\p{L}[\p{L}\p{M}]*")
-
-KEPT = 10_000
-"""Number of words whose neighbours are kept, as users repeat them."""
 
 
 class NearestWords:

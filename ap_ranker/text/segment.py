@@ -18,8 +18,7 @@ import regex
 from ap_ranker.errors import InputError
 from ap_ranker.text.characters import UNSPACED
 
-Cut = Callable[[str], Iterable[str]]
-"""Splits a run of characters into words, which together are the run."""
+Cut = Callable[[str], Iterable[str]]  # splits a run of characters into words, which together are the run
 
 LONGEST_RUN = 500
 """Characters that a library gets at once: sudachipy refuses over 16,000, pythainlp's time grows with the square."""

@@ -28,8 +28,6 @@ OTHER_NAMES = {
 }
 """What users call a language -> its name; only suggested, so that all files have the same name."""
 
-# The library is imported on use: loading its 36 languages takes 40 ms.
-
 
 def is_language(language: object) -> bool:
     """Whether there is a stemmer for a language, or a segmenter that BM25 uses."""
@@ -38,22 +36,22 @@ def is_language(language: object) -> bool:
 
 def check_language(language: object) -> None:
     """Raise InputError if a language has neither, or its segmenter's package is not installed."""
-    if is_language(language):
+    languages = _languages()
+    if language in languages:
         bm25_segmenter(str(language))
         return
-    name = language.strip().casefold() if isinstance(language, str) else ""
+    name = str(language).strip().casefold()
     if name in WITHOUT_STEMMER:
         raise InputError(f"Expected the language of a stemmer, found {language!r}, which has none. Leave it out.")
-    languages = _languages()
-    close = OTHER_NAMES.get(name, name if is_language(name) else language)
+    close = OTHER_NAMES.get(name, name)
     raise InputError(
         f"Expected language to be one of {', '.join(languages)}, or null for no stemmer; found {language!r}."
-        + (f" Did you mean {close!r}?" if is_language(close) else did_you_mean(language, languages))
+        + (f" Did you mean {close!r}?" if close in languages else did_you_mean(language, languages))
     )
 
 
 def _languages() -> list[str]:
-    import snowballstemmer
+    import snowballstemmer  # on use: loading its 36 languages takes 40 ms
 
     return sorted([*snowballstemmer.algorithms(), *BM25_SEGMENTERS])
 
@@ -65,6 +63,5 @@ def stem(word: str, language: str) -> str:
 
     if language in BM25_SEGMENTERS:
         return word
-
     # A stemmer of its own for each word: it keeps the word while it works, and threads may call this at once.
     return snowballstemmer.stemmer(language).stemWord(word) or word

@@ -18,10 +18,8 @@ from ap_ranker.safe_open import decode, open_file
 from ap_ranker.text.characters import look_alike
 from ap_ranker.text.reading import surface_words
 from ap_ranker.text.stem import stem
-from ap_ranker.watched import Watched
 
-MOST = 16
-"""Maximum number of forms in which a question is searched: each takes as long as the question itself."""
+MOST = 16  # maximum number of forms in which a question is searched: each takes as long as the question itself
 
 Words = tuple[str, ...]
 
@@ -74,7 +72,7 @@ def read_synonyms(path: str | Path, language: str | None = None) -> Synonyms:
     """Read a file of synonyms, UTF-8 text, to be compared by the stems of a language or as whole words.
 
     Raises:
-        InputError: the file cannot be read, or a line is no synonym; names the line.
+        InputError: the file cannot be read, or a line is no synonym.
     """
     path = Path(path)
     with open_file(path) as file:
@@ -102,15 +100,3 @@ def _pairs(text: str, place: str) -> Iterator[tuple[Words, Words]]:
         )
     for asked in parts[:1] if one_way else parts:
         yield from ((asked, searched) for searched in parts if searched != asked)
-
-
-class SynonymFile:
-    """A file of synonyms as it is now, or was when it could last be read. Arguments and errors as `read_synonyms`."""
-
-    def __init__(self, path: str | Path, language: str | None = None) -> None:
-        self.path, self.language = Path(path), language
-        self._watched = Watched(path, lambda path: read_synonyms(path, language))
-
-    def forms(self, question: str) -> list[str]:
-        """As `Synonyms.forms`."""
-        return self._watched.now().forms(question)

@@ -19,15 +19,8 @@ from ap_ranker.text.segment import Segmenter, find_segmenter, origins
 PAD_TOKEN = "[PAD]"
 UNKNOWN_TOKEN = "[UNK]"
 
-
-# They lower-case, as the word vectors and the papers do, and keep accents, which distinguish words in most languages.
-# Without a segmenter, every CJK character becomes a token, because there are no spaces between CJK words.
-_NORMALIZERS = {
-    characters: normalizers.BertNormalizer(
-        clean_text=True, handle_chinese_chars=characters, strip_accents=False, lowercase=True
-    )
-    for characters in (False, True)
-}
+# Lower-cases, as the word vectors and the papers do, and keeps accents, which distinguish words in most languages.
+_normalizer = normalizers.BertNormalizer(handle_chinese_chars=False, strip_accents=False)
 _pre_tokenizer = pre_tokenizers.BertPreTokenizer()
 
 _UNSPACED_CHARACTER = regex.compile(rf"(?=[{UNSPACED}])\X")
@@ -40,7 +33,7 @@ def split_words(text: str) -> list[str]:
 
     These are the tokens of the word models, as of their papers; BM25 reads the forms of `ap_ranker.text.reading`.
     """
-    return _split(_spaced(_plain(text), None), characters=True)
+    return _split(_spaced(_plain(text), None))
 
 
 def _plain(text: str) -> str:
@@ -54,9 +47,8 @@ def _spaced(text: str, segment: Segmenter | None) -> str:
     return text if text.isascii() else _UNSPACED_CHARACTER.sub(r" \g<0> ", symbols_apart(text))
 
 
-def _split(text: str, *, characters: bool) -> list[str]:
-    normalized = _NORMALIZERS[characters].normalize_str(text)
-    return [word for word, _ in _pre_tokenizer.pre_tokenize_str(normalized)]
+def _split(text: str) -> list[str]:
+    return [word for word, _ in _pre_tokenizer.pre_tokenize_str(_normalizer.normalize_str(text))]
 
 
 class Vocabulary:
@@ -91,6 +83,7 @@ class WordTokenizer(Vocabulary):
     """
 
     def __init__(self, tokenizer: Tokenizer, max_tokens: int, segmenter: str | None = None) -> None:
+        tokenizer.normalizer = _normalizer  # older files have one that also splits Chinese, which `_spaced` does
         self._tokenizer = tokenizer
         self.max_tokens = max_tokens
         self.segmenter = segmenter
@@ -124,27 +117,23 @@ class WordTokenizer(Vocabulary):
             InputError: the segmenter does not exist, or an extra is missing.
         """
         segment = find_segmenter(segmenter)
-        characters = segment is None
         texts = [_spaced(_plain(text), segment) for text in texts]
         special = [PAD_TOKEN, UNKNOWN_TOKEN]
-        counter = _word_level({PAD_TOKEN: PAD, UNKNOWN_TOKEN: UNKNOWN}, characters)
+        counter = _word_level({PAD_TOKEN: PAD, UNKNOWN_TOKEN: UNKNOWN})
         counter.train_from_iterator(texts, trainers.WordLevelTrainer(vocab_size=2**31, special_tokens=special))
         counted = counter.get_vocab()
         words = [*sorted(counted, key=counted.__getitem__), *(word for word in extra_words if not phrase_words(word))]
-        split = (_split(text, characters=characters) for text in texts)
-        first, second = learn_phrases(split) if phrases else ([], [])
+        first, second = learn_phrases(map(_split, texts)) if phrases else ([], [])
         vocabulary = dict.fromkeys([*special, *first, *words, *second])
-        tokenizer = _word_level({word: row for row, word in enumerate(vocabulary)}, characters)
+        tokenizer = _word_level({word: row for row, word in enumerate(vocabulary)})
         return cls(tokenizer, max_tokens, segmenter)
 
     def encode(self, texts: Sequence[str]) -> tuple[list[list[int]], int]:
         """Token ids of each text, of an empty one `[UNK]`; and how many texts were cut after `max_tokens` tokens."""
         texts = [_spaced(_plain(text), self._segment) for text in texts]
-        encodings = self._tokenizer.encode_batch_fast(texts)
-        encoded = [
-            self._phrases.join(self._with_nearest(text, encoding.ids))
-            for text, encoding in zip(texts, encodings, strict=True)
-        ]
+        found = [encoding.ids for encoding in self._tokenizer.encode_batch_fast(texts)]
+        nearest = map(self._with_nearest, texts, found)
+        encoded = list(map(self._phrases.join, nearest))
         cut = sum(len(ids) > self.max_tokens for ids in encoded)
         return [ids[: self.max_tokens] or [UNKNOWN] for ids in encoded], cut
 
@@ -170,8 +159,8 @@ class WordTokenizer(Vocabulary):
 
     def _by_word(self, text: str, ids: Sequence[int]) -> list[tuple[int, ...]]:
         """The token ids of each word: its own, or those of the known words that it is read as."""
-        words = _split(text, characters=self._segment is None)
-        return [self._read(word) if row == UNKNOWN else (row,) for word, row in zip(words, ids, strict=True)]
+        rows = zip(_split(text), ids, strict=True)
+        return [self._read(word) if row == UNKNOWN else (row,) for word, row in rows]
 
     def _read(self, word: str) -> tuple[int, ...]:
         if _SYMBOL.fullmatch(word):  # that no text of the training had says nothing
@@ -203,8 +192,7 @@ class WordTokenizer(Vocabulary):
             or sorted(vocabulary.values()) != list(range(len(vocabulary)))
         ):
             raise InputError(
-                f"{path}: expected a vocabulary of words that begins with {PAD_TOKEN} and {UNKNOWN_TOKEN}, found "
-                "another kind of tokenizer. Take the file that was written with the weights."
+                f"{path}: expected the vocabulary of words that was written with the weights, found another tokenizer."
             )
         return cls(tokenizer, max_tokens, segmenter)
 
@@ -217,8 +205,8 @@ def read_tokenizer(path: Path) -> Tokenizer:
         raise InputError(f"{path}: not a readable tokenizer ({one_line(error)}).") from error
 
 
-def _word_level(vocabulary: dict[str, int], characters: bool) -> Tokenizer:
+def _word_level(vocabulary: dict[str, int]) -> Tokenizer:
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token=UNKNOWN_TOKEN))
-    tokenizer.normalizer = _NORMALIZERS[characters]
+    tokenizer.normalizer = _normalizer
     tokenizer.pre_tokenizer = _pre_tokenizer
     return tokenizer

@@ -20,10 +20,7 @@ from haystack_integrations.components.rankers.ap_ranker.checkpoint import (
 
 @component
 class APDocumentEmbedder(CheckpointComponent):
-    """Embeds documents, for any document store.
-
-    The checkpoint is one of `ap-ranker train` whose model has vectors of whole texts, such as `ap-transformer`. Loading
-    is lazy: the first `run`, or `warm_up`, reads the checkpoint.
+    """Embeds documents, for any document store, by a checkpoint of `ap-ranker train` with vectors of whole texts.
 
     ```python
     from haystack import Document
@@ -45,7 +42,7 @@ class APDocumentEmbedder(CheckpointComponent):
         meta_fields_to_embed: list[str] | None = None,
         embedding_separator: str = "\n",
     ) -> None:
-        """Create the component without loading the checkpoint.
+        """Create the component; the first `run`, or `warm_up`, reads the checkpoint.
 
         :param model: The path of a checkpoint folder, or the name of a repository of the Hugging Face hub.
         :param device: The device on which the model runs. `None` selects the GPU if there is one.
@@ -84,17 +81,11 @@ class APDocumentEmbedder(CheckpointComponent):
             return {"documents": []}
         ranker = self._loaded()
         texts = self._texts.texts(documents)
-        embeddings = ranker.embed_answers(texts, self.batch_size).tolist()
-        meta = {EMBEDDED_BY: self._texts.origin(ranker)}
-        return {
-            "documents": [
-                replace(document, embedding=embedding, meta={**document.meta, **meta})
-                for document, embedding in zip(documents, embeddings, strict=True)
-            ]
-        }
+        pairs = zip(documents, ranker.embed_answers(texts, self.batch_size).tolist(), strict=True)
+        origin = {EMBEDDED_BY: self._texts.origin(ranker)}
+        return {"documents": [replace(one, embedding=vector, meta=one.meta | origin) for one, vector in pairs]}
 
     run_async = in_thread(run)
-    """As `run`, in a thread, so that the event loop stays free."""
 
     @property
     def embedded_by(self) -> str:
