@@ -27,13 +27,10 @@ def find_pipeline(path: Path) -> Path:
 
 
 def write_pipelines(folder: Path, *, overwrite: bool = False) -> dict[Path, str]:
-    """Copy the packaged pipelines, and the index that those of Elasticsearch use, into a folder.
+    """Copy the packaged pipelines, and the index that those of Elasticsearch use, into a folder; all or none.
 
     Returns:
         The files written, and what each is for: the first sentence of its comment, or its purpose.
-
-    Raises:
-        InputError: a file exists already and is not to be overwritten; then none is written. Or none can be.
     """
     packaged = sorted(path for path in PACKAGED.iterdir() if path.suffix in (".json", ".yaml"))
     copies = {folder / path.name: path.read_text(encoding="utf-8") for path in packaged}

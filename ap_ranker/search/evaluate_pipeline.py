@@ -28,14 +28,8 @@ ALL = 10**6  # as `top_k`: every document that was fetched
 
 @dataclass(frozen=True)
 class PipelineReport:
-    """The result of evaluating a pipeline.
-
-    Attributes:
-        measures: measure -> mean over the questions, of all documents that the pipeline ranks; a right answer that is
-            not fetched counts as a miss.
-        new: the same over the new questions; `None` if all are new, or none is.
-        recall: share of the questions for which a right answer was fetched.
-        fetched: mean number of documents that were fetched.
+    """The means of measures over the questions, and over the new ones alone, unless all are new or none is; the share
+    of questions for which a right answer was fetched, else a miss; and the mean number of documents that were.
     """
 
     pipeline: str

@@ -77,8 +77,8 @@ def components_of(pipeline: Pipeline) -> Iterator[Any]:
 def find_stores(pipeline: Pipeline) -> list[Any]:
     """The document stores of a pipeline's components."""
     # Retrievers of other packages keep theirs in `_document_store`.
-    parts = [vars(component) for component in components_of(pipeline)]
-    stores = [part.get("document_store", part.get("_document_store")) for part in parts]
+    parts = components_of(pipeline)
+    stores = (getattr(part, "document_store", getattr(part, "_document_store", None)) for part in parts)
     return [store for store in stores if store is not None]
 
 

@@ -131,7 +131,7 @@ def mirror(
         listing = _stored(store, low, high).values()
         stored |= {document.id: (document.meta.get(EMBEDDED_BY), _entry(document)) for document in listing}
     is_done = {key for key, (embedded_by, _) in stored.items() if origin in (None, embedded_by)}
-    missing = sorted((target[key] for key in target.keys() - is_done), key=_key)
+    missing = sorted((document for document in target.values() if document.id not in is_done), key=_key)
     stale = [key for key in stored if key not in target]
     done = len(target) - len(missing)
     on_progress(done, len(target))

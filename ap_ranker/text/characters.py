@@ -113,6 +113,16 @@ def plain_spans(text: str) -> Sequence[Span]:
     return spans
 
 
+def read_spans(text: str, characters: str, read: str) -> list[Span]:
+    """The span in a text of each character of what is read: of its plain characters with spaces in between."""
+    spans = [*plain_spans(text), (len(text), len(text))]
+    found, place = [], 0
+    for character in read:
+        found.append(spans[place])
+        place += characters[place : place + 1] == character
+    return found
+
+
 _APART = regex.compile(
     r"(?<=[\p{L}\p{M}\p{N}])(?=[\p{S}--\p{ASCII}])|(?<=[\p{S}--\p{ASCII}])(?=[\p{L}\p{N}])", regex.V1
 )

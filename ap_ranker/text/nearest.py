@@ -66,10 +66,8 @@ class NearestWords:
             return (known,)
         changes = 1 if len(word) < LONG else 2
         alike = self._by_letter.get(folded[:1], [])
-        near = process.extract(folded, alike, scorer=OSA.distance, score_cutoff=changes, limit=None)
-        if near:
-            closest = min(near, key=lambda found: (found[1], found[2]))[0]  # the distance, then the place in the list
-            return (self._by_folded[closest],)
+        if near := process.extractOne(folded, alike, scorer=OSA.distance, score_cutoff=changes):  # the first of equals
+            return (self._by_folded[near[0]],)
         parts = ((word[:end], word[end:]) for end in range(len(word) - PART, PART - 1, -1))
         return next((pair for pair in parts if self._words.keys() >= set(pair)), ())
 

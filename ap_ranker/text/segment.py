@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 from threading import Lock
@@ -75,18 +75,6 @@ def find_segmenter(name: str | None) -> Segmenter | None:
 def bm25_segmenter(language: str | None) -> Segmenter | None:
     """The segmenter of a language that BM25 reads as words; `None` for others."""
     return find_segmenter(BM25_SEGMENTERS.get(language)) if language else None
-
-
-def origins(text: str, segmented: str) -> Sequence[int]:
-    """The offset in the text of each character of a segmented text; for an added space, that of the next character."""
-    if segmented == text:
-        return range(len(text))
-    offsets, offset = [], 0
-    for character in segmented:
-        offsets.append(offset)
-        if text[offset : offset + 1] == character:
-            offset += 1
-    return offsets
 
 
 @cache

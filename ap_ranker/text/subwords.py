@@ -9,8 +9,7 @@ from tokenizers import Tokenizer
 
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.text.batch import UNKNOWN
-from ap_ranker.text.characters import Span, plain, plain_spans, symbols_apart
-from ap_ranker.text.segment import origins
+from ap_ranker.text.characters import Span, plain, read_spans, symbols_apart
 from ap_ranker.text.tokenizer import Vocabulary, WordTokenizer, read_tokenizer
 
 TRIAL = ["", "qzx 9 ŵ 龘 \U0001fabf"]  # of unknown characters, for which a damaged tokenizer may have no `[UNK]`
@@ -52,12 +51,11 @@ class SubwordTokenizer(Vocabulary):
         """The spans, in the original text, of the tokens that `encode` returns; those of special tokens are empty."""
         characters = plain(text)
         read = symbols_apart(characters)
-        encoding = self._tokenizer.encode(read)
-        origin, place = origins(characters, read), plain_spans(text)
+        encoding, place = self._tokenizer.encode(read), read_spans(text, characters, read)
         spans, last = [], 0
         for (start, end), special in zip(encoding.offsets, encoding.special_tokens_mask, strict=True):
             empty = special or start == end
-            spans.append((last, last) if empty else (place[origin[start]][0], place[origin[end - 1]][1]))
+            spans.append((last, last) if empty else (place[start][0], place[end - 1][1]))
             last = spans[-1][1]
         return spans or [(0, 0)]
 

@@ -11,10 +11,10 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.text.batch import PAD, UNKNOWN
-from ap_ranker.text.characters import UNSPACED, Span, plain, plain_spans, symbols_apart
+from ap_ranker.text.characters import UNSPACED, Span, plain, read_spans, symbols_apart
 from ap_ranker.text.nearest import NearestWords
 from ap_ranker.text.phrases import Phrases, learn_phrases, phrase_words
-from ap_ranker.text.segment import Segmenter, find_segmenter, origins
+from ap_ranker.text.segment import Segmenter, find_segmenter
 
 PAD_TOKEN = "[PAD]"
 UNKNOWN_TOKEN = "[UNK]"
@@ -102,19 +102,11 @@ class WordTokenizer(Vocabulary):
         phrases: bool = False,
         segmenter: str | None = None,
     ) -> WordTokenizer:
-        """Collect the vocabulary of the training texts.
+        """Collect the vocabulary of the training texts; InputError if there is no such segmenter or an extra is missing.
 
-        Args:
-            texts: the training data's questions and answers.
-            max_tokens: maximum number of tokens per text; longer texts are cut.
-            extra_words: words to include even if the training data lacks them (they have pre-trained vectors). Phrases
-                among them are left out, because phrases are learnt only from the training texts.
-            phrases: join frequent bigrams and trigrams into one token, "new_york"; needs the extra `phrases`.
-            segmenter: splits one language into words, such as `jieba` Chinese (needs the extra `chinese`). `None`, and
-                all other scripts without spaces: into characters.
-
-        Raises:
-            InputError: the segmenter does not exist, or an extra is missing.
+        Extra words, which have pre-trained vectors, are included even if the texts lack them, but no phrases: these are
+        learnt from the texts alone, where frequent bigrams and trigrams become one token, "new_york". A segmenter
+        splits one language into words, such as `jieba` Chinese; other scripts without spaces become characters.
         """
         segment = find_segmenter(segmenter)
         texts = [_spaced(_plain(text), segment) for text in texts]
@@ -142,10 +134,10 @@ class WordTokenizer(Vocabulary):
         characters = _plain(text)
         segmented = _spaced(characters, self._segment)
         [encoding] = self._tokenizer.encode_batch([segmented])
-        origin, place = origins(characters, segmented), plain_spans(text)
+        place = read_spans(text, characters, segmented)
         by_word = self._by_word(segmented, encoding.ids)
         spans_of = (
-            self._spans_in((place[origin[start]][0], place[origin[end - 1]][1]), word)
+            self._spans_in((place[start][0], place[end - 1][1]), word)
             for word, (start, end) in zip(by_word, encoding.offsets, strict=True)
         )
         words, spans = chain.from_iterable(spans_of), []

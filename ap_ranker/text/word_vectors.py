@@ -105,11 +105,8 @@ class WordVectors:
 
 
 def read_vectors(source: str | Path) -> WordVectors:
-    """Read word vectors.
-
-    Args:
-        source: a text file (GloVe without header, word2vec or fastText with one), a binary word2vec file (`.bin`), each
-            optionally gzipped (`.gz`); or `glove-50d`, which comes with the extra `glove`.
+    """Read word vectors: a text file (GloVe without header, word2vec or fastText with one), a binary word2vec file
+    (`.bin`), each optionally gzipped (`.gz`); or `glove-50d`, which comes with the extra `glove`.
 
     Raises:
         InputError: the file is missing or has another format; the message names the line.

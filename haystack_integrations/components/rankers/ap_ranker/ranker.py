@@ -293,9 +293,8 @@ class AnswerRanker(CheckpointComponent):
         """BM25's scores of the candidates. If any is missing, `None` and, the first time, a warning."""
         # All copies of a document are searched for its score: a joiner may keep the copy of another retriever.
         scores, expected = {}, ranker.bm25_language
-        for copy in documents:
-            if (score := copy.meta.get(BM25_SCORE)) is None:
-                continue
+        for copy in (one for one in documents if one.meta.get(BM25_SCORE) is not None):
+            score = copy.meta[BM25_SCORE]
             if not (isinstance(score, (int, float)) and math.isfinite(score)):
                 raise InputError(
                     f"Document {copy.id!r}: expected a retriever's number in meta[{BM25_SCORE!r}], found {score!r}. "
