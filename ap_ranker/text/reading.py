@@ -21,8 +21,7 @@ from itertools import chain
 import regex
 
 from ap_ranker.text.characters import SOFT, TURKISH, UNSPACED, fold, look_alike, lower, softly_plain
-from ap_ranker.text.segment import bm25_segmenter
-from ap_ranker.text.stem import stem
+from ap_ranker.text.languages import bm25_segmenter, stem
 
 READING_VERSION = 3  # version of how a text becomes words: a saved index or vocabulary must not outlive a change
 

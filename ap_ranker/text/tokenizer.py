@@ -12,9 +12,9 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.text.batch import PAD, UNKNOWN
 from ap_ranker.text.characters import UNSPACED, Span, plain, read_spans, symbols_apart
+from ap_ranker.text.languages import Segmenter, find_segmenter
 from ap_ranker.text.nearest import NearestWords
 from ap_ranker.text.phrases import Phrases, learn_phrases, phrase_words
-from ap_ranker.text.segment import Segmenter, find_segmenter
 
 PAD_TOKEN = "[PAD]"
 UNKNOWN_TOKEN = "[UNK]"
@@ -102,7 +102,7 @@ class WordTokenizer(Vocabulary):
         phrases: bool = False,
         segmenter: str | None = None,
     ) -> WordTokenizer:
-        """Collect the vocabulary of the training texts; InputError if there is no such segmenter or an extra is missing.
+        """Collect the vocabulary of the training texts; InputError if there is no such segmenter or it needs an extra.
 
         Extra words, which have pre-trained vectors, are included even if the texts lack them, but no phrases: these are
         learnt from the texts alone, where frequent bigrams and trigrams become one token, "new_york". A segmenter

@@ -16,7 +16,7 @@ from haystack.utils import expit
 from ap_ranker.data.faq import DEFAULT_MATCH, Match
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.bm25 import BM25, K1, B, check_parameters
-from ap_ranker.text.stem import check_language
+from ap_ranker.text.languages import check_language
 from ap_ranker.text.synonyms import Synonyms, read_synonyms
 from ap_ranker.threads import in_thread
 from ap_ranker.watched import Watched
