@@ -24,7 +24,7 @@ from ap_ranker.ranking.quantization import QuantizedStates, StateDtype
 from ap_ranker.ranking.wordings import WordingVectors
 from ap_ranker.text.batch import TokenBatch
 from ap_ranker.text.keys import without_repetition
-from ap_ranker.text.subwords import AnyTokenizer
+from ap_ranker.text.tokenizer import AnyTokenizer
 
 logger = logging.getLogger(__name__)
 

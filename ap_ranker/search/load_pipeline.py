@@ -36,11 +36,7 @@ _PATTERNS = [
 
 
 def load_pipeline(path: Path) -> tuple[Pipeline, dict[str, Any]]:
-    """Load a pipeline, and its file as a dictionary: Haystack ignores `inputs` and `outputs`, which Hayhooks reads.
-
-    Raises:
-        InputError: no such file, not a pipeline, one that Haystack refuses, or an extra is not installed.
-    """
+    """Load a pipeline, and its file as a dictionary: Haystack ignores `inputs` and `outputs`, which Hayhooks reads."""
     if what_is_at(path) == "nothing":
         raise InputError(
             f"No pipeline at {str(path)!r}. Name a YAML file; to have some: ap-ranker pipelines --output pipelines"

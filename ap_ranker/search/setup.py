@@ -82,25 +82,16 @@ def set_up(
 ) -> Iterator[SearchSetup]:
     """Set up a search; within the block, its files are there.
 
-    Without a pipeline it is a packaged one: by words and, if the model has vectors, by meaning. Its checkpoint is
-    `model`, or `checkpoints/faq`, or else the default encoder as it was pretrained, which a notice says.
+    The documents are a FAQ, a document or a folder; without them, what the pipeline's stores hold is searched. Their
+    `columns` of questions and answers are recognized unless named; `match` is the text of an entry that is matched with
+    the question; the overlay, such as the owner's changes, is laid over them.
 
-    Args:
-        documents: a FAQ file, a document or a folder; `None` searches what the pipeline's stores hold.
-        pipeline: a YAML file, which names its checkpoints.
-        model: a checkpoint folder or a hub name.
-        language: of BM25's stemmer; by default the one that the checkpoint was trained with.
-        columns: the names of the documents' columns of questions and answers; by default they are recognized.
-        match: the text of an entry that is matched with the question.
-        wordings: files of questions that are known to ask for an entry.
-        synonyms: a file of synonyms, for BM25; by default that of the pipeline.
-        limits: `precision` or `score_threshold` of the ranker.
-        overlay: what is laid over the documents, such as the owner's changes.
-        keep: whether encoded answers are kept for the next run, in the user's cache folder.
+    Without a pipeline's YAML file, which names its checkpoints, it is a packaged one: by words and, if the model has
+    vectors, by meaning. Its checkpoint is `model`, a folder or a hub name, or `checkpoints/faq`, or else the default
+    encoder as it was pretrained, which a notice says; BM25's stemmer is that of its language.
 
-    Raises:
-        InputError: a file or the checkpoint cannot be read, there is nothing to search, two settings exclude each
-            other, or the default encoder is not installed.
+    `wordings` are files of questions that are known to ask for an entry, `synonyms` is one for BM25, and `keep` keeps
+    encoded answers for the next run, in the user's cache folder.
     """
     if pipeline is not None and (model is not None or language is not None):
         option = "--model" if model is not None else "--language"

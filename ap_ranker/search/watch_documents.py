@@ -27,11 +27,10 @@ PAUSE, TIMES = 0.5, 20
 
 
 def follow(search: DeclaredPipeline, setup: SearchSetup, *, encode: bool = True) -> list[DocumentWatcher]:
-    """Keep a search like its documents from now on.
+    """Keep a search like the documents of its setup, or those that its pipeline's file names, from now on.
 
-    These are the documents of its setup, or those that the pipeline's file names; of stores in memory only, as
-    `ap-ranker index` changes the others. Without `encode`, new entries are not encoded before they are found, which is
-    for a process that leaves the questions to others.
+    Only stores in memory are kept so; `ap-ranker index` changes the others. Without `encode`, new entries are found
+    before they are encoded, which is for a process that leaves the questions to others.
     """
     stores = [store for store in find_stores(search.pipeline) if isinstance(store, BM25SDocumentStore)]
     in_memory = [store for store in stores if store.path is None]

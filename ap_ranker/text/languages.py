@@ -152,7 +152,7 @@ def check_language(language: object) -> None:
         bm25_segmenter(str(language))
         return
     raise InputError(
-        f"Expected language to be one of {', '.join(languages)}, or none, as for Chinese, Japanese and Korean; found "
+        f"Expected language to be one of {', '.join(languages)}, or null, as for Chinese, Japanese and Korean; found "
         f"{language!r}.{did_you_mean(str(language).casefold(), languages)}"
     )
 

@@ -42,13 +42,11 @@ class Synonyms:
         places: list[tuple[int, int, tuple[Words, ...]]] = []
         i = 0
         while i < len(words):
-            for length in range(min(self.longest, len(words) - i), 0, -1):  # the longest first
-                if others := self.others.get(keys[i : i + length]):
-                    places.append((i, length, others))
-                    i += length
-                    break
-            else:
-                i += 1
+            lengths = range(min(self.longest, len(words) - i), 0, -1)  # the longest first
+            length = next((length for length in lengths if keys[i : i + length] in self.others), 0)
+            if length:
+                places.append((i, length, self.others[keys[i : i + length]]))
+            i += length or 1
         return [question, *islice(_replaced(words, places), MOST - 1)]
 
 
@@ -69,11 +67,7 @@ def _keys(words: Words, language: str | None) -> Words:
 
 
 def read_synonyms(path: str | Path, language: str | None = None) -> Synonyms:
-    """Read a file of synonyms, UTF-8 text, to be compared by the stems of a language or as whole words.
-
-    Raises:
-        InputError: the file cannot be read, or a line is no synonym.
-    """
+    """Read a file of synonyms, UTF-8 text, to be compared by the stems of a language or as whole words."""
     path = Path(path)
     with open_file(path) as file:
         content = file.read()

@@ -47,12 +47,9 @@ class PretrainedVectors(Protocol):
 
 @dataclass(frozen=True)
 class WordVectors:
-    """V words, most frequent first as such files are sorted, with vectors `matrix` (V, D), float32.
+    """V words, most frequent first as such files are sorted, with finite vectors `matrix` (V, D), float32.
 
     `unknown` (D,) is the vector of unknown words; `None` for noise. `origin` says where they come from.
-
-    Raises:
-        InputError: the numbers of words and of vectors differ, or a vector has a NaN, an infinity or a huge number.
     """
 
     words: Sequence[str]
@@ -108,8 +105,7 @@ def read_vectors(source: str | Path) -> WordVectors:
     """Read word vectors: a text file (GloVe without header, word2vec or fastText with one), a binary word2vec file
     (`.bin`), each optionally gzipped (`.gz`); or `glove-50d`, which comes with the extra `glove`.
 
-    Raises:
-        InputError: the file is missing or has another format; the message names the line.
+    A file that is missing or has another format is an InputError, which names the line.
     """
     if str(source) == GLOVE:
         return _glove_50d()

@@ -51,7 +51,7 @@ def test_other_languages_are_refused_with_a_list(language: object) -> None:
     [
         ("German", "Did you mean 'german'?"),
         ("englisch", "Did you mean 'english'?"),
-        ("chinese", "or none, as for Chinese, Japanese and Korean; found 'chinese'."),
+        ("chinese", "or null, as for Chinese, Japanese and Korean; found 'chinese'."),
     ],
 )
 def test_other_names_of_a_language(typed: str, remedy: str) -> None:

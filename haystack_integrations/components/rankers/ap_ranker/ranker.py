@@ -287,7 +287,9 @@ class AnswerRanker(CheckpointComponent):
         """The known wordings of each document, as the model reads questions."""
         known = self._files.now()
         texts = [(*own_wordings(document), *known.of(*names_in_files(document))) for document in documents]
-        return [tuple(map(self._question, each)) for each in texts]
+        if self.query_prefix or self.query_suffix:
+            return [tuple(map(self._question, each)) for each in texts]
+        return texts
 
     def _bm25_scores(self, ranker: Ranker, documents: list[Document], candidates: list[Document]) -> list[float] | None:
         """BM25's scores of the candidates. If any is missing, `None` and, the first time, a warning."""
