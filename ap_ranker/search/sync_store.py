@@ -200,12 +200,11 @@ def _parts(path: Path) -> tuple[Any, APDocumentEmbedder | None, list[HybridRetri
     """The document store of a pipeline's file, the embedder before its writer, and the retrievers that embed."""
     pipeline, _ = load_pipeline(find_pipeline(path))
     parts, stores = list(components_of(pipeline)), find_stores(pipeline)
-    if not stores or any(store.to_dict() != stores[0].to_dict() for store in stores):
-        raise InputError(f"{path}: expected a pipeline with one document store, found {len(stores)}.")
-    if isinstance(stores[0], InMemoryDocumentStore) or getattr(stores[0], "path", stores) is None:
+    ends = any(isinstance(store, InMemoryDocumentStore) or getattr(store, "path", store) is None for store in stores)
+    if ends or not stores or any(store.to_dict() != stores[0].to_dict() for store in stores):
         raise InputError(
-            f"{path}: expected a persistent document store, found {describe_store(stores[0])} in memory. Give it a "
-            "path in place of documents, or use `ap-ranker ask --documents`."
+            f"{path}: expected one persistent store, found {', '.join(map(describe_store, stores)) or 'none'}. "
+            "Give it a path in place of documents, or use `ap-ranker ask --documents`."
         )
     before = [part for part in parts if not isinstance(part, DocumentWriter)]
     if len(before) < len(parts) and not all(isinstance(part, APDocumentEmbedder) for part in before):

@@ -44,14 +44,10 @@ class APDocumentEmbedder(CheckpointComponent):
     ) -> None:
         """Create the component; the first `run`, or `warm_up`, reads the checkpoint.
 
+        The other parameters are those of Haystack's `SentenceTransformersDocumentEmbedder`.
+
         :param model: The path of a checkpoint folder, or the name of a repository of the Hugging Face hub.
-        :param device: The device on which the model runs. `None` selects the GPU if there is one.
-        :param token: The token for downloading private models from the hub.
-        :param prefix: The text to put before each document's text.
-        :param suffix: The text to put after each document's text.
         :param batch_size: The number of documents to encode at once; more need more memory.
-        :param meta_fields_to_embed: The meta fields whose values are put before the content.
-        :param embedding_separator: The text to put between these values and the content.
         :raises ValueError: `batch_size` is not positive.
         """
         check_number("batch_size", batch_size, 1)

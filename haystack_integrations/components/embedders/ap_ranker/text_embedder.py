@@ -35,11 +35,9 @@ class APTextEmbedder(CheckpointComponent):
     ) -> None:
         """Create the component; the first `run`, or `warm_up`, reads the checkpoint.
 
+        The other parameters are those of Haystack's `SentenceTransformersTextEmbedder`.
+
         :param model: The path of a checkpoint folder, or the name of a repository of the Hugging Face hub.
-        :param device: The device on which the model runs. `None` selects the GPU if there is one.
-        :param token: The token for downloading private models from the hub.
-        :param prefix: The text to put before the question.
-        :param suffix: The text to put after the question.
         """
         self._name_checkpoint(model, device, token)
         self.prefix = prefix

@@ -96,16 +96,10 @@ class AnswerRanker(CheckpointComponent):
     ) -> None:
         """Create the component without loading the checkpoint.
 
+        The parameters that are not listed are those of Haystack's `SentenceTransformersSimilarityRanker`.
+
         :param model: The path of a checkpoint folder, or the name of a repository of the Hugging Face hub.
-        :param device: The device on which the model runs. `None` selects the GPU if there is one.
-        :param token: The token for downloading private models from the hub.
         :param top_k: The maximum number of documents to return.
-        :param query_prefix: The text to put before the query.
-        :param query_suffix: The text to put after the query.
-        :param document_prefix: The text to put before each document's text.
-        :param document_suffix: The text to put after each document's text.
-        :param meta_fields_to_embed: The meta fields whose values are put before the content.
-        :param embedding_separator: The text to put between these values and the content.
         :param scale_score: Whether to map the scores to the interval from 0 to 1, which keeps their order: of a
             calibrated checkpoint to the probability of a right answer; otherwise to numbers that are not probabilities
             (cosine: (1 + s) / 2; fused scores: 1/2 + arctan(s) / pi).
