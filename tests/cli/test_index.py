@@ -89,7 +89,7 @@ def test_rollback(tmp_path: Path, pipeline: Callable[[str | None], Path]) -> Non
     assert "1 changed" in invoke("index", faq, "--pipeline", search)
     assert answer() == "lost"
     assert "expected version 9" in refused("rollback", "--pipeline", search, "--to", 9)
-    assert "in memory" in refused("rollback", "--pipeline", pipeline(None))
+    assert "expected one persistent store" in refused("rollback", "--pipeline", pipeline(None))
 
 
 def documents(*texts: str) -> list[Document]:
