@@ -14,8 +14,7 @@ from haystack.utils import ComponentDevice
 from ap_ranker.models.registry import MODELS, build_model, complete_options
 from ap_ranker.models.spec import Inputs
 from ap_ranker.ranking.checkpoint import WEIGHTS, CheckpointConfig, save_checkpoint
-from ap_ranker.text.subwords import AnyTokenizer
-from ap_ranker.text.tokenizer import WordTokenizer
+from ap_ranker.text.tokenizer import AnyTokenizer, WordTokenizer
 from ap_ranker.training.compare import Contender
 from ap_ranker.training.config import EMBEDDING_SIZE, TrainingConfig
 from ap_ranker.training.initialize import read_encoder

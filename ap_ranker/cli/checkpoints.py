@@ -45,7 +45,7 @@ def init(
 
     ResumeFolder(output).check_output(resume=False, overwrite=overwrite)
     from ap_ranker.documents import read_entries
-    from ap_ranker.text.stem import check_language
+    from ap_ranker.text.languages import check_language
     from ap_ranker.training.untrained import write_untrained
 
     if language is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -102,7 +103,7 @@ def evaluate(
     if plot:
         plot_lengths(report.by_length(), report.model_name, plot)
     if json_file:
-        found = report.as_json() | {"peak_bytes": peak_bytes()} | ({"pipeline": served.as_json()} if served else {})
+        found = report.as_json() | {"peak_bytes": peak_bytes()} | ({"pipeline": asdict(served)} if served else {})
         write_json(json_file, found)
 
 

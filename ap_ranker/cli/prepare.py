@@ -117,7 +117,7 @@ def synonyms(
     """Search questions by words without and with synonyms, and show which right answers rise and fall."""
     from ap_ranker.data.reader import read_dataset
     from ap_ranker.evaluation.word_search import SYNONYMS_DEPTH, preview
-    from ap_ranker.text.stem import check_language
+    from ap_ranker.text.languages import check_language
     from ap_ranker.text.synonyms import read_synonyms
 
     if language is not None:

@@ -23,7 +23,7 @@ from ap_ranker.ranking.encodings import Manifest, fingerprint
 from ap_ranker.ranking.kept_encodings import KeptEncodings, known_fingerprint
 from ap_ranker.ranking.quantization import StateDtype
 from ap_ranker.ranking.wordings import WordingVectors
-from ap_ranker.text.subwords import AnyTokenizer
+from ap_ranker.text.tokenizer import AnyTokenizer
 
 LAST_QUESTIONS = 64
 """Number of questions whose states are kept: those that a server works on at one time."""

@@ -23,8 +23,8 @@ from ap_ranker.ranking.loaded_checkpoints import LoadedCheckpoint
 from ap_ranker.ranking.quantization import QuantizedStates, StateDtype
 from ap_ranker.ranking.wordings import WordingVectors
 from ap_ranker.text.batch import TokenBatch
-from ap_ranker.text.repetition import without_repetition
-from ap_ranker.text.subwords import AnyTokenizer
+from ap_ranker.text.keys import without_repetition
+from ap_ranker.text.tokenizer import AnyTokenizer
 
 logger = logging.getLogger(__name__)
 

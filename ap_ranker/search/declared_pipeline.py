@@ -8,56 +8,46 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
+
+from haystack import Document, Pipeline
+from haystack.document_stores.types import DuplicatePolicy
 
 from ap_ranker.data.faq import Entry, Match
 from ap_ranker.errors import InputError
+from ap_ranker.ranking.bm25 import BM25_SCORE
+from ap_ranker.ranking.cache import CacheInfo
+from ap_ranker.ranking.explanation import Explanation
 from ap_ranker.search.default_pipelines import find_pipeline
-from ap_ranker.search.load_pipeline import (
-    CheckpointOf,
-    components_of,
-    describe_store,
-    find_stores,
-    load_pipeline,
-    safe_line,
-)
+from ap_ranker.search.load_pipeline import components_of, describe_store, find_stores, load_pipeline, safe_line
 from ap_ranker.text.synonyms import read_synonyms
+from haystack_integrations.components.rankers.ap_ranker import AnswerRanker
+from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
+from haystack_integrations.document_stores.ap_ranker.entries import to_document
 
-if TYPE_CHECKING:
-    from haystack import Document, Pipeline
-
-    from ap_ranker.ranking.cache import CacheInfo
-    from ap_ranker.ranking.explanation import Explanation
-    from haystack_integrations.components.rankers.ap_ranker import AnswerRanker
-
-Limits = Mapping[str, float | None]
-"""`precision` or `score_threshold` of the ranker; `None` leaves it to the pipeline."""
+Limits = Mapping[str, float | None]  # `precision` or `score_threshold` of the ranker; `None` leaves it to the pipeline
 
 NO_LIMITS: Limits = {}
 
-NO_THRESHOLD: Limits = {"score_threshold": -math.inf}
-"""Limits of a search for what a refused question is most like."""
+NO_THRESHOLD: Limits = {"score_threshold": -math.inf}  # limits of a search for what a refused question is most like
+QUESTION = "Is anything there?"  # asked only to make everything load
+ENCODING_SECONDS = 20.0  # maximum time to encode answers at startup; the rest is encoded on first use
+BATCH = 64  # number of documents encoded between two looks at the clock
 
-QUESTION = "Is anything there?"
-"""Asked only to make everything load."""
 
-ENCODING_SECONDS = 20.0
-"""Maximum time to encode answers at startup; the rest is encoded on first use."""
+class CheckpointOf(NamedTuple):
+    """The checkpoint that a packaged pipeline ranks with, and its stemmer's language, instead of those of its file."""
 
-BATCH = 64
-"""Number of documents encoded between two looks at the clock."""
+    model: str
+    language: str | None
 
 
 @dataclass(frozen=True)
 class DeclaredPipeline:
     """A YAML pipeline that declares the inputs of its query and the output of its documents, as for Hayhooks.
 
-    Attributes:
-        path: the file.
-        pipeline: the pipeline.
-        query: the inputs that take the query, as "component.socket".
-        last: the component whose documents are the result.
-        takes_threshold: whether `run` accepts `score_threshold`.
+    `query` are the inputs that take the query, as "component.socket"; `last` is the component whose documents are the
+    result, and `takes_threshold` whether its `run` accepts `score_threshold`.
     """
 
     path: Path
@@ -68,13 +58,15 @@ class DeclaredPipeline:
 
     @classmethod
     def load(cls, path: Path, checkpoint: CheckpointOf | None = None) -> DeclaredPipeline:
-        """Load the pipeline of a file; a checkpoint replaces the one that a packaged pipeline names.
-
-        Raises:
-            InputError: no such file, not a pipeline, one that Haystack refuses, or invalid inputs or outputs.
-        """
+        """Load the pipeline of a file; InputError if it is none that a question can be put to."""
         path = find_pipeline(path)
-        pipeline, declared = load_pipeline(path, checkpoint)
+        pipeline, declared = load_pipeline(path)
+        if checkpoint is not None:
+            for part in components_of(pipeline):
+                if hasattr(part, "model"):
+                    part.model = checkpoint.model  # read on first use
+            for store in find_stores(pipeline):
+                store.language = checkpoint.language
         inputs, outputs = declared.get("inputs"), declared.get("outputs")
         query = inputs.get("query") if isinstance(inputs, dict) else None
         query = query if isinstance(query, list) else [query]
@@ -84,9 +76,8 @@ class DeclaredPipeline:
         known = query and takes.issuperset(map(str, query)) and str(documents) in gives
         if not known or socket != "documents":
             raise InputError(
-                f"{path}: expected 'inputs: query: component.socket' (or a list of them) and 'outputs: documents: "
-                "component.documents', of components that the pipeline has, found inputs "
-                f"{safe_line(str(inputs))} and outputs {safe_line(str(outputs))}."
+                f"{path}: expected 'inputs: query: component.socket' (or a list) and 'outputs: documents: component."
+                f"documents' of the pipeline, found {safe_line(str(inputs))} and {safe_line(str(outputs))}."
             )
         return cls(path, pipeline, query, last, f"{last}.score_threshold" in takes)
 
@@ -96,13 +87,7 @@ class DeclaredPipeline:
         return ", ".join(dict.fromkeys(map(describe_store, self._stores())))
 
     def fill(self, entries: Sequence[Entry] | None, match: Match) -> list[Document]:
-        """Write a FAQ's entries into the stores; if `None`, check that they hold documents already.
-
-        Raises:
-            InputError: the stores are empty, and there are no entries to write.
-        """
-        from haystack_integrations.document_stores.ap_ranker.entries import to_document
-
+        """Write a FAQ's entries into the stores; if `None`, they must hold documents already."""
         documents = [to_document(entry, match) for entry in entries or ()]
         if entries is not None:
             self.index(documents)
@@ -118,10 +103,6 @@ class DeclaredPipeline:
 
         They replace those that the pipeline's file names.
         """
-        from haystack.document_stores.types import DuplicatePolicy
-
-        from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
-
         for store in self._stores():
             if isinstance(store, BM25SDocumentStore):
                 store.documents = None  # not read yet, and then never
@@ -129,27 +110,19 @@ class DeclaredPipeline:
             store.write_documents(documents, policy=DuplicatePolicy.SKIP)
 
     def _stores(self) -> list[Any]:
-        stores = find_stores(self.pipeline)
-        if not stores:
-            raise InputError(f"{self.path}: expected a retriever with a document store, found none.")
-        return stores
+        if stores := find_stores(self.pipeline):
+            return stores
+        raise InputError(f"{self.path}: expected a retriever with a document store, found none.")
 
     def warm_up(self, documents: Sequence[Document] = (), limits: Limits = NO_LIMITS) -> None:
-        """Load the model, open or build the index, and encode answers, so that the first questions need not.
-
-        Otherwise, many users who ask a new server at once would each wait for the same answers to be encoded. Invalid
-        limits are reported now.
-        """
+        """Load the model, open or build the index, and encode answers: else many users who ask a new server at once
+        would each wait for the same ones. Invalid limits are reported now."""
         self.prepare()
         self.run(QUESTION, limits)
         self.encode(documents, limits)
 
     def prepare(self) -> None:
-        """Load the model, open or build the index, and embed what has no embedding.
-
-        Raises:
-            InputError: a component fails.
-        """
+        """Load the model, open or build the index, and embed what has no embedding; InputError if a component fails."""
         try:
             if (ranker := self.ranker()) is not None:
                 ranker.warm_up()  # first: its cache keeps what a retriever encodes
@@ -173,8 +146,6 @@ class DeclaredPipeline:
 
         `on_progress` is called with the number of documents done and their total.
         """
-        from ap_ranker.ranking.bm25 import BM25_SCORE  # loads torch, which `ap-ranker --help` does not wait for
-
         ranker, end = self.ranker(), time.monotonic() + (ENCODING_SECONDS if seconds is None else seconds)
         if ranker is None:
             return
@@ -189,11 +160,7 @@ class DeclaredPipeline:
             ranker.run(query=QUESTION, documents=scored, precision=precision, score_threshold=threshold)
 
     def run(self, question: str, limits: Limits = NO_LIMITS, top_k: int | None = None) -> list[Document]:
-        """Retrieve and rank the documents for a question, best first; without `top_k`, as many as the pipeline says.
-
-        Raises:
-            InputError: the pipeline returned no list of documents.
-        """
+        """Retrieve and rank the documents for a question, best first; without `top_k`, as many as the pipeline says."""
         settings = {name: value for name, value in {**limits, "top_k": top_k}.items() if value is not None}
         data: dict[str, dict[str, Any]] = {self.last: settings}
         for target in self.query:
@@ -202,8 +169,8 @@ class DeclaredPipeline:
         documents = self.pipeline.run(data, include_outputs_from={self.last}).get(self.last, {}).get("documents")
         if not isinstance(documents, list):
             raise InputError(
-                f"{self.path}: expected documents from {self.last!r}, found none. Does the query reach every component "
-                "that needs it? It goes to " + ", ".join(self.query) + "."
+                f"{self.path}: expected documents from {self.last!r}, found none. Does each component that needs the "
+                f"query get it? It goes to {', '.join(self.query)}."
             )
         return documents
 
@@ -213,19 +180,11 @@ class DeclaredPipeline:
             ranker.encode_ahead(list(questions))
 
     def explain(self, question: str, document: Document) -> tuple[str, str, Explanation]:
-        """The matched texts of question and document, and the weights of their words.
-
-        Raises:
-            InputError: the pipeline has no ranker of ap-ranker, or its model has no attention.
-        """
+        """The matched texts of question and document, and the weights of their words; InputError if there are none."""
         return self._needed_ranker("which can explain its scores").explanation(question, document)
 
     def add_wordings(self, paths: Sequence[str | Path]) -> None:
-        """Let the ranker, and the retrievers that can, use files of known wordings, and follow their changes.
-
-        Raises:
-            InputError: one of them cannot be read, or the pipeline has no ranker of ap-ranker.
-        """
+        """Let the ranker, and the retrievers that can, use files of known wordings, and follow their changes."""
         if paths:
             self._needed_ranker("which uses known wordings")
         users = [part for part in components_of(self.pipeline) if hasattr(part, "add_wordings")]
@@ -233,13 +192,7 @@ class DeclaredPipeline:
             user.add_wordings(path)
 
     def use_synonyms(self, path: Path) -> None:
-        """Search with the synonyms of a file, and follow its changes.
-
-        Raises:
-            InputError: it cannot be read, or no store of the pipeline can use it.
-        """
-        from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
-
+        """Search with the synonyms of a file, and follow its changes; InputError if no store can use them."""
         stores = [store for store in self._stores() if isinstance(store, BM25SDocumentStore)]
         if not stores:
             raise InputError(
@@ -251,14 +204,12 @@ class DeclaredPipeline:
 
     def ranker(self) -> AnswerRanker | None:
         """The first ranker of ap-ranker in the pipeline; `None` if there is none."""
-        from haystack_integrations.components.rankers.ap_ranker import AnswerRanker
-
         return next((part for part in components_of(self.pipeline) if isinstance(part, AnswerRanker)), None)
 
     def _needed_ranker(self, purpose: str) -> AnswerRanker:
-        if (ranker := self.ranker()) is None:
-            raise InputError(f"{self.path}: expected a ranker of ap-ranker, {purpose}, found none.")
-        return ranker
+        if ranker := self.ranker():
+            return ranker
+        raise InputError(f"{self.path}: expected a ranker of ap-ranker, {purpose}, found none.")
 
     @property
     def calibrated(self) -> bool:
@@ -268,7 +219,7 @@ class DeclaredPipeline:
     @property
     def cache_info(self) -> CacheInfo | None:
         """Of the ranker's cache; `None` without one."""
-        return None if (ranker := self.ranker()) is None else ranker.cache_info
+        return ranker.cache_info if (ranker := self.ranker()) else None
 
 
 def _sockets(described: Mapping[str, Mapping[str, Any]]) -> set[str]:

@@ -17,8 +17,7 @@ PACKAGED = next(folder for folder in _FOLDERS if (folder / "faq_search.yaml").is
 """The folder of the packaged pipelines."""
 
 BY_WORDS = PACKAGED / "faq_search.yaml"
-BY_MEANING = PACKAGED / "faq_search_hybrid.yaml"
-"""By words, too; for a model with vectors of whole texts."""
+BY_MEANING = PACKAGED / "faq_search_hybrid.yaml"  # by words, too; for a model with vectors of whole texts
 
 
 def find_pipeline(path: Path) -> Path:
@@ -28,21 +27,17 @@ def find_pipeline(path: Path) -> Path:
 
 
 def write_pipelines(folder: Path, *, overwrite: bool = False) -> dict[Path, str]:
-    """Copy the packaged pipelines, and the index that those of Elasticsearch use, into a folder, each atomically.
+    """Copy the packaged pipelines, and the index that those of Elasticsearch use, into a folder; all or none.
 
     Returns:
         The files written, and what each is for: the first sentence of its comment, or its purpose.
-
-    Raises:
-        InputError: a file exists already and is not to be overwritten; then none is written. Or none can be.
     """
     packaged = sorted(path for path in PACKAGED.iterdir() if path.suffix in (".json", ".yaml"))
     copies = {folder / path.name: path.read_text(encoding="utf-8") for path in packaged}
     existing = [str(path) for path in copies if path.exists()]
     if existing and not overwrite:
         raise InputError(
-            f"Expected a folder without these files, found {', '.join(existing)}. Choose another folder, or replace "
-            "them with --overwrite."
+            f"Expected a folder without these files, found {', '.join(existing)}. Choose another, or give --overwrite."
         )
     for path, text in copies.items():
         with atomic_file(path) as draft:

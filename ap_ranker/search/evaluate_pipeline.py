@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from haystack import Document
 
 from ap_ranker.data.dataset import Dataset, answerable
 from ap_ranker.data.faq import Match
@@ -23,26 +23,13 @@ from ap_ranker.search.load_pipeline import report_store_errors
 from ap_ranker.text.keys import normalized
 from haystack_integrations.document_stores.ap_ranker.entries import own_wordings
 
-if TYPE_CHECKING:
-    from haystack import Document
-
-    from haystack_integrations.components.rankers.ap_ranker import AnswerRanker
-
-ALL = 10**6
-"""As `top_k`: every document that was fetched."""
+ALL = 10**6  # as `top_k`: every document that was fetched
 
 
 @dataclass(frozen=True)
 class PipelineReport:
-    """The result of evaluating a pipeline.
-
-    Attributes:
-        pipeline: its file.
-        measures: measure -> mean over the questions, of all documents that the pipeline ranks; a right answer that is
-            not fetched counts as a miss.
-        new: the same over the new questions; `None` if all are new, or none is.
-        recall: share of the questions for which a right answer was fetched.
-        fetched: mean number of documents that were fetched.
+    """The means of measures over the questions, and over the new ones alone, unless all are new or none is; the share
+    of questions for which a right answer was fetched, else a miss; and the mean number of documents that were.
     """
 
     pipeline: str
@@ -50,10 +37,6 @@ class PipelineReport:
     new: dict[str, float] | None
     recall: float
     fetched: float
-
-    def as_json(self) -> dict[str, Any]:
-        """The report as basic types."""
-        return asdict(self)
 
 
 def evaluate_pipeline(
@@ -69,18 +52,11 @@ def evaluate_pipeline(
 ) -> PipelineReport:
     """Put the answerable questions of a data set to the pipeline of a YAML file.
 
-    The pipeline's own `top_k`, `precision` and `score_threshold` are left aside: everything that it fetches is ranked.
-
-    Args:
-        path: the YAML file.
-        dataset: questions and answers; a document is recognized among the answers by its text.
-        checkpoint: the one that the pipeline's ranker has to have.
-        faq: a file to write into the pipeline's stores; by default the file of the data set's answers, if there is
-            one; otherwise the stores are searched as they are.
-        columns: its columns of questions and answers; by default they are recognized.
-        match: the text of an entry that is matched with the question.
-        wordings: files of questions that are known to ask for an entry.
-        known: (Q,) which questions are not new; neither are those that the pipeline knows word for word.
+    Its own `top_k`, `precision` and `score_threshold` are left aside: everything that it fetches is ranked.
+    A document is recognized among the answers of the data set by its text. `faq` is a file to write into the stores; by
+    default it is that of the data set's answers, if there is one; otherwise the stores are searched as they are.
+    `known` (Q,) are the questions that are not new; neither are those that the pipeline knows word for word. The other
+    arguments are those of `set_up`, and `checkpoint` the one that the pipeline's ranker has to have.
 
     Raises:
         InputError: the pipeline cannot be run, ranks with another checkpoint, or has none of the answers; or the
@@ -89,15 +65,15 @@ def evaluate_pipeline(
     questions = answerable(dataset)
     if dataset.judged:
         raise InputError(
-            f"{dataset.name}: expected questions about the entries of a FAQ, found candidates judged for each "
-            "question: a search finds others, whose labels are unknown. Leave out --pipeline."
+            f"{dataset.name}: expected questions about a FAQ, found candidates judged for each question: a search "
+            "finds others, whose labels are unknown. Leave out --pipeline."
         )
     search = DeclaredPipeline.load(path)
     ranker = search.ranker()
     if ranker is not None and Path(ranker.model).resolve() != Path(checkpoint).resolve():
         raise InputError(
-            f"{path}: expected a pipeline that ranks with {checkpoint}, the checkpoint to evaluate, found one that "
-            f"ranks with {ranker.model}. Name that checkpoint, or change the file's model."
+            f"{path}: expected a pipeline that ranks with {checkpoint}, found one that ranks with {ranker.model}. "
+            "Name that checkpoint, or change the file's model."
         )
     search.add_wordings(wordings)
     ids_of: defaultdict[str, list[str]] = defaultdict(list)
@@ -115,15 +91,18 @@ def evaluate_pipeline(
             # All that is fetched; of a foreign ranker, what it returns.
             documents = search.run(question.text) if ranker is None else search.run(question.text, NO_THRESHOLD, ALL)
             right = {dataset.answers[row].id for row in question.positives}
-            ids, exact = _ids(documents, ids_of, right), _exact_matches(ranker, question.text, documents)
+            if ranker is None:
+                exact = is_exact_match(question.text, [list(own_wordings(document)) for document in documents])
+            else:
+                exact = ranker.exact_matches(question.text, documents)
+            ids = _ids(documents, ids_of, right)
             hits = np.array([name in right for name in ids], dtype=bool)
             found.append((-_levels(documents, exact), hits, len(right)))
             is_known.append(any(exact))
             is_one_of_ours |= not answers.isdisjoint(ids)
     if not is_one_of_ours:
         raise InputError(
-            f"{path}: expected documents among the answers of {dataset.name}, found none. Does its store hold this "
-            "FAQ? Name the file with --answers."
+            f"{path}: expected documents among the answers of {dataset.name}, found none. Name the FAQ with --answers."
         )
     each = measure_each(found)
     is_new = ~np.array(is_known) if known is None else ~(np.array(is_known) | known)
@@ -137,13 +116,6 @@ def evaluate_pipeline(
         float(np.mean([hits.any() for _, hits, _ in found])),
         float(np.mean([len(hits) for _, hits, _ in found])),
     )
-
-
-def _exact_matches(ranker: AnswerRanker | None, question: str, documents: list[Document]) -> list[bool]:
-    """Whether the question is a known wording of each document, word for word."""
-    if ranker is not None:
-        return ranker.exact_matches(question, documents)
-    return is_exact_match(question, [list(own_wordings(document)) for document in documents])
 
 
 def _levels(documents: Sequence[Document], exact: Sequence[bool]) -> np.ndarray:
@@ -166,6 +138,4 @@ def _ids(documents: Sequence[Document], ids_of: Mapping[str, Sequence[str]], rig
 def _forms(document: Document) -> Iterator[str]:
     """The texts by which a document is known among the answers."""
     question, answer = (str(document.meta.get(name) or "") for name in ("question", "answer"))
-    for text in (document.content or "", f"{question} {answer}", answer):
-        if text.strip():
-            yield normalized(text)
+    yield from filter(None, map(normalized, (document.content or "", f"{question} {answer}", answer)))

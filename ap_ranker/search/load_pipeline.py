@@ -9,15 +9,15 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
-import yaml
+from haystack import Pipeline
+from haystack.core.errors import PipelineRuntimeError
+from haystack.document_stores.errors import DocumentStoreError
 
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.safe_open import parse_yaml, read_yaml_text, what_is_at
-
-if TYPE_CHECKING:
-    from haystack import Pipeline
+from haystack_integrations.components.retrievers.ap_ranker import AnswerSearch
 
 logger = logging.getLogger(__name__)
 
@@ -35,25 +35,11 @@ _PATTERNS = [
 ]
 
 
-class CheckpointOf(NamedTuple):
-    """The checkpoint that a packaged pipeline ranks with, and its stemmer's language, instead of those of its file."""
-
-    model: str
-    language: str | None
-
-
-def load_pipeline(path: Path, checkpoint: CheckpointOf | None = None) -> tuple[Pipeline, dict[str, Any]]:
-    """Load a pipeline, and its file as a dictionary: Haystack ignores `inputs` and `outputs`, which Hayhooks reads.
-
-    Raises:
-        InputError: no such file, not a pipeline, one that Haystack refuses, or an extra is not installed.
-    """
-    from haystack import Pipeline
-
+def load_pipeline(path: Path) -> tuple[Pipeline, dict[str, Any]]:
+    """Load a pipeline, and its file as a dictionary: Haystack ignores `inputs` and `outputs`, which Hayhooks reads."""
     if what_is_at(path) == "nothing":
         raise InputError(
-            f"No pipeline at {str(path)!r}. Name a YAML file; to have some to begin with: ap-ranker pipelines --output "
-            "pipelines"
+            f"No pipeline at {str(path)!r}. Name a YAML file; to have some: ap-ranker pipelines --output pipelines"
         )
     try:
         text = read_yaml_text(path)
@@ -64,9 +50,6 @@ def load_pipeline(path: Path, checkpoint: CheckpointOf | None = None) -> tuple[P
         declared = parse_yaml(text, path.name)
         if not isinstance(declared, dict):
             raise InputError(f"expected components and connections, found {type(declared).__name__}")
-        if checkpoint is not None:
-            replace_checkpoint(declared, checkpoint)
-            text = yaml.safe_dump(declared)
         return Pipeline.loads(text), declared
     except Exception as error:  # Haystack and the components' constructors raise any type
         if ".elasticsearch." in text and importlib.util.find_spec("elasticsearch") is None:
@@ -74,23 +57,8 @@ def load_pipeline(path: Path, checkpoint: CheckpointOf | None = None) -> tuple[P
         raise InputError(f"{path}: expected a Haystack pipeline ({safe_line(error)}).") from error
 
 
-def replace_checkpoint(declared: Any, checkpoint: CheckpointOf) -> None:
-    """Let all components of a declared pipeline use a checkpoint, and their stores its stemmer."""
-    for name, value in declared.items() if isinstance(declared, dict) else ():
-        if name == "model":
-            declared[name] = checkpoint.model
-        elif name == "language":
-            declared[name] = checkpoint.language
-        else:
-            replace_checkpoint(value, checkpoint)
-
-
 def components_of(pipeline: Pipeline) -> Iterator[Any]:
     """A pipeline's components; a super component, and an `AnswerSearch`, is replaced by the ones inside."""
-    from haystack import Pipeline
-
-    from haystack_integrations.components.retrievers.ap_ranker.faq_search import AnswerSearch
-
     for name in pipeline.graph.nodes:
         component = pipeline.get_component(name)
         inside = getattr(component, "pipeline", None)
@@ -105,8 +73,8 @@ def components_of(pipeline: Pipeline) -> Iterator[Any]:
 def find_stores(pipeline: Pipeline) -> list[Any]:
     """The document stores of a pipeline's components."""
     # Retrievers of other packages keep theirs in `_document_store`.
-    parts = [vars(component) for component in components_of(pipeline)]
-    stores = [part.get("document_store", part.get("_document_store")) for part in parts]
+    parts = components_of(pipeline)
+    stores = (getattr(part, "document_store", getattr(part, "_document_store", None)) for part in parts)
     return [store for store in stores if store is not None]
 
 
@@ -123,8 +91,6 @@ def describe_store(store: Any) -> str:
 @contextmanager
 def report_store_errors(path: Path, store: str) -> Iterator[None]:
     """Convert errors of a pipeline's document store, named by `describe_store`, and of its parts to `InputError`."""
-    from haystack.core.errors import PipelineRuntimeError
-
     try:
         yield
     except InputError:
@@ -147,12 +113,9 @@ def report_store_errors(path: Path, store: str) -> Iterator[None]:
 
 def _explanation(error: BaseException) -> str | None:
     """The message for an error of a store; `None` for other errors."""
-    from haystack.document_stores.errors import DocumentStoreError
-
     if isinstance(error, DocumentStoreError):
         return f"expected the store to accept all documents, but it refused some. {safe_line(error)}"
-    client = sys.modules.get("elasticsearch")  # not loaded: the error has another source
-    if client is None:
+    if (client := sys.modules.get("elasticsearch")) is None:  # not loaded: the error has another source
         return None
     advice = {  # subclasses before their base classes
         client.AuthenticationException: "Set ELASTIC_API_KEY to a valid key, and ELASTIC_API_KEY_ID if it has an id.",

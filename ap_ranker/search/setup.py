@@ -8,7 +8,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from haystack import Document
 
 from ap_ranker.data.faq import DEFAULT_MATCH, Match
 from ap_ranker.documents.watched_folder import Overlay, WatchedFolder
@@ -17,35 +19,22 @@ from ap_ranker.files import restore
 from ap_ranker.ranking.loaded_checkpoints import flush_encodings, keep_encodings
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.wordings import MATCHED
-from ap_ranker.search.declared_pipeline import NO_LIMITS, DeclaredPipeline, Limits
+from ap_ranker.search.declared_pipeline import NO_LIMITS, CheckpointOf, DeclaredPipeline, Limits
 from ap_ranker.search.default_pipelines import BY_MEANING, BY_WORDS
-from ap_ranker.search.load_pipeline import CheckpointOf, report_store_errors
+from ap_ranker.search.load_pipeline import report_store_errors
 from ap_ranker.search.sources import source_of
-from ap_ranker.text.stem import check_language
 from ap_ranker.threads import use_one_thread
-
-if TYPE_CHECKING:
-    from haystack import Document
 
 logger = logging.getLogger(__name__)
 
-CHECKPOINT = Path("checkpoints/faq")
-"""Where the documentation trains a checkpoint; it is used if it is there."""
+CHECKPOINT = Path("checkpoints/faq")  # where the documentation trains a checkpoint; it is used if it is there
 
 
 @dataclass(frozen=True)
 class SearchSetup:
-    """What makes a search: the same in each process.
+    """What makes a search, the same in each process: the parameters of `set_up`, with the documents already read.
 
-    Attributes:
-        pipeline: the YAML file.
-        documents: what to write into the pipeline's stores, already read; `None` for what they hold.
-        match: the text of an entry that is matched with the question.
-        wordings: files of known wordings.
-        limits: `precision` or `score_threshold` of the ranker.
-        checkpoint: of a packaged pipeline; `None` for the one that the file names.
-        synonyms: a file of synonyms; `None` for those that the pipeline names.
-        keep: whether encoded answers are kept for the next run, in the user's cache folder.
+    `checkpoint` is that of a packaged pipeline; `None` for the one that the file names.
     """
 
     pipeline: Path
@@ -58,11 +47,7 @@ class SearchSetup:
     keep: bool = False
 
     def load(self) -> tuple[DeclaredPipeline, list[Document]]:
-        """The pipeline with filled stores, and the documents written into them.
-
-        Raises:
-            InputError: a file cannot be read, or the pipeline, its store or its server fails.
-        """
+        """The pipeline with filled stores, and the documents written into them; InputError if that fails."""
         keep_encodings(self.keep)
         search = DeclaredPipeline.load(self.pipeline, self.checkpoint)
         search.add_wordings(self.wordings)
@@ -73,11 +58,7 @@ class SearchSetup:
             return search, search.fill(entries, self.match)
 
     def warm_up(self, search: DeclaredPipeline, documents: Sequence[Document]) -> None:
-        """Make a pipeline ready to search in this process.
-
-        Raises:
-            InputError: the pipeline, its store or its server fails.
-        """
+        """Make a pipeline ready to search in this process; InputError if it, its store or its server fails."""
         with report_store_errors(search.path, search.place):
             search.warm_up(documents, self.limits)
         flush_encodings()
@@ -101,36 +82,25 @@ def set_up(
 ) -> Iterator[SearchSetup]:
     """Set up a search; within the block, its files are there.
 
-    Without a pipeline it is a packaged one: by words and, if the model has vectors, by meaning. Its checkpoint is
-    `model`, or `checkpoints/faq`, or else the default encoder as it was pretrained, which a notice says.
+    The documents are a FAQ, a document or a folder; without them, what the pipeline's stores hold is searched. Their
+    `columns` of questions and answers are recognized unless named; `match` is the text of an entry that is matched with
+    the question; the overlay, such as the owner's changes, is laid over them.
 
-    Args:
-        documents: a FAQ file, a document or a folder; `None` searches what the pipeline's stores hold.
-        pipeline: a YAML file, which names its checkpoints.
-        model: a checkpoint folder or a hub name.
-        language: of BM25's stemmer; by default the one that the checkpoint was trained with.
-        columns: the names of the documents' columns of questions and answers; by default they are recognized.
-        match: the text of an entry that is matched with the question.
-        wordings: files of questions that are known to ask for an entry.
-        synonyms: a file of synonyms, for BM25.
-        limits: `precision` or `score_threshold` of the ranker.
-        overlay: what is laid over the documents, such as the owner's changes; `None` for nothing.
-        keep: whether encoded answers are kept for the next run, in the user's cache folder.
+    Without a pipeline's YAML file, which names its checkpoints, it is a packaged one: by words and, if the model has
+    vectors, by meaning. Its checkpoint is `model`, a folder or a hub name, or `checkpoints/faq`, or else the default
+    encoder as it was pretrained, which a notice says; BM25's stemmer is that of its language.
 
-    Raises:
-        InputError: a file cannot be read, there is nothing to search, two settings exclude each other, the checkpoint
-            cannot be loaded, or the default encoder is not installed.
+    `wordings` are files of questions that are known to ask for an entry, `synonyms` is one for BM25, and `keep` keeps
+    encoded answers for the next run, in the user's cache folder.
     """
     if pipeline is not None and (model is not None or language is not None):
         option = "--model" if model is not None else "--language"
         raise InputError(f"Expected --pipeline or {option}, found both: {pipeline} names its own; change it there.")
     if pipeline is None and documents is None:
         raise InputError(
-            "Expected documents to search, found none. Name a FAQ or a folder with --documents, or with --pipeline a "
-            "pipeline whose store `ap-ranker index` has filled."
+            "Expected documents to search, found none. Name a FAQ or a folder with --documents, or a pipeline whose "
+            "store `ap-ranker index` has filled with --pipeline."
         )
-    if language is not None:
-        check_language(language)
     watched = None if documents is None else WatchedFolder(documents, columns, overlay)
     entries = [] if watched is None else watched.read()
     with ExitStack() as stack:
@@ -146,9 +116,8 @@ def set_up(
             ranker = Ranker.from_pretrained(model or CHECKPOINT)  # kept until the pipeline shares it
             if language not in (None, ranker.bm25_language):
                 raise InputError(
-                    f"{ranker.source}: expected the language of the stemmer that it was trained with, "
-                    f"{ranker.bm25_language or 'none'}, found --language {language}. Leave --language out, or train "
-                    "again with it."
+                    f"{ranker.source}: expected the language that it was trained with ({ranker.bm25_language or 'none'}"
+                    f"), found --language {language}. Leave --language out, or train again with it."
                 )
             pipeline = BY_MEANING if ranker.has_vectors else BY_WORDS
             checkpoint = CheckpointOf(ranker.source, ranker.bm25_language)
@@ -156,14 +125,13 @@ def set_up(
 
 
 def _write_untrained(folder: Path, texts: Sequence[str], language: str | None, limits: Limits) -> str:
-    """The folder of an untrained checkpoint for these texts; a notice says that it is one."""
-    from ap_ranker.training.untrained import write_untrained
+    from ap_ranker.training.untrained import write_untrained  # most searches have a trained checkpoint
 
     advice = f"Train it on questions and answers of your own: ap-ranker train FAQ.csv --output {CHECKPOINT}"
     if limits.get("precision") is not None:
         raise InputError(
-            f"Expected a calibrated checkpoint for --precision, found none in {CHECKPOINT}. {advice}; then run: "
-            f"ap-ranker calibrate {CHECKPOINT} DEV.csv"
+            f"Expected a checkpoint for --precision, found none in {CHECKPOINT}. {advice}; then run: ap-ranker "
+            f"calibrate {CHECKPOINT} DEV.csv"
         )
     write_untrained(folder, texts, language)
     logger.warning("No checkpoint in %s, so an encoder ranks that has learnt nothing from you. %s", CHECKPOINT, advice)
@@ -171,19 +139,11 @@ def _write_untrained(folder: Path, texts: Sequence[str], language: str | None, l
 
 
 def search_faq(questions: Sequence[str], setup: SearchSetup, top_k: int | None = None) -> list[dict[str, Any]]:
-    """Put questions to a search.
-
-    Args:
-        questions: the users' questions.
-        setup: of the search.
-        top_k: maximum number of answers; `None` leaves it to the pipeline.
+    """Put questions to a search; without `top_k`, with as many answers as its pipeline says.
 
     Returns:
         For each question: `question`, and `answers` with `score`, `question` (`None` if not stored), `answer`; if a
         known wording found it, `matched_wording`; if it is known, `source` with the fields of `Source`.
-
-    Raises:
-        InputError: a file cannot be read, or the pipeline, its store or its server fails.
     """
     search, _ = setup.load()
     results = []

@@ -13,13 +13,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Source:
-    """Where an answer comes from; `None` stands for what is not known.
+    """Where an answer comes from: its title path (`Handbook > Returns`), file, page or slide from 1, and web address.
 
-    Attributes:
-        title: its title path, such as `Handbook > Returns`.
-        file: its file; only the name if the path is absolute, as the folders of a machine concern nobody else.
-        page: its page or slide in the file, from 1.
-        url: its address, which begins with http:// or https://.
+    Of an absolute path only the name is left, as the folders of a machine concern nobody else.
     """
 
     title: str | None = None

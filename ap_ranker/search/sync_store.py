@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import zlib
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from haystack import Document
+from haystack.components.writers import DocumentWriter
+from haystack.document_stores.errors import DocumentStoreError, DuplicateDocumentError
+from haystack.document_stores.in_memory import InMemoryDocumentStore
+from haystack.document_stores.types import DuplicatePolicy
 
 from ap_ranker.data.faq import DEFAULT_MATCH, Match
 from ap_ranker.documents import read_entries
 from ap_ranker.errors import InputError
+from ap_ranker.ranking.int8_vectors import EMBEDDED_BY
 from ap_ranker.search.default_pipelines import find_pipeline
 from ap_ranker.search.load_pipeline import (
     components_of,
@@ -22,32 +28,24 @@ from ap_ranker.search.load_pipeline import (
     load_pipeline,
     report_store_errors,
 )
-
-if TYPE_CHECKING:
-    from haystack import Document
-
-    from haystack_integrations.components.embedders.ap_ranker import APDocumentEmbedder
-    from haystack_integrations.components.retrievers.ap_ranker import HybridRetriever
-    from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
+from haystack_integrations.components.embedders.ap_ranker import APDocumentEmbedder
+from haystack_integrations.components.retrievers.ap_ranker import HybridRetriever
+from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
+from haystack_integrations.document_stores.ap_ranker.entries import to_document
 
 MARK = "ap_ranker_key"
 """The field of the meta that marks documents of `mirror`: a number below `KEYS`, a hash of the document's id."""
 KEYS = 2**32
-LISTED = 5_000
-"""Approximate number of documents to list at once; Elasticsearch lists at most 10,000."""
-BATCH = 500
-"""Number of documents to write at once."""
+LISTED, BATCH = 5_000, 500
+"""Numbers of documents to list at once, about, of which Elasticsearch allows 10,000, and to write or delete at once."""
 
 
 @dataclass(frozen=True)
 class IndexChanges:
-    """The changes of a run, in numbers of entries.
+    """The changes of a run, in numbers of entries, and in words where the store keeps them.
 
-    Attributes:
-        changed: entries that replaced an older version, or that another checkpoint had embedded.
-        removed: entries that the file no longer has.
-        duplicates: entries of the file left out because they equal another one.
-        place: where the store keeps its documents, in words.
+    Changed are those that replaced an older version, or that another checkpoint had embedded; removed, those that the
+    file no longer has; duplicates are left out because they equal another one.
     """
 
     added: int
@@ -72,26 +70,16 @@ def index_faq(
     on_progress: Callable[[int, int], None] = lambda done, total: None,
     on_embedded: Callable[[int, int], None] = lambda done, total: None,
 ) -> IndexChanges:
-    """Synchronize the document store of a pipeline with a FAQ or documents: add, change and remove entries.
+    """Synchronize the document store of a pipeline's file with a FAQ or documents: add, change and remove entries.
 
     Documents from other sources are not touched. A `BM25SDocumentStore` keeps its last five versions. To continue an
     interrupted run, run it again. An `APDocumentEmbedder` before the pipeline's writer, or a `HybridRetriever`, embeds
-    what it has not embedded yet.
-
-    Args:
-        faq: a file with columns question and answer, a document or a folder.
-        pipeline: the YAML file of a Haystack pipeline with one document store.
-        match: the text of an entry that is matched with the question.
-        columns: the names of its columns of questions and answers; by default they are recognized.
-        on_progress: called with the number of entries in the store and their total.
-        on_embedded: called with the number of embedded entries and their total, by a `HybridRetriever`.
+    what it has not embedded yet. `on_progress` is called with the number of entries in the store and their total, and
+    `on_embedded`, by a `HybridRetriever`, with that of embedded ones. `match` and `columns` are as for `set_up`.
 
     Raises:
         InputError: a file cannot be read, the pipeline has no persistent store, or its store or server fails.
     """
-    from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
-    from haystack_integrations.document_stores.ap_ranker.entries import to_document
-
     documents = [to_document(entry, match) for entry in read_entries(Path(faq), columns)]
     store, embedder, retrievers = _parts(Path(pipeline))
     place = describe_store(store)
@@ -105,13 +93,7 @@ def index_faq(
 
 
 def find_versions(pipeline: Path) -> BM25SDocumentStore:
-    """The store of a pipeline that keeps earlier versions of its documents.
-
-    Raises:
-        InputError: the pipeline cannot be loaded, or has no `BM25SDocumentStore` with a path.
-    """
-    from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
-
+    """The store of a pipeline that keeps earlier versions of its documents; InputError if it has none."""
     store, _, _ = _parts(pipeline)
     if not isinstance(store, BM25SDocumentStore):
         raise InputError(
@@ -130,65 +112,50 @@ def mirror(
     listed: int = LISTED,
     batch: int = BATCH,
 ) -> IndexChanges:
-    """Replace the documents that an earlier call wrote into a store by these; leave all others alone.
+    """Replace the documents that an earlier call wrote into a store of Haystack's protocol by these; leave all others.
 
     A document's id is a hash of its content and meta, so documents with a known id need not be compared, and a changed
     entry is a new document that replaces an old one. New documents are written before old ones are deleted: wherever a
     run is interrupted, every entry of the file that was in the store still is, and the next run completes the rest.
 
-    Args:
-        store: a store with Haystack's protocol.
-        documents: documents with ids computed by Haystack; duplicates are written once.
-        embedder: embeds the documents that are written; those that it has not embedded are written again.
-        on_progress: called with the number of these documents in the store and their total.
-        listed: approximate number of documents to list at once.
-        batch: number of documents to write or delete at once.
-
-    Raises:
-        InputError: the store does not find or delete a document that it should; says why.
+    Documents that the embedder has not embedded are written again, duplicates once. `on_progress` is called with the
+    number of these documents in the store and their total.
     """
-    from ap_ranker.ranking.int8_vectors import EMBEDDED_BY
-
     origin = None if embedder is None else embedder.embedded_by
     # The mark is added but the id kept, so that `ap-ranker ask --documents` recognises a stored entry.
-    marked = [replace(one, meta={**one.meta, MARK: zlib.crc32(one.id.encode())}) for one in documents]
-    unique = {document.id: document for document in marked}
-    target = sorted(unique.values(), key=_key)
-    missing: list[Document] = []
-    stale: list[Document] = []
-    done = not_embedded = 0
+    marked = (replace(one, meta={**one.meta, MARK: zlib.crc32(one.id.encode())}) for one in documents)
+    target = {document.id: document for document in marked}
+    stored: dict[str, tuple[str | None, str]] = {}  # id -> what has embedded it, and the identity of its entry
     n_ranges = 1 + max(len(target), store.count_documents()) // listed
     for low, high in pairwise(KEYS * i // n_ranges for i in range(n_ranges + 1)):
-        in_range = target[bisect_left(target, low, key=_key) : bisect_left(target, high, key=_key)]
-        stored = _stored(store, low, high)
-        known = [stored[document.id] for document in in_range if document.id in stored]
-        current = {document.id for document in known if origin in (None, document.meta.get(EMBEDDED_BY))}
-        new = [document for document in in_range if document.id not in current]
-        not_embedded += len(known) - len(current)
-        missing += new
-        stale += [document for key, document in stored.items() if key not in unique]
-        done += len(in_range) - len(new)
-        on_progress(done, len(target))
+        listing = _stored(store, low, high).values()
+        stored |= {document.id: (document.meta.get(EMBEDDED_BY), _entry(document)) for document in listing}
+    is_done = {key for key, (embedded_by, _) in stored.items() if origin in (None, embedded_by)}
+    missing = sorted((document for document in target.values() if document.id not in is_done), key=_key)
+    stale = [key for key in stored if key not in target]
+    done = len(target) - len(missing)
+    on_progress(done, len(target))
 
     for start in range(0, len(missing), batch):
         written = missing[start : start + batch]
         _write(store, written if embedder is None else embedder.run(documents=written)["documents"])
         if start == 0 and missing[0].id not in _stored(store, _key(missing[0]), _key(missing[0]) + 1):
             raise InputError(
-                f"Expected to find a written document by its field {MARK!r}, found nothing: the mapping of the index "
-                f"lacks the field. Add it ({MARK}: {{type: long}}), or choose another index."
+                f"Expected the field {MARK!r} in the mapping of the index, found no document by it. Add it "
+                f"({MARK}: {{type: long}}), or choose another index."
             )
         on_progress(done + min(start + batch, len(missing)), len(target))
     for start in range(0, len(stale), batch):
-        ids = [document.id for document in stale[start : start + batch]]
+        ids = stale[start : start + batch]
         store.delete_documents(ids)
         if left := store.filter_documents({"field": "id", "operator": "in", "value": ids}):
             raise InputError(  # elasticsearch-haystack does not report it
-                f"Expected {len(ids):,} old entries to be deleted, found {len(left):,} still stored. Check that the "
-                "index is not read-only, and run the same command again."
+                f"Expected {len(ids):,} old entries to be deleted, found {len(left):,} still stored. Run the command "
+                "again when the index is not read-only."
             )
 
-    replaced = (Counter(map(_entry, missing)) & Counter(map(_entry, stale))).total()
+    replaced = (Counter(map(_entry, missing)) & Counter(stored[key][1] for key in stale)).total()
+    not_embedded = sum(document.id in stored for document in missing)
     added = len(missing) - not_embedded - replaced
     return IndexChanges(added, replaced + not_embedded, len(stale) - replaced, done)
 
@@ -214,15 +181,12 @@ def _stored(store: Any, low: int, high: int) -> dict[str, Document]:
         if len(by_id) == len(documents):
             return by_id
     raise InputError(
-        "Expected each stored document once, found some twice in each of five attempts. Let other writers finish and "
-        "run the same command again."
+        "Expected each stored document once, found some twice in each of five attempts. Run the command again when "
+        "other writers have finished."
     )
 
 
 def _write(store: Any, documents: list[Document]) -> None:
-    from haystack.document_stores.errors import DocumentStoreError, DuplicateDocumentError
-    from haystack.document_stores.types import DuplicatePolicy
-
     try:
         store.write_documents(documents, policy=DuplicatePolicy.FAIL)
     except DuplicateDocumentError:  # written without the mark by `ap-ranker ask --documents`
@@ -234,20 +198,13 @@ def _write(store: Any, documents: list[Document]) -> None:
 
 def _parts(path: Path) -> tuple[Any, APDocumentEmbedder | None, list[HybridRetriever]]:
     """The document store of a pipeline's file, the embedder before its writer, and the retrievers that embed."""
-    from haystack.components.writers import DocumentWriter
-    from haystack.document_stores.in_memory import InMemoryDocumentStore
-
-    from haystack_integrations.components.embedders.ap_ranker import APDocumentEmbedder
-    from haystack_integrations.components.retrievers.ap_ranker import HybridRetriever
-
     pipeline, _ = load_pipeline(find_pipeline(path))
     parts, stores = list(components_of(pipeline)), find_stores(pipeline)
-    if not stores or any(store.to_dict() != stores[0].to_dict() for store in stores):
-        raise InputError(f"{path}: expected a pipeline with one document store, found {len(stores)}.")
-    if isinstance(stores[0], InMemoryDocumentStore) or getattr(stores[0], "path", stores) is None:
+    ends = any(isinstance(store, InMemoryDocumentStore) or getattr(store, "path", store) is None for store in stores)
+    if ends or not stores or any(store.to_dict() != stores[0].to_dict() for store in stores):
         raise InputError(
-            f"{path}: expected a persistent document store, found {describe_store(stores[0])} in memory, which ends "
-            "with this command. Give it a path in place of documents, or use `ap-ranker ask --documents`."
+            f"{path}: expected one persistent store, found {', '.join(map(describe_store, stores)) or 'none'}. "
+            "Give it a path in place of documents, or use `ap-ranker ask --documents`."
         )
     before = [part for part in parts if not isinstance(part, DocumentWriter)]
     if len(before) < len(parts) and not all(isinstance(part, APDocumentEmbedder) for part in before):

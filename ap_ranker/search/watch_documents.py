@@ -8,7 +8,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ap_ranker.data.faq import Entry, Match
 from ap_ranker.documents.watched_folder import WatchedFolder
@@ -16,10 +15,10 @@ from ap_ranker.errors import InputError
 from ap_ranker.ranking.loaded_checkpoints import flush_encodings
 from ap_ranker.search.declared_pipeline import DeclaredPipeline, Limits
 from ap_ranker.search.load_pipeline import components_of, find_stores, report_store_errors
-
-if TYPE_CHECKING:
-    from ap_ranker.search.setup import SearchSetup
-    from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
+from ap_ranker.search.setup import SearchSetup
+from haystack_integrations.components.retrievers.ap_ranker import HybridRetriever
+from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
+from haystack_integrations.document_stores.ap_ranker.entries import to_document
 
 logger = logging.getLogger(__name__)
 
@@ -28,19 +27,11 @@ PAUSE, TIMES = 0.5, 20
 
 
 def follow(search: DeclaredPipeline, setup: SearchSetup, *, encode: bool = True) -> list[DocumentWatcher]:
-    """Keep a search like its documents from now on.
+    """Keep a search like the documents of its setup, or those that its pipeline's file names, from now on.
 
-    These are the documents of its setup, or those that the pipeline's file names; of stores in memory only, as
-    `ap-ranker index` changes the others.
-
-    Args:
-        search: the search, loaded from the setup.
-        setup: of the search.
-        encode: whether new entries are encoded before they are found; otherwise, before the next question is answered,
-            which is for a process that leaves the questions to others.
+    Only stores in memory are kept so; `ap-ranker index` changes the others. Without `encode`, new entries are found
+    before they are encoded, which is for a process that leaves the questions to others.
     """
-    from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
-
     stores = [store for store in find_stores(search.pipeline) if isinstance(store, BM25SDocumentStore)]
     in_memory = [store for store in stores if store.path is None]
     if setup.documents is not None:
@@ -60,14 +51,6 @@ class DocumentWatcher:
     A change counts when two looks have seen the same, so that a file that is still being written is left alone. Only
     what is new is encoded, in the background; then all is switched in one step, so that a question meets the old
     documents or the new ones. If the files cannot be read, a warning says why, and the search stays as it is.
-
-    Attributes:
-        search: the search.
-        documents: the files.
-        match: the text of an entry that is matched with the question.
-        stores: those to keep like the files; in memory.
-        limits: of the ranker.
-        encode: as for `follow`.
     """
 
     search: DeclaredPipeline
@@ -112,9 +95,6 @@ class DocumentWatcher:
 
     def _write(self, entries: Sequence[Entry]) -> tuple[int, int]:
         """Let the stores hold these entries; returns the number of new ones, and of those that are gone."""
-        from haystack_integrations.components.retrievers.ap_ranker import HybridRetriever
-        from haystack_integrations.document_stores.ap_ranker.entries import to_document
-
         documents = {document.id: document for document in (to_document(entry, self.match) for entry in entries)}
         retrievers = [part for part in components_of(self.search.pipeline) if isinstance(part, HybridRetriever)]
         added = removed = 0

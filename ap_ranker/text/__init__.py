@@ -1,1 +1,1 @@
-"""Text becomes words: `reading` for search, `tokenizer` for word models, `subwords` for encoders, `keys` to compare."""
+"""Text becomes words: `reading` for search, `tokenizer` for models, `keys` to compare."""

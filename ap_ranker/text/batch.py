@@ -8,21 +8,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-PAD = 0
-"""The id of the padding token in every vocabulary; its vector is zero."""
-
-UNKNOWN = 1
-"""The id of `[UNK]` in every vocabulary: a word that is not in it."""
+PAD = 0  # the id of the padding token in every vocabulary; its vector is zero
+UNKNOWN = 1  # the id of `[UNK]` in every vocabulary: a word that is not in it
 
 
 @dataclass(frozen=True)
 class TokenBatch:
-    """Token ids of N texts, padded to the longest of them (T tokens).
-
-    Attributes:
-        ids: (N, T) int64; `PAD` after the end of a text.
-        mask: (N, T) bool; True on real tokens. Every text has at least one token.
-    """
+    """Token ids of N texts (N, T), int64, `PAD` after the end of a text; `mask` (N, T) is True on real tokens."""
 
     ids: Tensor
     mask: Tensor

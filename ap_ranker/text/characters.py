@@ -24,11 +24,9 @@ from functools import lru_cache
 
 import regex
 
-Span = tuple[int, int]
-"""The character offsets of a token in a text: its start and its end (exclusive)."""
+Span = tuple[int, int]  # the character offsets of a token in a text: its start and its end (exclusive)
 
-SOFT = "\u200b"
-"""Where a word may be broken, as `softly_plain` leaves it: a zero-width space, or a Persian non-joiner."""
+SOFT = "\u200b"  # where a word may be broken, as `softly_plain` leaves it: a zero-width space, or a Persian non-joiner
 
 UNSPACED = r"\p{Han}\p{Bopomofo}\p{Hiragana}\p{Katakana}\u30fc\u3005\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
 """Scripts without spaces between words, and the signs that prolong or repeat their characters, for a set of `regex`."""
@@ -41,7 +39,8 @@ _SAME = {
     "/": "\u2044",
     SOFT: "\u200b\u200c",
     "": "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u055b\u055c\u055e"  # the last: Armenian
-    "\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff",  # colours of skin
+    "\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff"  # colours of skin
+    + "".join(map(chr, [*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)])),  # variation selectors
 }
 """What is left -> the characters that it stands for."""
 
@@ -49,7 +48,6 @@ _CATEGORIES = {"Cc": " ", "Cf": "", "Co": " ", "Cs": "?", "Pd": "-", "Zl": " ", 
 """The same for whole categories. A surrogate is one half of a pair, as JSON may contain, and tokenizers reject it."""
 
 _WHITE = "\t\n\r"
-_VARIATION = regex.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]")
 _APART_KINDS = ("<circle>", "<fraction>")
 
 _ASCII_TO_CHANGE = regex.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
@@ -61,20 +59,15 @@ _CLUSTER = regex.compile(rf"[\uac00-\ud7a3]?\p{{Cf}}*[{_JAMO}][{_JAMO}{_MARKS}]*
 
 
 def _plain_character(character: str) -> str:
-    """What is left of a character before the compatibility form."""
+    """What is left of a character before the compatibility form, which must not join it to the word beside it."""
     category = unicodedata.category(character)
-    named = next((plain for plain, characters in _SAME.items() if character in characters), None)
-    if named is not None:
-        return named
+    for left, characters in _SAME.items():
+        if character in characters:
+            return left
     if category in _CATEGORIES and character not in _WHITE:
         return _CATEGORIES[category]
     if category == "Nd":
         return str(unicodedata.decimal(character))
-    return "" if _VARIATION.match(character) else _set_apart(character, category)
-
-
-def _set_apart(character: str, category: str) -> str:
-    """The character, with spaces around it where its compatibility form would join the word beside it."""
     compatible = unicodedata.normalize("NFKC", character)
     is_sign = compatible != character and (category == "So" or character == "\N{INFORMATION SOURCE}")
     if is_sign or unicodedata.decomposition(character).startswith(_APART_KINDS):
@@ -97,7 +90,8 @@ _table = _Table()
 
 def plain(text: str) -> str:
     """The text with plain characters; most texts are returned as they are."""
-    return softly_plain(text).replace(SOFT, "")
+    text = softly_plain(text)
+    return unicodedata.normalize("NFKC", text.replace(SOFT, "")) if SOFT in text else text
 
 
 def softly_plain(text: str) -> str:
@@ -119,16 +113,23 @@ def plain_spans(text: str) -> Sequence[Span]:
     return spans
 
 
+def read_spans(text: str, characters: str, read: str) -> list[Span]:
+    """The span in a text of each character of what is read: of its plain characters with spaces in between."""
+    spans = [*plain_spans(text), (len(text), len(text))]
+    found, place = [], 0
+    for character in read:
+        found.append(spans[place])
+        place += characters[place : place + 1] == character
+    return found
+
+
 _APART = regex.compile(
     r"(?<=[\p{L}\p{M}\p{N}])(?=[\p{S}--\p{ASCII}])|(?<=[\p{S}--\p{ASCII}])(?=[\p{L}\p{N}])", regex.V1
 )
 
 
 def symbols_apart(text: str) -> str:
-    """A plain text with a space between a symbol and the word that it is glued to: ✔Charger, 20€, Menu→Settings.
-
-    Tokenizers split at punctuation, of which Unicode's symbols are none, but for those of ASCII.
-    """
+    """A plain text with a space between a symbol and its word (20€), as tokenizers split at those of ASCII alone."""
     return text if text.isascii() else _APART.sub(" ", text)
 
 
@@ -161,8 +162,7 @@ _LETTERS = str.maketrans(
 )
 
 
-TURKISH = frozenset("çğşșöü")
-"""Letters by which a word with ı tells its language; Romanian shares one of them."""
+TURKISH = frozenset("çğşșöü")  # letters by which a word with ı tells its language; Romanian shares one of them
 
 
 def lower(text: str, language: str | None = None) -> str:

@@ -29,20 +29,13 @@ from ap_ranker.text.characters import fold
 LETTERS, PART = 4, 3
 """Minimum number of letters of a known word, and of each part of a compound: shorter ones are like too many others."""
 
-ENDING = 3
-"""Maximum number of letters of an ending."""
+ENDING, LONG, LONGEST = 3, 8, 50
+"""Maximum number of letters of an ending; number from which a word may have two changes; maximum, as of real words."""
 
-LONG = 8
-"""Number of letters from which a word may have two changes."""
-
-LONGEST = 50
-"""Maximum number of letters of a word that is read so: longer ones are no words, and would take long."""
+KEPT = 10_000  # number of words whose neighbours are kept, as users repeat them
 
 _VIRAMA = regex.compile(r"\p{Indic_Syllabic_Category=Virama}")
 _LETTERS = regex.compile(r"\p{L}[\p{L}\p{M}]*")
-
-KEPT = 10_000
-"""Number of words whose neighbours are kept, as users repeat them."""
 
 
 class NearestWords:
@@ -73,10 +66,8 @@ class NearestWords:
             return (known,)
         changes = 1 if len(word) < LONG else 2
         alike = self._by_letter.get(folded[:1], [])
-        near = process.extract(folded, alike, scorer=OSA.distance, score_cutoff=changes, limit=None)
-        if near:
-            closest = min(near, key=lambda found: (found[1], found[2]))[0]  # the distance, then the place in the list
-            return (self._by_folded[closest],)
+        if near := process.extractOne(folded, alike, scorer=OSA.distance, score_cutoff=changes):  # the first of equals
+            return (self._by_folded[near[0]],)
         parts = ((word[:end], word[end:]) for end in range(len(word) - PART, PART - 1, -1))
         return next((pair for pair in parts if self._words.keys() >= set(pair)), ())
 

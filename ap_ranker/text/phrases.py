@@ -19,8 +19,7 @@ from ap_ranker.text.batch import PAD
 MIN_COUNT, THRESHOLD = 5, 10.0
 """δ and the threshold: gensim's defaults; the threshold of word2phrase, 100, is meant for billions of words."""
 
-Pairs = dict[tuple[int, int], int]
-"""Two neighbouring token ids -> the id of their phrase."""
+Pairs = dict[tuple[int, int], int]  # two neighbouring token ids -> the id of their phrase
 
 
 def phrase_words(token: str) -> list[str]:

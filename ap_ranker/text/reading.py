@@ -16,27 +16,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import chain
 
 import regex
 
 from ap_ranker.text.characters import SOFT, TURKISH, UNSPACED, fold, look_alike, lower, softly_plain
-from ap_ranker.text.segment import bm25_segmenter
-from ap_ranker.text.stem import stem
+from ap_ranker.text.languages import bm25_segmenter, stem
 
-READING_VERSION = 3
-"""Version of how a text becomes words: a saved index or vocabulary must not outlive a change."""
+READING_VERSION = 3  # version of how a text becomes words: a saved index or vocabulary must not outlive a change
 
-Form = tuple[str, ...]
-"""Terms that together stand for a word."""
+Form = tuple[str, ...]  # terms that together stand for a word
 
-Word = tuple[Form, ...]
-"""The alternative forms of a word."""
+Word = tuple[Form, ...]  # the alternative forms of a word
 
 MOST_PIECES = 4
 """Parts of letters and of digits up to which a word is also read in such parts: more are a code, not words."""
 
-MOST_JOINED = 30
-"""Characters up to which parts are joined: longer ones are addresses and paths."""
+MOST_JOINED = 30  # characters up to which parts are joined: longer ones are addresses and paths
 
 DIGITS_JOINED = 6
 """Digits from which parts of digits alone are joined: a telephone number is, a range such as 10-20 is not."""
@@ -62,12 +58,7 @@ _ARABIC_PREFIX = regex.compile("^(?:وال|بال|كال|فال|لل|ال|و)(?=
 
 
 def read_words(text: str, language: str | None = None) -> list[Word]:
-    """The words of a text with their forms, in order.
-
-    Args:
-        text: any text.
-        language: of Snowball's stemmer, or `thai` for its words, as `check_language` accepts it; `None` for neither.
-    """
+    """The words of a text with their forms, in order; `language` is one that passes `check_language`."""
     tokens = _TOKEN.findall(softly_plain(text))
     return [word for token in tokens for word in _words_of(token, language)]
 
@@ -75,10 +66,7 @@ def read_words(text: str, language: str | None = None) -> list[Word]:
 def terms(words: list[Word]) -> Iterator[str]:
     """What an index of texts with these words holds: the terms of all forms, those of one word once."""
     for word in words:
-        if len(word) == 1:
-            yield from word[0]
-        else:
-            yield from dict.fromkeys(term for form in word for term in form)
+        yield from word[0] if len(word) == 1 else dict.fromkeys(chain.from_iterable(word))
 
 
 def surface_words(text: str) -> list[str]:
@@ -145,8 +133,8 @@ def _spaced(token: str, language: str | None) -> Word:
         ways += [[parts[0] + parts[1], parts[2]], [parts[0], parts[1] + parts[2]]]
     if joined := _joined(token, parts):
         ways.append([joined])
-    lowered = [[lower(part, language) for part in way] for way in ways]
-    return tuple(dict.fromkeys(form for way in lowered for form in _spelled(way, language)))
+    spelled = ([_spellings(lower(part, language), language) for part in way] for way in ways)
+    return tuple(dict.fromkeys(chain.from_iterable(zip(*parts, strict=True) for parts in spelled)))
 
 
 def _joined(token: str, parts: list[str]) -> str | None:
@@ -158,10 +146,6 @@ def _joined(token: str, parts: list[str]) -> str | None:
     joined = "".join(parts)
     is_range = joined.isdigit() and ("." in token or len(joined) < DIGITS_JOINED)
     return None if is_range or len(joined) > MOST_JOINED or _ELISION.match(token) else joined
-
-
-def _spelled(parts: list[str], language: str | None) -> Iterator[Form]:
-    return zip(*(_spellings(part, language) for part in parts), strict=True)
 
 
 def _spellings(word: str, language: str | None) -> tuple[str, str, str, str]:

@@ -16,12 +16,10 @@ from pathlib import Path
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.safe_open import decode, open_file
 from ap_ranker.text.characters import look_alike
+from ap_ranker.text.languages import stem
 from ap_ranker.text.reading import surface_words
-from ap_ranker.text.stem import stem
-from ap_ranker.watched import Watched
 
-MOST = 16
-"""Maximum number of forms in which a question is searched: each takes as long as the question itself."""
+MOST = 16  # maximum number of forms in which a question is searched: each takes as long as the question itself
 
 Words = tuple[str, ...]
 
@@ -44,13 +42,11 @@ class Synonyms:
         places: list[tuple[int, int, tuple[Words, ...]]] = []
         i = 0
         while i < len(words):
-            for length in range(min(self.longest, len(words) - i), 0, -1):  # the longest first
-                if others := self.others.get(keys[i : i + length]):
-                    places.append((i, length, others))
-                    i += length
-                    break
-            else:
-                i += 1
+            lengths = range(min(self.longest, len(words) - i), 0, -1)  # the longest first
+            length = next((length for length in lengths if keys[i : i + length] in self.others), 0)
+            if length:
+                places.append((i, length, self.others[keys[i : i + length]]))
+            i += length or 1
         return [question, *islice(_replaced(words, places), MOST - 1)]
 
 
@@ -71,11 +67,7 @@ def _keys(words: Words, language: str | None) -> Words:
 
 
 def read_synonyms(path: str | Path, language: str | None = None) -> Synonyms:
-    """Read a file of synonyms, UTF-8 text, to be compared by the stems of a language or as whole words.
-
-    Raises:
-        InputError: the file cannot be read, or a line is no synonym; names the line.
-    """
+    """Read a file of synonyms, UTF-8 text, to be compared by the stems of a language or as whole words."""
     path = Path(path)
     with open_file(path) as file:
         content = file.read()
@@ -102,15 +94,3 @@ def _pairs(text: str, place: str) -> Iterator[tuple[Words, Words]]:
         )
     for asked in parts[:1] if one_way else parts:
         yield from ((asked, searched) for searched in parts if searched != asked)
-
-
-class SynonymFile:
-    """A file of synonyms as it is now, or was when it could last be read. Arguments and errors as `read_synonyms`."""
-
-    def __init__(self, path: str | Path, language: str | None = None) -> None:
-        self.path, self.language = Path(path), language
-        self._watched = Watched(path, lambda path: read_synonyms(path, language))
-
-    def forms(self, question: str) -> list[str]:
-        """As `Synonyms.forms`."""
-        return self._watched.now().forms(question)

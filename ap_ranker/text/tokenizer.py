@@ -1,4 +1,4 @@
-"""Word-level tokenization with the `tokenizers` library."""
+"""Tokenization with the `tokenizers` library: into words, or into the subwords of a pretrained encoder."""
 
 from __future__ import annotations
 
@@ -11,24 +11,19 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.text.batch import PAD, UNKNOWN
-from ap_ranker.text.characters import UNSPACED, Span, plain, plain_spans, symbols_apart
+from ap_ranker.text.characters import UNSPACED, Span, plain, read_spans, symbols_apart
+from ap_ranker.text.languages import Segmenter, find_segmenter
 from ap_ranker.text.nearest import NearestWords
 from ap_ranker.text.phrases import Phrases, learn_phrases, phrase_words
-from ap_ranker.text.segment import Segmenter, find_segmenter, origins
 
 PAD_TOKEN = "[PAD]"
 UNKNOWN_TOKEN = "[UNK]"
 
-
-# They lower-case, as the word vectors and the papers do, and keep accents, which distinguish words in most languages.
-# Without a segmenter, every CJK character becomes a token, because there are no spaces between CJK words.
-_NORMALIZERS = {
-    characters: normalizers.BertNormalizer(
-        clean_text=True, handle_chinese_chars=characters, strip_accents=False, lowercase=True
-    )
-    for characters in (False, True)
-}
+# Lower-cases, as the word vectors and the papers do, and keeps accents, which distinguish words in most languages.
+_normalizer = normalizers.BertNormalizer(handle_chinese_chars=False, strip_accents=False)
 _pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+
+TRIAL = ["", "qzx 9 ŵ 龘 \U0001fabf"]  # of unknown characters, for which a damaged tokenizer may have no `[UNK]`
 
 _UNSPACED_CHARACTER = regex.compile(rf"(?=[{UNSPACED}])\X")
 
@@ -40,7 +35,7 @@ def split_words(text: str) -> list[str]:
 
     These are the tokens of the word models, as of their papers; BM25 reads the forms of `ap_ranker.text.reading`.
     """
-    return _split(_spaced(_plain(text), None), characters=True)
+    return _split(_spaced(_plain(text), None))
 
 
 def _plain(text: str) -> str:
@@ -54,9 +49,8 @@ def _spaced(text: str, segment: Segmenter | None) -> str:
     return text if text.isascii() else _UNSPACED_CHARACTER.sub(r" \g<0> ", symbols_apart(text))
 
 
-def _split(text: str, *, characters: bool) -> list[str]:
-    normalized = _NORMALIZERS[characters].normalize_str(text)
-    return [word for word, _ in _pre_tokenizer.pre_tokenize_str(normalized)]
+def _split(text: str) -> list[str]:
+    return [word for word, _ in _pre_tokenizer.pre_tokenize_str(_normalizer.normalize_str(text))]
 
 
 class Vocabulary:
@@ -91,6 +85,7 @@ class WordTokenizer(Vocabulary):
     """
 
     def __init__(self, tokenizer: Tokenizer, max_tokens: int, segmenter: str | None = None) -> None:
+        tokenizer.normalizer = _normalizer  # older files have one that also splits Chinese, which `_spaced` does
         self._tokenizer = tokenizer
         self.max_tokens = max_tokens
         self.segmenter = segmenter
@@ -109,42 +104,30 @@ class WordTokenizer(Vocabulary):
         phrases: bool = False,
         segmenter: str | None = None,
     ) -> WordTokenizer:
-        """Collect the vocabulary of the training texts.
+        """Collect the vocabulary of the training texts; InputError if there is no such segmenter or it needs an extra.
 
-        Args:
-            texts: the training data's questions and answers.
-            max_tokens: maximum number of tokens per text; longer texts are cut.
-            extra_words: words to include even if the training data lacks them (they have pre-trained vectors). Phrases
-                among them are left out, because phrases are learnt only from the training texts.
-            phrases: join frequent bigrams and trigrams into one token, "new_york"; needs the extra `phrases`.
-            segmenter: splits one language into words, such as `jieba` Chinese (needs the extra `chinese`). `None`, and
-                all other scripts without spaces: into characters.
-
-        Raises:
-            InputError: the segmenter does not exist, or an extra is missing.
+        Extra words, which have pre-trained vectors, are included even if the texts lack them, but no phrases: these are
+        learnt from the texts alone, where frequent bigrams and trigrams become one token, "new_york". A segmenter
+        splits one language into words, such as `jieba` Chinese; other scripts without spaces become characters.
         """
         segment = find_segmenter(segmenter)
-        characters = segment is None
         texts = [_spaced(_plain(text), segment) for text in texts]
         special = [PAD_TOKEN, UNKNOWN_TOKEN]
-        counter = _word_level({PAD_TOKEN: PAD, UNKNOWN_TOKEN: UNKNOWN}, characters)
+        counter = _word_level({PAD_TOKEN: PAD, UNKNOWN_TOKEN: UNKNOWN})
         counter.train_from_iterator(texts, trainers.WordLevelTrainer(vocab_size=2**31, special_tokens=special))
         counted = counter.get_vocab()
         words = [*sorted(counted, key=counted.__getitem__), *(word for word in extra_words if not phrase_words(word))]
-        split = (_split(text, characters=characters) for text in texts)
-        first, second = learn_phrases(split) if phrases else ([], [])
+        first, second = learn_phrases(map(_split, texts)) if phrases else ([], [])
         vocabulary = dict.fromkeys([*special, *first, *words, *second])
-        tokenizer = _word_level({word: row for row, word in enumerate(vocabulary)}, characters)
+        tokenizer = _word_level({word: row for row, word in enumerate(vocabulary)})
         return cls(tokenizer, max_tokens, segmenter)
 
     def encode(self, texts: Sequence[str]) -> tuple[list[list[int]], int]:
         """Token ids of each text, of an empty one `[UNK]`; and how many texts were cut after `max_tokens` tokens."""
         texts = [_spaced(_plain(text), self._segment) for text in texts]
-        encodings = self._tokenizer.encode_batch_fast(texts)
-        encoded = [
-            self._phrases.join(self._with_nearest(text, encoding.ids))
-            for text, encoding in zip(texts, encodings, strict=True)
-        ]
+        found = [encoding.ids for encoding in self._tokenizer.encode_batch_fast(texts)]
+        nearest = map(self._with_nearest, texts, found)
+        encoded = list(map(self._phrases.join, nearest))
         cut = sum(len(ids) > self.max_tokens for ids in encoded)
         return [ids[: self.max_tokens] or [UNKNOWN] for ids in encoded], cut
 
@@ -153,10 +136,10 @@ class WordTokenizer(Vocabulary):
         characters = _plain(text)
         segmented = _spaced(characters, self._segment)
         [encoding] = self._tokenizer.encode_batch([segmented])
-        origin, place = origins(characters, segmented), plain_spans(text)
+        place = read_spans(text, characters, segmented)
         by_word = self._by_word(segmented, encoding.ids)
         spans_of = (
-            self._spans_in((place[origin[start]][0], place[origin[end - 1]][1]), word)
+            self._spans_in((place[start][0], place[end - 1][1]), word)
             for word, (start, end) in zip(by_word, encoding.offsets, strict=True)
         )
         words, spans = chain.from_iterable(spans_of), []
@@ -170,8 +153,8 @@ class WordTokenizer(Vocabulary):
 
     def _by_word(self, text: str, ids: Sequence[int]) -> list[tuple[int, ...]]:
         """The token ids of each word: its own, or those of the known words that it is read as."""
-        words = _split(text, characters=self._segment is None)
-        return [self._read(word) if row == UNKNOWN else (row,) for word, row in zip(words, ids, strict=True)]
+        rows = zip(_split(text), ids, strict=True)
+        return [self._read(word) if row == UNKNOWN else (row,) for word, row in rows]
 
     def _read(self, word: str) -> tuple[int, ...]:
         if _SYMBOL.fullmatch(word):  # that no text of the training had says nothing
@@ -189,11 +172,7 @@ class WordTokenizer(Vocabulary):
 
     @classmethod
     def load(cls, path: Path, max_tokens: int, segmenter: str | None = None) -> WordTokenizer:
-        """Read a `tokenizer.json` that `save` wrote; it lacks the segmenter, which must be that of `build`.
-
-        Raises:
-            InputError: the file is damaged, or is another kind of tokenizer.
-        """
+        """Read a `tokenizer.json` that `save` wrote; it lacks the segmenter, which must be that of `build`."""
         tokenizer = read_tokenizer(path)
         vocabulary = tokenizer.get_vocab()
         special = vocabulary.get(PAD_TOKEN), vocabulary.get(UNKNOWN_TOKEN), getattr(tokenizer.model, "unk_token", None)
@@ -203,10 +182,69 @@ class WordTokenizer(Vocabulary):
             or sorted(vocabulary.values()) != list(range(len(vocabulary)))
         ):
             raise InputError(
-                f"{path}: expected a vocabulary of words that begins with {PAD_TOKEN} and {UNKNOWN_TOKEN}, found "
-                "another kind of tokenizer. Take the file that was written with the weights."
+                f"{path}: expected the vocabulary of words that was written with the weights, found another tokenizer."
             )
         return cls(tokenizer, max_tokens, segmenter)
+
+
+class SubwordTokenizer(Vocabulary):
+    """Converts texts to token ids, with the vocabulary and the special tokens of a pretrained encoder."""
+
+    segmenter: str | None = None
+
+    def __init__(self, tokenizer: Tokenizer, max_tokens: int) -> None:
+        """Texts are cut after `max_tokens` tokens, with special ones; InputError if there is no room beside these."""
+        special = tokenizer.num_special_tokens_to_add(False)
+        if max_tokens <= special:
+            raise InputError(
+                f"Expected max_tokens above {special}, the encoder's special tokens in each text, found {max_tokens}."
+            )
+        tokenizer.no_padding()
+        tokenizer.enable_truncation(max_tokens)
+        self._tokenizer = tokenizer
+        self.max_tokens = max_tokens
+
+    def encode(self, texts: Sequence[str]) -> tuple[list[list[int]], int]:
+        """Token ids of each text, and the number of texts that were cut after `max_tokens` tokens."""
+        encoded = self._tokenizer.encode_batch_fast([symbols_apart(plain(text)) for text in texts])
+        cut = sum(bool(encoding.overflowing) for encoding in encoded)
+        return [encoding.ids or [UNKNOWN] for encoding in encoded], cut
+
+    def prompt(self, text: str) -> tuple[int, ...]:
+        """Token ids of a prompt, without special tokens and without the space before what follows it."""
+        return tuple(self._tokenizer.encode(text.rstrip(), add_special_tokens=False).ids)
+
+    @property
+    def leading(self) -> int:
+        """Number of special tokens before a text, such as [CLS]."""
+        return self._tokenizer.encode("0").special_tokens_mask.index(0)
+
+    def spans(self, text: str) -> list[Span]:
+        """The spans, in the original text, of the tokens that `encode` returns; those of special tokens are empty."""
+        characters = plain(text)
+        read = symbols_apart(characters)
+        encoding, place = self._tokenizer.encode(read), read_spans(text, characters, read)
+        spans, last = [], 0
+        for (start, end), special in zip(encoding.offsets, encoding.special_tokens_mask, strict=True):
+            empty = special or start == end
+            spans.append((last, last) if empty else (place[start][0], place[end - 1][1]))
+            last = spans[-1][1]
+        return spans or [(0, 0)]
+
+    @classmethod
+    def load(cls, path: Path, max_tokens: int) -> SubwordTokenizer:
+        """Read a `tokenizer.json`, ours or the encoder's; InputError if that fails or `max_tokens` is too small."""
+        if not path.is_file():
+            raise InputError(f"{path}: expected the encoder's tokenizer; encoders without this file are not supported.")
+        tokenizer = cls(read_tokenizer(path), max_tokens)
+        try:
+            tokenizer.encode(TRIAL)
+        except Exception as error:  # the tokenizers library raises bare Exception
+            raise InputError(f"{path}: expected a tokenizer for any text, found {one_line(error)}.") from error
+        return tokenizer
+
+
+AnyTokenizer = WordTokenizer | SubwordTokenizer
 
 
 def read_tokenizer(path: Path) -> Tokenizer:
@@ -217,8 +255,8 @@ def read_tokenizer(path: Path) -> Tokenizer:
         raise InputError(f"{path}: not a readable tokenizer ({one_line(error)}).") from error
 
 
-def _word_level(vocabulary: dict[str, int], characters: bool) -> Tokenizer:
+def _word_level(vocabulary: dict[str, int]) -> Tokenizer:
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token=UNKNOWN_TOKEN))
-    tokenizer.normalizer = _NORMALIZERS[characters]
+    tokenizer.normalizer = _normalizer
     tokenizer.pre_tokenizer = _pre_tokenizer
     return tokenizer

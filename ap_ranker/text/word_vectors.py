@@ -16,15 +16,9 @@ from ap_ranker.safe_open import open_file, what_is_at
 from ap_ranker.text.batch import PAD, UNKNOWN
 from ap_ranker.text.phrases import phrase_words
 
-GLOVE = "glove-50d"
-"""Vectors of a package."""
-
-MAX_DIMENSIONS = 10_000
-"""More than any published word vectors have; a damaged header may contain any number."""
-
-MAX_NUMBER = 1e6
-"""The numbers of word vectors are about 1; much larger ones would become infinite in training."""
-
+GLOVE = "glove-50d"  # vectors of a package
+MAX_DIMENSIONS = 10_000  # more than any published word vectors have; a damaged header may contain any number
+MAX_NUMBER = 1e6  # the numbers of word vectors are about 1; much larger ones would become infinite in training
 MAX_WORD = 1_000  # bytes of a word in a binary file, which has no line ends
 
 
@@ -53,12 +47,9 @@ class PretrainedVectors(Protocol):
 
 @dataclass(frozen=True)
 class WordVectors:
-    """V words, most frequent first as such files are sorted, with vectors `matrix` (V, D), float32.
+    """V words, most frequent first as such files are sorted, with finite vectors `matrix` (V, D), float32.
 
     `unknown` (D,) is the vector of unknown words; `None` for noise. `origin` says where they come from.
-
-    Raises:
-        InputError: the numbers of words and of vectors differ, or a vector has a NaN, an infinity or a huge number.
     """
 
     words: Sequence[str]
@@ -86,7 +77,7 @@ class WordVectors:
 
     @property
     def digest(self) -> str:
-        """A hash of the words and their vectors."""
+        """A hash that is equal for equal vectors."""
         digest = hashlib.sha256("\n".join(self.words).encode())
         digest.update(self.matrix.tobytes())
         if self.unknown is not None:
@@ -111,14 +102,10 @@ class WordVectors:
 
 
 def read_vectors(source: str | Path) -> WordVectors:
-    """Read word vectors.
+    """Read word vectors: a text file (GloVe without header, word2vec or fastText with one), a binary word2vec file
+    (`.bin`), each optionally gzipped (`.gz`); or `glove-50d`, which comes with the extra `glove`.
 
-    Args:
-        source: a text file (GloVe without header, word2vec or fastText with one), a binary word2vec file (`.bin`), each
-            optionally gzipped (`.gz`); or `glove-50d`, which comes with the extra `glove`.
-
-    Raises:
-        InputError: the file is missing or has another format; the message names the line.
+    A file that is missing or has another format is an InputError, which names the line.
     """
     if str(source) == GLOVE:
         return _glove_50d()
@@ -152,14 +139,12 @@ def _read_text(file: BinaryIO, path: Path) -> Iterator[tuple[str, np.ndarray]]:
             with np.errstate(over="ignore"):  # a huge number becomes infinite and is rejected later
                 vector = np.array(values[-dimensions:], dtype=np.float32)
             name = b" ".join([word, *values[:-dimensions]]).decode("utf-8")
+            if len(vector) != dimensions or not dimensions:
+                raise ValueError(f"found {len(values)}")
         except ValueError as error:
             raise InputError(
-                f"{path}, line {line_number}: expected a word and {dimensions} numbers ({error})."
+                f"{path}, line {line_number}: expected a word and {dimensions} numbers; {error}."
             ) from error
-        if len(vector) != dimensions or not dimensions:
-            raise InputError(
-                f"{path}, line {line_number}: expected a word and {dimensions} numbers, found {len(values)} numbers."
-            )
         yield name, vector
 
 
@@ -182,7 +167,7 @@ def _read_binary(file: BinaryIO, path: Path) -> Iterator[tuple[str, np.ndarray]]
                 word += byte
             if len(word) > MAX_WORD:
                 raise InputError(
-                    f"{path}: expected a word of at most {MAX_WORD:,} bytes, found word {word_number} longer."
+                    f"{path}: expected words of at most {MAX_WORD:,} bytes, found word {word_number} longer."
                 )
         values = file.read(4 * dimensions)
         if len(values) < 4 * dimensions:

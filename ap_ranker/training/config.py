@@ -16,7 +16,7 @@ from ap_ranker.models.registry import complete_options, model_spec
 from ap_ranker.models.spec import Optimizer, Recipe, Schedule
 from ap_ranker.safe_open import parse_yaml, read_yaml_text
 from ap_ranker.settings import read_fields, settings
-from ap_ranker.text.stem import check_language
+from ap_ranker.text.languages import check_language
 from ap_ranker.training.objectives import distillation
 from ap_ranker.training.objectives.registry import objective_spec, objectives_with_gradient
 

@@ -28,8 +28,7 @@ from ap_ranker.ranking.checkpoint import TOKENIZER, is_checkpoint
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.batch import UNKNOWN, TokenBatch
 from ap_ranker.text.phrases import phrase_words
-from ap_ranker.text.subwords import AnyTokenizer
-from ap_ranker.text.tokenizer import split_words
+from ap_ranker.text.tokenizer import AnyTokenizer, split_words
 from ap_ranker.text.word_vectors import PretrainedVectors, WordVectors, read_vectors
 from ap_ranker.training.computed_once import computed_once
 from ap_ranker.training.config import TrainingConfig

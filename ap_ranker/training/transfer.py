@@ -18,7 +18,7 @@ from ap_ranker.models.weights import difference
 from ap_ranker.ranking.checkpoint import CheckpointConfig
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.batch import UNKNOWN
-from ap_ranker.text.subwords import AnyTokenizer
+from ap_ranker.text.tokenizer import AnyTokenizer
 from ap_ranker.text.word_vectors import WordVectors
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.initialize import initialize_model

@@ -17,7 +17,7 @@ from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.errors import InputError
 from ap_ranker.models.registry import MODELS, count_parameters
 from ap_ranker.ranking.ranker import Ranker
-from ap_ranker.text.subwords import SubwordTokenizer
+from ap_ranker.text.tokenizer import SubwordTokenizer
 from ap_ranker.training.compare import Contender
 from benchmarks import pipeline, run, systems
 from benchmarks.corpus import Corpus

@@ -24,7 +24,7 @@ from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.evaluation.markdown import markdown_table
 from ap_ranker.ranking.bm25 import bm25_name
-from ap_ranker.text.stem import check_language
+from ap_ranker.text.languages import check_language
 
 FAQS = Path(__file__).resolve().parent / "faqs"
 COVID = Path("faq_public") / "covid-faq-multilingual.csv.gz"

@@ -89,7 +89,7 @@ def test_rollback(tmp_path: Path, pipeline: Callable[[str | None], Path]) -> Non
     assert "1 changed" in invoke("index", faq, "--pipeline", search)
     assert answer() == "lost"
     assert "expected version 9" in refused("rollback", "--pipeline", search, "--to", 9)
-    assert "in memory" in refused("rollback", "--pipeline", pipeline(None))
+    assert "expected one persistent store" in refused("rollback", "--pipeline", pipeline(None))
 
 
 def documents(*texts: str) -> list[Document]:
@@ -170,7 +170,7 @@ def refused(*command: object) -> str:
 def test_what_cannot_last_is_refused(tmp_path: Path, pipeline: Callable[[str | None], Path]) -> None:
     faq = tmp_path / "faq.csv"
     faq.write_text("question,answer\na,b\n")
-    assert "expected a persistent document store" in refused("index", faq, "--pipeline", pipeline(None))
+    assert "expected one persistent store" in refused("index", faq, "--pipeline", pipeline(None))
     assert "expected documents in BM25SDocumentStore, found none" in refused("ask", "a", "--pipeline", pipeline(None))
 
 
@@ -185,7 +185,7 @@ def test_other_pipelines_are_refused(tmp_path: Path) -> None:
         file.write_text(yaml.safe_dump({"components": components, "connections": connections}))
 
     write({"cleaner": cleaner}, [])
-    assert "expected a pipeline with one document store, found 0" in refused("index", faq, "--pipeline", file)
+    assert "expected one persistent store, found none" in refused("index", faq, "--pipeline", file)
     write({"cleaner": cleaner, "writer": writer}, [{"sender": "cleaner.documents", "receiver": "writer.documents"}])
     assert "found DocumentCleaner" in refused("index", faq, "--pipeline", file)
     assert not (tmp_path / "index").exists()

@@ -75,8 +75,7 @@ MISTAKES = {
     "ask Where? --documents FAQ.csv --model checkpoint --precision 90": "between 0 and 1, such as 0.9, found 90.",
     "ask Where? --documents FAQ.csv --model checkpoint --precision 0.9": "Calibrate it: ap-ranker calibrate",
     "ask Where? --documents FAQ.csv --language englisch": "Did you mean 'english'?",
-    "ask Where? --documents FAQ.csv --language de": "Did you mean 'german'?",
-    "train FAQ.csv --output new --language chinese": "found 'chinese', which has none. Leave it out.",
+    "train FAQ.csv --output new --language chinese": "or null, as for Chinese, Japanese and Korean; found 'chinese'.",
     # What goes where
     "ask Where?": "Name a FAQ or a folder with --documents",
     "ask 'Where is it?' FAQ.csv": "name it with --documents FAQ.csv",

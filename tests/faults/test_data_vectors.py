@@ -79,7 +79,7 @@ def test_vectors_made_by_a_library_caller() -> None:
         (
             "v.bin.gz",
             gzip.compress(b"99 2\nthe" + b"e" * 2**12, mtime=0),
-            "a word of at most 1,000 bytes, found word 1 longer",
+            "words of at most 1,000 bytes, found word 1 longer",
         ),
         ("v.bin", b"1 9999999999999\nthe 1", "line 1: expected 1 to 10,000 dimensions, found 9999999999999"),
         ("v.bin", b"1 0\nthe ", "line 1: expected 1 to 10,000 dimensions, found 0"),

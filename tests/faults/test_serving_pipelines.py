@@ -19,15 +19,20 @@ from searches import ENTRIES, in_two
 from ap_ranker.data.faq import Match
 from ap_ranker.errors import InputError
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
-from ap_ranker.search.load_pipeline import CheckpointOf, load_pipeline, replace_checkpoint, report_store_errors
+from ap_ranker.search.load_pipeline import load_pipeline, report_store_errors
 
 SEARCH = "faq_search.yaml"
 
 
 def declared(name: str, checkpoint: Path) -> dict[str, Any]:
     pipeline = yaml.safe_load((ROOT / "pipelines" / name).read_text())
-    replace_checkpoint(pipeline, CheckpointOf(str(checkpoint), "english"))
-    return pipeline
+    return dict(replaced(pipeline, {"model": str(checkpoint), "language": "english"}))
+
+
+def replaced(tree: Any, values: dict[str, str]) -> Any:
+    if not isinstance(tree, dict):
+        return tree
+    return {name: values.get(name) or replaced(value, values) for name, value in tree.items()}
 
 
 def use(path: Path) -> None:

@@ -15,7 +15,7 @@ from ap_ranker.models.registry import complete_options
 from ap_ranker.ranking import checkpoint as module
 from ap_ranker.ranking.checkpoint import CheckpointConfig, find_checkpoint, load_checkpoint
 from ap_ranker.ranking.ranker import Ranker
-from ap_ranker.text import segment
+from ap_ranker.text import languages
 from ap_ranker.text.reading import READING_VERSION
 from ap_ranker.text.tokenizer import WordTokenizer
 
@@ -117,7 +117,7 @@ def test_the_segmenter_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     config, _, again = load_checkpoint(folder)
     assert config.segmenter == again.segmenter == "jieba"
     assert again.encode(["保险"]) == tokenizer.encode(["保险"]) == ([[tokenizer.words.index("保险")]], 0)
-    segment._loaded.cache_clear()
+    languages._loaded.cache_clear()
     monkeypatch.setitem(sys.modules, "jieba", None)
     with pytest.raises(InputError, match=r'^The segmenter jieba needs an extra: pip install "ap-ranker\[chinese\]"$'):
         load_checkpoint(folder)

@@ -128,7 +128,7 @@ def test_entries_with_the_same_answer_are_all_right(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("other", "Q.csv", "--answers", "FAQ.csv"), "ranks with other, the checkpoint to evaluate, found one that"),
+        (("other", "Q.csv", "--answers", "FAQ.csv"), "ranks with other, found one that"),
         (("ranker", "judged.csv"), "found candidates judged for each question"),
         (("ranker", "Q.csv"), "found none. Give --documents"),
         (("ranker", "Q.csv", "--answers", "none.csv"), "No file at 'none.csv'"),

@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.bm25 import BM25, bm25_name
-from ap_ranker.text import segment
+from ap_ranker.text import languages
+from ap_ranker.text.languages import SEGMENTERS, Library, Segmenter, check_language, find_segmenter, is_language, stem
 from ap_ranker.text.reading import read_words
-from ap_ranker.text.segment import SEGMENTERS, Library, Segmenter, find_segmenter
-from ap_ranker.text.stem import check_language, is_language, stem
 from ap_ranker.text.tokenizer import WordTokenizer
 
 TEXTS = ["我想买医疗保险，Größe 3G？", "医疗保险 covers 牙科吗?", "牙科保险"]
@@ -54,7 +53,7 @@ def forget(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As if the package were not installed."""
     for module in [name, *(one for one in sys.modules if one.startswith(f"{name}."))]:
         monkeypatch.setitem(sys.modules, module, None)
-    segment._loaded.cache_clear()
+    languages._loaded.cache_clear()
 
 
 def encoded(tokenizer: WordTokenizer, text: str) -> list[str]:
@@ -129,7 +128,7 @@ def test_a_copy_and_a_pickle_are_the_same(name: str) -> None:
 
 def test_it_keeps_quiet_and_leaves_nothing_behind(name: str, tmp_path: Path) -> None:
     """Where it is imported for the first time, by a user whose home is not there to write to."""
-    code = "import sys; from ap_ranker.text.segment import find_segmenter; find_segmenter(sys.argv[1])(sys.argv[2])"
+    code = "import sys; from ap_ranker.text.languages import find_segmenter; find_segmenter(sys.argv[1])(sys.argv[2])"
     environment = os.environ | {"HOME": str(tmp_path / "none"), "PYTHONPATH": os.pathsep.join(sys.path)}
     ended = subprocess.run(
         [sys.executable, "-c", code, name, TYPED[name]], env=environment, capture_output=True, text=True, check=False

@@ -14,8 +14,7 @@ from naive.nearest import plainly
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
 from ap_ranker.text.characters import Span, plain, symbols_apart
-from ap_ranker.text.subwords import SubwordTokenizer
-from ap_ranker.text.tokenizer import WordTokenizer, split_words
+from ap_ranker.text.tokenizer import SubwordTokenizer, WordTokenizer, split_words
 
 # Letters that change their number when lower-cased or stripped, marks that vanish, scripts without spaces.
 PARTS = [

@@ -10,7 +10,7 @@ from tokenizers.pre_tokenizers import BertPreTokenizer
 from tokenizers.processors import TemplateProcessing
 
 from ap_ranker.errors import InputError
-from ap_ranker.text.subwords import SubwordTokenizer
+from ap_ranker.text.tokenizer import SubwordTokenizer
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "parcel", "##s", "track", "##ing", "where", "is", "?"]
 UNK, CLS, SEP, PARCEL, S, TRACK, ING, WHERE, IS, MARK = range(1, 11)

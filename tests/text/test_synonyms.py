@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ap_ranker.errors import InputError
-from ap_ranker.text.synonyms import MOST, SynonymFile, Synonyms, read_synonyms
+from ap_ranker.text.synonyms import MOST, Synonyms, read_synonyms
+from ap_ranker.watched import Watched
 
 
 @pytest.fixture
@@ -73,12 +74,12 @@ def test_never_too_many_forms(question: str) -> None:
 def test_a_changed_file_counts_and_a_broken_one_does_not(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "s.txt"
     path.write_text("a = b\n")
-    file = SynonymFile(path)
-    assert file.forms("a") == ["a", "b"]
+    file = Watched(path, read_synonyms)
+    assert file.now().forms("a") == ["a", "b"]
     path.write_text("a = some c\n")
-    assert file.forms("a") == ["a", "some c"]
+    assert file.now().forms("a") == ["a", "some c"]
     path.write_text("this is no synonym\n")
-    assert file.forms("a") == ["a", "some c"]
+    assert file.now().forms("a") == ["a", "some c"]
     assert "line 1: expected words = other words" in caplog.text
     path.unlink()
-    assert file.forms("a") == ["a", "some c"]
+    assert file.now().forms("a") == ["a", "some c"]

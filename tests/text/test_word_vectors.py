@@ -48,7 +48,7 @@ def test_a_word_with_spaces(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("v.txt", b"the 1 2\nbike 1\n", "line 2: expected a word and 2 numbers, found 1"),
+        ("v.txt", b"the 1 2\nbike 1\n", "line 2: expected a word and 2 numbers; found 1"),
         ("v.txt", b"the 1 2\nbike one 2\n", "line 2: expected a word and 2 numbers"),
         ("v.txt", b"", "found an empty file"),
         ("v.txt.gz", b"not gzip", "expected a complete gzip file"),

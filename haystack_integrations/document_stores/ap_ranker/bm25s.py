@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -15,9 +16,10 @@ from haystack.utils import expit
 from ap_ranker.data.faq import DEFAULT_MATCH, Match
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.bm25 import BM25, K1, B, check_parameters
-from ap_ranker.text.stem import check_language
-from ap_ranker.text.synonyms import SynonymFile
+from ap_ranker.text.languages import check_language
+from ap_ranker.text.synonyms import Synonyms, read_synonyms
 from ap_ranker.threads import in_thread
+from ap_ranker.watched import Watched
 from haystack_integrations.document_stores.ap_ranker.documents import Documents, Index, to_array
 from haystack_integrations.document_stores.ap_ranker.entries import read_documents
 from haystack_integrations.document_stores.ap_ranker.folder_documents import DATABASE, FolderDocuments
@@ -100,7 +102,7 @@ class BM25SDocumentStore(StoredDocuments):
         self.documents = None if documents is None else str(documents)
         self.match = str(Match(match))
         self.synonyms = None if synonyms is None else str(synonyms)
-        self._synonyms: SynonymFile | None = None
+        self._synonyms: Watched[Synonyms] | None = None
         self._is_read = False
         self._lock = threading.RLock()
         self._documents: Documents = Documents() if self.path is None else FolderDocuments(Path(self.path))
@@ -162,9 +164,9 @@ class BM25SDocumentStore(StoredDocuments):
         if self.synonyms is None:
             return [query]
         known = self._synonyms
-        if known is None or (str(known.path), known.language) != (self.synonyms, self.language):
-            known = self._synonyms = SynonymFile(self.synonyms, self.language)
-        return known.forms(query)
+        if known is None or (str(known.path), known.now().language) != (self.synonyms, self.language):
+            known = self._synonyms = Watched(self.synonyms, partial(read_synonyms, language=self.language))
+        return known.now().forms(query)
 
     def bm25_retrieval(
         self,

@@ -20,10 +20,7 @@ from haystack_integrations.components.rankers.ap_ranker.checkpoint import (
 
 @component
 class APDocumentEmbedder(CheckpointComponent):
-    """Embeds documents, for any document store.
-
-    The checkpoint is one of `ap-ranker train` whose model has vectors of whole texts, such as `ap-transformer`. Loading
-    is lazy: the first `run`, or `warm_up`, reads the checkpoint.
+    """Embeds documents, for any document store, by a checkpoint of `ap-ranker train` with vectors of whole texts.
 
     ```python
     from haystack import Document
@@ -45,16 +42,12 @@ class APDocumentEmbedder(CheckpointComponent):
         meta_fields_to_embed: list[str] | None = None,
         embedding_separator: str = "\n",
     ) -> None:
-        """Create the component without loading the checkpoint.
+        """Create the component; the first `run`, or `warm_up`, reads the checkpoint.
+
+        The other parameters are those of Haystack's `SentenceTransformersDocumentEmbedder`.
 
         :param model: The path of a checkpoint folder, or the name of a repository of the Hugging Face hub.
-        :param device: The device on which the model runs. `None` selects the GPU if there is one.
-        :param token: The token for downloading private models from the hub.
-        :param prefix: The text to put before each document's text.
-        :param suffix: The text to put after each document's text.
         :param batch_size: The number of documents to encode at once; more need more memory.
-        :param meta_fields_to_embed: The meta fields whose values are put before the content.
-        :param embedding_separator: The text to put between these values and the content.
         :raises ValueError: `batch_size` is not positive.
         """
         check_number("batch_size", batch_size, 1)
@@ -84,17 +77,11 @@ class APDocumentEmbedder(CheckpointComponent):
             return {"documents": []}
         ranker = self._loaded()
         texts = self._texts.texts(documents)
-        embeddings = ranker.embed_answers(texts, self.batch_size).tolist()
-        meta = {EMBEDDED_BY: self._texts.origin(ranker)}
-        return {
-            "documents": [
-                replace(document, embedding=embedding, meta={**document.meta, **meta})
-                for document, embedding in zip(documents, embeddings, strict=True)
-            ]
-        }
+        pairs = zip(documents, ranker.embed_answers(texts, self.batch_size).tolist(), strict=True)
+        origin = {EMBEDDED_BY: self._texts.origin(ranker)}
+        return {"documents": [replace(one, embedding=vector, meta=one.meta | origin) for one, vector in pairs]}
 
     run_async = in_thread(run)
-    """As `run`, in a thread, so that the event loop stays free."""
 
     @property
     def embedded_by(self) -> str:

@@ -13,11 +13,9 @@ from haystack_integrations.components.rankers.ap_ranker.checkpoint import Checkp
 
 @component
 class APTextEmbedder(CheckpointComponent):
-    """Embeds a question, for the embedding retriever of any document store.
+    """Embeds a question, for the embedding retriever of any document store, with the checkpoint of the documents.
 
-    The checkpoint is one of `ap-ranker train` whose model has vectors of whole texts, such as `ap-transformer`. A
-    ranker with the same checkpoint that gets the same question does not encode it again. Loading is lazy: the first
-    `run`, or `warm_up`, reads the checkpoint.
+    A ranker with the same checkpoint that gets the same question does not encode it again.
 
     ```python
     from haystack_integrations.components.embedders.ap_ranker import APTextEmbedder
@@ -35,13 +33,11 @@ class APTextEmbedder(CheckpointComponent):
         prefix: str = "",
         suffix: str = "",
     ) -> None:
-        """Create the component without loading the checkpoint.
+        """Create the component; the first `run`, or `warm_up`, reads the checkpoint.
+
+        The other parameters are those of Haystack's `SentenceTransformersTextEmbedder`.
 
         :param model: The path of a checkpoint folder, or the name of a repository of the Hugging Face hub.
-        :param device: The device on which the model runs. `None` selects the GPU if there is one.
-        :param token: The token for downloading private models from the hub.
-        :param prefix: The text to put before the question.
-        :param suffix: The text to put after the question.
         """
         self._name_checkpoint(model, device, token)
         self.prefix = prefix
@@ -57,12 +53,8 @@ class APTextEmbedder(CheckpointComponent):
         :raises InputError: The checkpoint cannot be loaded, or its model has no vectors of whole texts.
         """
         if not isinstance(text, str):
-            raise TypeError(
-                f"APTextEmbedder expects a string as input, but got {type(text).__name__}. To embed a list of "
-                "Documents, use APDocumentEmbedder."
-            )
+            raise TypeError("APTextEmbedder expects a string as input. To embed Documents, use APDocumentEmbedder.")
         embedding: list[float] = self._loaded().embed_questions([self.prefix + text + self.suffix])[0].tolist()
         return {"embedding": embedding}
 
     run_async = in_thread(run)
-    """As `run`, in a thread, so that the event loop stays free."""

@@ -32,7 +32,7 @@ class BasicTypes:
 
 
 class CheckpointComponent(BasicTypes):
-    """Loads a checkpoint on first use, once, whichever thread comes first. A copy of it loads its own."""
+    """Loads a checkpoint on first use, once, whichever thread comes first."""
 
     model: str
     device: ComponentDevice
@@ -53,7 +53,7 @@ class CheckpointComponent(BasicTypes):
         self._loading = threading.RLock()
 
     def __getstate__(self) -> dict[str, Any]:
-        """The state without the loaded checkpoint: a copy loads its own on first use."""
+        """Without the loaded checkpoint: a copy loads its own on first use."""
         return {name: value for name, value in vars(self).items() if name not in self._not_copied}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -68,7 +68,6 @@ class CheckpointComponent(BasicTypes):
         self._loaded()
 
     warm_up_async = in_thread(warm_up)
-    """As `warm_up`, in a thread, so that the event loop stays free."""
 
     def _loaded(self) -> Ranker:
         with self._loading:
@@ -103,20 +102,14 @@ class DocumentTexts:
 
     def texts(self, documents: Sequence[Document]) -> list[str]:
         """The texts of documents; missing content counts as empty."""
-        texts = [document.content or "" for document in documents]
-        if self.meta_fields:
-            values = [[document.meta.get(name) for name in self.meta_fields] for document in documents]
-            texts = [
-                self.separator.join([*(str(value) for value in known if value is not None), text])
-                for known, text in zip(values, texts, strict=True)
-            ]
-        if not (self.prefix or self.suffix):
-            return texts
-        return [self.prefix + text + self.suffix for text in texts]
+        return [self.prefix + self._text(document) + self.suffix for document in documents]
+
+    def _text(self, document: Document) -> str:
+        values = (document.meta.get(name) for name in self.meta_fields)
+        return self.separator.join([*(str(value) for value in values if value is not None), document.content or ""])
 
     def origin(self, ranker: Ranker) -> str:
-        """What an embedding of such a text comes from: the checkpoint's fingerprint and, unless the text is the content
-        alone, a hash of these settings."""
+        """What an embedding comes from: the checkpoint's fingerprint and, if there are any, a hash of the settings."""
         if not (self.prefix or self.suffix or self.meta_fields):
             return ranker.fingerprint
         settings = json.dumps([self.prefix, self.suffix, *self.meta_fields, self.separator])

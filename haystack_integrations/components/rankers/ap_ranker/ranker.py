@@ -54,9 +54,8 @@ class AnswerRanker(CheckpointComponent):
     lead over the best different one: a pipeline should give the ranker all that it fetches. A document that is there
     twice, also with another id or meta or a slightly different text, counts once.
 
-    If Haystack's tracing is on, a run's span has the tags `ap_ranker.model`, `ap_ranker.architecture` (`ap-cnn`, ...),
-    `ap_ranker.candidates` and `ap_ranker.cache_hits` (their numbers) and, if content may be traced,
-    `ap_ranker.question`.
+    In Haystack's tracing, a run's span has the tags `ap_ranker.model`, `ap_ranker.architecture` (`ap-cnn`, ...),
+    `ap_ranker.candidates`, `ap_ranker.cache_hits` and, if content may be traced, `ap_ranker.question`.
 
     ```python
     from haystack import Document
@@ -97,37 +96,31 @@ class AnswerRanker(CheckpointComponent):
     ) -> None:
         """Create the component without loading the checkpoint.
 
+        The parameters that are not listed are those of Haystack's `SentenceTransformersSimilarityRanker`.
+
         :param model: The path of a checkpoint folder, or the name of a repository of the Hugging Face hub.
-        :param device: The device on which the model runs. `None` selects the GPU if there is one.
-        :param token: The token for downloading private models from the hub.
         :param top_k: The maximum number of documents to return.
-        :param query_prefix: The text to put before the query.
-        :param query_suffix: The text to put after the query.
-        :param document_prefix: The text to put before each document's text.
-        :param document_suffix: The text to put after each document's text.
-        :param meta_fields_to_embed: The meta fields whose values are put before the content.
-        :param embedding_separator: The text to put between these values and the content.
-        :param scale_score: Whether to map the scores to the interval from 0 to 1, which keeps their order: to the
-            probability that the document is a right answer, if `ap-ranker calibrate` has calibrated the checkpoint;
-            otherwise to numbers that are not probabilities (cosine: (1 + s) / 2; fused scores: 1/2 + arctan(s) / pi).
+        :param scale_score: Whether to map the scores to the interval from 0 to 1, which keeps their order: of a
+            calibrated checkpoint to the probability of a right answer; otherwise to numbers that are not probabilities
+            (cosine: (1 + s) / 2; fused scores: 1/2 + arctan(s) / pi).
         :param score_threshold: The minimum score of a returned document, after scaling; not beside `precision`.
         :param batch_size: The number of documents to encode at once; more need more memory.
         :param cache_megabytes: The device memory, in megabytes, that encoded documents may take; the least recently
-            used are dropped first. A document is encoded again only if its text has changed. 0: no cache.
+            used are dropped first. 0: no cache.
         :param cache_dtype: The dtype of the cached states: `float32`, `float16`, `int8` or `int4`. By default the
             smallest by which the model loses nothing: `int4` for `ap-transformer`, `float32` for most.
         :param encodings: A folder that `ap-ranker encode` wrote with this checkpoint: documents in it need no encoding.
-        :param fuse_scores: Whether to add BM25's score to the model's, with the weight that training found best (0 if
-            it does not help): from `meta["bm25_score"]`, which `BM25SRetriever` and, for Elasticsearch, `LuceneScores`
-            set. It is not added if any document lacks it. A warning says so once, as it does of another stemmer.
+        :param fuse_scores: Whether to add BM25's score, with the weight that training found best: `meta["bm25_score"]`,
+            as `BM25SRetriever` and, for Elasticsearch, `LuceneScores` set it. If any document lacks it, it is not
+            added; a warning says so once, as it does of another stemmer.
         :param precision: The target share of right first answers, such as 0.9: documents below the threshold that
             `ap-ranker calibrate` found for it are left out. It replaces `score_threshold`.
         :param wordings: A file, or several, with questions that are known to ask for an entry of the FAQ: training
-            questions (question, answer_ids; the ids are compared with `meta["aid"]`) or pairs (question, answer). A
-            changed file is read again before the next query. Other known wordings are `meta["question"]` and
-            `meta["wordings"]` of the documents. The one that is most like the query raises a document's score; if it is
-            more like it than the document itself, `meta["matched_wording"]` names it. A document of which one is the
-            query itself, whatever its case, white space and final punctuation, comes first and is never left out.
+            questions (question, answer_ids, which are compared with `meta["aid"]`) or pairs (question, answer). Changes
+            are followed. Other known wordings are `meta["question"]` and `meta["wordings"]` of the documents. The one
+            most like the query raises a document's score; if it is more like it than the document itself,
+            `meta["matched_wording"]` names it. A document of which one is the query itself, whatever its case, white
+            space and final punctuation, comes first and is never left out.
         :param explain: Whether to add `meta["explanation"]`, the attention weight of each word, to each returned
             document, which is encoded once more: `{"question": [{"text", "start", "end", "weight"}, ...], "answer":
             [...]}`. The weights of a side sum to 1, or are `None` if the model has none for it. `start` and `end` are
@@ -185,10 +178,7 @@ class AnswerRanker(CheckpointComponent):
         return ranker
 
     def add_wordings(self, path: str | Path) -> None:
-        """Use the wordings of one more file.
-
-        :raises InputError: It cannot be read.
-        """
+        """Use the wordings of one more file; InputError if it cannot be read."""
         self.wordings = list(dict.fromkeys([*self.wordings, str(path)]))
         if self._ranker is not None:  # otherwise the file is read with the checkpoint
             self._files.add(Path(path))
@@ -199,7 +189,7 @@ class AnswerRanker(CheckpointComponent):
 
     @property
     def cache_info(self) -> CacheInfo | None:
-        """Hits, misses, entries and bytes of the cache; `None` without a cache or before the checkpoint is loaded."""
+        """Of the cache; `None` without one or before the checkpoint is loaded."""
         return self._ranker.cache.info() if self._ranker and self._ranker.cache else None
 
     @property
@@ -282,7 +272,6 @@ class AnswerRanker(CheckpointComponent):
         return {"documents": best}
 
     run_async = in_thread(run)
-    """As `run`, in a thread, so that the event loop stays free."""
 
     def exact_matches(self, query: str, documents: list[Document]) -> list[bool]:
         """Whether a query is a known wording of each document, word for word."""
@@ -300,13 +289,12 @@ class AnswerRanker(CheckpointComponent):
         """BM25's scores of the candidates. If any is missing, `None` and, the first time, a warning."""
         # All copies of a document are searched for its score: a joiner may keep the copy of another retriever.
         scores, expected = {}, ranker.bm25_language
-        for copy in documents:
-            if (score := copy.meta.get(BM25_SCORE)) is None:
-                continue
+        for copy in (one for one in documents if one.meta.get(BM25_SCORE) is not None):
+            score = copy.meta[BM25_SCORE]
             if not (isinstance(score, (int, float)) and math.isfinite(score)):
                 raise InputError(
-                    f"Document {copy.id!r}: expected meta[{BM25_SCORE!r}] to be a number, written by a BM25 retriever, "
-                    f"found {score!r}. Rename that field of the documents, or set fuse_scores to false."
+                    f"Document {copy.id!r}: expected a retriever's number in meta[{BM25_SCORE!r}], found {score!r}. "
+                    "Rename that field of the documents, or set fuse_scores to false."
                 )
             scores[copy.id] = float(score)
             if (language := copy.meta.get(BM25_LANGUAGE, expected)) != expected:
@@ -341,9 +329,8 @@ class AnswerRanker(CheckpointComponent):
         span.set_content_tag("ap_ranker.question", question)
 
     def explanation(self, query: str, document: Document) -> tuple[str, str, Explanation]:
-        """The attention weight of each word when this document is ranked for this query.
+        """The question and the answer as the model reads them, with the attention weight of each word.
 
-        :returns: The question and the answer as the model reads them, and the explanation, with the model's own score.
         :raises InputError: The checkpoint cannot be loaded, or its model has no attention weights.
         """
         question, [answer] = self._question(query), self._texts.texts([document])
@@ -355,10 +342,9 @@ class AnswerRanker(CheckpointComponent):
 
 @component
 class APRanker(AnswerRanker):
-    """Ranks documents with a model of the attentive-pooling family (dos Santos, Tan, Xiang & Zhou 2016).
+    """An `AnswerRanker` for the attentive-pooling family (dos Santos, Tan, Xiang & Zhou 2016) alone.
 
-    The question and the answer together determine the weights of the words of both. Like `AnswerRanker`, except that a
-    checkpoint of another family is an error.
+    The question and the answer together determine the weights of the words of both.
     """
 
     family = "attentive-pooling"
@@ -366,10 +352,9 @@ class APRanker(AnswerRanker):
 
 @component
 class GlobalLocalRanker(AnswerRanker):
-    """Ranks documents with a model of the global-local family (Tan et al. 2016, Bachrach et al. 2017).
+    """An `AnswerRanker` for the global-local family (Tan et al. 2016, Bachrach et al. 2017) alone.
 
-    The question determines the weights of the answer's words; the full model also uses all words of the answer. Like
-    `AnswerRanker`, except that a checkpoint of another family is an error.
+    The question determines the weights of the answer's words; the full model also uses all words of the answer.
     """
 
     family = "global-local"
@@ -377,10 +362,9 @@ class GlobalLocalRanker(AnswerRanker):
 
 @component
 class ABCNNRanker(AnswerRanker):
-    """Ranks documents with a model of the ABCNN family (Yin, Schütze, Xiang & Zhou 2016).
+    """An `AnswerRanker` for the ABCNN family (Yin, Schütze, Xiang & Zhou 2016) alone.
 
-    Convolutions over both texts use the similarity of each word of one to each word of the other. Like `AnswerRanker`,
-    except that a checkpoint of another family is an error.
+    Convolutions over both texts use the similarity of each word of one to each word of the other.
     """
 
     family = "abcnn"
