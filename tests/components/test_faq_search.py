@@ -221,7 +221,7 @@ def test_another_kind_of_store(checkpoint: Path) -> None:
     [
         ({"top_k": 0}, "top_k must be a whole number >= 1, but got 0"),
         ({"candidates": 0}, "candidates must be a whole number >= 1, but got 0"),
-        ({"match": "all"}, "match must be one of both, answer, question, but got all"),
+        ({"match": "all"}, "'all' is not a valid Match"),
     ],
 )
 def test_settings_out_of_range(setting: dict[str, object], message: str) -> None:

@@ -14,11 +14,7 @@ from ap_ranker.ranking.wordings import WORDINGS
 
 
 def to_document(entry: Entry, match: Match) -> Document:
-    """Convert an entry of a FAQ file into a document; `match` names the text that becomes its content.
-
-    Its meta contains `question`, `answer`, the file's other columns and, if the entry has any, `wordings`; of a passage
-    `title`, `file_path` and, if there is one, `page_number` or `url`.
-    """
+    """An entry of a FAQ file as a document; `match` names the text that becomes its content, the rest is its meta."""
     meta: dict[str, Any] = {**entry.other, "question": entry.question, "answer": entry.answer}
     if entry.title:
         meta["title"] = entry.title

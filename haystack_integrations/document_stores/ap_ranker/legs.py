@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from copy import copy
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from math import inf
 from typing import Any
 
@@ -21,7 +21,7 @@ from haystack_integrations.document_stores.ap_ranker.documents import (
     EmbeddingSizeError,
     Index,
     asks_for_embeddings,
-    copied,
+    copy_of,
 )
 
 _BATCH = 256  # documents fetched at once
@@ -29,56 +29,49 @@ _BATCH = 256  # documents fetched at once
 
 @dataclass(frozen=True)
 class Leg:
-    """The scores of N documents for one query.
+    """The (N,) scores of N documents for one query, and their (N,) rows, ascending.
 
-    Attributes:
-        rows: (N,) the rows of the documents, ascending.
-        scores: (N,) their scores.
-        rank_field: the meta field of a document for its rank, from 1, among those that the leg finds.
-        score_field: the meta field for its score; `None` writes none.
-        above: only documents with a higher score are found.
-        absent: the score of a document that the leg does not know.
-        meta: further fields for the meta of all documents.
+    In the meta of a document, `rank_field` is its rank, from 1, among those that the leg finds, `score_field` its score
+    there; the fields of `meta` are those of all. Only what has a higher score than `nothing` is found, which is also
+    the score of a document that the leg does not know.
     """
 
     rows: np.ndarray
     scores: np.ndarray
     rank_field: str = WORDING_RANK
     score_field: str | None = None
-    above: float = -inf
-    absent: float | None = None
+    nothing: float | None = None
     meta: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def bm25(cls, index: Index[BM25], queries: Sequence[str]) -> Leg:
         """By words: each document's highest BM25 score with a form of the query; 0 is nothing in common."""
         scores = np.maximum.reduce([index.scorer.scores(query) for query in queries])
-        return cls(index.rows, scores, BM25_RANK, BM25_SCORE, 0.0, 0.0, {BM25_LANGUAGE: index.scorer.language})
+        return cls(index.rows, scores, BM25_RANK, BM25_SCORE, 0.0, {BM25_LANGUAGE: index.scorer.language})
 
     @classmethod
     def dense(cls, index: Index[Vectors], query: np.ndarray) -> Leg:
-        """By meaning: cosines.
-
-        :raises EmbeddingSizeError: The query has not as many numbers as the documents have.
-        """
-        if not index.scorer.is_empty and len(query) != index.scorer.size:
+        """By meaning: cosines; an `EmbeddingSizeError` if the query has not as many numbers as the documents have."""
+        if index.scorer.is_empty:
+            return cls(index.rows, np.zeros(0, np.float32), EMBEDDING_RANK, EMBEDDING_SCORE)
+        if len(query) != index.scorer.size:
             raise EmbeddingSizeError(
                 f"Expected a query embedding of {index.scorer.size} numbers, as the documents' are, found one of "
                 f"{len(query)}. Embed the query with the model that embedded the documents."
             )
-        scores = np.zeros(0, np.float32) if index.scorer.is_empty else index.scorer.scores(query)
-        return cls(index.rows, scores, EMBEDDING_RANK, EMBEDDING_SCORE)
+        return cls(index.rows, index.scorer.scores(query), EMBEDDING_RANK, EMBEDDING_SCORE)
 
     def best(self, limit: int | None) -> list[int]:
         """At most `limit` rows, the highest score first; ties are in the order of writing."""
-        rows: list[int] = self.rows[best_rows(self.scores, limit, above=self.above)].tolist()
+        above = -inf if self.nothing is None else self.nothing
+        rows: list[int] = self.rows[best_rows(self.scores, limit, above=above)].tolist()
         return rows
 
     def scores_of(self, rows: Sequence[int]) -> list[float | None]:
         """The scores of some rows."""
         places = np.searchsorted(self.rows, rows).tolist()
         return [
-            float(self.scores[place]) if place < len(self.scores) and self.rows[place] == row else self.absent
+            float(self.scores[place]) if place < len(self.scores) and self.rows[place] == row else self.nothing
             for row, place in zip(rows, places, strict=True)
         ]
 
@@ -91,7 +84,7 @@ def find(
     *,
     wordings: Leg | None = None,
     rank_all: int = 0,
-    scale: Callable[[float], float] = lambda score: score,
+    scale: Callable[[float], float] = float,
     embedding: bool = False,
 ) -> list[Document]:
     """Copies of the documents that any of the legs finds, the highest score of the first leg first.
@@ -108,55 +101,51 @@ def find(
     if wordings is not None:
         known = np.isin(wordings.rows, np.concatenate([leg.rows for leg in legs]))
         legs = [*legs, replace(wordings, rows=wordings.rows[known], scores=wordings.scores[known])]
-    candidates = _Candidates(stored, filters, embedding=embedding)
-    best = [candidates.first(leg.best(None if filters else top_k), top_k) for leg in legs]
+    found: dict[int, Document] = {}
+    read_embeddings = embedding or asks_for_embeddings(filters)
+
+    def first(rows: Sequence[int], limit: int) -> list[int]:
+        return list(islice(_matching(rows, stored, filters, found, read_embeddings), limit))
+
+    best = [first(leg.best(None if filters else top_k), top_k) for leg in legs]
     rows = sorted(set().union(*best))
     if max(len(leg.rows) for leg in legs) <= rank_all:
         everything = sorted(set().union(*(leg.rows.tolist() for leg in legs)))
-        rows = candidates.first(everything, rank_all) if len(everything) <= rank_all else rows
-    metas: list[dict[str, Any]] = [{} for _ in rows]
-    for leg, first in zip(legs, best, strict=True):
-        ranks = {row: rank for rank, row in enumerate(first, start=1)}
-        for meta, row, score in zip(metas, rows, leg.scores_of(rows), strict=True):
-            meta.update(leg.meta, **{leg.rank_field: ranks.get(row)})
-            if leg.score_field:
-                meta[leg.score_field] = score
+        rows = first(everything, rank_all) if len(everything) <= rank_all else rows
+    meta: dict[str, Any] = {}
+    columns: dict[str, list[Any]] = {}
+    for leg, ranked in zip(legs, best, strict=True):
+        ranks = {row: rank for rank, row in enumerate(ranked, start=1)}
+        columns[leg.rank_field] = [ranks.get(row) for row in rows]
+        if leg.score_field:
+            columns[leg.score_field] = leg.scores_of(rows)
+        meta |= leg.meta
     scores = legs[0].scores_of(rows)
-    found = []
-    for place in sorted(range(len(rows)), key=lambda row: (scores[row] is not None, scores[row]), reverse=True):
-        document, score = candidates.documents[rows[place]], scores[place]
-        one = copy(document)  # `replace` would check its fields again: for a hundred documents, as long as BM25 takes
-        vars(one).update(
-            meta=copied(document.meta) | metas[place],
-            score=None if score is None else scale(score),
-            embedding=document.embedding if embedding else None,
+    copies = []
+    for row, score, *values in zip(rows, scores, *columns.values(), strict=True):
+        document = found[row]
+        copies.append(
+            copy_of(
+                document,
+                meta | dict(zip(columns, values, strict=True)),
+                score=None if score is None else scale(score),
+                embedding=document.embedding if embedding else None,
+            )
         )
-        found.append(one)
-    return found
+    keys = [-inf if score is None else score for score in scores]
+    return [copies[place] for place in sorted(range(len(rows)), key=keys.__getitem__, reverse=True)]
 
 
-class _Candidates:
-    """The documents that a query has fetched, each once, by row."""
-
-    def __init__(self, stored: Documents, filters: dict[str, Any] | None, *, embedding: bool) -> None:
-        self.documents: dict[int, Document] = {}
-        self._stored = stored
-        self._filters = filters
-        self._embedding = embedding or asks_for_embeddings(filters)
-
-    def first(self, rows: Sequence[int], limit: int) -> list[int]:
-        """The first of the rows whose documents match, in the same order."""
-        matching: list[int] = []
-        for start in range(0, len(rows), _BATCH):
-            batch = rows[start : start + _BATCH]
-            new = [row for row in batch if row not in self.documents]
-            fetched = self._stored.fetch(new)
-            if len(fetched) < len(new):
-                missing = min(set(new) - fetched.keys())
-                raise InputError(f"{self._stored.place}: damaged: there is no document of row {missing} of the index.")
-            self.documents |= self._stored.with_embeddings(fetched) if self._embedding else fetched
-            filters, found = self._filters, self.documents
-            matching += [row for row in batch if not filters or document_matches_filter(filters, found[row])]
-            if len(matching) >= limit:
-                break
-        return matching[:limit]
+def _matching(
+    rows: Sequence[int], stored: Documents, filters: dict[str, Any] | None, found: dict[int, Document], embeddings: bool
+) -> Iterator[int]:
+    """Those of the rows whose documents match; a batch at a time, these are read into `found`."""
+    for start in range(0, len(rows), _BATCH):
+        batch = rows[start : start + _BATCH]
+        new = stored.fetch([row for row in batch if row not in found])
+        found |= stored.with_embeddings(new) if embeddings else new
+        for row in batch:
+            if row not in found:
+                raise InputError(f"{stored.place}: damaged: there is no document of row {row} of the index.")
+            if not filters or document_matches_filter(filters, found[row]):
+                yield row

@@ -17,7 +17,7 @@ from haystack.document_stores.types import DuplicatePolicy
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.ranking.int8_vectors import EMBEDDED_BY
 from ap_ranker.threads import in_thread
-from haystack_integrations.document_stores.ap_ranker.documents import Documents, copied, to_array
+from haystack_integrations.document_stores.ap_ranker.documents import Documents, copy_of, to_array
 
 _WRITTEN = 1024  # documents embedded before they are written: an interrupted run loses as many
 _EMBEDDED = 256  # documents embedded between two calls that report progress
@@ -41,26 +41,21 @@ class StoredDocuments(ABC):
             return len(documents)
 
     def filter_documents(self, filters: dict[str, Any] | None = None) -> list[Document]:
-        """The documents that match Haystack's filters, or all documents, in the order of writing.
-
-        :raises FilterError: `filters` are invalid.
-        """
+        """The documents that match Haystack's filters, or all documents, in the order of writing."""
         with self._transaction() as documents:
-            return [_copy(each) for each in (documents.matching(filters) if filters else documents.read())]
+            return list(map(copy_of, documents.matching(filters) if filters else documents.read()))
 
     def write_documents(self, documents: list[Document], policy: DuplicatePolicy = DuplicatePolicy.NONE) -> int:
-        """Write documents, all of them or, after an error, none.
+        """Write copies of documents, all of them or, after an error, none, and return their number.
 
-        :param documents: The documents to write; the store keeps copies.
+        :param documents: The documents to write.
         :param policy: What to do with a document whose id exists already, or occurs twice: `OVERWRITE` keeps the later
-            one, `SKIP` the earlier one; `FAIL` and `NONE` raise.
-        :returns: The number of documents that were written.
+            one, `SKIP` the earlier one; `FAIL` and `NONE` raise a `DuplicateDocumentError`.
         :raises ValueError: `documents` is not a list of documents, or one of them cannot be stored.
-        :raises DuplicateDocumentError: A document exists already, and `policy` is `FAIL` or `NONE`.
         """
-        if not isinstance(documents, Iterable) or isinstance(documents, str):
+        if not isinstance(documents, Iterable):
             raise ValueError(f"Please provide a list of Documents, not {type(documents).__name__}.")
-        documents = [_copy(checked(document)) for document in documents]
+        documents = [copy_of(checked(document)) for document in documents]
         with self._transaction(write=True) as stored:
             if policy != DuplicatePolicy.OVERWRITE:
                 new: dict[str, Document] = {}
@@ -135,13 +130,9 @@ class StoredDocuments(ABC):
         size: int = 10,
         filters: dict[str, Any] | None = None,
     ) -> tuple[list[Any], int]:
-        """A page of a field's different values, sorted as texts, and their total number.
+        """The `size` values of a field from number `from_` on, different and sorted as texts, and their total number.
 
-        :param metadata_field: The meta field, with or without the prefix `meta.`.
-        :param search_term: Keeps only values that contain this text; case is ignored.
-        :param from_: The number of values before the page.
-        :param size: The maximum number of values on the page.
-        :param filters: Haystack filters; only documents that match are considered.
+        They are those of documents that match `filters`, and contain `search_term`, whatever its case.
         """
         term = (search_term or "").lower()
         values = _unique(self.filter_documents(filters), metadata_field)
@@ -153,7 +144,6 @@ class StoredDocuments(ABC):
         self,
         origin: str,
         embed: Callable[[list[Document]], Sequence[Sequence[float]]],
-        *,
         replace_others: bool = True,
         on_progress: Callable[[int, int], None] = lambda done, total: None,
     ) -> str | None:
@@ -164,11 +154,9 @@ class StoredDocuments(ABC):
 
         :param origin: What the embeddings come from; it is written into `meta["embedded_by"]`.
         :param embed: A function that returns the embeddings of documents.
-        :param replace_others: Whether to replace the embeddings of another origin.
+        :param replace_others: Whether embeddings of another origin are replaced, or else an `InputError`.
         :param on_progress: Called with the number of embedded documents and their total.
-        :returns: The revision of which every document has an embedding of this origin; `None` if one was written or
-            changed meanwhile.
-        :raises InputError: There are embeddings of another origin, and `replace_others` is false; or as other methods.
+        :returns: The revision of which every document has such an embedding; `None` if one was changed meanwhile.
         """
         with self._transaction() as documents:
             rows = documents.not_embedded_by(origin)
@@ -176,9 +164,8 @@ class StoredDocuments(ABC):
             others = [str(each.meta[EMBEDDED_BY]) for each in known if each.meta.get(EMBEDDED_BY) is not None]
         if others:
             raise InputError(
-                f"{documents.place}: expected the embeddings of one checkpoint ({origin[:12]}), found that another "
-                f"program has written those of another ({one_line(min(others), 12)}). Restart this program with the "
-                "new checkpoint, or give each checkpoint a store of its own."
+                f"{documents.place}: expected the embeddings of one checkpoint ({origin[:12]}), found those of another "
+                f"({one_line(min(others), 12)}). Restart this program with that, or give each checkpoint its own store."
             )
         for start in range(0, len(rows), _WRITTEN):
             with self._transaction() as documents:
@@ -233,24 +220,14 @@ def _unique(documents: list[Document], field: str) -> list[Any]:
     return list(unique.values())
 
 
-def _copy(document: Document) -> Document:
-    """A copy with its own meta, so that changes outside the store do not reach its documents."""
-    return replace(document, meta=copied(document.meta))
-
-
 def checked(document: object) -> Document:
-    """A document that can be stored.
-
-    :raises ValueError: It cannot.
-    """
+    """A document that can be stored: once another is written, every query would fail."""
     if not isinstance(document, Document):
         raise ValueError(f"Please provide a list of Documents, not of {type(document).__name__}.")
     try:
         f"{document.id}{document.content}".encode()
-    except UnicodeEncodeError as error:  # checked here, because once it is written every query would fail
-        raise InputError(f"Document {document.id!r}: expected text that UTF-8 can hold, found {error}.") from error
-    try:
         to_array([] if document.embedding is None else document.embedding)
     except ValueError as error:
-        raise InputError(f"Document {document.id!r}: expected an embedding of numbers, found {error}.") from error
+        expected = "expected text that UTF-8 can hold and an embedding of numbers"
+        raise InputError(f"Document {document.id!r}: {expected}, found {error}.") from error
     return document

@@ -6,7 +6,8 @@ import inspect
 import json
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import Enum
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -14,12 +15,15 @@ from typing import Any, ClassVar, Self
 from haystack import Document, default_from_dict, default_to_dict
 from haystack.utils import ComponentDevice, Secret
 
+from ap_ranker.ranking.int8_vectors import EMBEDDED_BY
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.threads import in_thread
 
 
 class BasicTypes:
     """Writes a component as basic types, such as YAML has, and makes it from them."""
+
+    _is_from_dict = False
 
     def to_dict(self) -> dict[str, Any]:
         """The component as basic types."""
@@ -28,7 +32,9 @@ class BasicTypes:
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
         """Create the component from a dictionary, as made by `to_dict` or read from YAML."""
-        return default_from_dict(cls, data)
+        made = default_from_dict(cls, data)
+        made._is_from_dict = True
+        return made
 
 
 class CheckpointComponent(BasicTypes):
@@ -114,6 +120,19 @@ class DocumentTexts:
             return texts
         return [self.prefix + text + self.suffix for text in texts]
 
+    def vectors(self, documents: Sequence[Document], ranker: Ranker, batch_size: int) -> list[list[float]]:
+        """The embeddings of documents."""
+        vectors: list[list[float]] = ranker.embed_answers(self.texts(documents), batch_size).tolist()
+        return vectors
+
+    def embedded(self, documents: Sequence[Document], ranker: Ranker, batch_size: int) -> list[Document]:
+        """Copies of documents with their embeddings and, in the meta, what these come from."""
+        meta = {EMBEDDED_BY: self.origin(ranker)}
+        return [
+            replace(document, embedding=vector, meta={**document.meta, **meta})
+            for document, vector in zip(documents, self.vectors(documents, ranker, batch_size), strict=True)
+        ]
+
     def origin(self, ranker: Ranker) -> str:
         """What an embedding of such a text comes from: the checkpoint's fingerprint and, unless the text is the content
         alone, a hash of these settings."""
@@ -125,11 +144,9 @@ class DocumentTexts:
 
 def init_parameters(instance: object) -> dict[str, Any]:
     """The constructor's arguments of a component that keeps each of them as an attribute of the same name."""
-    return {
-        name: getattr(instance, name)
-        for name in inspect.signature(type(instance).__init__).parameters
-        if name != "self"
-    }
+    _, *names = inspect.signature(type(instance).__init__).parameters
+    values = {name: getattr(instance, name) for name in names}
+    return {name: value.value if isinstance(value, Enum) else value for name, value in values.items()}
 
 
 def file_list(paths: str | Path | Sequence[str | Path] | None) -> list[str]:

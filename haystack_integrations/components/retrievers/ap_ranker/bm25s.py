@@ -47,30 +47,23 @@ class BM25SRetriever(StoreRetriever):
         :param top_k: The maximum number of documents to return.
         :param scale_score: Whether to map the scores to the interval from 0.5 to 1, which keeps their order.
         :param filter_policy: Whether filters given to `run` replace the component's filters or are merged with them.
-        :param wordings: A file, or several, with questions that are known to ask for an entry of the FAQ, as for
-            `AnswerRanker`. Documents of which the query is one of these, `meta["question"]` or one of
-            `meta["wordings"]`, word for word, are then returned beside the `top_k`. With `[]` those of the meta alone;
-            with `None` BM25 alone.
-        :raises TypeError: `document_store` is another kind of store.
-        :raises ValueError: `top_k` is not positive.
+        :param wordings: Files of known wordings, as of `AnswerRanker`. Documents of which the query is one of these,
+            `meta["question"]` or one of `meta["wordings"]`, word for word, are then returned beside the `top_k`. With
+            `[]` those of the meta alone; with `None` BM25 alone.
         """
         self._search(document_store, filters, top_k, filter_policy)
         self.scale_score = scale_score
         self.wordings = None if wordings is None else file_list(wordings)
-        self._wordings = None if self.wordings is None else KnownWordings(self.wordings)
+        self._wordings = KnownWordings([] if self.wordings is None else self.wordings)
 
     def add_wordings(self, path: str | Path) -> None:
-        """Use the wordings of one more file, unless `wordings` is `None`.
-
-        :raises InputError: It cannot be read.
-        """
-        if self._wordings is not None:
+        """Use the wordings of one more file, unless `wordings` is `None`."""
+        if self.wordings is not None:
             self._wordings.add(path)
 
     def close(self) -> None:
         """Forget the wordings and close the store's files; a later `run` reads and opens them again."""
-        if self._wordings is not None:
-            self._wordings.close()
+        self._wordings.close()
         StoreRetriever.close(self)  # no super(): @component recreates the class
 
     @component.output_types(documents=list[Document])
@@ -85,16 +78,12 @@ class BM25SRetriever(StoreRetriever):
 
         :param query: The question of the user. Must not be empty.
         :param filters: Replace the component's, or are merged with them, as its `filter_policy` says.
-        :param top_k: The maximum number of documents to return; may be 0. By default, the component's.
-        :param scale_score: Whether to map the scores to the interval from 0.5 to 1. By default, as the component.
+        :param top_k: By default, the component's, as of `scale_score`; may be 0.
+        :param scale_score: Whether to map the scores to the interval from 0.5 to 1.
         :returns: `documents`: copies with their scores, best first, without those that share no word with the query.
             In the meta of each, `bm25_score` is the score before scaling, `bm25_rank` the rank, from 1, and
             `bm25_language` the language of the store's stemmer, or `None`. A document that was found only by a known
             wording has a `bm25_rank` of `None`.
-        :raises ValueError: The query is empty, or `top_k` is negative.
-        :raises FilterError: `filters` are invalid.
-        :raises InputError: The store's folder contains something else, or is damaged; or a file of wordings cannot be
-            read; or the store is empty and the component was loaded from YAML.
         """
         filters, top_k = self._limits(filters, top_k)
         scale_score = self.scale_score if scale_score is None else scale_score
@@ -102,11 +91,10 @@ class BM25SRetriever(StoreRetriever):
         return self._result(documents, top_k)
 
     run_async = in_thread(run)
-    """As `run`, in a thread, so that the event loop stays free."""
 
     def _leg(self, query: str) -> Leg | None:
         """What known wordings find."""
-        return None if self._wordings is None else self._wordings.verbatim(self.document_store, query)
+        return None if self.wordings is None else self._wordings.verbatim(self.document_store, query)
 
 
 @component
@@ -134,16 +122,10 @@ class BM25SEmbeddingRetriever(StoreRetriever):
         return_embedding: bool = False,
         filter_policy: FilterPolicy = FilterPolicy.REPLACE,
     ) -> None:
-        """Create the component.
+        """Create the component. Parameters that are not named here are those of `BM25SRetriever`.
 
-        :param document_store: The store to search.
-        :param filters: Haystack filters on the documents' meta; only documents that match are returned.
-        :param top_k: The maximum number of documents to return.
         :param scale_score: Whether to map the cosines to the interval from 0 to 1, which keeps their order.
         :param return_embedding: Whether the documents returned have their embeddings.
-        :param filter_policy: Whether filters given to `run` replace the component's filters or are merged with them.
-        :raises TypeError: `document_store` is another kind of store.
-        :raises ValueError: `top_k` is not positive.
         """
         self._search(document_store, filters, top_k, filter_policy)
         self.scale_score = scale_score
@@ -162,29 +144,19 @@ class BM25SEmbeddingRetriever(StoreRetriever):
         scale_score: bool | None = None,
         return_embedding: bool | None = None,
     ) -> dict[str, list[Document]]:
-        """Find documents.
+        """Find documents. Parameters that are not named here are those of the component, by default as it has them.
 
-        :param query_embedding: The embedding of the query.
-        :param filters: Replace the component's, or are merged with them, as its `filter_policy` says.
-        :param top_k: The maximum number of documents to return; may be 0. By default, the component's.
-        :param scale_score: Whether to map the cosines to the interval from 0 to 1. By default, as the component.
-        :param return_embedding: Whether the documents returned have their embeddings. By default, as the component.
+        :param query_embedding: The embedding of the query, a list of finite floats.
+        :param top_k: The maximum number of documents to return; may be 0.
         :returns: `documents`: copies with their scores, best first, without those that have no embedding. Each score is
             the cosine of the query with the embedding as 8-bit numbers. In the meta, `embedding_score` is the score
             before scaling, and `embedding_rank` the rank, from 1.
-        :raises ValueError: `query_embedding` is not a list of finite floats or is empty, or `top_k` is negative.
-        :raises FilterError: `filters` are invalid.
         :raises DocumentStoreError: The embeddings differ in size from each other or from the query's.
-        :raises InputError: The store's folder contains something else, or is damaged; or the store is empty and the
-            component was loaded from YAML.
         """
         filters, top_k = self._limits(filters, top_k)
         scale_score = self.scale_score if scale_score is None else scale_score
         return_embedding = self.return_embedding if return_embedding is None else return_embedding
-        documents = self.document_store.embedding_retrieval(
-            query_embedding, filters, top_k, scale_score, return_embedding
-        )
-        return self._result(documents, top_k)
+        find = self.document_store.embedding_retrieval
+        return self._result(find(query_embedding, filters, top_k, scale_score, return_embedding), top_k)
 
     run_async = in_thread(run)
-    """As `run`, in a thread, so that the event loop stays free."""

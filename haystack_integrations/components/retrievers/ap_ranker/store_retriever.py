@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
-from haystack import Document, default_from_dict, default_to_dict, tracing
+from haystack import Document, tracing
 from haystack.document_stores.types import FilterPolicy, apply_filter_policy
 
 from ap_ranker.errors import InputError
 from ap_ranker.threads import in_thread
-from haystack_integrations.components.rankers.ap_ranker.checkpoint import init_parameters
+from haystack_integrations.components.rankers.ap_ranker.checkpoint import BasicTypes
 from haystack_integrations.document_stores.ap_ranker.bm25s import BM25SDocumentStore
 
 
-class StoreRetriever:
-    """Retrieves from a `BM25SDocumentStore`, with filters."""
+class StoreRetriever(BasicTypes):
+    """Retrieves from a `BM25SDocumentStore`, with filters. `METHOD_async` is a method in a thread.
 
-    document_store: BM25SDocumentStore
-    filters: dict[str, Any] | None
-    top_k: int
-    filter_policy: FilterPolicy
-    _is_from_dict = False
+    An `InputError` says that the store's folder contains something else or is damaged, that a file of wordings cannot
+    be read, or that the store of a component from YAML is empty.
+    """
 
     def _search(
         self,
@@ -40,29 +38,14 @@ class StoreRetriever:
         self.filter_policy = FilterPolicy.from_str(filter_policy) if isinstance(filter_policy, str) else filter_policy
 
     def warm_up(self) -> None:
-        """Open the store and build or load its index unless this is done already, so that no query waits for it.
-
-        :raises InputError: The store's folder contains something else, or is damaged.
-        """
+        """Open the store and build or load its index unless this is done already, so that no query waits for it."""
         self.document_store.warm_up()
 
     warm_up_async = in_thread(warm_up)
-    """As `warm_up`, in a thread, so that the event loop stays free."""
 
     def close(self) -> None:
         """Close the store's files; a later `run` opens them again."""
         self.document_store.close()
-
-    def to_dict(self) -> dict[str, Any]:
-        """The component as basic types."""
-        return default_to_dict(self, **init_parameters(self) | {"filter_policy": self.filter_policy.value})
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        """Create the component from a dictionary, as made by `to_dict` or read from YAML."""
-        retriever = default_from_dict(cls, data)
-        retriever._is_from_dict = True
-        return retriever
 
     def _limits(self, filters: dict[str, Any] | None, top_k: int | None) -> tuple[dict[str, Any] | None, int]:
         """The filters and the `top_k` of a run, from its arguments and the component's."""
@@ -77,8 +60,7 @@ class StoreRetriever:
         if not documents and self._is_from_dict and not self.document_store.count_documents():
             raise InputError(
                 f"Expected documents in the store ({self.document_store.path or 'in memory'}), found none. In the "
-                "pipeline's file, give the document_store documents (a FAQ file or a folder of documents), or a path "
-                "that `ap-ranker index FAQ.csv --pipeline FILE` fills."
+                "pipeline's file, give the document_store documents, or a path, which `ap-ranker index` fills."
             )
         if (span := tracing.tracer.current_span()) is not None:
             span.set_tags({"ap_ranker.top_k": top_k, "ap_ranker.found": len(documents)})
