@@ -33,13 +33,12 @@ T = TypeVar("T")
 class BM25SDocumentStore(StoredDocuments):
     """Documents, a BM25 index over their content and an index of their embeddings, in memory or in a folder.
 
-    `BM25SRetriever` searches the content, `BM25SEmbeddingRetriever` the embeddings, `HybridRetriever` both. A query by
-    BM25 takes about a millisecond; `InMemoryBM25Retriever`, which scans every document, takes hundreds. In exchange,
-    the first query after a write rebuilds the index.
+    `BM25SRetriever` searches the content, `BM25SEmbeddingRetriever` the embeddings, `HybridRetriever` both. A query
+    takes about a millisecond; the first one after a write builds the index anew.
 
     The scores are those of Lucene's BM25; a document without content is not found by it. Embeddings are compared by
-    their cosine: each is a vector of 8-bit numbers in the index, some 400 bytes, and all of them are scanned. The store
-    keeps them as they were written, too. Documents that a query finds have no embedding, unless it asks for it.
+    their cosine, as vectors of 8-bit numbers. The store keeps them as they were written, too. Documents that a query
+    finds have no embedding, unless it asks for it.
 
     ```python
     from haystack import Document
@@ -51,8 +50,7 @@ class BM25SDocumentStore(StoredDocuments):
 
     Threads may share a store; they take turns. With a `path`, every write is atomic and durable: it is on disk when the
     method returns. Several stores, also in several processes, may have the same path: each sees the others' writes.
-    Every method that reads or writes documents has an async version, such as `write_documents_async`, which runs in a
-    thread.
+    Every method that reads or writes documents has an async version, `METHOD_async`, which runs in a thread.
     """
 
     def __init__(
@@ -126,20 +124,13 @@ class BM25SDocumentStore(StoredDocuments):
         return default_from_dict(cls, data)
 
     def warm_up(self, *, words: bool = True, embeddings: bool = False) -> None:
-        """Open the folder and build or load the indexes of the content and of the embeddings, so that no query waits.
-
-        :param words: Whether to prepare the index of the content.
-        :param embeddings: Whether to prepare the index of the embeddings.
-        """
-        indexes: list[tuple[Callable[[Documents], Any], bool]] = [(self._words, words), (Documents.vectors, embeddings)]
-        missing = [index for index, is_wanted in indexes if is_wanted and index not in self._computed]
-        if not missing:  # a pipeline asks before each run
-            return
+        """Build or load the index of the content, or that of the embeddings, or both, so that no query waits for it."""
         with self._transaction():
-            for index in missing:
-                self._latest(index)
             if words:
+                self._latest(self._words)
                 self._forms("")  # so that a wrong line is found before the first query
+            if embeddings:
+                self._latest(Documents.vectors)
 
     def close(self) -> None:
         """Close the folder's files; the next use opens them again. Documents in memory stay."""
@@ -164,11 +155,9 @@ class BM25SDocumentStore(StoredDocuments):
         scale_score: bool = False,
         wordings: Leg | None = None,
     ) -> list[Document]:
-        """As `BM25SRetriever.run`; ties are in the order of writing.
+        """As `BM25SRetriever.run`; `scale_score` is by 1 / (1 + exp(-score / 8)), ties are in the order of writing.
 
-        :param filters: Only documents that match are returned; the statistics of BM25 are still those of all documents.
-        :param scale_score: Whether to map the scores as `InMemoryDocumentStore` does, by 1 / (1 + exp(-score / 8)).
-        :param wordings: As for `hybrid_retrieval`.
+        BM25's statistics are those of all documents, whatever the filters; `wordings` are as in `hybrid_retrieval`.
         """
         with self._transaction() as documents:
             scale = (lambda score: float(expit(score / _SCALE))) if scale_score else float
@@ -199,13 +188,12 @@ class BM25SDocumentStore(StoredDocuments):
         rank_all: int = 0,
         wordings: Leg | None = None,
     ) -> list[Document]:
-        """The union of what `bm25_retrieval` and `embedding_retrieval` find, each document with the scores of both.
+        """The union of what `bm25_retrieval` and `embedding_retrieval` find, as `HybridRetriever.run`.
 
-        :param top_k: The maximum number of documents of each of the two.
-        :param rank_all: A store with at most this many documents returns all that have content or an embedding.
+        :param rank_all: A store with at most this many documents returns all that have content or an embedding; the
+            `score` is `None` without an embedding, and these documents come last.
         :param wordings: The scores of documents by known wordings (`KnownWordings`): the `top_k` best of these are
             returned, too. Documents deleted since are left out.
-        :returns: As `HybridRetriever.run`; the `score` is `None` without an embedding, and these documents come last.
         """
         with self._transaction() as documents:
             legs = [self._by_meaning(query_embedding), self._by_words(query)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,12 +31,11 @@ def read_documents(path: str | Path, match: Match) -> list[Document]:
     return list({document.id: document for document in documents}.values())
 
 
-def own_wordings(document: Document) -> Iterator[str]:
+def own_wordings(document: Document) -> list[str]:
     """The wordings in a document's meta: its stored question and further ones; other things there are left out."""
     further = document.meta.get(WORDINGS)
-    for text in (document.meta.get("question"), *(further if isinstance(further, list) else [])):
-        if text and isinstance(text, str):
-            yield text
+    texts = [document.meta.get("question"), *(further if isinstance(further, list) else [])]
+    return [text for text in texts if text and isinstance(text, str)]
 
 
 def names_in_files(document: Document) -> tuple[str, str, str]:

@@ -73,7 +73,6 @@ class FolderDocuments(Documents):
         self.folder = folder
         self.place = str(folder / DATABASE)
         self._connection: sqlite3.Connection | None = None
-        self._warned = False
 
     @contextmanager
     def transaction(self, *, write: bool = False, revision: str | None = None) -> Iterator[None]:
@@ -268,7 +267,14 @@ class FolderDocuments(Documents):
         folder = self.folder / f"index-{revision}-{name}"
         if not folder.is_dir():
             built = build()
-            if built.scorer.is_empty or not self._save(built, folder):
+            if built.scorer.is_empty:
+                return built
+            try:
+                with atomic_directory(folder) as draft:
+                    built.scorer.save(draft)
+                    np.save(draft / ROWS, built.rows, allow_pickle=False)
+            except WriteError as error:  # without permission or room
+                logger.warning("The index is kept in memory, and each process builds its own: %s", error)
                 return built
             # The drafts of killed processes go, too; another process may be writing an index of this revision.
             for path in list(self.folder.iterdir()):
@@ -284,19 +290,6 @@ class FolderDocuments(Documents):
                 f"Expected a saved index, {found}. Delete the folder {folder}; the next query builds the index again."
             ) from error
         return Index(scorer, rows)
-
-    def _save(self, index: Index[Any], folder: Path) -> bool:
-        """Save an index and return whether that succeeded; without permission or space, it is used from memory."""
-        try:
-            with atomic_directory(folder) as draft:
-                index.scorer.save(draft)
-                np.save(draft / ROWS, index.rows, allow_pickle=False)
-        except WriteError as error:
-            if not self._warned:
-                logger.warning("The index is kept in memory, and each process builds its own: %s", error)
-            self._warned = True
-            return False
-        return True
 
 
 @contextmanager

@@ -54,10 +54,10 @@ class Leg:
         """By meaning: cosines; an `EmbeddingSizeError` if the query has not as many numbers as the documents have."""
         if index.scorer.is_empty:
             return cls(index.rows, np.zeros(0, np.float32), EMBEDDING_RANK, EMBEDDING_SCORE)
-        if len(query) != index.scorer.size:
+        if len(query) != (size := index.scorer.matrix.shape[1]):
             raise EmbeddingSizeError(
-                f"Expected a query embedding of {index.scorer.size} numbers, as the documents' are, found one of "
-                f"{len(query)}. Embed the query with the model that embedded the documents."
+                f"Expected a query embedding of {size} numbers, as the documents' are, found one of {len(query)}. "
+                "Embed the query with the model that embedded the documents."
             )
         return cls(index.rows, index.scorer.scores(query), EMBEDDING_RANK, EMBEDDING_SCORE)
 
@@ -87,16 +87,10 @@ def find(
     scale: Callable[[float], float] = float,
     embedding: bool = False,
 ) -> list[Document]:
-    """Copies of the documents that any of the legs finds, the highest score of the first leg first.
+    """Copies of the documents that any of the legs finds, at most `top_k` each; if `rank_all` or fewer, all documents.
 
-    :param stored: The documents.
-    :param legs: The first gives documents their score, and `None` to those that it does not know, which come last.
-    :param filters: Only documents that match are returned.
-    :param top_k: The maximum number of documents of each leg.
-    :param wordings: A further leg. It is older than this query: only documents that the others know count.
-    :param rank_all: At most so many documents are all found.
-    :param scale: What becomes of the score, but not of that in the meta.
-    :param embedding: Whether the copies have their embeddings.
+    The first leg gives documents their score, after `scale`, which is `None` for those that it does not know; these
+    come last. `wordings` are a further leg, older than this query: only documents that the others know count.
     """
     if wordings is not None:
         known = np.isin(wordings.rows, np.concatenate([leg.rows for leg in legs]))

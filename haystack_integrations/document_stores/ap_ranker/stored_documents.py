@@ -19,8 +19,7 @@ from ap_ranker.ranking.int8_vectors import EMBEDDED_BY
 from ap_ranker.threads import in_thread
 from haystack_integrations.document_stores.ap_ranker.documents import Documents, copy_of, to_array
 
-_WRITTEN = 1024  # documents embedded before they are written: an interrupted run loses as many
-_EMBEDDED = 256  # documents embedded between two calls that report progress
+_BATCH = 512  # documents embedded before they are written: an interrupted run loses as many
 
 
 class StoredDocuments(ABC):
@@ -147,10 +146,9 @@ class StoredDocuments(ABC):
         replace_others: bool = True,
         on_progress: Callable[[int, int], None] = lambda done, total: None,
     ) -> str | None:
-        """Embed the documents that have no embedding of this origin, and leave the others alone.
+        """Embed the documents that have no embedding of this origin, in batches, which an interrupted call keeps.
 
-        They are written in batches, so that an interrupted call is continued by the next one. Others may read and write
-        meanwhile: a document that they have changed is left out.
+        Others may read and write meanwhile: a document that they have changed is left out.
 
         :param origin: What the embeddings come from; it is written into `meta["embedded_by"]`.
         :param embed: A function that returns the embeddings of documents.
@@ -167,13 +165,11 @@ class StoredDocuments(ABC):
                 f"{documents.place}: expected the embeddings of one checkpoint ({origin[:12]}), found those of another "
                 f"({one_line(min(others), 12)}). Restart this program with that, or give each checkpoint its own store."
             )
-        for start in range(0, len(rows), _WRITTEN):
+        for start in range(0, len(rows), _BATCH):
+            on_progress(start, len(rows))
             with self._transaction() as documents:
-                before = documents.fetch(rows[start : start + _WRITTEN])
-            some, embeddings = list(before.values()), list[Sequence[float]]()
-            for part in range(0, len(some), _EMBEDDED):
-                on_progress(start + part, len(rows))
-                embeddings += embed(some[part : part + _EMBEDDED])
+                before = documents.fetch(rows[start : start + _BATCH])
+            embeddings = embed(list(before.values()))
             with self._transaction(write=True) as documents:
                 now = documents.fetch(before)
                 for (row, document), embedding in zip(before.items(), embeddings, strict=True):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from haystack import Document, component
 from haystack.utils import ComponentDevice, Secret
 
+from ap_ranker.ranking.int8_vectors import EMBEDDED_BY
 from ap_ranker.ranking.ranker import BATCH_SIZE
 from ap_ranker.threads import in_thread
 from haystack_integrations.components.rankers.ap_ranker.checkpoint import (
@@ -80,7 +82,16 @@ class APDocumentEmbedder(CheckpointComponent):
             )
         if not documents:
             return {"documents": []}
-        return {"documents": self._texts.embedded(documents, self._loaded(), self.batch_size)}
+        ranker = self._loaded()
+        texts = self._texts.texts(documents)
+        embeddings = ranker.embed_answers(texts, self.batch_size).tolist()
+        meta = {EMBEDDED_BY: self._texts.origin(ranker)}
+        return {
+            "documents": [
+                replace(document, embedding=embedding, meta={**document.meta, **meta})
+                for document, embedding in zip(documents, embeddings, strict=True)
+            ]
+        }
 
     run_async = in_thread(run)
     """As `run`, in a thread, so that the event loop stays free."""

@@ -6,7 +6,7 @@ import inspect
 import json
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from hashlib import blake2b
 from pathlib import Path
@@ -15,7 +15,6 @@ from typing import Any, ClassVar, Self
 from haystack import Document, default_from_dict, default_to_dict
 from haystack.utils import ComponentDevice, Secret
 
-from ap_ranker.ranking.int8_vectors import EMBEDDED_BY
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.threads import in_thread
 
@@ -119,19 +118,6 @@ class DocumentTexts:
         if not (self.prefix or self.suffix):
             return texts
         return [self.prefix + text + self.suffix for text in texts]
-
-    def vectors(self, documents: Sequence[Document], ranker: Ranker, batch_size: int) -> list[list[float]]:
-        """The embeddings of documents."""
-        vectors: list[list[float]] = ranker.embed_answers(self.texts(documents), batch_size).tolist()
-        return vectors
-
-    def embedded(self, documents: Sequence[Document], ranker: Ranker, batch_size: int) -> list[Document]:
-        """Copies of documents with their embeddings and, in the meta, what these come from."""
-        meta = {EMBEDDED_BY: self.origin(ranker)}
-        return [
-            replace(document, embedding=vector, meta={**document.meta, **meta})
-            for document, vector in zip(documents, self.vectors(documents, ranker, batch_size), strict=True)
-        ]
 
     def origin(self, ranker: Ranker) -> str:
         """What an embedding of such a text comes from: the checkpoint's fingerprint and, unless the text is the content

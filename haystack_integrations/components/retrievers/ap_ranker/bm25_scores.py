@@ -17,9 +17,8 @@ from haystack_integrations.components.retrievers.ap_ranker.lucene_scores import 
 class BM25Scores:
     """Adds BM25's scores to documents that an embedding retriever found, for a ranker with `fuse_scores: true`.
 
-    It asks the keyword retriever for the scores of just these documents, by a filter on their ids. They are the scores
-    that the same retriever gives without a filter, so that both kinds of documents can be compared. Elasticsearch's are
-    converted as by `LuceneScores`.
+    It asks the keyword retriever for the scores of just these documents, by a filter on their ids, which leaves the
+    scores as they are. Elasticsearch's are converted as by `LuceneScores`.
 
     ```python
     from haystack_integrations.components.retrievers.ap_ranker import BM25Scores

@@ -83,9 +83,8 @@ class AnswerSearch(BasicTypes):
 class FAQSearch(AnswerSearch):
     """Finds the answers to a question: BM25 and known wordings fetch candidates, a trained model ranks them.
 
-    It combines `BM25SRetriever` and `AnswerRanker`, with BM25's score added, as in `pipelines/faq_search.yaml`. If the
-    checkpoint compares known wordings, an entry that shares no word with the question is also fetched by them: by its
-    stored question, by those of its column `wordings`, and by those of `wordings`.
+    It combines `BM25SRetriever` and `AnswerRanker`, with BM25's score added. If the checkpoint compares known wordings,
+    an entry that shares no word with the question is also fetched by them.
 
     ```python
     from haystack_integrations.components.retrievers.ap_ranker import FAQSearch

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from haystack import Document, component
 from haystack.document_stores.types import FilterPolicy
 from haystack.utils import ComponentDevice, Secret
 
+from ap_ranker.ranking.int8_vectors import EMBEDDED_BY
 from ap_ranker.ranking.ranker import BATCH_SIZE, Ranker
 from ap_ranker.threads import in_thread
 from haystack_integrations.components.rankers.ap_ranker.checkpoint import (
@@ -19,8 +21,8 @@ from haystack_integrations.components.rankers.ap_ranker.checkpoint import (
     check_number,
     file_list,
 )
+from haystack_integrations.components.retrievers.ap_ranker.bm25s import StoreRetriever
 from haystack_integrations.components.retrievers.ap_ranker.known_wordings import KnownWordings
-from haystack_integrations.components.retrievers.ap_ranker.store_retriever import StoreRetriever
 from haystack_integrations.document_stores.ap_ranker.bm25s import BM25SDocumentStore
 
 
@@ -29,10 +31,9 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
     """Finds the documents that share words with a query, by BM25, those that mean the same, by a model's vectors, and
     those that a similar question is known to ask for.
 
-    The checkpoint is one of `ap-ranker train` whose model has vectors of whole texts, such as `ap-transformer`. Give
-    the ranker behind it the same one: they share it, and the question is encoded once. Documents that this checkpoint
-    has not embedded yet are embedded by `warm_up`, or by the first `run`, and written back into the store: all of them
-    the first time and after another training, later only new ones. Known wordings are encoded, too, and kept in memory.
+    The model of the checkpoint has vectors of whole texts, as `ap-transformer` has. Give the ranker behind it the same
+    checkpoint: the question is encoded once. Documents that it has not embedded yet are embedded by `warm_up`, or by
+    the first `run`, and written back into the store. Known wordings are encoded, too, and kept in memory.
 
     ```python
     from haystack_integrations.components.retrievers.ap_ranker import HybridRetriever
@@ -41,7 +42,7 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
     ```
     """
 
-    _not_copied = (*CheckpointComponent._not_copied, "_embedded", "_has_embedded", "_embedding")
+    _not_copied = (*CheckpointComponent._not_copied, "_embedded", "_embedding")
 
     def __init__(
         self,
@@ -88,8 +89,7 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
 
     def _reset(self) -> None:
         CheckpointComponent._reset(self)  # no super(): @component recreates the class
-        self._embedded: str | None = None  # the revision of the store of which every document is embedded
-        self._has_embedded = False
+        self._embedded: str | None = None  # the revision of the store with all embeddings, or "" if it has changed
         self._embedding = threading.Lock()  # not `_loading`: who adds a document need not wait for all others
 
     def _load(self) -> Ranker:
@@ -124,11 +124,9 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
         with self._embedding:
             if not self._is_embedded():
                 # Two programs with two checkpoints would else replace each other's embeddings for every question.
-                replace_others = not self._has_embedded
-                self._embedded = self.document_store.embed_documents(
-                    self._texts.origin(self._loaded()), self._vectors, replace_others, on_progress
-                )
-                self._has_embedded = True
+                replace_others = self._embedded is None
+                embed, origin = self.document_store.embed_documents, self._texts.origin(self._loaded())
+                self._embedded = embed(origin, self._vectors, replace_others, on_progress) or ""
 
     @property
     def embeds_now(self) -> bool:
@@ -137,13 +135,18 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
 
     def embedded(self, documents: list[Document]) -> list[Document]:
         """Copies of documents with the embeddings of this checkpoint, to be written into the store."""
-        return self._texts.embedded(documents, self._loaded(), self.batch_size)
+        origin = {EMBEDDED_BY: self._texts.origin(self._loaded())}
+        pairs = zip(documents, self._vectors(documents), strict=True)
+        return [replace(document, meta=document.meta | origin, embedding=vector) for document, vector in pairs]
 
     def _vectors(self, documents: list[Document]) -> list[list[float]]:
-        return self._texts.vectors(documents, self._loaded(), self.batch_size)
+        vectors: list[list[float]] = (
+            self._loaded().embed_answers(self._texts.texts(documents), self.batch_size).tolist()
+        )
+        return vectors
 
     def _is_embedded(self) -> bool:
-        return self._embedded is not None and self._embedded == self.document_store.revision()
+        return self._embedded == self.document_store.revision()
 
     @component.output_types(documents=list[Document])
     def run(
