@@ -18,10 +18,9 @@ from ap_ranker.ranking.bm25 import BM25, K1, B, check_parameters
 from ap_ranker.text.stem import check_language
 from ap_ranker.text.synonyms import SynonymFile
 from ap_ranker.threads import in_thread
-from haystack_integrations.document_stores.ap_ranker.documents import Documents, Index, to_array
+from haystack_integrations.document_stores.ap_ranker.documents import Documents, Index, Leg, find, to_array
 from haystack_integrations.document_stores.ap_ranker.entries import read_documents
 from haystack_integrations.document_stores.ap_ranker.folder_documents import FolderDocuments, Version
-from haystack_integrations.document_stores.ap_ranker.legs import Leg, find
 from haystack_integrations.document_stores.ap_ranker.stored_documents import StoredDocuments, checked
 
 logger = logging.getLogger(__name__)

@@ -13,7 +13,7 @@ from ap_ranker.threads import in_thread
 from haystack_integrations.components.rankers.ap_ranker.checkpoint import BasicTypes, file_list
 from haystack_integrations.components.retrievers.ap_ranker.known_wordings import KnownWordings
 from haystack_integrations.document_stores.ap_ranker.bm25s import BM25SDocumentStore
-from haystack_integrations.document_stores.ap_ranker.legs import Leg
+from haystack_integrations.document_stores.ap_ranker.documents import Leg
 
 
 class StoreRetriever(BasicTypes):

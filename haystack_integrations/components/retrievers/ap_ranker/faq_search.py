@@ -17,7 +17,7 @@ from haystack_integrations.components.rankers.ap_ranker.ranker import AnswerRank
 from haystack_integrations.components.retrievers.ap_ranker.bm25s import BM25SRetriever
 from haystack_integrations.components.retrievers.ap_ranker.hybrid import HybridRetriever
 from haystack_integrations.document_stores.ap_ranker.bm25s import BM25SDocumentStore
-from haystack_integrations.document_stores.ap_ranker.legs import Leg
+from haystack_integrations.document_stores.ap_ranker.documents import Leg
 
 
 @component

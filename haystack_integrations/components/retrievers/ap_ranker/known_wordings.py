@@ -17,9 +17,8 @@ from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.wordings import WordingIndex
 from ap_ranker.text.keys import normalized, question_key
 from haystack_integrations.document_stores.ap_ranker.bm25s import BM25SDocumentStore
-from haystack_integrations.document_stores.ap_ranker.documents import Documents
+from haystack_integrations.document_stores.ap_ranker.documents import Documents, Leg
 from haystack_integrations.document_stores.ap_ranker.entries import names_in_files, own_wordings
-from haystack_integrations.document_stores.ap_ranker.legs import Leg
 
 Pairs = Iterable[tuple[int, str]]
 
