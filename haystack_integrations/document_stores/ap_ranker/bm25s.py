@@ -13,13 +13,14 @@ from haystack import Document, default_from_dict, default_to_dict
 from haystack.utils import expit
 
 from ap_ranker.data.faq import DEFAULT_MATCH, Match
+from ap_ranker.documents import read_entries
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.bm25 import BM25, K1, B, check_parameters
 from ap_ranker.text.stem import check_language
 from ap_ranker.text.synonyms import SynonymFile
 from ap_ranker.threads import in_thread
 from haystack_integrations.document_stores.ap_ranker.documents import Documents, Index, Leg, find, to_array
-from haystack_integrations.document_stores.ap_ranker.entries import read_documents
+from haystack_integrations.document_stores.ap_ranker.entries import to_document
 from haystack_integrations.document_stores.ap_ranker.folder_documents import FolderDocuments, Version
 from haystack_integrations.document_stores.ap_ranker.stored_documents import StoredDocuments, checked
 
@@ -114,8 +115,7 @@ class BM25SDocumentStore(StoredDocuments):
         return default_to_dict(self, **self._settings())
 
     def _settings(self) -> dict[str, Any]:
-        names = ("path", "k1", "b", "language", "documents", "match", "synonyms")
-        return {name: getattr(self, name) for name in names}
+        return {name: value for name, value in vars(self).items() if not name.startswith("_")}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
@@ -265,7 +265,8 @@ class BM25SDocumentStore(StoredDocuments):
     def _transaction(self, *, write: bool = False) -> Iterator[Documents]:
         with self._lock:
             if self.documents is not None and not self._is_read:
-                for document in read_documents(self.documents, Match(self.match)):
+                read = [to_document(entry, Match(self.match)) for entry in read_entries(Path(self.documents))]
+                for document in {document.id: document for document in read}.values():
                     self._documents.put(document)
                 self._is_read = True
             with self._documents.transaction(write=write):
@@ -277,8 +278,7 @@ class BM25SDocumentStore(StoredDocuments):
         if self._computed.get(compute, ("",))[0] != revision:
             self._computed.pop(compute, None)  # frees the old one's memory before the new one needs it
             self._computed[compute] = revision, compute(self._documents)
-        found: T = self._computed[compute][1]
-        return found
+        return self._computed[compute][1]
 
     def _words(self, documents: Documents) -> Index[BM25]:
         return documents.index(self.k1, self.b, self.language)

@@ -82,8 +82,7 @@ class Leg:
     def best(self, limit: int | None) -> list[int]:
         """At most `limit` rows, the highest score first; ties are in the order of writing."""
         above = -inf if self.nothing is None else self.nothing
-        rows: list[int] = self.rows[best_rows(self.scores, limit, above=above)].tolist()
-        return rows
+        return self.rows[best_rows(self.scores, limit, above=above)].tolist()
 
     def scores_of(self, rows: Sequence[int]) -> list[float | None]:
         """The scores of some rows."""

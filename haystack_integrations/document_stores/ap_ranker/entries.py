@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from haystack import Document
 
 from ap_ranker.data.faq import Entry, Match
-from ap_ranker.documents import read_entries
 from ap_ranker.ranking.wordings import WORDINGS
 
 
@@ -20,15 +18,6 @@ def to_document(entry: Entry, match: Match) -> Document:
     if entry.wordings:
         meta[WORDINGS] = list(entry.wordings)
     return Document(content=entry.text(match), meta=meta)
-
-
-def read_documents(path: str | Path, match: Match) -> list[Document]:
-    """Read a FAQ file, a document, or a folder of documents and tables; equal entries are one document.
-
-    :raises InputError: It cannot be read, or there are no entries in it.
-    """
-    documents = (to_document(entry, match) for entry in read_entries(Path(path)))
-    return list({document.id: document for document in documents}.values())
 
 
 def own_wordings(document: Document) -> list[str]:

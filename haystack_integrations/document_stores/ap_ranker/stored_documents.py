@@ -106,16 +106,14 @@ class StoredDocuments(ABC):
 
     def get_metadata_fields_info(self) -> dict[str, dict[str, str]]:
         """For each field its `type`: boolean, int, float, or keyword for all else; of several, the last one written."""
-        types = {}
-        for document in self.filter_documents():
-            for field, value in document.meta.items():
-                if value is not None:
-                    types[field] = {"type": _TYPES.get(type(value), "keyword")}
-        return types
+        names = {bool: "boolean", int: "int", float: "float"}
+        fields = (field for document in self.filter_documents() for field in document.meta.items())
+        return {field: {"type": names.get(type(value), "keyword")} for field, value in fields if value is not None}
 
     def get_metadata_field_min_max(self, metadata_field: str) -> dict[str, Any]:
         """The `min` and `max` of a field's numbers or texts; `None` if it has neither, or both."""
-        values = [value for value in _values(self.filter_documents(), metadata_field) if isinstance(value, _ORDERED)]
+        values = _values(self.filter_documents(), metadata_field)
+        values = [value for value in values if isinstance(value, int | float | str)]
         try:
             return {"min": min(values), "max": max(values)}
         except (ValueError, TypeError):
@@ -201,10 +199,6 @@ class StoredDocuments(ABC):
     get_metadata_field_unique_values_async = in_thread(get_metadata_field_unique_values)
 
 
-_TYPES: dict[type, str] = {bool: "boolean", int: "int", float: "float"}
-_ORDERED = (int, float, str)
-
-
 def _values(documents: list[Document], field: str) -> list[Any]:
     values = (document.meta.get(field.removeprefix("meta.")) for document in documents)
     return [value for value in values if value is not None]
@@ -212,8 +206,7 @@ def _values(documents: list[Document], field: str) -> list[Any]:
 
 def _unique(documents: list[Document], field: str) -> list[Any]:
     # JSON tells 1, 1.0, "1" and True apart, which Python's == does not, and lists can be compared in it.
-    unique = {json.dumps(value, sort_keys=True, default=repr): value for value in _values(documents, field)}
-    return list(unique.values())
+    return list({json.dumps(each, sort_keys=True, default=repr): each for each in _values(documents, field)}.values())
 
 
 def checked(document: object) -> Document:

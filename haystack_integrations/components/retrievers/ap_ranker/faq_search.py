@@ -59,10 +59,9 @@ class AnswerSearch(BasicTypes):
         :returns: `documents`: copies with their scores, best first; none if none is found, or none is good enough.
         """
         candidates = self.retriever.run(query=query, filters=filters)["documents"]
-        ranked: dict[str, list[Document]] = self.ranker.run(
+        return self.ranker.run(
             query=query, documents=candidates, top_k=top_k, score_threshold=score_threshold, precision=precision
         )
-        return ranked
 
     run_async = in_thread(run)
 

@@ -140,10 +140,7 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
         return [replace(document, meta=document.meta | origin, embedding=vector) for document, vector in pairs]
 
     def _vectors(self, documents: list[Document]) -> list[list[float]]:
-        vectors: list[list[float]] = (
-            self._loaded().embed_answers(self._texts.texts(documents), self.batch_size).tolist()
-        )
-        return vectors
+        return self._loaded().embed_answers(self._texts.texts(documents), self.batch_size).tolist()
 
     def _is_embedded(self) -> bool:
         return self._embedded == self.document_store.revision()

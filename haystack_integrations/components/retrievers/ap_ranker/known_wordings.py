@@ -59,8 +59,7 @@ class KnownWordings:
             known = ((row, self.prefix + text + self.suffix) for row, text in pairs)
             return WordingIndex.of(known, ranker.wording_vectors, ranker.embed_wordings)
 
-        index: WordingIndex = self._latest("index", store, make, ranker.wording_vectors)
-        return index
+        return self._latest("index", store, make, ranker.wording_vectors)
 
     def verbatim(self, store: BM25SDocumentStore, question: str) -> Leg | None:
         """The documents of which a question, without prefix and suffix, is a known wording, word for word."""
