@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from copy import copy, deepcopy
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from functools import partial
 from math import inf
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -271,9 +271,12 @@ def copy_of(document: Document, more: dict[str, Any] | None = None, **changes: A
 
     `deepcopy` and `replace`, which checks all fields again, would take longer than BM25 for a hundred documents.
     """
-    meta = {name: value if type(value) in _IMMUTABLE else deepcopy(value) for name, value in document.meta.items()}
+    meta = document.meta | (more or {})
+    for name, value in meta.items():
+        if type(value) not in _IMMUTABLE:
+            meta[name] = deepcopy(value)
     one = object.__new__(type(document))
-    vars(one).update(vars(document), meta=meta | (more or {}), **changes)
+    vars(one).update(vars(document), meta=meta, **changes)
     return one
 
 
@@ -298,10 +301,7 @@ def find(
         legs = [*legs, replace(wordings, rows=wordings.rows[known], scores=wordings.scores[known])]
     found: dict[int, Document] = {}
     read_embeddings = embedding or asks_for_embeddings(filters)
-
-    def first(rows: Sequence[int], limit: int) -> list[int]:
-        return list(islice(_matching(rows, stored, filters, found, read_embeddings), limit))
-
+    first = partial(_first, stored=stored, filters=filters, found=found, embeddings=read_embeddings)
     best = [first(leg.best(None if filters else top_k), top_k) for leg in legs]
     rows = sorted(set().union(*best))
     if max(len(leg.rows) for leg in legs) <= rank_all:
@@ -331,16 +331,23 @@ def find(
     return [copies[place] for place in sorted(range(len(rows)), key=keys.__getitem__, reverse=True)]
 
 
-def _matching(
-    rows: Sequence[int], stored: Documents, filters: dict[str, Any] | None, found: dict[int, Document], embeddings: bool
-) -> Iterator[int]:
-    """Those of the rows whose documents match; a batch at a time, these are read into `found`."""
+def _first(
+    rows: Sequence[int],
+    limit: int,
+    stored: Documents,
+    filters: dict[str, Any] | None,
+    found: dict[int, Document],
+    embeddings: bool,
+) -> list[int]:
+    """The first of the rows whose documents match; a batch at a time, these are read into `found`."""
+    first: list[int] = []
     for start in range(0, len(rows), _BATCH):
         batch = rows[start : start + _BATCH]
         new = stored.fetch([row for row in batch if row not in found])
         found |= stored.with_embeddings(new) if embeddings else new
-        for row in batch:
-            if row not in found:
-                raise InputError(f"{stored.place}: damaged: there is no document of row {row} of the index.")
-            if not filters or document_matches_filter(filters, found[row]):
-                yield row
+        if missing := [row for row in batch if row not in found]:
+            raise InputError(f"{stored.place}: damaged: there is no document of row {missing[0]} of the index.")
+        first += [row for row in batch if not filters or document_matches_filter(filters, found[row])]
+        if len(first) >= limit:
+            break
+    return first[:limit]
