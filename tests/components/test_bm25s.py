@@ -883,7 +883,7 @@ def test_a_store_of_a_folder_of_documents(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"path": "index", "documents": "FAQ.csv"}, "a path or documents, found both: index and FAQ.csv"),
+        ({"path": "index", "documents": "FAQ.csv"}, "found both: index and FAQ.csv"),
         ({"k1": -0.1}, "k1 of 0 or more, found -0.1"),
         ({"k1": float("nan")}, "k1 of 0 or more, found nan"),
         ({"b": 1.1}, "b from 0 to 1, found 1.1"),

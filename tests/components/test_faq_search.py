@@ -32,7 +32,7 @@ from ap_ranker.ranking.calibration import Calibration
 from ap_ranker.ranking.checkpoint import read_checkpoint_config, write_checkpoint_config
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from haystack_integrations.components.retrievers.ap_ranker import FAQSearch
-from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore, entries
+from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore, bm25s
 from haystack_integrations.document_stores.ap_ranker.entries import to_document
 
 TYPE = "haystack_integrations.components.retrievers.ap_ranker.faq_search.FAQSearch"
@@ -68,7 +68,7 @@ def reads() -> Iterator[list[Path]]:
         read.append(path)
         return read_faq(path)
 
-    with patch.object(entries, "read_entries", spy):
+    with patch.object(bm25s, "read_entries", spy):
         yield read
 
 
@@ -221,7 +221,7 @@ def test_another_kind_of_store(checkpoint: Path) -> None:
     [
         ({"top_k": 0}, "top_k must be a whole number >= 1, but got 0"),
         ({"candidates": 0}, "candidates must be a whole number >= 1, but got 0"),
-        ({"match": "all"}, "match must be one of both, answer, question, but got all"),
+        ({"match": "all"}, "'all' is not a valid Match"),
     ],
 )
 def test_settings_out_of_range(setting: dict[str, object], message: str) -> None:

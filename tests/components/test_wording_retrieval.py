@@ -30,8 +30,7 @@ from ap_ranker.ranking.ranker import Ranker
 from haystack_integrations.components.rankers.ap_ranker import AnswerRanker
 from haystack_integrations.components.retrievers.ap_ranker import FAQSearch, HybridRetriever
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
-from haystack_integrations.document_stores.ap_ranker.documents import Documents
-from haystack_integrations.document_stores.ap_ranker.legs import Leg
+from haystack_integrations.document_stores.ap_ranker.documents import Documents, Leg
 
 CPU = ComponentDevice.from_str("cpu")
 QUERY = "Where is my parcel?"

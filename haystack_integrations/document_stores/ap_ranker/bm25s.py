@@ -14,18 +14,17 @@ from haystack import Document, default_from_dict, default_to_dict
 from haystack.utils import expit
 
 from ap_ranker.data.faq import DEFAULT_MATCH, Match
+from ap_ranker.documents import read_entries
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.bm25 import BM25, K1, B, check_parameters
 from ap_ranker.text.languages import check_language
 from ap_ranker.text.synonyms import Synonyms, read_synonyms
 from ap_ranker.threads import in_thread
 from ap_ranker.watched import Watched
-from haystack_integrations.document_stores.ap_ranker.documents import Documents, Index, to_array
-from haystack_integrations.document_stores.ap_ranker.entries import read_documents
-from haystack_integrations.document_stores.ap_ranker.folder_documents import DATABASE, FolderDocuments
-from haystack_integrations.document_stores.ap_ranker.legs import Leg, find
+from haystack_integrations.document_stores.ap_ranker.documents import Documents, Index, Leg, find, to_array
+from haystack_integrations.document_stores.ap_ranker.entries import to_document
+from haystack_integrations.document_stores.ap_ranker.folder_documents import FolderDocuments, Version
 from haystack_integrations.document_stores.ap_ranker.stored_documents import StoredDocuments, checked
-from haystack_integrations.document_stores.ap_ranker.versions import Version, keep_version, list_versions
 
 logger = logging.getLogger(__name__)
 
@@ -36,13 +35,12 @@ T = TypeVar("T")
 class BM25SDocumentStore(StoredDocuments):
     """Documents, a BM25 index over their content and an index of their embeddings, in memory or in a folder.
 
-    `BM25SRetriever` searches the content, `BM25SEmbeddingRetriever` the embeddings, `HybridRetriever` both. A query by
-    BM25 takes about a millisecond; `InMemoryBM25Retriever`, which scans every document, takes hundreds. In exchange,
-    the first query after a write rebuilds the index.
+    `BM25SRetriever` searches the content, `BM25SEmbeddingRetriever` the embeddings, `HybridRetriever` both. A query
+    takes about a millisecond; the first one after a write builds the index anew.
 
     The scores are those of Lucene's BM25; a document without content is not found by it. Embeddings are compared by
-    their cosine: each is a vector of 8-bit numbers in the index, some 400 bytes, and all of them are scanned. The store
-    keeps them as they were written, too. Documents that a query finds have no embedding, unless it asks for it.
+    their cosine, as vectors of 8-bit numbers. The store keeps them as they were written, too. Documents that a query
+    finds have no embedding, unless it asks for it.
 
     ```python
     from haystack import Document
@@ -54,8 +52,7 @@ class BM25SDocumentStore(StoredDocuments):
 
     Threads may share a store; they take turns. With a `path`, every write is atomic and durable: it is on disk when the
     method returns. Several stores, also in several processes, may have the same path: each sees the others' writes.
-    Every method that reads or writes documents has an async version, such as `write_documents_async`, which runs in a
-    thread.
+    Every method that reads or writes documents has an async version, `METHOD_async`, which runs in a thread.
     """
 
     def __init__(
@@ -70,30 +67,27 @@ class BM25SDocumentStore(StoredDocuments):
     ) -> None:
         """Create the store. The first use opens or creates its folder, or reads its `documents`.
 
-        :param path: A folder for the documents and the index, relative to the working directory; both are read from
-            there on demand. `None` keeps both in memory.
+        :param path: A folder for the documents and the index, which are read on demand. `None` keeps both in memory.
         :param k1: How much a word's repetitions in a text add; 0 counts each word once.
         :param b: How much longer texts are penalised, from 0 (not at all) to 1.
         :param language: The language of a Snowball stemmer, such as `english`: "parcels" then finds "parcel"; or
             `thai`, which is read as words, too (extra `thai`). A ranker with `fuse_scores` needs the language that its
             checkpoint was trained with. `None` compares whole words, and in scripts without spaces pairs of characters.
         :param documents: What a store in memory begins with: a FAQ file with columns question and answer, a document,
-            or a folder of documents and tables, relative to the working directory. Excludes `path`.
+            or a folder of documents and tables. Excludes `path`.
         :param match: The text of an entry of `documents` that becomes its content: `both`, `answer` or `question`.
         :param synonyms: A file with other words for what users ask, such as `SAP = payroll system`, or one way,
             `SAP => payroll system`, on each line. A query is also searched with these, and each document has its best
             score. A changed file is read again before the next query.
-        :raises InputError: `k1` or `b` is out of range, there is no stemmer for the language, or both `path` and
-            `documents` are given.
-        :raises ValueError: `match` is unknown.
+        :raises ValueError: A value is out of range or unknown, or both `path` and `documents` are given.
         """
         check_parameters(k1, b)
         if language is not None:
             check_language(language)
         if path is not None and documents is not None:
             raise InputError(
-                f"Expected a path or documents, found both: {path} and {documents}. Leave out documents for a folder "
-                "that `ap-ranker index` fills, or path for documents that are read into memory."
+                "Expected a path (a folder that `ap-ranker index` fills) or documents (read into memory), found both: "
+                f"{path} and {documents}."
             )
         self.path = None if path is None else str(path)
         self.k1 = k1
@@ -108,26 +102,22 @@ class BM25SDocumentStore(StoredDocuments):
         self._documents: Documents = Documents() if self.path is None else FolderDocuments(Path(self.path))
         self._computed: dict[Callable[[Documents], Any], tuple[str, Any]] = {}  # from the documents of a revision
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __reduce__(self) -> tuple[Any, ...]:
         """A copy of a store in memory has its own documents; a copy of a store with a path reads the same folder."""
         with self._lock:
             is_elsewhere = self.path is not None or (self.documents is not None and not self._is_read)
-            return {**self._settings(), "copied": None if is_elsewhere else self.filter_documents()}
+            return type(self), tuple(self._settings().values()), None if is_elsewhere else self.filter_documents()
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        copied = state["copied"]
-        self.__init__(**{name: value for name, value in state.items() if name != "copied"})  # type: ignore[misc]
-        if copied is not None:
-            self._is_read = True
-            self.write_documents(copied)
+    def __setstate__(self, documents: list[Document]) -> None:
+        self._is_read = True
+        self.write_documents(documents)
 
     def to_dict(self) -> dict[str, Any]:
         """The store as basic types, without its documents."""
         return default_to_dict(self, **self._settings())
 
     def _settings(self) -> dict[str, Any]:
-        names = ("path", "k1", "b", "language", "documents", "match", "synonyms")
-        return {name: getattr(self, name) for name in names}
+        return {name: value for name, value in vars(self).items() if not name.startswith("_")}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
@@ -135,17 +125,7 @@ class BM25SDocumentStore(StoredDocuments):
         return default_from_dict(cls, data)
 
     def warm_up(self, *, words: bool = True, embeddings: bool = False) -> None:
-        """Open the folder and build or load the index unless this is done already, so that no query waits for it.
-
-        :param words: Whether to prepare the index of the content.
-        :param embeddings: Whether to prepare the index of the embeddings.
-        """
-        words, embeddings = (
-            words and self._words not in self._computed,
-            embeddings and Documents.vectors not in self._computed,
-        )
-        if not (words or embeddings):  # a pipeline asks before each run
-            return
+        """Build or load the index of the content, or that of the embeddings, or both, so that no query waits for it."""
         with self._transaction():
             if words:
                 self._latest(self._words)
@@ -176,15 +156,9 @@ class BM25SDocumentStore(StoredDocuments):
         scale_score: bool = False,
         wordings: Leg | None = None,
     ) -> list[Document]:
-        """The documents that share words with a query, best first; ties are in the order of writing.
+        """As `BM25SRetriever.run`; `scale_score` is by 1 / (1 + exp(-score / 8)), ties are in the order of writing.
 
-        :param query: The question of the user.
-        :param filters: Only documents that match are returned; the statistics of BM25 are still those of all documents.
-        :param top_k: The maximum number of documents to return.
-        :param scale_score: Whether to map the scores to the interval from 0.5 to 1 as `InMemoryDocumentStore` does, by
-            1 / (1 + exp(-score / 8)).
-        :param wordings: As for `hybrid_retrieval`.
-        :returns: As `BM25SRetriever.run`, like the errors.
+        BM25's statistics are those of all documents, whatever the filters; `wordings` are as in `hybrid_retrieval`.
         """
         with self._transaction() as documents:
             scale = (lambda score: float(expit(score / _SCALE))) if scale_score else float
@@ -198,15 +172,7 @@ class BM25SDocumentStore(StoredDocuments):
         scale_score: bool = False,
         return_embedding: bool | None = False,
     ) -> list[Document]:
-        """The documents whose embeddings are most like a query's, best first; ties are in the order of writing.
-
-        :param query_embedding: The embedding of the query, by the model that embedded the documents.
-        :param filters: Only documents that match are returned.
-        :param top_k: The maximum number of documents to return.
-        :param scale_score: Whether to map the cosines to the interval from 0 to 1, by (1 + cosine) / 2.
-        :param return_embedding: Whether the documents returned have their embeddings.
-        :returns: As `BM25SEmbeddingRetriever.run`, like the errors.
-        """
+        """As `BM25SEmbeddingRetriever.run`; `scale_score` is by (1 + cosine) / 2, ties are in the order of writing."""
         with self._transaction() as documents:
             leg = self._by_meaning(query_embedding)
             if not len(leg.rows):
@@ -223,17 +189,12 @@ class BM25SDocumentStore(StoredDocuments):
         rank_all: int = 0,
         wordings: Leg | None = None,
     ) -> list[Document]:
-        """The union of what `bm25_retrieval` and `embedding_retrieval` find, each document with the scores of both.
+        """The union of what `bm25_retrieval` and `embedding_retrieval` find, as `HybridRetriever.run`.
 
-        :param query: The question of the user.
-        :param query_embedding: The embedding of the query, by the model that embedded the documents.
-        :param filters: Only documents that match are returned.
-        :param top_k: The maximum number of documents of each of the two.
-        :param rank_all: A store with at most this many documents returns all that have content or an embedding.
+        :param rank_all: A store with at most this many documents returns all that have content or an embedding; the
+            `score` is `None` without an embedding, and these documents come last.
         :param wordings: The scores of documents by known wordings (`KnownWordings`): the `top_k` best of these are
             returned, too. Documents deleted since are left out.
-        :returns: As `HybridRetriever.run`, like the errors; the `score` is `None` without an embedding, and these
-            documents come last.
         """
         with self._transaction() as documents:
             legs = [self._by_meaning(query_embedding), self._by_words(query)]
@@ -259,13 +220,9 @@ class BM25SDocumentStore(StoredDocuments):
             return self._latest(compute)
 
     def exchange_documents(self, new: Sequence[Document], removed: Collection[str]) -> None:
-        """Write documents and delete others in one step, in memory.
+        """Write those documents that are new, and delete those of some ids, in one step, in memory.
 
         Queries meet all of the old documents or all of the new ones, and do not wait while the indexes are built.
-
-        :param new: The documents to write; of one that the store has already, the stored one is kept.
-        :param removed: The ids of those to delete.
-        :raises InputError: The store is a folder; or the embeddings differ in size.
         """
         while True:
             with self._transaction() as before:
@@ -285,38 +242,21 @@ class BM25SDocumentStore(StoredDocuments):
                     return
 
     def versions(self) -> list[Version]:
-        """The earlier versions of a folder, oldest first.
-
-        :raises InputError: The store is in memory, or a version is damaged.
-        """
-        return list_versions(self._folder().folder)
+        """The earlier versions of a folder, oldest first."""
+        return self._folder().versions()
 
     def keep_version(self) -> None:
-        """Keep the documents of a folder as they are now, unless the last version has them; the last five are kept.
-
-        :raises InputError: The store is in memory, or something is damaged.
-        """
-        folder = self._folder().folder
-        self.revision()  # creates the database
-        keep_version(folder, folder / DATABASE)
+        """Keep the documents of a folder as they are now, unless the last version has them; the last five are kept."""
+        with self._lock:
+            self._folder().keep_version()
 
     def restore_version(self, number: int | None = None) -> Version:
         """Bring back the documents of an earlier version in one step; the present ones become a version, too.
 
         :param number: Of the version; by default the last one that differs from the present documents.
-        :returns: The version.
-        :raises InputError: There is no such version, the store is in memory, or something is damaged.
         """
-        folder, versions, now = self._folder(), self.versions(), self.revision()
-        found = [each for each in versions if (each.revision != now if number is None else each.number == number)]
-        if not found:
-            numbers = ", ".join(str(each.number) for each in versions) or "none"
-            wanted = "an earlier version" if number is None else f"version {number}"
-            raise InputError(f"{self.path}: expected {wanted}, found {numbers}. `ap-ranker index` keeps the last five.")
         with self._lock:
-            keep_version(folder.folder, folder.folder / DATABASE, found[-1])
-            folder.restore(found[-1])
-        return found[-1]
+            return self._folder().restore_version(number)
 
     def _folder(self) -> FolderDocuments:
         if not isinstance(self._documents, FolderDocuments):
@@ -327,7 +267,8 @@ class BM25SDocumentStore(StoredDocuments):
     def _transaction(self, *, write: bool = False) -> Iterator[Documents]:
         with self._lock:
             if self.documents is not None and not self._is_read:
-                for document in read_documents(self.documents, Match(self.match)):
+                read = [to_document(entry, Match(self.match)) for entry in read_entries(Path(self.documents))]
+                for document in {document.id: document for document in read}.values():
                     self._documents.put(document)
                 self._is_read = True
             with self._documents.transaction(write=write):
@@ -339,8 +280,7 @@ class BM25SDocumentStore(StoredDocuments):
         if self._computed.get(compute, ("",))[0] != revision:
             self._computed.pop(compute, None)  # frees the old one's memory before the new one needs it
             self._computed[compute] = revision, compute(self._documents)
-        found: T = self._computed[compute][1]
-        return found
+        return self._computed[compute][1]
 
     def _words(self, documents: Documents) -> Index[BM25]:
         return documents.index(self.k1, self.b, self.language)

@@ -1,12 +1,17 @@
-"""A store's documents in memory, and what those in a folder have in common with them."""
+"""A store's documents in memory, what those in a folder have in common with them, and what a query finds in them.
+
+A query has legs, by words, by meaning and by known wordings; it finds the union of what each finds.
+"""
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from copy import deepcopy
-from dataclasses import dataclass, replace
+from copy import copy, deepcopy
+from dataclasses import dataclass, field, replace
+from functools import partial
+from math import inf
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -16,8 +21,9 @@ from haystack.document_stores.errors import DocumentStoreError
 from haystack.utils.filters import document_matches_filter
 
 from ap_ranker.errors import InputError
-from ap_ranker.ranking.bm25 import BM25
-from ap_ranker.ranking.int8_vectors import EMBEDDED_BY, Vectors
+from ap_ranker.ranking.bm25 import BM25, BM25_LANGUAGE, BM25_RANK, BM25_SCORE, best_rows
+from ap_ranker.ranking.int8_vectors import EMBEDDED_BY, EMBEDDING_RANK, EMBEDDING_SCORE, Vectors
+from ap_ranker.ranking.wordings import WORDING_RANK
 from ap_ranker.text.reading import READING_VERSION
 
 
@@ -25,6 +31,7 @@ class EmbeddingSizeError(InputError, DocumentStoreError):
     """Embeddings that cannot be compared; also the error that Haystack's in-memory store raises."""
 
 
+_BATCH = 256  # documents fetched at once
 _IMMUTABLE = frozenset({str, int, float, bool, type(None)})  # of what meta holds, most
 
 Kind = TypeVar("Kind", BM25, Vectors)
@@ -36,6 +43,54 @@ class Index(Generic[Kind]):
 
     scorer: Kind
     rows: np.ndarray
+
+
+@dataclass(frozen=True)
+class Leg:
+    """The (N,) scores of N documents for one query, and their (N,) rows, ascending.
+
+    In the meta of a document, `rank_field` is its rank, from 1, among those that the leg finds, `score_field` its score
+    there; the fields of `meta` are those of all. Only what has a higher score than `nothing` is found, which is also
+    the score of a document that the leg does not know.
+    """
+
+    rows: np.ndarray
+    scores: np.ndarray
+    rank_field: str = WORDING_RANK
+    score_field: str | None = None
+    nothing: float | None = None
+    meta: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def bm25(cls, index: Index[BM25], queries: Sequence[str]) -> Leg:
+        """By words: each document's highest BM25 score with a form of the query; 0 is nothing in common."""
+        scores = np.maximum.reduce([index.scorer.scores(query) for query in queries])
+        return cls(index.rows, scores, BM25_RANK, BM25_SCORE, 0.0, {BM25_LANGUAGE: index.scorer.language})
+
+    @classmethod
+    def dense(cls, index: Index[Vectors], query: np.ndarray) -> Leg:
+        """By meaning: cosines; an `EmbeddingSizeError` if the query has not as many numbers as the documents have."""
+        if index.scorer.is_empty:
+            return cls(index.rows, np.zeros(0, np.float32), EMBEDDING_RANK, EMBEDDING_SCORE)
+        if len(query) != (size := index.scorer.matrix.shape[1]):
+            raise EmbeddingSizeError(
+                f"Expected a query embedding of {size} numbers, as the documents' are, found one of {len(query)}. "
+                "Embed the query with the model that embedded the documents."
+            )
+        return cls(index.rows, index.scorer.scores(query), EMBEDDING_RANK, EMBEDDING_SCORE)
+
+    def best(self, limit: int | None) -> list[int]:
+        """At most `limit` rows, the highest score first; ties are in the order of writing."""
+        above = -inf if self.nothing is None else self.nothing
+        return self.rows[best_rows(self.scores, limit, above=above)].tolist()
+
+    def scores_of(self, rows: Sequence[int]) -> list[float | None]:
+        """The scores of some rows."""
+        places = np.searchsorted(self.rows, rows).tolist()
+        return [
+            float(self.scores[place]) if place < len(self.scores) and self.rows[place] == row else self.nothing
+            for row, place in zip(rows, places, strict=True)
+        ]
 
 
 class Documents:
@@ -56,11 +111,9 @@ class Documents:
 
     def copy(self) -> Documents:
         """The same documents in the same rows; what is written into one does not change the other."""
-        copied = Documents()
-        copied._rows, copied._documents = self._rows.copy(), self._documents.copy()
-        copied._embeddings = self._embeddings.copy()
-        copied._next, copied._changes = self._next, self._changes
-        return copied
+        other = Documents()
+        vars(other).update({name: copy(value) for name, value in vars(self).items()})
+        return other
 
     def transaction(self, *, write: bool = False) -> AbstractContextManager[None]:
         """A context without writes by others; its own writes are kept if it ends without an error."""
@@ -147,49 +200,49 @@ class Documents:
 
     def index(self, k1: float, b: float, language: str | None) -> Index[BM25]:
         """The BM25 index of the current revision, of the documents that have content."""
-        rows = array("q")
-
-        def texts() -> Iterator[str]:
-            for row, content in self.contents():
-                rows.append(row)
-                yield content
-
-        def build() -> Index[BM25]:
-            return Index(BM25(texts(), k1=k1, b=b, language=language), np.array(rows, np.int64))
-
         name = "-".join([f"words{READING_VERSION}", str(float(k1)), str(float(b)), *filter(None, [language])])
-        return self._kept(name, lambda folder: BM25.load(folder, language), build)
+
+        def build(texts: Iterator[str]) -> BM25:
+            return BM25(texts, k1=k1, b=b, language=language)
+
+        return self._kept(name, lambda folder: BM25.load(folder, language), lambda: _index(build, self.contents()))
 
     def vectors(self) -> Index[Vectors]:
         """The embeddings of the current revision, of the documents that have one; an empty one counts as none.
 
         :raises EmbeddingSizeError: They differ in size.
         """
-        rows = array("q")
+        return self._kept("vectors", Vectors.load, lambda: _index(Vectors.of, self._embeddings_of_one_size()))
 
-        def checked() -> Iterator[np.ndarray]:
-            first: tuple[str, int] | None = None
-            for row, document_id, embedding in self.embeddings():
-                if not len(embedding):
-                    continue
-                first = first or (document_id, len(embedding))
-                if len(embedding) != first[1]:
-                    raise EmbeddingSizeError(
-                        f"{self.place}: expected embeddings of one size, found {first[1]} numbers in document "
-                        f"{first[0]!r} and {len(embedding)} in {document_id!r}. Embed all documents with the same "
-                        "model."
-                    )
-                rows.append(row)
-                yield embedding
-
-        def build() -> Index[Vectors]:
-            return Index(Vectors.of(checked()), np.array(rows, np.int64))
-
-        return self._kept("vectors", Vectors.load, build)
+    def _embeddings_of_one_size(self) -> Iterator[tuple[int, np.ndarray]]:
+        first, size = "", 0
+        for row, document_id, embedding in self.embeddings():
+            if not size:
+                first, size = document_id, len(embedding)
+            if len(embedding) not in {0, size}:
+                raise EmbeddingSizeError(
+                    f"{self.place}: expected embeddings of one size, found {size} numbers in document {first!r} and "
+                    f"{len(embedding)} in {document_id!r}. Embed all documents with the same model."
+                )
+            if len(embedding):
+                yield row, embedding
 
     def _kept(self, name: str, load: Callable[[Path], Kind], build: Callable[[], Index[Kind]]) -> Index[Kind]:
         """What `build` gives, or what a folder has kept of it."""
         return build()
+
+
+def _index(build: Callable[[Iterator[Any]], Kind], numbered: Iterable[tuple[int, Any]]) -> Index[Kind]:
+    """What is built of rows and what each has, which is read once and not kept."""
+    rows = array("q")
+
+    def values() -> Iterator[Any]:
+        for row, value in numbered:
+            rows.append(row)
+            yield value
+
+    scorer = build(values())
+    return Index(scorer, np.array(rows, np.int64))
 
 
 def asks_for_embeddings(filters: object) -> bool:
@@ -213,6 +266,88 @@ def to_array(embedding: Sequence[float] | np.ndarray) -> np.ndarray:
     return short if (short == numbers).all() else numbers
 
 
-def copied(meta: dict[str, Any]) -> dict[str, Any]:
-    """As `deepcopy`, which takes a tenth of the time of a search to copy texts that nobody can change."""
-    return {name: value if type(value) in _IMMUTABLE else deepcopy(value) for name, value in meta.items()}
+def copy_of(document: Document, more: dict[str, Any] | None = None, **changes: Any) -> Document:
+    """A copy with its own meta, with `more` in it, so that changes outside the store do not reach its documents.
+
+    `deepcopy` and `replace`, which checks all fields again, would take longer than BM25 for a hundred documents.
+    """
+    meta = document.meta | (more or {})
+    for name, value in meta.items():
+        if type(value) not in _IMMUTABLE:
+            meta[name] = deepcopy(value)
+    one = object.__new__(type(document))
+    vars(one).update(vars(document), meta=meta, **changes)
+    return one
+
+
+def find(
+    stored: Documents,
+    legs: Sequence[Leg],
+    filters: dict[str, Any] | None,
+    top_k: int,
+    *,
+    wordings: Leg | None = None,
+    rank_all: int = 0,
+    scale: Callable[[float], float] = float,
+    embedding: bool = False,
+) -> list[Document]:
+    """Copies of the documents that any of the legs finds, at most `top_k` each; if `rank_all` or fewer, all documents.
+
+    The first leg gives documents their score, after `scale`, which is `None` for those that it does not know; these
+    come last. `wordings` are a further leg, older than this query: only documents that the others know count.
+    """
+    if wordings is not None:
+        known = np.isin(wordings.rows, np.concatenate([leg.rows for leg in legs]))
+        legs = [*legs, replace(wordings, rows=wordings.rows[known], scores=wordings.scores[known])]
+    found: dict[int, Document] = {}
+    read_embeddings = embedding or asks_for_embeddings(filters)
+    first = partial(_first, stored=stored, filters=filters, found=found, embeddings=read_embeddings)
+    best = [first(leg.best(None if filters else top_k), top_k) for leg in legs]
+    rows = sorted(set().union(*best))
+    if max(len(leg.rows) for leg in legs) <= rank_all:
+        everything = sorted(set().union(*(leg.rows.tolist() for leg in legs)))
+        rows = first(everything, rank_all) if len(everything) <= rank_all else rows
+    meta: dict[str, Any] = {}
+    columns: dict[str, list[Any]] = {}
+    for leg, ranked in zip(legs, best, strict=True):
+        ranks = {row: rank for rank, row in enumerate(ranked, start=1)}
+        columns[leg.rank_field] = [ranks.get(row) for row in rows]
+        if leg.score_field:
+            columns[leg.score_field] = leg.scores_of(rows)
+        meta |= leg.meta
+    scores = legs[0].scores_of(rows)
+    copies = []
+    for row, score, *values in zip(rows, scores, *columns.values(), strict=True):
+        document = found[row]
+        copies.append(
+            copy_of(
+                document,
+                meta | dict(zip(columns, values, strict=True)),
+                score=None if score is None else scale(score),
+                embedding=document.embedding if embedding else None,
+            )
+        )
+    keys = [-inf if score is None else score for score in scores]
+    return [copies[place] for place in sorted(range(len(rows)), key=keys.__getitem__, reverse=True)]
+
+
+def _first(
+    rows: Sequence[int],
+    limit: int,
+    stored: Documents,
+    filters: dict[str, Any] | None,
+    found: dict[int, Document],
+    embeddings: bool,
+) -> list[int]:
+    """The first of the rows whose documents match; a batch at a time, these are read into `found`."""
+    first: list[int] = []
+    for start in range(0, len(rows), _BATCH):
+        batch = rows[start : start + _BATCH]
+        new = stored.fetch([row for row in batch if row not in found])
+        found |= stored.with_embeddings(new) if embeddings else new
+        if missing := [row for row in batch if row not in found]:
+            raise InputError(f"{stored.place}: damaged: there is no document of row {missing[0]} of the index.")
+        first += [row for row in batch if not filters or document_matches_filter(filters, found[row])]
+        if len(first) >= limit:
+            break
+    return first[:limit]

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from haystack import Document
 
 from ap_ranker.data.faq import Entry, Match
-from ap_ranker.documents import read_entries
 from ap_ranker.ranking.wordings import WORDINGS
 
 
 def to_document(entry: Entry, match: Match) -> Document:
-    """Convert an entry of a FAQ file into a document; `match` names the text that becomes its content.
-
-    Its meta contains `question`, `answer`, the file's other columns and, if the entry has any, `wordings`; of a passage
-    `title`, `file_path` and, if there is one, `page_number` or `url`.
-    """
+    """An entry of a FAQ file as a document; `match` names the text that becomes its content, the rest is its meta."""
     meta: dict[str, Any] = {**entry.other, "question": entry.question, "answer": entry.answer}
     if entry.title:
         meta["title"] = entry.title
@@ -27,21 +20,11 @@ def to_document(entry: Entry, match: Match) -> Document:
     return Document(content=entry.text(match), meta=meta)
 
 
-def read_documents(path: str | Path, match: Match) -> list[Document]:
-    """Read a FAQ file, a document, or a folder of documents and tables; equal entries are one document.
-
-    :raises InputError: It cannot be read, or there are no entries in it.
-    """
-    documents = (to_document(entry, match) for entry in read_entries(Path(path)))
-    return list({document.id: document for document in documents}.values())
-
-
-def own_wordings(document: Document) -> Iterator[str]:
+def own_wordings(document: Document) -> list[str]:
     """The wordings in a document's meta: its stored question and further ones; other things there are left out."""
     further = document.meta.get(WORDINGS)
-    for text in (document.meta.get("question"), *(further if isinstance(further, list) else [])):
-        if text and isinstance(text, str):
-            yield text
+    texts = [document.meta.get("question"), *(further if isinstance(further, list) else [])]
+    return [text for text in texts if text and isinstance(text, str)]
 
 
 def names_in_files(document: Document) -> tuple[str, str, str]:

@@ -3,7 +3,7 @@
 It contains one SQLite database, `documents.sqlite`, whose transactions make writes atomic, at most one index,
 `index-REVISION-wordsVERSION-K1-B[-LANGUAGE]`, for each BM25 setting in use, and at most one of the embeddings,
 `index-REVISION-vectors`. An index is built from the documents, so it may be deleted at any time; its name contains the
-revision of the documents that it belongs to.
+revision of the documents that it belongs to. `versions/NUMBER.sqlite` are earlier documents, to take a change back.
 """
 
 from __future__ import annotations
@@ -14,31 +14,53 @@ import secrets
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from haystack import Document
 
 from ap_ranker.errors import InputError, one_line
-from ap_ranker.files import WriteError, atomic_directory, make_folder
+from ap_ranker.files import WriteError, atomic_directory, atomic_file, make_folder
 from ap_ranker.ranking.int8_vectors import EMBEDDED_BY
 from haystack_integrations.document_stores.ap_ranker.documents import Documents, Index, Kind, to_array
-from haystack_integrations.document_stores.ap_ranker.versions import Version, reading
 
 logger = logging.getLogger(__name__)
 
 DATABASE, ROWS = "documents.sqlite", "rows.npy"
 FORMAT_VERSION = 1
-"""Version of the database."""
+KEPT = 5
+"""Number of earlier versions that are kept."""
 
 _APPLICATION = 0x61705F72  # "ap_r": SQLite's header field for the application that owns a file
 _WAIT = 60.0  # seconds that a write waits for another process, which may be building an index
 _SOME = "WHERE row IN (SELECT value FROM json_each(?))"
+_STATE = "SELECT (SELECT count(*) FROM documents), revision FROM state"
 
 _TYPES: dict[bytes, Any] = {b"f": np.dtype("<f4"), b"d": np.dtype("<f8")}
 """The first byte of a stored embedding, and the type of its numbers."""
+
+_TABLES = f"""
+PRAGMA application_id = {_APPLICATION};
+PRAGMA user_version = {FORMAT_VERSION};
+CREATE TABLE documents
+    (row INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, content TEXT, rest TEXT, embedding BLOB);
+CREATE TABLE state (revision TEXT);
+INSERT INTO state VALUES ('new')
+"""
+_COUNT_TABLES = "SELECT count(*) FROM sqlite_master"
+
+
+class Version(NamedTuple):
+    """An earlier version of a store's `documents` (their number), kept when they were about to change (`until`)."""
+
+    number: int
+    until: datetime
+    documents: int
+    revision: str
+    path: Path
 
 
 class FolderDocuments(Documents):
@@ -51,16 +73,20 @@ class FolderDocuments(Documents):
         self.folder = folder
         self.place = str(folder / DATABASE)
         self._connection: sqlite3.Connection | None = None
-        self._warned = False
 
     @contextmanager
-    def transaction(self, *, write: bool = False) -> Iterator[None]:
+    def transaction(self, *, write: bool = False, revision: str | None = None) -> Iterator[None]:
         try:
-            with self._begin("IMMEDIATE" if write else "DEFERRED") as connection:
+            connection = self._open()
+            connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
+            try:
                 before = connection.total_changes
                 yield
                 if connection.total_changes != before:
-                    connection.execute("UPDATE state SET revision = ?", (secrets.token_hex(8),))
+                    connection.execute("UPDATE state SET revision = ?", (revision or secrets.token_hex(8),))
+                connection.execute("COMMIT")
+            finally:
+                connection.rollback()  # nothing is left to roll back after a commit
         except sqlite3.Error as error:
             raise InputError(
                 f"{self.place}: the documents cannot be read or written ({error}). Writing needs room and a folder "
@@ -98,8 +124,7 @@ class FolderDocuments(Documents):
 
     def put(self, document: Document) -> None:
         values = (document.id, document.content, self._rest(document), _blob(document))
-        query = "INSERT OR REPLACE INTO documents (id, content, rest, embedding) VALUES (?, ?, ?, ?)"
-        self._open().execute(query, values)
+        self._open().execute("INSERT OR REPLACE INTO documents VALUES (NULL, ?, ?, ?, ?)", values)
 
     def update(self, row: int, document: Document) -> None:
         query = "UPDATE documents SET rest = ?, embedding = ? WHERE row = ?"
@@ -115,13 +140,52 @@ class FolderDocuments(Documents):
         query = "SELECT row FROM documents WHERE embedding IS NULL OR NOT instr(rest, ?) ORDER BY row"
         return [row for (row,) in self._open().execute(query, (f'"{EMBEDDED_BY}": "{origin}"',))]
 
-    def restore(self, version: Version) -> None:
-        """Replace all documents by those of a version, in one step."""
-        with reading(version.path) as earlier, self._begin("IMMEDIATE") as connection:
-            connection.execute("DELETE FROM documents")
+    def versions(self) -> list[Version]:
+        """The earlier versions, oldest first."""
+        versions = []
+        for path in (self.folder / "versions").glob("*.sqlite"):
+            if path.stem.isdecimal():
+                with reading(path) as connection:
+                    documents, revision = connection.execute(_STATE).fetchone()
+                until = datetime.fromtimestamp(path.stat().st_mtime).astimezone()
+                versions.append(Version(int(path.stem), until, documents, revision, path))
+        return sorted(versions)
+
+    def keep_version(self, spared: Version | None = None) -> None:
+        """Keep the documents as they are, unless there are none or the last version is the same.
+
+        Of the versions before, the last ones stay, and the one that is spared.
+        """
+        with self.transaction():
+            versions = self.versions()  # of a database that there is now
+        with reading(self.folder / DATABASE) as connection:
+            documents, revision = connection.execute(_STATE).fetchone()
+            if not documents or (versions and versions[-1].revision == revision):
+                return
+            file = self.folder / "versions" / f"{versions[-1].number + 1 if versions else 1}.sqlite"
+            make_folder(file.parent)
+            with atomic_file(file) as draft, closing(sqlite3.connect(draft)) as copy:
+                connection.backup(copy)  # meets no half of a write of another process
+        for version in versions[: max(0, len(versions) + 1 - KEPT)]:
+            if version != spared:
+                version.path.unlink(missing_ok=True)
+
+    def restore_version(self, number: int | None = None) -> Version:
+        """Replace all documents by those of a version, in one step; keep those of now."""
+        with self.transaction():
+            versions, now = self.versions(), self.revision()
+        found = [each for each in versions if (each.revision != now if number is None else each.number == number)]
+        if not found:
+            wanted = "an earlier version" if number is None else f"version {number}"
+            numbers = ", ".join(str(each.number) for each in versions) or "none"
+            raise InputError(f"{self.folder}: expected {wanted}, found {numbers}. The last {KEPT} are kept.")
+        version = found[-1]
+        self.keep_version(version)
+        with reading(version.path) as earlier, self.transaction(write=True, revision=version.revision):
+            self.clear()
             rows = earlier.execute("SELECT row, id, content, rest, embedding FROM documents")
-            connection.executemany("INSERT INTO documents VALUES (?, ?, ?, ?, ?)", rows)
-            connection.execute("UPDATE state SET revision = ?", (version.revision,))
+            self._open().executemany("INSERT INTO documents VALUES (?, ?, ?, ?, ?)", rows)
+        return version
 
     def close(self) -> None:
         if self._connection is not None:
@@ -135,13 +199,13 @@ class FolderDocuments(Documents):
             # One connection for all threads: the store's lock admits one at a time.
             self._connection = sqlite3.connect(self.place, timeout=_WAIT, isolation_level=None, check_same_thread=False)
             try:
-                self._create()
+                if not self._one(_COUNT_TABLES):
+                    self._create()
                 found = self._one("PRAGMA application_id"), self._one("PRAGMA user_version")
                 if found != (_APPLICATION, FORMAT_VERSION):
                     raise InputError(
-                        f"{self.place}: expected documents of a BM25SDocumentStore in format {FORMAT_VERSION}, found "
-                        f"another database (application {found[0]}, format {found[1]}). Update ap-ranker, or choose "
-                        "another path."
+                        f"{self.place}: expected a document store in format {FORMAT_VERSION}, found another database "
+                        f"(application {found[0]}, format {found[1]}). Update ap-ranker, or choose another path."
                     )
             except BaseException:
                 self.close()
@@ -154,35 +218,15 @@ class FolderDocuments(Documents):
         make_folder(self.folder)
         names = sorted(path.name for path in self.folder.iterdir())
         if names and DATABASE not in names:
-            raise InputError(
-                f"{self.folder}: expected a folder of a BM25SDocumentStore ({DATABASE}), or an empty one, found "
-                f"{', '.join(names[:5])}{', ...' if len(names) > 5 else ''}. Choose another path."
-            )
+            found = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+            raise InputError(f"{self.folder}: expected {DATABASE}, or nothing yet, found {found}. Choose another path.")
 
     def _create(self) -> None:
-        """Create the tables unless there are some; another process may do the same."""
-        if self._one("SELECT count(*) FROM sqlite_master"):
-            return
-        with self._begin("IMMEDIATE") as connection:
-            if not self._one("SELECT count(*) FROM sqlite_master"):
-                connection.execute(f"PRAGMA application_id = {_APPLICATION}")
-                connection.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
-                connection.execute(
-                    "CREATE TABLE documents "
-                    "(row INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, content TEXT, rest TEXT, embedding BLOB)"
-                )
-                connection.execute("CREATE TABLE state (revision TEXT)")
-                connection.execute("INSERT INTO state VALUES ('new')")
-
-    @contextmanager
-    def _begin(self, kind: str) -> Iterator[sqlite3.Connection]:
-        connection = self._open()
-        connection.execute(f"BEGIN {kind}")
-        try:
-            yield connection
-            connection.execute("COMMIT")
-        finally:
-            connection.rollback()  # nothing is left to roll back after a commit
+        """Create the tables unless another process has just done the same."""
+        with self.transaction(write=True, revision="new"):
+            if not self._one(_COUNT_TABLES):
+                for statement in _TABLES.split(";"):  # `executescript` would end the transaction
+                    self._open().execute(statement)
 
     def _one(self, query: str, *values: object) -> Any:
         """The one value that a query gives."""
@@ -214,10 +258,8 @@ class FolderDocuments(Documents):
         try:
             return json.dumps(fields, ensure_ascii=False)
         except (TypeError, ValueError) as error:
-            raise InputError(
-                f"Document {document.id!r}: expected meta that JSON can hold, to write it into {self.folder}, found "
-                f"{document.meta} ({error})."
-            ) from error
+            found = f"found {document.meta} ({error}), which {self.folder} cannot keep"
+            raise InputError(f"Document {document.id!r}: expected meta that JSON can hold, {found}.") from error
 
     def _kept(self, name: str, load: Callable[[Path], Kind], build: Callable[[], Index[Kind]]) -> Index[Kind]:
         """The index of this name and the current revision; built and saved if it is not there."""
@@ -225,7 +267,14 @@ class FolderDocuments(Documents):
         folder = self.folder / f"index-{revision}-{name}"
         if not folder.is_dir():
             built = build()
-            if built.scorer.is_empty or not self._save(built, folder):
+            if built.scorer.is_empty:
+                return built
+            try:
+                with atomic_directory(folder) as draft:
+                    built.scorer.save(draft)
+                    np.save(draft / ROWS, built.rows, allow_pickle=False)
+            except WriteError as error:  # without permission or room
+                logger.warning("The index is kept in memory, and each process builds its own: %s", error)
                 return built
             # The drafts of killed processes go, too; another process may be writing an index of this revision.
             for path in list(self.folder.iterdir()):
@@ -236,24 +285,21 @@ class FolderDocuments(Documents):
             if rows.shape != (len(scorer),):
                 raise ValueError(f"{rows.shape} rows of {len(scorer)} texts")
         except Exception as error:  # the libraries raise almost anything for a damaged file
+            found = f"found a damaged one ({one_line(repr(error), 200)})"
             raise InputError(
-                f"{folder}: expected a saved index, found a damaged one ({one_line(repr(error), 200)}). Delete the "
-                f"folder {folder}; the next query builds the index again."
+                f"Expected a saved index, {found}. Delete the folder {folder}; the next query builds the index again."
             ) from error
         return Index(scorer, rows)
 
-    def _save(self, index: Index[Any], folder: Path) -> bool:
-        """Save an index and return whether that succeeded; without permission or space, it is used from memory."""
-        try:
-            with atomic_directory(folder) as draft:
-                index.scorer.save(draft)
-                np.save(draft / ROWS, index.rows, allow_pickle=False)
-        except WriteError as error:
-            if not self._warned:
-                logger.warning("The index is kept in memory, and each process builds its own: %s", error)
-            self._warned = True
-            return False
-        return True
+
+@contextmanager
+def reading(path: Path) -> Iterator[sqlite3.Connection]:
+    """A connection that only reads a database; an `InputError` if it is damaged."""
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+            yield connection
+    except sqlite3.Error as error:
+        raise InputError(f"{path}: expected documents of a store, found a damaged file ({error}).") from error
 
 
 def _blob(document: Document) -> bytes | None:

@@ -17,10 +17,9 @@ from haystack.document_stores.types import DuplicatePolicy
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.ranking.int8_vectors import EMBEDDED_BY
 from ap_ranker.threads import in_thread
-from haystack_integrations.document_stores.ap_ranker.documents import Documents, copied, to_array
+from haystack_integrations.document_stores.ap_ranker.documents import Documents, copy_of, to_array
 
-_WRITTEN = 1024  # documents embedded before they are written: an interrupted run loses as many
-_EMBEDDED = 256  # documents embedded between two calls that report progress
+_BATCH = 512  # documents embedded before they are written: an interrupted run loses as many
 
 
 class StoredDocuments(ABC):
@@ -41,26 +40,21 @@ class StoredDocuments(ABC):
             return len(documents)
 
     def filter_documents(self, filters: dict[str, Any] | None = None) -> list[Document]:
-        """The documents that match Haystack's filters, or all documents, in the order of writing.
-
-        :raises FilterError: `filters` are invalid.
-        """
+        """The documents that match Haystack's filters, or all documents, in the order of writing."""
         with self._transaction() as documents:
-            return [_copy(each) for each in (documents.matching(filters) if filters else documents.read())]
+            return list(map(copy_of, documents.matching(filters) if filters else documents.read()))
 
     def write_documents(self, documents: list[Document], policy: DuplicatePolicy = DuplicatePolicy.NONE) -> int:
-        """Write documents, all of them or, after an error, none.
+        """Write copies of documents, all of them or, after an error, none, and return their number.
 
-        :param documents: The documents to write; the store keeps copies.
+        :param documents: The documents to write.
         :param policy: What to do with a document whose id exists already, or occurs twice: `OVERWRITE` keeps the later
-            one, `SKIP` the earlier one; `FAIL` and `NONE` raise.
-        :returns: The number of documents that were written.
+            one, `SKIP` the earlier one; `FAIL` and `NONE` raise a `DuplicateDocumentError`.
         :raises ValueError: `documents` is not a list of documents, or one of them cannot be stored.
-        :raises DuplicateDocumentError: A document exists already, and `policy` is `FAIL` or `NONE`.
         """
-        if not isinstance(documents, Iterable) or isinstance(documents, str):
+        if not isinstance(documents, Iterable):
             raise ValueError(f"Please provide a list of Documents, not {type(documents).__name__}.")
-        documents = [_copy(checked(document)) for document in documents]
+        documents = [copy_of(checked(document)) for document in documents]
         with self._transaction(write=True) as stored:
             if policy != DuplicatePolicy.OVERWRITE:
                 new: dict[str, Document] = {}
@@ -112,16 +106,14 @@ class StoredDocuments(ABC):
 
     def get_metadata_fields_info(self) -> dict[str, dict[str, str]]:
         """For each field its `type`: boolean, int, float, or keyword for all else; of several, the last one written."""
-        types = {}
-        for document in self.filter_documents():
-            for field, value in document.meta.items():
-                if value is not None:
-                    types[field] = {"type": _TYPES.get(type(value), "keyword")}
-        return types
+        names = {bool: "boolean", int: "int", float: "float"}
+        fields = (field for document in self.filter_documents() for field in document.meta.items())
+        return {field: {"type": names.get(type(value), "keyword")} for field, value in fields if value is not None}
 
     def get_metadata_field_min_max(self, metadata_field: str) -> dict[str, Any]:
         """The `min` and `max` of a field's numbers or texts; `None` if it has neither, or both."""
-        values = [value for value in _values(self.filter_documents(), metadata_field) if isinstance(value, _ORDERED)]
+        values = _values(self.filter_documents(), metadata_field)
+        values = [value for value in values if isinstance(value, int | float | str)]
         try:
             return {"min": min(values), "max": max(values)}
         except (ValueError, TypeError):
@@ -135,13 +127,9 @@ class StoredDocuments(ABC):
         size: int = 10,
         filters: dict[str, Any] | None = None,
     ) -> tuple[list[Any], int]:
-        """A page of a field's different values, sorted as texts, and their total number.
+        """The `size` values of a field from number `from_` on, different and sorted as texts, and their total number.
 
-        :param metadata_field: The meta field, with or without the prefix `meta.`.
-        :param search_term: Keeps only values that contain this text; case is ignored.
-        :param from_: The number of values before the page.
-        :param size: The maximum number of values on the page.
-        :param filters: Haystack filters; only documents that match are considered.
+        They are those of documents that match `filters`, and contain `search_term`, whatever its case.
         """
         term = (search_term or "").lower()
         values = _unique(self.filter_documents(filters), metadata_field)
@@ -153,22 +141,18 @@ class StoredDocuments(ABC):
         self,
         origin: str,
         embed: Callable[[list[Document]], Sequence[Sequence[float]]],
-        *,
         replace_others: bool = True,
         on_progress: Callable[[int, int], None] = lambda done, total: None,
     ) -> str | None:
-        """Embed the documents that have no embedding of this origin, and leave the others alone.
+        """Embed the documents that have no embedding of this origin, in batches, which an interrupted call keeps.
 
-        They are written in batches, so that an interrupted call is continued by the next one. Others may read and write
-        meanwhile: a document that they have changed is left out.
+        Others may read and write meanwhile: a document that they have changed is left out.
 
         :param origin: What the embeddings come from; it is written into `meta["embedded_by"]`.
         :param embed: A function that returns the embeddings of documents.
-        :param replace_others: Whether to replace the embeddings of another origin.
+        :param replace_others: Whether embeddings of another origin are replaced, or else an `InputError`.
         :param on_progress: Called with the number of embedded documents and their total.
-        :returns: The revision of which every document has an embedding of this origin; `None` if one was written or
-            changed meanwhile.
-        :raises InputError: There are embeddings of another origin, and `replace_others` is false; or as other methods.
+        :returns: The revision of which every document has such an embedding; `None` if one was changed meanwhile.
         """
         with self._transaction() as documents:
             rows = documents.not_embedded_by(origin)
@@ -176,17 +160,14 @@ class StoredDocuments(ABC):
             others = [str(each.meta[EMBEDDED_BY]) for each in known if each.meta.get(EMBEDDED_BY) is not None]
         if others:
             raise InputError(
-                f"{documents.place}: expected the embeddings of one checkpoint ({origin[:12]}), found that another "
-                f"program has written those of another ({one_line(min(others), 12)}). Restart this program with the "
-                "new checkpoint, or give each checkpoint a store of its own."
+                f"{documents.place}: expected the embeddings of one checkpoint ({origin[:12]}), found those of another "
+                f"({one_line(min(others), 12)}). Restart this program with that, or give each checkpoint its own store."
             )
-        for start in range(0, len(rows), _WRITTEN):
+        for start in range(0, len(rows), _BATCH):
+            on_progress(start, len(rows))
             with self._transaction() as documents:
-                before = documents.fetch(rows[start : start + _WRITTEN])
-            some, embeddings = list(before.values()), list[Sequence[float]]()
-            for part in range(0, len(some), _EMBEDDED):
-                on_progress(start + part, len(rows))
-                embeddings += embed(some[part : part + _EMBEDDED])
+                before = documents.fetch(rows[start : start + _BATCH])
+            embeddings = embed(list(before.values()))
             with self._transaction(write=True) as documents:
                 now = documents.fetch(before)
                 for (row, document), embedding in zip(before.items(), embeddings, strict=True):
@@ -218,10 +199,6 @@ class StoredDocuments(ABC):
     get_metadata_field_unique_values_async = in_thread(get_metadata_field_unique_values)
 
 
-_TYPES: dict[type, str] = {bool: "boolean", int: "int", float: "float"}
-_ORDERED = (int, float, str)
-
-
 def _values(documents: list[Document], field: str) -> list[Any]:
     values = (document.meta.get(field.removeprefix("meta.")) for document in documents)
     return [value for value in values if value is not None]
@@ -229,28 +206,17 @@ def _values(documents: list[Document], field: str) -> list[Any]:
 
 def _unique(documents: list[Document], field: str) -> list[Any]:
     # JSON tells 1, 1.0, "1" and True apart, which Python's == does not, and lists can be compared in it.
-    unique = {json.dumps(value, sort_keys=True, default=repr): value for value in _values(documents, field)}
-    return list(unique.values())
-
-
-def _copy(document: Document) -> Document:
-    """A copy with its own meta, so that changes outside the store do not reach its documents."""
-    return replace(document, meta=copied(document.meta))
+    return list({json.dumps(each, sort_keys=True, default=repr): each for each in _values(documents, field)}.values())
 
 
 def checked(document: object) -> Document:
-    """A document that can be stored.
-
-    :raises ValueError: It cannot.
-    """
+    """A document that can be stored: once another is written, every query would fail."""
     if not isinstance(document, Document):
         raise ValueError(f"Please provide a list of Documents, not of {type(document).__name__}.")
     try:
         f"{document.id}{document.content}".encode()
-    except UnicodeEncodeError as error:  # checked here, because once it is written every query would fail
-        raise InputError(f"Document {document.id!r}: expected text that UTF-8 can hold, found {error}.") from error
-    try:
         to_array([] if document.embedding is None else document.embedding)
     except ValueError as error:
-        raise InputError(f"Document {document.id!r}: expected an embedding of numbers, found {error}.") from error
+        expected = "expected text that UTF-8 can hold and an embedding of numbers"
+        raise InputError(f"Document {document.id!r}: {expected}, found {error}.") from error
     return document

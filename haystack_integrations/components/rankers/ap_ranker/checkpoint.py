@@ -7,6 +7,7 @@ import json
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -21,6 +22,8 @@ from ap_ranker.threads import in_thread
 class BasicTypes:
     """Writes a component as basic types, such as YAML has, and makes it from them."""
 
+    _is_from_dict = False
+
     def to_dict(self) -> dict[str, Any]:
         """The component as basic types."""
         return default_to_dict(self, **init_parameters(self))
@@ -28,7 +31,9 @@ class BasicTypes:
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
         """Create the component from a dictionary, as made by `to_dict` or read from YAML."""
-        return default_from_dict(cls, data)
+        made = default_from_dict(cls, data)
+        made._is_from_dict = True
+        return made
 
 
 class CheckpointComponent(BasicTypes):
@@ -118,11 +123,9 @@ class DocumentTexts:
 
 def init_parameters(instance: object) -> dict[str, Any]:
     """The constructor's arguments of a component that keeps each of them as an attribute of the same name."""
-    return {
-        name: getattr(instance, name)
-        for name in inspect.signature(type(instance).__init__).parameters
-        if name != "self"
-    }
+    _, *names = inspect.signature(type(instance).__init__).parameters
+    values = {name: getattr(instance, name) for name in names}
+    return {name: value.value if isinstance(value, Enum) else value for name, value in values.items()}
 
 
 def file_list(paths: str | Path | Sequence[str | Path] | None) -> list[str]:

@@ -17,9 +17,8 @@ from haystack_integrations.components.retrievers.ap_ranker.lucene_scores import 
 class BM25Scores:
     """Adds BM25's scores to documents that an embedding retriever found, for a ranker with `fuse_scores: true`.
 
-    It asks the keyword retriever for the scores of just these documents, by a filter on their ids. They are the scores
-    that the same retriever gives without a filter, so that both kinds of documents can be compared. Elasticsearch's are
-    converted as by `LuceneScores`.
+    It asks the keyword retriever for the scores of just these documents, by a filter on their ids, which leaves the
+    scores as they are. Elasticsearch's are converted as by `LuceneScores`.
 
     ```python
     from haystack_integrations.components.retrievers.ap_ranker import BM25Scores
@@ -36,14 +35,10 @@ class BM25Scores:
         :param retriever: The keyword retriever, with the settings of the one in the pipeline. Its `run` takes `query`,
             `filters` and `top_k`.
         :param k1: The k1 of the index's BM25 similarity, as of `LuceneScores`.
-        :raises InputError: `k1` is out of range, or `retriever` cannot be asked.
         """
         check_parameters(k1)
         if not callable(getattr(retriever, "run", None)):
-            raise InputError(
-                "BM25Scores: expected a keyword retriever, such as ElasticsearchBM25Retriever, found "
-                f"{type(retriever).__name__}."
-            )
+            raise InputError(f"BM25Scores: expected a keyword retriever, found {type(retriever).__name__}.")
         self.retriever = retriever
         self.k1 = k1
 
@@ -53,7 +48,6 @@ class BM25Scores:
             self.retriever.warm_up()
 
     warm_up_async = in_thread(warm_up)
-    """As `warm_up`, in a thread, so that the event loop stays free."""
 
     def close(self) -> None:
         """Close the retriever's connections; a later `run` opens them again."""
@@ -69,19 +63,19 @@ class BM25Scores:
         :returns: `documents`: in the same order. Those that have `meta["bm25_score"]` are unchanged. Copies of the
             others have it: 0 if the document shares no word with the query. Their `meta["bm25_rank"]` is `None`.
         """
-        missing = list(dict.fromkeys(one.id for one in documents if one.meta.get(BM25_SCORE) is None))
+        missing = {one.id for one in documents if one.meta.get(BM25_SCORE) is None}
         if not missing:
             return {"documents": documents}
-        filters = {"field": "id", "operator": "in", "value": missing}
+        filters = {"field": "id", "operator": "in", "value": sorted(missing)}
         found = self.retriever.run(query=query, filters=filters, top_k=len(missing))["documents"]
         scores = {one.id: with_lucene_score(one, self.k1).meta.get(BM25_SCORE) for one in found}
-
-        def scored(one: Document) -> Document:
-            if one.meta.get(BM25_SCORE) is not None:
-                return one
-            return replace(one, meta={**one.meta, BM25_SCORE: scores.get(one.id) or 0.0, BM25_RANK: None})
-
-        return {"documents": list(map(scored, documents))}
+        return {
+            "documents": [
+                replace(one, meta={**one.meta, BM25_SCORE: scores.get(one.id) or 0.0, BM25_RANK: None})
+                if one.meta.get(BM25_SCORE) is None
+                else one
+                for one in documents
+            ]
+        }
 
     run_async = in_thread(run)
-    """As `run`, in a thread, so that the event loop stays free."""

@@ -17,7 +17,7 @@ from haystack_integrations.components.rankers.ap_ranker.ranker import AnswerRank
 from haystack_integrations.components.retrievers.ap_ranker.bm25s import BM25SRetriever
 from haystack_integrations.components.retrievers.ap_ranker.hybrid import HybridRetriever
 from haystack_integrations.document_stores.ap_ranker.bm25s import BM25SDocumentStore
-from haystack_integrations.document_stores.ap_ranker.legs import Leg
+from haystack_integrations.document_stores.ap_ranker.documents import Leg
 
 
 @component
@@ -36,11 +36,7 @@ class AnswerSearch(BasicTypes):
     """
 
     def __init__(self, retriever: BM25SRetriever | HybridRetriever, ranker: AnswerRanker) -> None:
-        """Create the component without loading anything.
-
-        :param retriever: `BM25SRetriever` or `HybridRetriever`.
-        :param ranker: The ranker of what it finds.
-        """
+        """Create the component without loading anything: the retriever, and the ranker of what it finds."""
         self.retriever, self.ranker = retriever, ranker
 
     @component.output_types(documents=list[Document])
@@ -53,40 +49,28 @@ class AnswerSearch(BasicTypes):
         score_threshold: float | None = None,
         precision: float | None = None,
     ) -> dict[str, list[Document]]:
-        """Find answers.
+        """Find answers. The parameters and errors are those of the retriever and of the ranker, as their defaults are.
 
         :param query: The question of the user. Must not be empty.
         :param filters: Haystack filters on the documents' meta; only documents that match are searched.
-        :param top_k: The maximum number of documents to return. By default, the ranker's `top_k`.
-        :param score_threshold: The minimum score, from 0 to 1, of a returned document. By default, the ranker's.
-            Cannot be combined with `precision`.
-        :param precision: The target share of right first answers, such as 0.9: documents below the calibrated threshold
-            are left out. The checkpoint must be calibrated for this value. By default, the ranker's.
+        :param top_k: The maximum number of documents to return.
+        :param score_threshold: The minimum score, from 0 to 1, of a returned document; not beside `precision`.
+        :param precision: The target share of right first answers, for which the checkpoint must be calibrated.
         :returns: `documents`: copies with their scores, best first; none if none is found, or none is good enough.
-        :raises ValueError: The query is empty, `top_k` is not positive, or both `score_threshold` and `precision` are
-            given.
-        :raises InputError: The checkpoint or the documents cannot be read, the checkpoint was not calibrated for
-            `precision`, or the store is empty and the component was loaded from YAML.
         """
         candidates = self.retriever.run(query=query, filters=filters)["documents"]
-        ranked: dict[str, list[Document]] = self.ranker.run(
+        return self.ranker.run(
             query=query, documents=candidates, top_k=top_k, score_threshold=score_threshold, precision=precision
         )
-        return ranked
 
     run_async = in_thread(run)
-    """As `run`, in a thread, so that the event loop stays free."""
 
     def warm_up(self) -> None:
-        """Load the checkpoint and the documents unless this is done already.
-
-        :raises InputError: One of them cannot be read.
-        """
+        """Load the checkpoint and the documents unless this is done already."""
         self.ranker.warm_up()  # first: its cache keeps what a retriever encodes
         self.retriever.warm_up()
 
     warm_up_async = in_thread(warm_up)
-    """As `warm_up`, in a thread, so that the event loop stays free."""
 
     def close(self) -> None:
         """Free the model; a later `run` loads it again."""
@@ -98,9 +82,8 @@ class AnswerSearch(BasicTypes):
 class FAQSearch(AnswerSearch):
     """Finds the answers to a question: BM25 and known wordings fetch candidates, a trained model ranks them.
 
-    It combines `BM25SRetriever` and `AnswerRanker`, with BM25's score added, as in `pipelines/faq_search.yaml`. If the
-    checkpoint compares known wordings, an entry that shares no word with the question is also fetched by them: by its
-    stored question, by those of its column `wordings`, and by those of `wordings`.
+    It combines `BM25SRetriever` and `AnswerRanker`, with BM25's score added. If the checkpoint compares known wordings,
+    an entry that shares no word with the question is also fetched by them.
 
     ```python
     from haystack_integrations.components.retrievers.ap_ranker import FAQSearch
@@ -125,9 +108,8 @@ class FAQSearch(AnswerSearch):
         wordings: str | Path | list[str] | None = None,
         device: ComponentDevice | None = None,
     ) -> None:
-        """Create the component without loading anything.
+        """Create the component without loading anything. Parameters not named here are those of `AnswerRanker`.
 
-        :param model: The path of a checkpoint folder, or the name of a repository of the Hugging Face hub.
         :param documents: A FAQ file with columns question and answer, a document, or a folder of documents and tables,
             which is kept in memory. The meta of a returned document contains `question`, `answer` and the file's other
             columns; of a passage, `title`, `file_path` and `page_number`. BM25 uses the checkpoint's stemmer.
@@ -136,20 +118,7 @@ class FAQSearch(AnswerSearch):
         :param match: The text of the file's entries to compare with the query: `both`, `answer` or `question`.
         :param candidates: The number of documents that BM25 fetches for the model to rank, and the number of those that
             known wordings fetch.
-        :param top_k: The maximum number of documents to return.
-        :param score_threshold: The minimum score, from 0 to 1, of a returned document. Cannot be combined with
-            `precision`.
-        :param precision: The target share of right first answers, such as 0.9: documents below the threshold that
-            `ap-ranker calibrate` found for it are left out.
-        :param wordings: A file, or several, with questions that are known to ask for an entry, as for `AnswerRanker`.
-        :param device: The device on which the model runs. `None` selects the GPU if there is one.
-        :raises InputError: Neither `documents` nor `document_store` is given, or both are.
-        :raises TypeError: `document_store` is another kind of store.
-        :raises ValueError: `candidates` or `top_k` is not positive, `match` is unknown, or both `score_threshold` and
-            `precision` are given.
         """
-        if match not in list(Match):
-            raise ValueError(f"match must be one of {', '.join(Match)}, but got {match}")
         check_number("candidates", candidates, 1)
         if (documents is None) == (document_store is None):
             found = "neither" if documents is None else "both"
@@ -157,7 +126,7 @@ class FAQSearch(AnswerSearch):
         self.model = str(model)
         self.documents = None if documents is None else str(documents)
         self.document_store = document_store
-        self.match = str(match)
+        self.match = str(Match(match))
         self.candidates = candidates
         self.top_k = top_k
         self.score_threshold = score_threshold
@@ -195,17 +164,14 @@ class _FAQRetriever(BM25SRetriever):
         self._reads_language = reads_language
 
     def warm_up(self) -> None:
-        """Open the store, and load the checkpoint and the wordings, unless this is done already.
-
-        :raises InputError: One of them cannot be read.
-        """
+        """Open the store, and load the checkpoint and the wordings, unless this is done already."""
         ranker = self._embedder()
         BM25SRetriever.warm_up(self)
-        if ranker is not None and self._wordings is not None:
+        if ranker is not None:
             self._wordings.index(self.document_store, ranker)
 
     def _leg(self, query: str) -> Leg | None:
-        if (ranker := self._embedder()) is None or self._wordings is None:
+        if (ranker := self._embedder()) is None:
             return BM25SRetriever._leg(self, query)
         return self._wordings.leg(self.document_store, ranker, ranker.embed_questions([query])[0].numpy())
 

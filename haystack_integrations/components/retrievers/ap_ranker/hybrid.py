@@ -21,8 +21,8 @@ from haystack_integrations.components.rankers.ap_ranker.checkpoint import (
     check_number,
     file_list,
 )
+from haystack_integrations.components.retrievers.ap_ranker.bm25s import StoreRetriever
 from haystack_integrations.components.retrievers.ap_ranker.known_wordings import KnownWordings
-from haystack_integrations.components.retrievers.ap_ranker.store_retriever import StoreRetriever
 from haystack_integrations.document_stores.ap_ranker.bm25s import BM25SDocumentStore
 
 
@@ -31,10 +31,9 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
     """Finds the documents that share words with a query, by BM25, those that mean the same, by a model's vectors, and
     those that a similar question is known to ask for.
 
-    The checkpoint is one of `ap-ranker train` whose model has vectors of whole texts, such as `ap-transformer`. Give
-    the ranker behind it the same one: they share it, and the question is encoded once. Documents that this checkpoint
-    has not embedded yet are embedded by `warm_up`, or by the first `run`, and written back into the store: all of them
-    the first time and after another training, later only new ones. Known wordings are encoded, too, and kept in memory.
+    The model of the checkpoint has vectors of whole texts, as `ap-transformer` has. Give the ranker behind it the same
+    checkpoint: the question is encoded once. Documents that it has not embedded yet are embedded by `warm_up`, or by
+    the first `run`, and written back into the store. Known wordings are encoded, too, and kept in memory.
 
     ```python
     from haystack_integrations.components.retrievers.ap_ranker import HybridRetriever
@@ -43,7 +42,7 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
     ```
     """
 
-    _not_copied = (*CheckpointComponent._not_copied, "_embedded", "_has_embedded", "_embedding")
+    _not_copied = (*CheckpointComponent._not_copied, "_embedded", "_embedding")
 
     def __init__(
         self,
@@ -67,26 +66,10 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
     ) -> None:
         """Create the component without loading the checkpoint.
 
-        :param document_store: The store to search.
-        :param model: The path of a checkpoint folder, or the name of a repository of the Hugging Face hub.
-        :param device: The device on which the model runs. `None` selects the GPU if there is one.
-        :param token: The token for downloading private models from the hub.
-        :param filters: Haystack filters on the documents' meta; only documents that match are returned.
+        Parameters that are not named here are those of the `AnswerRanker` behind it, or of `BM25SRetriever`.
+
         :param top_k: The maximum number of documents to find by words, by meaning, and by known wordings, each.
-        :param filter_policy: Whether filters given to `run` replace the component's filters or are merged with them.
         :param rank_all: A store with at most this many documents returns all of them, for the ranker to rank.
-        :param query_prefix: The text to put before the query, as the ranker does.
-        :param query_suffix: The text to put after the query, as the ranker does.
-        :param document_prefix: The text to put before each document's text.
-        :param document_suffix: The text to put after each document's text.
-        :param meta_fields_to_embed: The meta fields whose values are put before the content.
-        :param embedding_separator: The text to put between these values and the content.
-        :param batch_size: The number of documents to encode at once; more need more memory.
-        :param wordings: A file, or several, with questions that are known to ask for an entry of the FAQ, as for
-            `AnswerRanker`. A changed file is read again before the next query. Other known wordings are
-            `meta["question"]` and `meta["wordings"]` of the documents.
-        :raises TypeError: `document_store` is another kind of store.
-        :raises ValueError: `top_k` or `batch_size` is not positive, or `rank_all` is negative.
         """
         self._search(document_store, filters, top_k, filter_policy)
         check_number("rank_all", rank_all, 0)
@@ -101,12 +84,12 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
         self.embedding_separator = embedding_separator
         self.batch_size = batch_size
         self.wordings = file_list(wordings)
+        self._texts = DocumentTexts(document_prefix, document_suffix, self.meta_fields_to_embed, embedding_separator)
         self._wordings = KnownWordings(self.wordings, query_prefix, query_suffix)
 
     def _reset(self) -> None:
         CheckpointComponent._reset(self)  # no super(): @component recreates the class
-        self._embedded: str | None = None  # the revision of the store of which every document is embedded
-        self._has_embedded = False
+        self._embedded: str | None = None  # the revision of the store with all embeddings, or "" if it has changed
         self._embedding = threading.Lock()  # not `_loading`: who adds a document need not wait for all others
 
     def _load(self) -> Ranker:
@@ -115,20 +98,13 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
         return ranker
 
     def warm_up(self) -> None:
-        """Load the checkpoint, embed the documents that it has not embedded yet, and build or load the indexes.
-
-        :raises InputError: The checkpoint cannot be loaded, or its model has no vectors of whole texts; or a file of
-            wordings cannot be read; or the store's folder contains something else, is damaged or cannot be written.
-        """
+        """Load the checkpoint, embed the documents that it has not embedded yet, and build or load the indexes."""
         self.embed_documents()
         self.document_store.warm_up(embeddings=True)
         self._wordings.index(self.document_store, self._loaded())
 
     def add_wordings(self, path: str | Path) -> None:
-        """Use the wordings of one more file.
-
-        :raises InputError: It cannot be read.
-        """
+        """Use the wordings of one more file."""
         self._wordings.add(path)
 
     def close(self) -> None:
@@ -141,21 +117,16 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
         """Embed the documents that this checkpoint has not embedded yet; other threads wait for it.
 
         :param on_progress: Called with the number of embedded documents and the number of those to embed.
-        :raises InputError: As `warm_up`; or another program has replaced the embeddings by those of another checkpoint.
+        :raises InputError: Another program has replaced the embeddings by those of another checkpoint.
         """
         if self._is_embedded():
             return
         with self._embedding:
-            if self._is_embedded():
-                return
-            self._embedded = self.document_store.embed_documents(
-                self._texts.origin(self._loaded()),
-                self._vectors,
+            if not self._is_embedded():
                 # Two programs with two checkpoints would else replace each other's embeddings for every question.
-                replace_others=not self._has_embedded,
-                on_progress=on_progress,
-            )
-            self._has_embedded = True
+                replace_others = self._embedded is None
+                embed, origin = self.document_store.embed_documents, self._texts.origin(self._loaded())
+                self._embedded = embed(origin, self._vectors, replace_others, on_progress) or ""
 
     @property
     def embeds_now(self) -> bool:
@@ -163,41 +134,27 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
         return self._embedding.locked()
 
     def embedded(self, documents: list[Document]) -> list[Document]:
-        """Copies of documents with the embeddings of this checkpoint, to be written into the store.
-
-        :raises InputError: As `warm_up`.
-        """
-        origin = self._texts.origin(self._loaded())
-        return [
-            replace(document, meta={**document.meta, EMBEDDED_BY: origin}, embedding=vector)
-            for document, vector in zip(documents, self._vectors(documents), strict=True)
-        ]
+        """Copies of documents with the embeddings of this checkpoint, to be written into the store."""
+        origin = {EMBEDDED_BY: self._texts.origin(self._loaded())}
+        pairs = zip(documents, self._vectors(documents), strict=True)
+        return [replace(document, meta=document.meta | origin, embedding=vector) for document, vector in pairs]
 
     def _vectors(self, documents: list[Document]) -> list[list[float]]:
-        texts = self._texts.texts(documents)
-        vectors: list[list[float]] = self._loaded().embed_answers(texts, self.batch_size).tolist()
-        return vectors
+        return self._loaded().embed_answers(self._texts.texts(documents), self.batch_size).tolist()
 
     def _is_embedded(self) -> bool:
-        return self._embedded is not None and self._embedded == self.document_store.revision()
+        return self._embedded == self.document_store.revision()
 
     @component.output_types(documents=list[Document])
     def run(
         self, query: str, filters: dict[str, Any] | None = None, top_k: int | None = None
     ) -> dict[str, list[Document]]:
-        """Find documents.
+        """Find documents; the parameters are those of `BM25SRetriever.run`.
 
-        :param query: The question of the user. Must not be empty.
-        :param filters: Replace the component's, or are merged with them, as its `filter_policy` says.
-        :param top_k: The maximum number of documents to find by words, by meaning, and by known wordings, each; may be
-            0. By default, the component's.
         :returns: `documents`: copies of all that were found, without embeddings. The score of each is the cosine of its
             vector with the query's; the highest comes first. In the meta of each, `embedding_score` is that cosine and
             `bm25_score` BM25's score, 0 if it shares no word with the query; `embedding_rank`, `bm25_rank` and
             `wording_rank` are its ranks, from 1, or `None` if it was not among the `top_k`.
-        :raises ValueError: The query is empty, or `top_k` is negative.
-        :raises FilterError: `filters` are invalid.
-        :raises InputError: As `warm_up`; or the store is empty and the component was loaded from YAML.
         """
         filters, top_k = self._limits(filters, top_k)
         self.embed_documents()
@@ -208,10 +165,3 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
         return self._result(documents, top_k)
 
     run_async = in_thread(run)
-    """As `run`, in a thread, so that the event loop stays free."""
-
-    @property
-    def _texts(self) -> DocumentTexts:
-        return DocumentTexts(
-            self.document_prefix, self.document_suffix, self.meta_fields_to_embed, self.embedding_separator
-        )

@@ -6,40 +6,32 @@ import threading
 from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from operator import is_not
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ap_ranker.data.wordings import WordingFiles, Wordings
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.wordings import WordingIndex
 from ap_ranker.text.keys import normalized, question_key
 from haystack_integrations.document_stores.ap_ranker.bm25s import BM25SDocumentStore
-from haystack_integrations.document_stores.ap_ranker.documents import Documents
+from haystack_integrations.document_stores.ap_ranker.documents import Documents, Leg
 from haystack_integrations.document_stores.ap_ranker.entries import names_in_files, own_wordings
-from haystack_integrations.document_stores.ap_ranker.legs import Leg
 
 Pairs = Iterable[tuple[int, str]]
 
 
 class KnownWordings:
-    """The known wordings of a store's documents: those in their meta and those of files, which are followed.
+    """The known wordings of a store's documents: those in their meta and those of files (`paths`), which are followed.
 
-    Threads may share it. A copy reads the files itself, when it is used first. Methods raise `InputError` if a file
-    cannot be read, or the store's folder is damaged.
-
-    Attributes:
-        paths: the files.
-        prefix: the text before a question, as the model reads it, and so before a wording.
-        suffix: the text after it.
+    A model reads them, as it does a question, between `prefix` and `suffix`. Threads may share them; a copy reads the
+    files itself, when it is used first.
     """
 
     def __init__(self, paths: list[str], prefix: str = "", suffix: str = "") -> None:
-        self.paths = paths
-        self.prefix = prefix
-        self.suffix = suffix
+        self.paths, self.prefix, self.suffix = paths, prefix, suffix
         self._files: WordingFiles | None = None
         self._made: dict[str, tuple[list[object], Any]] = {}
         self._lock = threading.Lock()
@@ -55,29 +47,24 @@ class KnownWordings:
             if str(path) not in self.paths:
                 self.paths.append(str(path))
 
-    def leg(self, store: BM25SDocumentStore, ranker: Ranker, question: NDArray[np.float32]) -> Leg:
+    def leg(self, store: BM25SDocumentStore, ranker: Ranker, question: np.ndarray) -> Leg:
         """The cosine of each document's best wording with a question (C,); new wordings are encoded first."""
         index = self.index(store, ranker)
         return Leg(index.rows, index.scores(question))
 
     def index(self, store: BM25SDocumentStore, ranker: Ranker) -> WordingIndex:
-        """The index of all wordings, by the vectors of a model; made anew after a change of a document or of a file."""
+        """The index of all wordings, by the vectors of a model."""
 
         def make(pairs: Pairs) -> WordingIndex:
             known = ((row, self.prefix + text + self.suffix) for row, text in pairs)
             return WordingIndex.of(known, ranker.wording_vectors, ranker.embed_wordings)
 
-        index: WordingIndex = self._latest("index", store, make, ranker.wording_vectors)
-        return index
+        return self._latest("index", store, make, ranker.wording_vectors)
 
     def verbatim(self, store: BM25SDocumentStore, question: str) -> Leg | None:
-        """The documents of which a question is a known wording, word for word, as a leg; this needs no model.
-
-        :param store: The documents.
-        :param question: The question, without prefix and suffix.
-        """
-        rows = np.array(sorted(self._latest("rows", store, _by_key).get(question_key(question), ())), np.int64)
-        return Leg(rows, np.ones(len(rows), np.float32)) if len(rows) else None
+        """The documents of which a question, without prefix and suffix, is a known wording, word for word."""
+        rows = self._latest("rows", store, _by_key).get(question_key(question))
+        return None if rows is None else Leg(np.array(sorted(rows), np.int64), np.ones(len(rows), np.float32))
 
     def _latest(self, name: str, store: BM25SDocumentStore, make: Callable[[Pairs], Any], *more: object) -> Any:
         """What was made of the rows of documents with their wordings; made anew if any of its sources is another."""
@@ -86,8 +73,8 @@ class KnownWordings:
                 self._files = WordingFiles(self.paths)
             rows, files = store.computed(WordingRows), self._files.now()
             sources = [rows, files, *more]
-            known, made = self._made.get(name, (None, None))
-            if known is None or any(now is not then for now, then in zip(sources, known, strict=True)):
+            known, made = self._made.get(name, ([], None))
+            if not known or any(map(is_not, known, sources)):
                 made = make(rows.pairs(files))
                 self._made[name] = sources, made
             return made
@@ -121,10 +108,7 @@ class WordingRows:
         self._hashes, self._rows = np.array(hashes, np.int64), np.array(rows, np.int64)
 
     def pairs(self, files: Wordings) -> Iterator[tuple[int, str]]:
-        """Each document's row with each of its wordings: those of its meta and those of files.
-
-        Wordings of answers that the store does not have are left out.
-        """
+        """Each document's row with each of its wordings: those of its meta and those that files have for it."""
         yield from self._own
         named: defaultdict[int, list[str]] = defaultdict(list)
         for kind, known in (("id", files.by_id), ("text", files.by_text)):

@@ -20,11 +20,7 @@ class LuceneScores:
     """
 
     def __init__(self, k1: float = K1) -> None:
-        """Create the component.
-
-        :param k1: The k1 of the index's BM25 similarity: 1.2 unless its settings differ.
-        :raises InputError: `k1` is out of range.
-        """
+        """Create the component for an index of which the settings of the BM25 similarity have this `k1`."""
         check_parameters(k1)
         self.k1 = k1
 
