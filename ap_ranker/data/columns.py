@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 from ap_ranker.data.tables import Table, read_table
@@ -47,19 +47,24 @@ def read_named_table(path: Path, columns: tuple[str, str] | None = None, *, gues
 def name_columns(table: Table, columns: tuple[str, str] | None = None, *, guess: bool = True) -> Table:
     """Rename the columns of a table to the names of `KNOWN`; arguments and errors as for `read_named_table`."""
     if columns is not None:
-        return table.renamed(dict(zip(_chosen(table, columns), PAIR, strict=True)))
-    written = {name: column for name in KNOWN if (column := _find(table, name)) is not None}
+        named = [_find(table, name) for name in columns]
+        if not all(named):
+            missing = columns[named.index("")]
+            raise InputError(
+                f"{table.path}: expected the columns {_listed(columns)} that --columns names, found no {missing!r} in "
+                f"{table.header}."
+            )
+        return table.renamed(dict(zip(named, PAIR, strict=True)))
+    written = {name: column for name in KNOWN if (column := _find(table, name))}
     if not set(PAIR) <= written.keys():
-        pair = _pair_in_other_words(table)
-        if pair is None and guess:
-            pair = _only_two(table, written)
-        if pair is not None:
-            written |= dict(zip(PAIR, pair, strict=True))
+        in_other_words = ([_find(table, name) for name in names] for names in NAMES)
+        pair = next(filter(all, in_other_words), None) or (_only_two(table, written) if guess else None)
+        written |= dict(zip(PAIR, pair, strict=True)) if pair else {}
     return table.renamed({column: name for name, column in written.items()})
 
 
-def _find(table: Table, name: str) -> str | None:
-    """The column of this name; else the one whose name differs in case or surrounding white space only."""
+def _find(table: Table, name: str) -> str:
+    """The column of this name, else the one that differs in case or surrounding white space only, else nothing."""
     if name in table.columns:
         return name
     similar = [column for column in table.columns if column.strip().casefold() == name.strip().casefold()]
@@ -67,25 +72,7 @@ def _find(table: Table, name: str) -> str | None:
         raise InputError(
             f"{table.path}: expected one column {name!r}, found {_listed(similar)}. Rename one, or choose: {OPTION}."
         )
-    return similar[0] if similar else None
-
-
-def _chosen(table: Table, columns: tuple[str, str]) -> list[str]:
-    found = [_find(table, name) for name in columns]
-    if missing := [name for name, column in zip(columns, found, strict=True) if column is None]:
-        raise InputError(
-            f"{table.path}: expected the columns {_listed(columns)} that --columns names, found no {missing[0]!r} in "
-            f"{table.header}."
-        )
-    return [column for column in found if column is not None]
-
-
-def _pair_in_other_words(table: Table) -> tuple[str, str] | None:
-    for names in NAMES:
-        question, answer = (_find(table, name) for name in names)
-        if question is not None and answer is not None:
-            return question, answer
-    return None
+    return similar[0] if similar else ""
 
 
 def _only_two(table: Table, written: dict[str, str]) -> tuple[str, str] | None:
@@ -101,11 +88,10 @@ def _only_two(table: Table, written: dict[str, str]) -> tuple[str, str] | None:
             f"{table.path}: expected the names of the columns first, found the question {one_line(repr(question))}. "
             "Write a line above it: question,answer"
         )
-    logger.info(
-        "%s: its only two columns, %s, are taken as question and answer.", table.path, _listed([question, answer])
-    )
+    both = _listed((question, answer))
+    logger.info("%s: its only two columns, %s, are taken as question and answer.", table.path, both)
     return question, answer
 
 
-def _listed(names: Sequence[str]) -> str:
+def _listed(names: Iterable[str]) -> str:
     return " and ".join(one_line(repr(name)) for name in names)

@@ -49,28 +49,25 @@ class Entry:
         other = {name: value for name, value in row.fields.items() if name not in ("question", "answer")}
         cells = [other.pop(name) for name in list(other) if WORDING_COLUMNS.fullmatch(name)]
         wordings = dict.fromkeys(line.strip() for cell in cells for line in cell.splitlines())
-        wordings.pop("", None)
-        return cls(row.get("question"), row.need("answer"), other, row.place, tuple(wordings))
+        return cls(row.get("question"), row.need("answer"), other, row.place, tuple(filter(None, wordings)))
+
+    @property
+    def questions(self) -> tuple[str, ...]:
+        """Its stored question and the further wordings, each once."""
+        return tuple(filter(None, dict.fromkeys((self.question, *self.wordings))))
 
     def text(self, match: Match) -> str:
         """The text to match a question with; the answer alone if the entry has no stored question, after any title."""
-        parts = {
-            Match.both: (self.question, self.answer),
-            Match.answer: (self.answer,),
-            Match.question: (self.question,),
-        }
-        texts = [text for text in parts[match] if text] or [self.answer]
-        return "\n".join([self.title, *texts] if self.title else texts)
+        question = "" if match == Match.answer else self.question
+        answer = "" if match == Match.question and question else self.answer
+        return "\n".join(filter(None, (self.title, question, answer)))
 
 
 def read_faq(path: Path, columns: tuple[str, str] | None = None) -> list[Entry]:
     """Read the entries of a table with a column `answer` and, usually, `question`.
 
-    Columns `wording`, `wordings`, `wording 2` ... hold further wordings of the question, one per line.
-
-    Args:
-        path: the file.
-        columns: the names of its columns of questions and answers; by default they are recognized.
+    Columns `wording`, `wordings`, `wording 2` ... hold further wordings of the question, one per line. `columns` are
+    the names of its columns of questions and answers; by default they are recognized.
 
     Raises:
         InputError: the file cannot be read, has no such column or a row without an answer.

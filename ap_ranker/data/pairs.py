@@ -22,22 +22,17 @@ def read_pairs(table: Table) -> Dataset:
 
     Further wordings of a row (columns `wordings`, `wording 2` ...) are questions with the same answer.
     """
-    answers: dict[str, int] = {}
+    row_of: dict[str, int] = {}
     positives: defaultdict[str, dict[int, None]] = defaultdict(dict)
     notes: Counter[str] = Counter()
     for row in table.rows:
-        answer_row = answers.setdefault(row.need("answer"), len(answers))
+        answer = row_of.setdefault(row.need("answer"), len(row_of))
         for question in _asked(row):
-            if answer_row in positives[question]:
+            if answer in positives[question]:
                 notes["repeated question-answer pairs merged"] += 1
-            positives[question][answer_row] = None
-    return Dataset(
-        str(table.path),
-        [Answer(str(i), text) for text, i in answers.items()],
-        _questions(positives),
-        notes=notes,
-        answers_file=str(table.path),
-    )
+            positives[question][answer] = None
+    answers = [Answer(str(i), text) for text, i in row_of.items()]
+    return _dataset(table, answers, positives, notes, table.path)
 
 
 def pairs_among(table: Table, faq: Path, match: Match, columns: tuple[str, str] | None = None) -> Dataset:
@@ -75,10 +70,8 @@ def pairs_among(table: Table, faq: Path, match: Match, columns: tuple[str, str] 
         else:
             missing.append(row.place.removeprefix(f"{table.path}, "))
     if not positives:
-        raise InputError(
-            f"{table.path}: expected answers of {faq}, found none of them: each answer must be that of an entry, word "
-            "for word."
-        )
+        advice = "each answer must be that of an entry, word for word"
+        raise InputError(f"{table.path}: expected answers of {faq}, found none of them: {advice}.")
     notes: Counter[str] = Counter()
     if missing:
         places = "; ".join(missing[:NAMED]) + (f"; and {len(missing) - NAMED:,} more" if len(missing) > NAMED else "")
@@ -86,12 +79,12 @@ def pairs_among(table: Table, faq: Path, match: Match, columns: tuple[str, str] 
     ids = [entry.other.get("aid", "") for entry in entries]
     if not all(ids) or len(set(ids)) < len(ids):
         ids = [str(i) for i in range(len(entries))]
-    known = [tuple(filter(None, dict.fromkeys((entry.question, *entry.wordings)))) for entry in entries]
-    answers = [
-        Answer(name, _text(entry, asked, match), wordings, entry.answer)
-        for name, entry, wordings in zip(ids, entries, known, strict=True)
-    ]
-    return Dataset(str(table.path), answers, _questions(positives), notes=notes, answers_file=str(faq))
+    answers = []
+    for name, entry in zip(ids, entries, strict=True):
+        meets_itself = question_key(entry.question) in asked
+        text = (replace(entry, question="") if meets_itself else entry).text(match)
+        answers.append(Answer(name, text, entry.questions, entry.answer))
+    return _dataset(table, answers, positives, notes, faq)
 
 
 def _asked(row: Row) -> tuple[str, ...]:
@@ -109,10 +102,8 @@ def _read(faq: Path, columns: tuple[str, str] | None) -> list[Entry]:
         return read_faq(faq)
 
 
-def _text(entry: Entry, asked: set[str], match: Match) -> str:
-    meets_itself = question_key(entry.question) in asked
-    return (replace(entry, question="") if meets_itself else entry).text(match)
-
-
-def _questions(positives: dict[str, dict[int, None]]) -> list[Question]:
-    return [Question(str(i), text, tuple(right)) for i, (text, right) in enumerate(positives.items())]
+def _dataset(
+    table: Table, answers: list[Answer], positives: dict[str, dict[int, None]], notes: Counter[str], file: Path
+) -> Dataset:
+    questions = [Question(str(i), text, tuple(right)) for i, (text, right) in enumerate(positives.items())]
+    return Dataset(str(table.path), answers, questions, notes=notes, answers_file=str(file))

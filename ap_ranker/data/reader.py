@@ -7,8 +7,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Container, Iterator
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
@@ -80,10 +80,10 @@ def read_dataset(
     """
     source = Path(path)
     if source.is_dir():
+        pools = pools or find_pools(source, split)
         file = find_split(source, split)
         if file is None:
             raise missing_split(source, split)
-        pools = pools or find_pools(source, split)
         source = file
     table = read_named_table(source, columns)
     layout = find_layout(table)
@@ -94,13 +94,13 @@ def read_dataset(
                 "candidates: those that were not judged are unknown, not wrong. Leave out --answers."
             )
         return _judged(table)
-    if layout == Layout.pairs:
-        if answers is None:
-            return read_pairs(table)
+    if layout == Layout.by_id:
+        stored = read_named_table(answers or find_answers(source), guess=False)
+        data = _by_id(table, stored, read_named_table(pools, guess=False) if pools else None, match)
+    elif answers is None:
+        return read_pairs(table)
+    else:
         data = pairs_among(table, answers, match, columns)
-        return _with_stored_questions(data) if split == "train" else data
-    stored = read_named_table(answers or find_answers(source), guess=False)
-    data = _by_id(table, stored, read_named_table(pools, guess=False) if pools else None, match)
     return _with_stored_questions(data) if split == "train" else data
 
 
@@ -118,13 +118,12 @@ def find_layout(table: Table) -> Layout:
 
 def find_answers(questions: Path) -> Path:
     """The file of answers beside a file of questions; raises `InputError` if there is none."""
-    answers = next(_tables(questions.parent, "answers"), None)
-    if answers is None:
-        raise InputError(
-            f"{questions}: its answer_ids need a file of answers (aid, answer): found no answers.* in "
-            f"{str(questions.parent)!r}, and none was given with --answers."
-        )
-    return answers
+    if answers := next(_tables(questions.parent, "answers"), None):
+        return answers
+    raise InputError(
+        f"{questions}: its answer_ids need a file of answers (aid, answer): found no answers.* in "
+        f"{str(questions.parent)!r}, and none was given with --answers."
+    )
 
 
 def find_pools(folder: Path, split: str) -> Path | None:
@@ -155,33 +154,32 @@ def _judged(table: Table) -> Dataset:
     has_id = "qid" in table.columns
     classes = label_classes(table)
     answers: list[Answer] = []
-    judged: dict[str, tuple[str, dict[str, tuple[int, int]]]] = {}
+    texts: dict[str, str] = {}
+    judged: defaultdict[str, dict[str, tuple[int, int]]] = defaultdict(dict)
     notes: Counter[str] = Counter()
     for row in table.rows:
         text, answer, label = row.need("question"), row.need("answer"), read_label(row, classes)
         key = row.need("qid") if has_id else text
-        _, candidates = judged.setdefault(key, (text, {}))
-        earlier = candidates.get(answer)
-        if earlier is None:
-            candidates[answer] = (len(answers), label)
+        texts.setdefault(key, text)
+        if answer not in judged[key]:
+            judged[key][answer] = len(answers), label
             answers.append(Answer(str(len(answers)), answer))
-        elif earlier[1] == label:
-            notes["repeated candidates of a question merged"] += 1
-        else:
-            candidates[answer] = (earlier[0], max(earlier[1], label))
-            notes["candidates judged twice, differently; the better label taken"] += 1
+            continue
+        position, earlier = judged[key][answer]
+        judged[key][answer] = position, max(earlier, label)
+        alike = "repeated candidates of a question merged"
+        notes[alike if earlier == label else "candidates judged twice, differently; the better label taken"] += 1
     questions = []
-    for i, (key, (text, candidates)) in enumerate(judged.items()):
+    for i, (key, candidates) in enumerate(judged.items()):
         rows, labels = zip(*candidates.values(), strict=True)
         positives = tuple(row for row, label in candidates.values() if label == len(classes) - 1)
-        questions.append(Question(key if has_id else str(i), text, positives, rows, labels))
+        questions.append(Question(key if has_id else str(i), texts[key], positives, rows, labels))
     return Dataset(str(table.path), answers, questions, judged=True, classes=classes, notes=notes)
 
 
 def label_classes(table: Table) -> tuple[str, ...]:
     """The classes of the table's labels: graded or binary, as the label of the first row."""
-    first = next(iter(table.rows), None)
-    graded = first is not None and first.get("label").casefold() in GRADES
+    graded = table.rows[0].get("label").casefold() in GRADES
     return GRADED_CLASSES if graded else ("wrong", "right")
 
 
@@ -199,48 +197,44 @@ def read_label(row: Row, classes: tuple[str, ...]) -> int:
 def _by_id(questions: Table, answers: Table, pools: Table | None, match: Match) -> Dataset:
     """(c): answers by id, shared by all questions."""
     answers.require("aid", "answer")
-    if pools:
-        pools.require("qid", "candidate_ids")
     position: dict[str, int] = {}
     texts: list[Answer] = []
     for row in answers.rows:
-        aid = row.need("aid")
-        if aid in position:
-            raise InputError(f"{row.place}: expected each aid once, found {one_line(repr(aid))} again.")
+        aid, entry = _new(row, "aid", row.need("aid"), position), Entry.of(row)
         position[aid] = len(texts)
-        entry = Entry.of(row)
-        wordings = dict.fromkeys(filter(None, (entry.question, *entry.wordings)))
-        texts.append(Answer(aid, entry.text(match), tuple(wordings), entry.answer))
-    candidates = {row.need("qid"): _positions(row, "candidate_ids", position) for row in pools.rows} if pools else {}
-    result: list[Question] = []
-    seen: set[str] = set()
+        texts.append(Answer(aid, entry.text(match), entry.questions, entry.answer))
+    candidates: dict[str, tuple[int, ...]] = {}
+    if pools:
+        pools.require("qid", "candidate_ids")
+        candidates = {row.need("qid"): _positions(row, "candidate_ids", position) for row in pools.rows}
+    result: dict[str, Question] = {}
     for row in questions.rows:
-        qid, text = row.get("qid") or str(len(result)), row.need("question")
-        if qid in seen:
-            raise InputError(f"{row.place}: expected each qid once, found {one_line(repr(qid))} again.")
-        seen.add(qid)
+        qid, text = _new(row, "qid", row.get("qid") or str(len(result)), result), row.need("question")
         unanswerable = row.get("answerable").lower() in UNANSWERABLE
         right = () if unanswerable else _positions(row, "answer_ids", position)
         if pools and qid not in candidates:
             raise InputError(f"{row.place}: expected a pool for question {qid!r} in {pools.path}, found none.")
-        result.append(Question(qid, text, right, candidates.get(qid)))
-    return Dataset(str(questions.path), texts, result, answers_file=str(answers.path))
+        result[qid] = Question(qid, text, right, candidates.get(qid))
+    return Dataset(str(questions.path), texts, list(result.values()), answers_file=str(answers.path))
+
+
+def _new(row: Row, column: str, name: str, known: Container[str]) -> str:
+    if name in known:
+        raise InputError(f"{row.place}: expected each {column} once, found {one_line(repr(name))} again.")
+    return name
+
+
+def _positions(row: Row, column: str, position: dict[str, int]) -> tuple[int, ...]:
+    ids = dict.fromkeys(row.need(column).split())
+    if unknown := [aid for aid in ids if aid not in position]:
+        found = one_line(repr(unknown[0]))
+        raise InputError(f"{row.place}: expected ids of known answers in {column!r}, found {found}.")
+    return tuple(position[aid] for aid in ids)
 
 
 def _with_stored_questions(data: Dataset) -> Dataset:
     """Add the stored question of each answer, and its further wordings, to learn from."""
     texts = [(i, text) for i, answer in enumerate(data.answers) for text in answer.wordings]
     stored = [Question(f"stored-{number}", text, (i,), stored=True) for number, (i, text) in enumerate(texts)]
-    if not stored:
-        return data
     notes = data.notes + Counter({"stored questions added to learn from": len(stored)})
     return replace(data, questions=[*data.questions, *stored], notes=notes)
-
-
-def _positions(row: Row, column: str, position: dict[str, int]) -> tuple[int, ...]:
-    ids = dict.fromkeys(row.need(column).split())
-    if unknown := [aid for aid in ids if aid not in position]:
-        raise InputError(
-            f"{row.place}: expected ids of known answers in {column!r}, found {one_line(repr(unknown[0]))}."
-        )
-    return tuple(position[aid] for aid in ids)

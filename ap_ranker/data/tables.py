@@ -8,6 +8,7 @@ import io
 import json
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from ap_ranker.data.parquet import read_parquet
 from ap_ranker.data.quotation import has_quoted_fields
 from ap_ranker.data.rows import Row, as_text, check_columns
 from ap_ranker.errors import InputError, one_line
+from ap_ranker.files import csv_text
 from ap_ranker.safe_open import decode, open_file, require_file, save_as
 
 csv.field_size_limit(min(sys.maxsize, 2**31 - 1))  # the default refuses answers longer than 131,072 characters
@@ -25,10 +27,7 @@ csv.field_size_limit(min(sys.maxsize, 2**31 - 1))  # the default refuses answers
 
 @dataclass(frozen=True)
 class Table:
-    """All rows of a file; every row has every column.
-
-    `written` has the names in the file of the columns that have been renamed.
-    """
+    """All rows of a file; `written` has the names in the file of the columns that have been renamed."""
 
     path: Path
     columns: tuple[str, ...]
@@ -91,37 +90,35 @@ def read_table(path: Path) -> Table:
 
 
 def _read_delimited(content: bytes, path: Path) -> Iterator[Row]:
-    text = decode(content, path)
-    told = _SEPARATOR_LINE.match(text)
-    above = 1 if told else 0
-    text = text[told.end() :] if told else text
-    lines = io.StringIO(text, newline="")
-    if file_format(path) == ".tsv" and not has_quoted_fields(text):
-        reader = csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
-    else:
-        delimiter = "\t" if file_format(path) == ".tsv" else _delimiter(text, path)
-        reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    text, told, tabs = decode(content, path), 0, file_format(path) == ".tsv"
+    if line := _SEPARATOR_LINE.match(text):
+        text, told = text[line.end() :], 1
+    delimiter = "\t" if tabs else _delimiter(text, path)
+    plain = tabs and not has_quoted_fields(text)
+    reader = csv.reader(
+        io.StringIO(text, newline=""),
+        delimiter=delimiter,
+        quoting=csv.QUOTE_NONE if plain else csv.QUOTE_MINIMAL,
+        strict=not plain,
+    )
     try:
         header = [name.strip() for name in next(reader, [])]
         width = len(header)
         while header and not header[-1]:  # cells of a spreadsheet that only have a format
             header.pop()
-        check_columns(header, f"{path}, line {above + 1}")
-        for values in reader:
-            if not any(values):
-                continue  # a blank line
+        check_columns(header, f"{path}, line {told + 1}")
+        for values in filter(any, reader):  # without blank lines
             if len(values) == width and not any(values[len(header) :]):
                 del values[len(header) :]
-            place = f"{path}, line {above + reader.line_num}"
+            place = f"{path}, line {told + reader.line_num}"
             if len(values) != len(header):
                 names = one_line(", ".join(header))
-                advice = f" Line {above + 1} must hold the names of the columns." if len(header) == 1 else ""
+                advice = f" Line {told + 1} must hold the names of the columns." if len(header) == 1 else ""
                 raise InputError(f"{place}: expected {len(header)} fields ({names}), found {len(values)}.{advice}")
             yield Row(dict(zip(header, values, strict=True)), place)
     except csv.Error as error:
-        raise InputError(
-            f"{path}, line {above + reader.line_num}: not a valid record ({error}). Are its quotation marks closed?"
-        ) from error
+        place = f"{path}, line {told + reader.line_num}"
+        raise InputError(f"{place}: not a valid record ({error}). Are its quotation marks closed?") from error
 
 
 _SEPARATOR_LINE = re.compile(r'"?sep=[,;\t|]"?[,;\t|]*\r?\n', re.IGNORECASE)
@@ -135,11 +132,7 @@ _DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical ba
 
 
 def _delimiter(text: str, path: Path) -> str:
-    """What separates the fields, as the header says.
-
-    Raises:
-        InputError: it has several of the characters that may separate fields.
-    """
+    """What separates the fields, as the header says; raises `InputError` if it has several of `_DELIMITERS`."""
     header = _HEADER.match(text)
     names = re.sub(r'"(?:[^"]|"")*"', "", header[0]) if header else ""
     found = [character for character in _DELIMITERS if character in names]
@@ -155,31 +148,28 @@ def _delimiter(text: str, path: Path) -> str:
 def _read_jsonl(content: bytes, path: Path) -> Iterator[Row]:
     columns: set[str] = set()
     for i, line in enumerate(decode(content, path).split("\n"), start=1):
-        if not line.strip():
-            continue
-        place = f"{path}, line {i}"
-        record = _json_object(line, place)
-        columns = columns or set(record)
-        if missing := columns - set(record):
-            raise InputError(f"{place}: expected the fields of the first line, missing {', '.join(sorted(missing))}.")
-        yield Row({key: as_text(value, key, place) for key, value in record.items()}, place)
+        if line.strip():
+            place = f"{path}, line {i}"
+            record = _json_object(line, place)
+            columns = columns or set(record)
+            if missing := ", ".join(sorted(columns - set(record))):
+                raise InputError(f"{place}: expected the fields of the first line, missing {missing}.")
+            yield Row({key: as_text(value, key, place) for key, value in record.items()}, place)
 
 
 def _json_object(line: str, place: str) -> dict[str, Any]:
+    example = 'a JSON object, such as {"question": "...", "answer": "..."}'
     try:
         # Numbers stay texts: Python does not parse an id of 5,000 digits.
         record = json.loads(
             line, parse_int=str, parse_float=str, parse_constant=_no_number, object_pairs_hook=_no_name_twice
         )
     except RecursionError as error:
-        raise InputError(f"{place}: expected a JSON object of texts, found one nested too deeply.") from error
+        raise InputError(f"{place}: expected {example}, found one nested too deeply.") from error
     except ValueError as error:
-        raise InputError(
-            f"{place}: expected a JSON object, such as "
-            f'{{"question": "...", "answer": "..."}}, found invalid JSON ({error}).'
-        ) from error
+        raise InputError(f"{place}: expected {example}, found invalid JSON ({error}).") from error
     if not isinstance(record, dict):
-        raise InputError(f"{place}: expected a JSON object, found {type(record).__name__}.")
+        raise InputError(f"{place}: expected {example}, found {type(record).__name__}.")
     check_columns(list(record), place)
     return record
 
@@ -191,8 +181,8 @@ def _no_number(name: str) -> NoReturn:
 def _no_name_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     record = dict(pairs)
     if len(record) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(f"the field {next(name for name in names if names.count(name) > 1)!r} twice")
+        [(name, _)] = Counter(name for name, _ in pairs).most_common(1)
+        raise ValueError(f"the field {name!r} twice")
     return record
 
 
@@ -219,32 +209,21 @@ def write_table(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, 
         InputError: the format cannot be written, or cannot hold a text: tab-separated fields have no tabs or line ends.
     """
     format_ = file_format(Path(ending))
-    content = io.StringIO(newline="")
     if format_ == ".jsonl":
-        content.writelines(json.dumps(dict(row), ensure_ascii=False) + "\n" for row in rows)
+        content = "".join(json.dumps(dict(row), ensure_ascii=False) + "\n" for row in rows)
     elif format_ == ".csv":
-        writer = csv.DictWriter(content, columns, lineterminator="\n")
-        # Python 3.11 quotes no carriage return by itself, and would read it as the end of the row.
-        quoting = csv.DictWriter(content, columns, lineterminator="\n", quoting=csv.QUOTE_ALL)
-        writer.writeheader()
-        for row in rows:
-            (quoting if any("\r" in value for value in row.values()) else writer).writerow(row)
+        content = csv_text(columns, ([row[column] for column in columns] for row in rows))
     elif format_ == ".tsv":
-        for values in (columns, *([row[column] for column in columns] for row in rows)):
-            if any(character in value for value in values for character in "\t\r\n"):
-                raise InputError(
-                    f"{ending}: expected texts without tabs and line ends, which a tab-separated file cannot hold, "
-                    "found some: name a .csv or .jsonl file."
-                )
-            content.write("\t".join(values) + "\n")
-        if has_quoted_fields(content.getvalue()):
+        lines = [columns, *([row[column] for column in columns] for row in rows)]
+        content = "".join("\t".join(values) + "\n" for values in lines)
+        if any(re.search(r"[\t\r\n]", value) for values in lines for value in values) or has_quoted_fields(content):
             raise InputError(
-                f"{ending}: expected texts that are not in quotation marks, which would be taken for a tab-separated "
-                "file's own, found some: name a .csv or .jsonl file."
+                f"{ending}: expected texts without tabs and line ends and not in quotation marks, which a "
+                "tab-separated file cannot hold, found some: name a .csv or .jsonl file."
             )
     else:
         raise InputError(
             f"{ending}: expected a name ending in .csv, .tsv or .jsonl (or any of them with .gz) to write."
         )
-    encoded = content.getvalue().encode("utf-8")
+    encoded = content.encode("utf-8")
     path.write_bytes(gzip.compress(encoded, mtime=0) if ending.endswith(".gz") else encoded)

@@ -23,14 +23,10 @@ def question_lines(dataset: Dataset) -> str:
     """The questions with their right answers, or their judged candidates, as lines of JSON."""
     lines = []
     for question in dataset.questions:
-        if dataset.judged:
-            for row, label in zip(question.candidates or (), question.labels, strict=True):
-                name = dataset.classes[label] if len(dataset.classes) > 2 else str(label)
-                lines.append(
-                    {"qid": question.id, "question": question.text, "answer": dataset.answers[row].text, "label": name}
-                )
-        else:
-            lines += [{"question": question.text, "answer": dataset.answers[row].text} for row in question.positives]
+        rows, labels = (question.candidates or (), question.labels) if dataset.judged else (question.positives, ())
+        lines += [{"question": question.text, "answer": dataset.answers[row].text} for row in rows]
+        for line, label in zip(lines[-len(labels) :] if labels else (), labels, strict=True):
+            line |= {"qid": question.id, "label": dataset.classes[label] if len(dataset.classes) > 2 else str(label)}
     return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
 
 
@@ -53,7 +49,7 @@ def split_file(
     seed: int = 1,
     columns: tuple[str, str] | None = None,
 ) -> dict[str, Dataset]:
-    """Divide the questions of a FAQ, or of other pairs, into a folder of training, dev and test questions.
+    """Divide the questions of a FAQ, or of other pairs, into a folder of `train`, `dev` and `test`, and return these.
 
     The parts share no question and no near copy of one. All answers are candidates of all of them (`answers.csv`),
     without stored questions, which would be the questions of the test.
@@ -65,9 +61,6 @@ def split_file(
         by_answer: keep all questions of an answer in one part: the test has answers that training does not know.
         seed: same seed, same split.
         columns: the names of the columns of questions and answers; by default they are recognized.
-
-    Returns:
-        `train`, `dev` and `test` with their questions.
 
     Raises:
         InputError: the share is out of range, the folder holds something, or the file cannot be read, holds no pairs
@@ -85,10 +78,10 @@ def split_file(
         rest, test = split_questions(dataset, share, seed, by_answer=by_answer)
         train, dev = split_questions(rest, share / (1 - share), seed, by_answer=by_answer)
     except InputError as error:
-        together = "near copies count as one" + (", and so do all questions of an answer" if by_answer else "")
+        together = " and all questions of an answer" if by_answer else ""
         raise InputError(
             f"{path}: expected at least three different questions, one each for training, dev and test, found fewer "
-            f"({together})."
+            f"(near copies{together} count as one)."
         ) from error
     parts = {"train": train, "dev": dev, "test": test}
     write_parts(parts, dataset.answers, folder)

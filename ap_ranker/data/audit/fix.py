@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
-from ap_ranker.data.audit.duplicates import row_key
+from ap_ranker.data.audit.checks import row_key
 from ap_ranker.data.audit.repairs import repaired
 from ap_ranker.data.columns import read_named_table
 from ap_ranker.data.reader import Layout, find_layout
