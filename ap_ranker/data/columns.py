@@ -31,21 +31,19 @@ OPTION = "--columns QUESTION,ANSWER"
 
 
 def read_named_table(path: Path, columns: tuple[str, str] | None = None, *, guess: bool = True) -> Table:
-    """Read a table as `read_table` does; its columns get the names of `KNOWN`.
-
-    Args:
-        path: the file.
-        columns: the names of its columns of questions and answers; by default they are recognized.
-        guess: whether the two columns of a table that has no others are taken for question and answer.
-
-    Raises:
-        InputError: as `read_table`, or a name of `columns` is missing or fits several columns.
-    """
+    """Read a table as `read_table` does; arguments and errors as for `name_columns`."""
     return name_columns(read_table(path), columns, guess=guess)
 
 
 def name_columns(table: Table, columns: tuple[str, str] | None = None, *, guess: bool = True) -> Table:
-    """Rename the columns of a table to the names of `KNOWN`; arguments and errors as for `read_named_table`."""
+    """Rename the columns of a table to the names of `KNOWN`.
+
+    `columns` are its columns of questions and answers; by default they are recognized. With `guess`, the two columns of
+    a table that has no others are taken for these.
+
+    Raises:
+        InputError: a name is missing or fits several columns.
+    """
     if columns is not None:
         named = [_find(table, name) for name in columns]
         if not all(named):

@@ -19,12 +19,7 @@ def add_feedback(training: Dataset, dev: Dataset, path: Path) -> Dataset:
     """Add each question for which users said that one of the training data's answers helped.
 
     An answer that did not help adds nothing: if another one helped, all others count as wrong anyway. If users
-    disagree, the majority decides, and a tie counts as not helped.
-
-    Args:
-        training: data whose answers are shared by all questions.
-        dev: its questions and near copies of them are left out.
-        path: the feedback file of `ap-ranker serve`.
+    disagree, the majority decides, and a tie counts as not helped. Dev questions and near copies of them are left out.
 
     Raises:
         InputError: the file cannot be read, or the data's candidates were judged one by one.

@@ -8,18 +8,19 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Container, Iterator
+from collections.abc import Container
 from dataclasses import replace
 from enum import StrEnum
+from itertools import chain
 from pathlib import Path
 
 from ap_ranker.data.columns import OPTION, read_named_table
 from ap_ranker.data.dataset import Answer, Dataset, Question
-from ap_ranker.data.faq import DEFAULT_MATCH, Entry, Match
-from ap_ranker.data.pairs import pairs_among, read_pairs
+from ap_ranker.data.faq import DEFAULT_MATCH, Entry, Match, read_faq
 from ap_ranker.data.rows import Row
 from ap_ranker.data.tables import Table, is_table
 from ap_ranker.errors import InputError, one_line
+from ap_ranker.text.keys import normalized, question_key
 
 SPLITS = {"train": ("train",), "dev": ("dev", "valid", "validation"), "test": ("test",)}
 """Split -> names of its file in a folder."""
@@ -35,6 +36,10 @@ GRADES = {"good": 2, "potentiallyuseful": 1, "potential": 1, "bad": 0, "dialogue
 
 LABELS = {"1": 1, "1.0": 1, "true": 1, "0": 0, "0.0": 0, "false": 0}
 """Binary labels of judged candidates, also as a column of floats has them."""
+
+
+NAMED = 3
+"""Maximum number of rows that are named beside their count."""
 
 
 class Layout(StrEnum):
@@ -67,8 +72,8 @@ def read_dataset(
         path: a file, or a folder with one for the split (`train.tsv.gz`, `dev.csv` or `valid.csv`, `test.jsonl`).
         split: `train`, `dev` or `test`.
         answers: the file of all answers. Of layout (c) it is by default `answers.*` beside the questions. Of layout (a)
-            it is the FAQ: a pair's answer is recognized among its entries by its text, see `pairs_among`; by default
-            the answers of all pairs are candidates. Layout (b) has none.
+            it is the FAQ: a pair's answer is recognized among its entries by its text; by default the
+            answers of all pairs are candidates. Layout (b) has none.
         pools: the candidate pools of layout (c); by default `<split>-pools*.*` in the folder. Without pools, every
             answer is a candidate of every question.
         match: the text to match, for answers with a stored question.
@@ -100,7 +105,7 @@ def read_dataset(
     elif answers is None:
         return read_pairs(table)
     else:
-        data = pairs_among(table, answers, match, columns)
+        data = _pairs_among(table, answers, match, columns)
     return _with_stored_questions(data) if split == "train" else data
 
 
@@ -118,7 +123,7 @@ def find_layout(table: Table) -> Layout:
 
 def find_answers(questions: Path) -> Path:
     """The file of answers beside a file of questions; raises `InputError` if there is none."""
-    if answers := next(_tables(questions.parent, "answers"), None):
+    if answers := _first_table(questions.parent, "answers*"):
         return answers
     raise InputError(
         f"{questions}: its answer_ids need a file of answers (aid, answer): found no answers.* in "
@@ -128,13 +133,18 @@ def find_answers(questions: Path) -> Path:
 
 def find_pools(folder: Path, split: str) -> Path | None:
     """The folder's candidate pools for a split, if it has any."""
-    return next((file for name in SPLITS[split] for file in _tables(folder, f"{name}-pools")), None)
+    return _first_table(folder, *(f"{name}-pools*" for name in SPLITS[split]))
 
 
 def find_split(folder: Path, split: str) -> Path | None:
     """The folder's file for a split, if it has one."""
-    files = (file for name in SPLITS[split] for file in _tables(folder, name) if file.name.split(".")[0] == name)
-    return next(files, None)
+    return _first_table(folder, *(f"{name}.*" for name in SPLITS[split]))
+
+
+def _first_table(folder: Path, *patterns: str) -> Path | None:
+    """The table whose name fits the first of these patterns that any fits; of several, that with the shortest name."""
+    tables = (sorted(filter(is_table, folder.glob(each)), key=lambda file: (len(file.name), file)) for each in patterns)
+    return next(chain.from_iterable(tables), None)
 
 
 def missing_split(folder: Path, *splits: str) -> InputError:
@@ -144,9 +154,88 @@ def missing_split(folder: Path, *splits: str) -> InputError:
     return InputError(f"{folder}: expected a file {names} with questions, found {present}.")
 
 
-def _tables(folder: Path, stem: str) -> Iterator[Path]:
-    """The folder's tables whose name begins with `stem`, the shortest name first."""
-    return iter(sorted(filter(is_table, folder.glob(f"{stem}*")), key=lambda file: (len(file.name), file.name)))
+def read_pairs(table: Table) -> Dataset:
+    """The pairs of a table; equal answer texts are one answer, equal question texts are one question.
+
+    Further wordings of a row (columns `wordings`, `wording 2` ...) are questions with the same answer.
+    """
+    row_of: dict[str, int] = {}
+    positives: defaultdict[str, dict[int, None]] = defaultdict(dict)
+    notes: Counter[str] = Counter()
+    for row in table.rows:
+        answer = row_of.setdefault(row.need("answer"), len(row_of))
+        for question in _asked(row):
+            if answer in positives[question]:
+                notes["repeated question-answer pairs merged"] += 1
+            positives[question][answer] = None
+    answers = [Answer(str(i), text) for text, i in row_of.items()]
+    return _dataset(table, answers, positives, notes, table.path)
+
+
+def _pairs_among(table: Table, faq: Path, match: Match, columns: tuple[str, str] | None = None) -> Dataset:
+    """The pairs of a table, with every entry of a FAQ as a candidate, as in a search.
+
+    A pair's answer is recognized by its text, whatever its case and white space: it is the answer of an entry, its
+    stored question and answer together, or the text that is matched. All entries with this answer are right. A pair
+    whose answer is not in the FAQ is left out; `notes` counts these and names the first. `columns` are those of either
+    file.
+
+    An entry whose stored question is one of the table's is matched by its answer alone: a question must not meet its
+    own text, or it would be found too easily. It stays a known wording, which is left out likewise where scores of
+    wordings are compared.
+    """
+    entries = _read(faq, columns)
+    asked = {question_key(question) for row in table.rows for question in _asked(row)}
+    entries_of: defaultdict[str, list[int]] = defaultdict(list)
+    for i, entry in enumerate(entries):
+        for form in {normalized(text) for text in (entry.answer, entry.text(Match.both), entry.text(match))}:
+            entries_of[form].append(i)
+    positives: defaultdict[str, dict[int, None]] = defaultdict(dict)
+    missing: list[str] = []
+    for row in table.rows:
+        if right := entries_of.get(normalized(row.need("answer"))):
+            for question in _asked(row):
+                positives[question] |= dict.fromkeys(right)
+        else:
+            missing.append(row.place.removeprefix(f"{table.path}, "))
+    if not positives:
+        advice = "each answer must be that of an entry, word for word"
+        raise InputError(f"{table.path}: expected answers of {faq}, found none of them: {advice}.")
+    notes: Counter[str] = Counter()
+    if missing:
+        places = "; ".join(missing[:NAMED]) + (f"; and {len(missing) - NAMED:,} more" if len(missing) > NAMED else "")
+        notes[f"pairs left out, because their answer is not in {faq}: {places}"] = len(missing)
+    ids = [entry.other.get("aid", "") for entry in entries]
+    if not all(ids) or len(set(ids)) < len(ids):
+        ids = [str(i) for i in range(len(entries))]
+    answers = []
+    for name, entry in zip(ids, entries, strict=True):
+        meets_itself = question_key(entry.question) in asked
+        text = (replace(entry, question="") if meets_itself else entry).text(match)
+        answers.append(Answer(name, text, entry.questions, entry.answer))
+    return _dataset(table, answers, positives, notes, faq)
+
+
+def _asked(row: Row) -> tuple[str, ...]:
+    """The questions of a row."""
+    return (row.need("question"), *Entry.of(row).wordings)
+
+
+def _read(faq: Path, columns: tuple[str, str] | None) -> list[Entry]:
+    """The entries of a FAQ, which may have the named columns or others that are recognized."""
+    try:
+        return read_faq(faq, columns)
+    except InputError:
+        if columns is None:
+            raise
+        return read_faq(faq)
+
+
+def _dataset(
+    table: Table, answers: list[Answer], positives: dict[str, dict[int, None]], notes: Counter[str], file: Path
+) -> Dataset:
+    questions = [Question(str(i), text, tuple(right)) for i, (text, right) in enumerate(positives.items())]
+    return Dataset(str(table.path), answers, questions, notes=notes, answers_file=str(file))
 
 
 def _judged(table: Table) -> Dataset:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -37,31 +37,24 @@ def split_questions(dataset: Dataset, share: float, seed: int, *, by_answer: boo
     groups = near_groups([question.text for question in dataset.questions])
     if by_answer:
         groups = _joined_by_answers(groups, dataset.questions)
-    texts: defaultdict[int, set[str]] = defaultdict(set)
-    for question, group in zip(dataset.questions, groups, strict=True):
-        if question.positives and not question.stored:
-            texts[group].add(question.text.casefold())
-    if len(texts) < 2:
+    grouped = list(zip(dataset.questions, groups.tolist(), strict=True))
+    group_of = {q.text.casefold(): group for q, group in grouped if q.positives and not q.stored}
+    if (found := len(set(group_of.values()))) < 2:
         raise InputError(
             f"{dataset.name}: expected at least two different questions of users, so that one can be set aside to "
-            f"choose the epoch, found {len(texts)} (near copies count as one, stored questions do not count). Add "
+            f"choose the epoch, found {found} (near copies count as one, stored questions do not count). Add "
             "some, or name a file of dev questions with --dev."
         )
-    group_of = {text: group for group, members in texts.items() for text in members}
     order = sorted(group_of)
     random.Random(seed).shuffle(order)
     aside = _fill([group_of[text] for text in order], share)
-    kept: list[Question] = []
-    held_out: list[Question] = []
-    for question, group in zip(dataset.questions, groups, strict=True):
-        (held_out if group in aside else kept).append(question)
+    kept = [question for question, group in grouped if group not in aside]
+    held_out = [question for question, group in grouped if group in aside]
     users = [question for question in held_out if not question.stored]
-    notes = Counter(dataset.notes)
-    if len(held_out) > len(users):
-        notes["stored questions equal or near to a dev question left out"] = len(held_out) - len(users)
+    left_out = {"stored questions equal or near to a dev question left out": len(held_out) - len(users)}
     withheld = dataset.withheld | {question.text for question in held_out}
     return (
-        replace(dataset, questions=kept, notes=notes, withheld=withheld),
+        replace(dataset, questions=kept, notes=dataset.notes + Counter(left_out), withheld=withheld),
         replace(dataset, questions=users, notes=Counter()),
     )
 
@@ -83,8 +76,8 @@ def _fill(order: Sequence[int], share: float) -> set[int]:
     sizes = Counter(order)
     left = min(max(1, round(share * len(order))), len(order) - 1)
     taken: set[int] = set()
-    for group in order:
-        if group not in taken and sizes[group] <= left:
+    for group, size in sizes.items():
+        if size <= left:
             taken.add(group)
-            left -= sizes[group]
-    return taken or {min(order, key=sizes.__getitem__)}
+            left -= size
+    return taken or {min(sizes, key=sizes.__getitem__)}

@@ -6,17 +6,17 @@ import csv
 import gzip
 import io
 import json
+import math
 import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 from ap_ranker.data.excel import read_excel
 from ap_ranker.data.parquet import read_parquet
-from ap_ranker.data.quotation import has_quoted_fields
 from ap_ranker.data.rows import Row, as_text, check_columns
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.files import csv_text
@@ -94,7 +94,7 @@ def _read_delimited(content: bytes, path: Path) -> Iterator[Row]:
     if line := _SEPARATOR_LINE.match(text):
         text, told = text[line.end() :], 1
     delimiter = "\t" if tabs else _delimiter(text, path)
-    plain = tabs and not has_quoted_fields(text)
+    plain = tabs and not _has_quoted_fields(text)
     reader = csv.reader(
         io.StringIO(text, newline=""),
         delimiter=delimiter,
@@ -124,7 +124,8 @@ def _read_delimited(content: bytes, path: Path) -> Iterator[Row]:
 _SEPARATOR_LINE = re.compile(r'"?sep=[,;\t|]"?[,;\t|]*\r?\n', re.IGNORECASE)
 """What some programs write above the header, to tell Excel what separates the fields; the header tells it, too."""
 
-_HEADER = re.compile(r'(?:"(?:[^"]|"")*"|[^"\r\n])*')
+_QUOTED = re.compile(r'"(?:[^"]|"")*"')
+_HEADER = re.compile(rf'(?:{_QUOTED.pattern}|[^"\r\n])*')
 """The first record of a CSV file."""
 
 _DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
@@ -134,7 +135,7 @@ _DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical ba
 def _delimiter(text: str, path: Path) -> str:
     """What separates the fields, as the header says; raises `InputError` if it has several of `_DELIMITERS`."""
     header = _HEADER.match(text)
-    names = re.sub(r'"(?:[^"]|"")*"', "", header[0]) if header else ""
+    names = _QUOTED.sub("", header[0]) if header else ""
     found = [character for character in _DELIMITERS if character in names]
     if len(found) > 1:
         kinds = " and ".join(_DELIMITERS[character] for character in found)
@@ -143,6 +144,39 @@ def _delimiter(text: str, path: Path) -> str:
             "Put a name that has one of them in quotation marks."
         )
     return found[0] if found else ","
+
+
+def _has_quoted_fields(text: str) -> bool:
+    """Whether a tab-separated text is to be read as CSV: its quoted fields may hold tabs, line ends and doubled marks.
+
+    Of both readings, the one in which more records fit the header is right. Where all fit in both, no field holds a tab
+    or a line end; then quoted fields are known by a doubled mark, or by a quoted header, if no mark stands elsewhere:
+    `5" pipe`, `"Gap" refers to` and even `"open`, closed in a later row, are texts.
+    """
+    if '"' not in text:
+        return False
+    plain, quoted = _fitting_lines(text, csv.QUOTE_NONE), _fitting_lines(text, csv.QUOTE_MINIMAL)
+    if quoted != plain or plain < math.inf:
+        return quoted > plain
+    marked = [field for field in re.split(r"[\t\r\n]", text) if '"' in field]
+    header = re.split(r"[\r\n]", text, maxsplit=1)[0]
+    return all(map(_QUOTED.fullmatch, marked)) and ('"' in header or any('""' in field[1:-1] for field in marked))
+
+
+def _fitting_lines(text: str, quoting: Literal[0, 3]) -> float:
+    """Number of the last line before the first record that does not fit the header; infinite if all fit."""
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter="\t", quoting=quoting, strict=True)
+    last, widths = 0, set[int]()
+    try:
+        for record in reader:
+            named = [place for place, name in enumerate(record, start=1) if name.strip()]
+            widths = widths or {len(record), *named[-1:]}  # empty names at the end are none
+            if any(record) and len(record) not in widths:
+                return last
+            last = reader.line_num
+    except csv.Error:
+        return last
+    return math.inf
 
 
 def _read_jsonl(content: bytes, path: Path) -> Iterator[Row]:
@@ -197,13 +231,7 @@ FORMATS: dict[str, Callable[[bytes, Path], Iterator[Row]]] = {
 
 
 def write_table(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, str]], ending: str) -> None:
-    """Write a file that `read_table` reads; every field is text.
-
-    Args:
-        path: the file to write.
-        columns: the columns of each row.
-        rows: the records.
-        ending: the final name of the file, which decides the format; `path` may be a draft.
+    """Write a file that `read_table` reads; its final name, `ending`, decides the format: `path` may be a draft.
 
     Raises:
         InputError: the format cannot be written, or cannot hold a text: tab-separated fields have no tabs or line ends.
@@ -216,7 +244,7 @@ def write_table(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, 
     elif format_ == ".tsv":
         lines = [columns, *([row[column] for column in columns] for row in rows)]
         content = "".join("\t".join(values) + "\n" for values in lines)
-        if any(re.search(r"[\t\r\n]", value) for values in lines for value in values) or has_quoted_fields(content):
+        if any(re.search(r"[\t\r\n]", value) for values in lines for value in values) or _has_quoted_fields(content):
             raise InputError(
                 f"{ending}: expected texts without tabs and line ends and not in quotation marks, which a "
                 "tab-separated file cannot hold, found some: name a .csv or .jsonl file."

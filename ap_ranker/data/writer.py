@@ -9,8 +9,7 @@ from pathlib import Path
 from ap_ranker.data.columns import read_named_table
 from ap_ranker.data.dataset import Answer, Dataset
 from ap_ranker.data.faq import Entry
-from ap_ranker.data.pairs import read_pairs
-from ap_ranker.data.reader import Layout, find_layout
+from ap_ranker.data.reader import Layout, find_layout, read_pairs
 from ap_ranker.data.split import split_questions
 from ap_ranker.errors import InputError
 from ap_ranker.files import atomic_directory, csv_text, restore, write_text_atomically
@@ -21,12 +20,14 @@ DEV = "dev.jsonl"
 
 def question_lines(dataset: Dataset) -> str:
     """The questions with their right answers, or their judged candidates, as lines of JSON."""
-    lines = []
+    lines: list[dict[str, str]] = []
+    names = dataset.classes if len(dataset.classes) > 2 else ("0", "1")
     for question in dataset.questions:
-        rows, labels = (question.candidates or (), question.labels) if dataset.judged else (question.positives, ())
-        lines += [{"question": question.text, "answer": dataset.answers[row].text} for row in rows]
-        for line, label in zip(lines[-len(labels) :] if labels else (), labels, strict=True):
-            line |= {"qid": question.id, "label": dataset.classes[label] if len(dataset.classes) > 2 else str(label)}
+        judged = zip(question.candidates or (), question.labels, strict=True) if dataset.judged else ()
+        texts = {"qid": question.id, "question": question.text}
+        lines += [texts | {"answer": dataset.answers[row].text, "label": names[label]} for row, label in judged]
+        if not dataset.judged:
+            lines += [{"question": question.text, "answer": dataset.answers[row].text} for row in question.positives]
     return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
 
 

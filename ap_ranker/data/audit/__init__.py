@@ -23,16 +23,11 @@ def audit(
     near_answers: bool = True,
     columns: tuple[str, str] | None = None,
 ) -> AuditReport:
-    """Check data for every kind of fault in `CHECKS`.
+    """Check a file, or a folder with any of train.*, dev.*, test.*, for every kind of fault in `CHECKS`.
 
-    Args:
-        path: a file, or a folder with any of train.*, dev.*, test.*.
-        dev: dev questions, instead of the folder's.
-        test: test questions, instead of the folder's.
-        answers: the answers of data by id; by default `answers.*` beside the questions.
-        max_tokens: longer texts are cut in training.
-        near_answers: also look for nearly equal answers, which takes most of the time.
-        columns: the names of the columns of questions and answers, as for `read_dataset`.
+    `dev` and `test` are read instead of the folder's; `answers` are those of data by id, by default `answers.*` beside
+    the questions. Texts longer than `max_tokens` are cut in training. With `near_answers`, nearly equal answers are
+    looked for, too, which takes most of the time.
 
     Raises:
         InputError: a file cannot be read at all: no such file, not UTF-8, a broken record, unknown columns.
