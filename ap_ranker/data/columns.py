@@ -47,11 +47,8 @@ def name_columns(table: Table, columns: tuple[str, str] | None = None, *, guess:
     if columns is not None:
         named = [_find(table, name) for name in columns]
         if not all(named):
-            missing = columns[named.index("")]
-            raise InputError(
-                f"{table.path}: expected the columns {_listed(columns)} that --columns names, found no {missing!r} in "
-                f"{table.header}."
-            )
+            found = f"found no {columns[named.index('')]!r} in {table.header}"
+            raise InputError(f"{table.path}: expected the columns {_listed(columns)} that --columns names, {found}.")
         return table.renamed(dict(zip(named, PAIR, strict=True)))
     written = {name: column for name in KNOWN if (column := _find(table, name))}
     if not set(PAIR) <= written.keys():
@@ -67,9 +64,8 @@ def _find(table: Table, name: str) -> str:
         return name
     similar = [column for column in table.columns if column.strip().casefold() == name.strip().casefold()]
     if len(similar) > 1:
-        raise InputError(
-            f"{table.path}: expected one column {name!r}, found {_listed(similar)}. Rename one, or choose: {OPTION}."
-        )
+        advice = f"Rename one, or choose: {OPTION}."
+        raise InputError(f"{table.path}: expected one column {name!r}, found {_listed(similar)}. {advice}")
     return similar[0] if similar else ""
 
 

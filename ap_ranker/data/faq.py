@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 from ap_ranker.data.columns import OPTION, read_named_table
 from ap_ranker.data.rows import WORDING_COLUMNS, Row
 from ap_ranker.errors import InputError
+from ap_ranker.files import csv_text, write_text_atomically
 
 
 class Match(StrEnum):
@@ -74,7 +76,16 @@ def read_faq(path: Path, columns: tuple[str, str] | None = None) -> list[Entry]:
     """
     table = read_named_table(path, columns)
     if "answer" not in table.columns:
-        raise InputError(
-            f"{path}: expected a column 'answer' (and 'question'), found {table.header}. Name yours: {OPTION}."
-        )
+        advice = f"Name yours: {OPTION}."
+        raise InputError(f"{path}: expected a column 'answer' (and 'question'), found {table.header}. {advice}")
     return [Entry.of(row) for row in table.rows]
+
+
+def write_entries(entries: Sequence[Entry], path: Path) -> None:
+    """Write the entries of a FAQ as a CSV file: their other columns, question, answer and wordings, one per line."""
+    others = list(dict.fromkeys(name for entry in entries for name in entry.other))
+    rows = (
+        [*(entry.other.get(name, "") for name in others), entry.question, entry.answer, "\n".join(entry.wordings)]
+        for entry in entries
+    )
+    write_text_atomically(path, csv_text([*others, "question", "answer", "wordings"], rows))

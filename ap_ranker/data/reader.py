@@ -37,7 +37,6 @@ GRADES = {"good": 2, "potentiallyuseful": 1, "potential": 1, "bad": 0, "dialogue
 LABELS = {"1": 1, "1.0": 1, "true": 1, "0": 0, "0.0": 0, "false": 0}
 """Binary labels of judged candidates, also as a column of floats has them."""
 
-
 NAMED = 3
 """Maximum number of rows that are named beside their count."""
 
@@ -48,13 +47,6 @@ class Layout(StrEnum):
     pairs = "pairs"
     judged = "judged candidates"
     by_id = "by id"
-
-
-_COLUMNS = {
-    Layout.by_id: {"question", "answer_ids"},
-    Layout.judged: {"question", "answer", "label"},
-    Layout.pairs: {"question", "answer"},
-}
 
 
 def read_dataset(
@@ -72,8 +64,8 @@ def read_dataset(
         path: a file, or a folder with one for the split (`train.tsv.gz`, `dev.csv` or `valid.csv`, `test.jsonl`).
         split: `train`, `dev` or `test`.
         answers: the file of all answers. Of layout (c) it is by default `answers.*` beside the questions. Of layout (a)
-            it is the FAQ: a pair's answer is recognized among its entries by its text; by default the
-            answers of all pairs are candidates. Layout (b) has none.
+            it is the FAQ: a pair's answer is recognized among its entries by its text; by default the answers of
+            all pairs are candidates. Layout (b) has none.
         pools: the candidate pools of layout (c); by default `<split>-pools*.*` in the folder. Without pools, every
             answer is a candidate of every question.
         match: the text to match, for answers with a stored question.
@@ -111,9 +103,11 @@ def read_dataset(
 
 def find_layout(table: Table) -> Layout:
     """The layout of a file of questions, by its columns; raises `InputError` if they fit none."""
-    for layout, needed in _COLUMNS.items():
-        if needed <= {*table.columns}:
-            return layout
+    columns = {*table.columns}
+    if {"question", "answer_ids"} <= columns:
+        return Layout.by_id
+    if {"question", "answer"} <= columns:
+        return Layout.judged if "label" in columns else Layout.pairs
     raise InputError(
         f"{table.path}: expected the columns (a) question, answer; (b) question, answer, label; or (c) qid, question, "
         f"answer_ids beside a file of answers with aid, answer; found {table.header}. If two of these hold questions "

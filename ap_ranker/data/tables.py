@@ -69,18 +69,12 @@ def is_table(path: Path) -> bool:
 
 
 def read_table(path: Path) -> Table:
-    """Read a whole file.
-
-    Raises:
-        InputError: no such file, an unknown format, not UTF-8, a broken record, a column without a name or with the
-            name of another one, a field that is not text, no rows; names the file and the row.
-    """
+    """Read a whole file; what it cannot be is an `InputError`, which names the file and the row."""
     require_file(path)
     reader = FORMATS.get(file_format(path))
     if reader is None:
-        raise InputError(
-            f"{path}: expected a file ending in {', '.join(FORMATS)} (or any of them with .gz).{save_as(path)}"
-        )
+        endings = f"{', '.join(FORMATS)} (or any of them with .gz)"
+        raise InputError(f"{path}: expected a file ending in {endings}.{save_as(path)}")
     with open_file(path) as file:
         content = file.read()
     rows = list(reader(content, path))
@@ -245,13 +239,9 @@ def write_table(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, 
         lines = [columns, *([row[column] for column in columns] for row in rows)]
         content = "".join("\t".join(values) + "\n" for values in lines)
         if any(re.search(r"[\t\r\n]", value) for values in lines for value in values) or _has_quoted_fields(content):
-            raise InputError(
-                f"{ending}: expected texts without tabs and line ends and not in quotation marks, which a "
-                "tab-separated file cannot hold, found some: name a .csv or .jsonl file."
-            )
+            expected = "texts without tabs and line ends and not in quotation marks, as the format needs"
+            raise InputError(f"{ending}: expected {expected}, found some: name a .csv or .jsonl file.")
     else:
-        raise InputError(
-            f"{ending}: expected a name ending in .csv, .tsv or .jsonl (or any of them with .gz) to write."
-        )
+        raise InputError(f"{ending}: expected a name ending in .csv, .tsv or .jsonl (or with .gz) to write.")
     encoded = content.encode("utf-8")
     path.write_bytes(gzip.compress(encoded, mtime=0) if ending.endswith(".gz") else encoded)

@@ -48,9 +48,8 @@ class Wordings:
 def read_wordings(path: str | Path) -> Wordings:
     """Read the wordings of a file: training questions, or further wordings of FAQ entries.
 
-    Args:
-        path: a file with the columns question and answer_ids, or question and answer. One with a column label, such as
-            the feedback of `ap-ranker serve`, is refused: strangers may write it, and whatever they write would rank.
+    It has the columns question and answer_ids, or question and answer. One with a column label, such as the feedback of
+    `ap-ranker serve`, is refused: strangers may write it, and whatever they write would rank.
 
     Raises:
         InputError: the file cannot be read, or its columns are others.
