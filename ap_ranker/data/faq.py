@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from ap_ranker.data.columns import OPTION, read_named_table
 from ap_ranker.data.rows import WORDING_COLUMNS, Row
+from ap_ranker.data.tables import OPTION, read_named_table
 from ap_ranker.errors import InputError
 from ap_ranker.files import csv_text, write_text_atomically
 

@@ -14,11 +14,10 @@ from enum import StrEnum
 from itertools import chain
 from pathlib import Path
 
-from ap_ranker.data.columns import OPTION, read_named_table
 from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.data.faq import DEFAULT_MATCH, Entry, Match, read_faq
 from ap_ranker.data.rows import Row
-from ap_ranker.data.tables import Table, is_table
+from ap_ranker.data.tables import OPTION, Table, is_table, read_named_table
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.text.keys import normalized, question_key
 

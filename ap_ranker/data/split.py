@@ -13,9 +13,9 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
-from ap_ranker.data.columns import read_named_table
 from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.data.reader import Layout, find_layout, read_pairs
+from ap_ranker.data.tables import read_named_table
 from ap_ranker.errors import InputError
 from ap_ranker.files import atomic_directory, csv_text, restore
 from ap_ranker.text.near import near_groups
@@ -162,9 +162,10 @@ def question_lines(dataset: Dataset) -> str:
     lines: list[dict[str, str]] = []
     names = dataset.classes if len(dataset.classes) > 2 else ("0", "1")
     for question in dataset.questions:
-        judged = zip(question.candidates or (), question.labels, strict=True) if dataset.judged else ()
-        texts = {"qid": question.id, "question": question.text}
-        lines += [texts | {"answer": dataset.answers[row].text, "label": names[label]} for row, label in judged]
-        if not dataset.judged:
+        if dataset.judged:
+            judged = zip(question.candidates or (), question.labels, strict=True)
+            asked = {"qid": question.id, "question": question.text}
+            lines += [asked | {"answer": dataset.answers[row].text, "label": names[label]} for row, label in judged]
+        else:
             lines += [{"question": question.text, "answer": dataset.answers[row].text} for row in question.positives]
     return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)

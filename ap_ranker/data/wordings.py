@@ -9,10 +9,10 @@ from functools import lru_cache
 from operator import is_not
 from pathlib import Path
 
-from ap_ranker.data.columns import read_named_table
 from ap_ranker.data.dataset import Answer, Dataset
 from ap_ranker.data.faq import DEFAULT_MATCH, Match
 from ap_ranker.data.reader import UNANSWERABLE, Layout, find_layout, find_split, read_dataset
+from ap_ranker.data.tables import read_named_table
 from ap_ranker.errors import InputError
 from ap_ranker.files import file_version
 from ap_ranker.text.keys import normalized

@@ -32,7 +32,7 @@ def audit(
     Raises:
         InputError: a file cannot be read at all: no such file, not UTF-8, a broken record, unknown columns.
     """
-    data = read_data(path, dev=dev, test=test, answers=answers, columns=columns, max_tokens=max_tokens)
+    data = read_data(path, {"dev": dev, "test": test}, answers, columns, max_tokens)
     report = AuditReport(str(path), len(data.questions), len(data.answers))
     totals = {"long-question": report.questions, "long-answer": report.answers}
     faults: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)

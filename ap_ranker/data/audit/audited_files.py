@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from ap_ranker.data import reader
-from ap_ranker.data.columns import read_named_table
 from ap_ranker.data.faq import DEFAULT_MATCH, Entry
 from ap_ranker.data.reader import Layout
 from ap_ranker.data.rows import Row
-from ap_ranker.data.tables import Table
+from ap_ranker.data.tables import Table, read_named_table
 from ap_ranker.errors import InputError
 from ap_ranker.text.keys import normalized
 
@@ -71,20 +70,18 @@ class QuestionFile:
                 judgements.append((row, label, label == len(classes) - 1))
         return judgements
 
-    def asked(self) -> Iterator[Asked]:
+    def asked(self) -> Iterable[Asked]:
         """Its questions."""
-        by_question: dict[str, Asked] = {}
-        for row, _, best in self.judgements:
-            if (question := row.get("question")) and row.get("answer"):
-                new = Asked(self.split, question, row.place, self.layout)
-                asked = by_question.setdefault(row.get("qid") or question, new)
-                (asked.right if best else asked.wrong).add(normalized(row.get("answer")))
-        yield from by_question.values()
-        by_id = self.layout == Layout.by_id
-        for row in self.table.rows if self.layout != Layout.judged else ():
+        found: dict[str, Asked] = {}
+        judged, by_id = self.layout == Layout.judged, self.layout == Layout.by_id
+        rows = [(row, best) for row, _, best in self.judgements] if judged else [(row, True) for row in self.table.rows]
+        for row, best in rows:
             if (question := row.get("question")) and (by_id or row.get("answer")):
-                right = set(right_ids(row)) if by_id else {normalized(row.get("answer"))}
-                yield Asked(self.split, question, row.place, self.layout, right)
+                key = (row.get("qid") or question) if judged else row.place
+                asked = found.setdefault(key, Asked(self.split, question, row.place, self.layout))
+                answers = right_ids(row) if by_id else [normalized(row.get("answer"))]
+                (asked.right if best else asked.wrong).update(answers)
+        return found.values()
 
 
 @dataclass(frozen=True)
@@ -129,23 +126,18 @@ class Data:
 
 
 def read_data(
-    path: Path,
-    *,
-    dev: Path | None,
-    test: Path | None,
-    answers: Path | None,
-    columns: tuple[str, str] | None,
-    max_tokens: int,
+    path: Path, named: dict[str, Path | None], answers: Path | None, columns: tuple[str, str] | None, max_tokens: int
 ) -> Data:
-    """Read the files, as `audit` names them; a single file holds training questions."""
-    splits = {split: reader.find_split(path, split) for split in reader.SPLITS} if path.is_dir() else {"train": path}
-    named = {split: file for split, file in (("dev", dev), ("test", test)) if file}
+    """Read the files of `audit`; a single file holds training questions, `named` ones are those of other splits."""
+    own: dict[str, Path | None] = {"train": path}
+    if path.is_dir():
+        own = {split: reader.find_split(path, split) for split in reader.SPLITS}
     files = []
-    for split, file in (splits | named).items():
+    for split, file in (own | {split: file for split, file in named.items() if file}).items():
         if file is not None:
             table = read_named_table(file, columns)
             layout = reader.find_layout(table)
-            has_pools = path.is_dir() and file == splits[split] and layout == Layout.by_id
+            has_pools = path.is_dir() and file == own[split] and layout == Layout.by_id
             pools = reader.find_pools(path, split) if has_pools else None
             files.append(QuestionFile(split, layout, table, _read(pools, "qid", "candidate_ids") if pools else None))
     if not files:

@@ -305,22 +305,20 @@ def _near_questions(data: Data) -> Iterator[Fault]:
 
 def _leaks(data: Data) -> Iterator[Fault]:
     """Questions that are also, exactly or nearly, in an earlier split."""
+    order = list(SPLITS)
     by_text: defaultdict[str, dict[str, Asked]] = defaultdict(dict)
-    for split in SPLITS:
-        for asked in data.asked:
-            if asked.split == split:
-                by_text[normalized(asked.text)].setdefault(split, asked)
-    earliest = []
+    for asked in sorted(data.asked, key=lambda one: order.index(one.split)):
+        by_text[normalized(asked.text)].setdefault(asked.split, asked)
+    earliest = []  # in the order of the splits
     for first, *others in (list(by_split.values()) for by_split in by_text.values()):
         earliest.append(first)
         for asked in others:
             yield "leaked-question", asked.place, f"{quote(asked.text)}, {first.split}: {first.place}"
-    order = list(SPLITS)
-    reported = set()
     several = len({one.split for one in earliest}) > 1
-    for i, j in near_pairs(list(map(normalized, (one.text for one in earliest)))) if several else ():
-        source, asked = sorted((earliest[i], earliest[j]), key=lambda one: order.index(one.split))
-        if source.split != asked.split and id(asked) not in reported:
-            reported.add(id(asked))
-            found = f"{quote(asked.text)}, {source.split}: {quote(source.text)} ({source.place})"
-            yield "near-leaked-question", asked.place, found
+    reported = set()
+    for i, j in near_pairs(list(by_text)).tolist() if several else ():
+        source, later = earliest[i], earliest[j]
+        if source.split != later.split and j not in reported:
+            reported.add(j)
+            found = f"{quote(later.text)}, {source.split}: {quote(source.text)} ({source.place})"
+            yield "near-leaked-question", later.place, found

@@ -9,9 +9,8 @@ from pathlib import Path
 
 from ap_ranker.data.audit.checks import row_key
 from ap_ranker.data.audit.repairs import repaired
-from ap_ranker.data.columns import PAIR, read_named_table
 from ap_ranker.data.reader import Layout, find_layout
-from ap_ranker.data.tables import write_table
+from ap_ranker.data.tables import PAIR, read_named_table, write_table
 from ap_ranker.errors import InputError
 from ap_ranker.files import atomic_file
 
