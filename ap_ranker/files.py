@@ -210,8 +210,9 @@ def csv_text(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     text = io.StringIO()
     for row in (columns, *rows):
         # Python 3.11 quotes no carriage return by itself, and would read it as the end of the row.
-        quoting = csv.QUOTE_ALL if any("\r" in str(value) for value in row) else csv.QUOTE_MINIMAL
-        csv.writer(text, lineterminator="\n", quoting=quoting).writerow(row)
+        returns = any("\r" in str(value) for value in row)
+        quoted = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_ALL if returns else csv.QUOTE_MINIMAL)
+        quoted.writerow(row)
     return text.getvalue()
 
 

@@ -9,9 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-from scipy import sparse
-from scipy.sparse.csgraph import connected_components
+from scipy.cluster.hierarchy import DisjointSet
 
 from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.data.reader import Layout, find_layout, read_pairs
@@ -42,10 +40,10 @@ def split_questions(dataset: Dataset, share: float, seed: int, *, by_answer: boo
     Raises:
         InputError: all of the users' answerable questions are near to each other, or there are none.
     """
-    groups = near_groups([question.text for question in dataset.questions])
+    groups = near_groups([question.text for question in dataset.questions]).tolist()
     if by_answer:
         groups = _joined_by_answers(groups, dataset.questions)
-    grouped = list(zip(dataset.questions, groups.tolist(), strict=True))
+    grouped = list(zip(dataset.questions, groups, strict=True))
     group_of = {q.text.casefold(): group for q, group in grouped if q.positives and not q.stored}
     if (found := len(set(group_of.values()))) < 2:
         raise InputError(
@@ -67,16 +65,14 @@ def split_questions(dataset: Dataset, share: float, seed: int, *, by_answer: boo
     )
 
 
-def _joined_by_answers(groups: np.ndarray, questions: Sequence[Question]) -> np.ndarray:
-    """(N,) the group of each of N questions, once those that share a right answer are joined."""
-    links = [(group, row) for group, question in zip(groups, questions, strict=True) for row in question.positives]
-    if not links:
-        return groups
-    left, right = np.array(links).T
-    first = groups.max() + 1  # the answers follow the groups
-    size = first + right.max() + 1
-    graph = sparse.coo_matrix((np.ones(len(links)), (left, first + right)), shape=(size, size))
-    return connected_components(graph, directed=False)[1][groups]
+def _joined_by_answers(groups: Sequence[int], questions: Sequence[Question]) -> list[int]:
+    """The group of each question, once those that share a right answer are joined."""
+    joined = DisjointSet(groups)
+    group_of: dict[int, int] = {}
+    for group, question in zip(groups, questions, strict=True):
+        for answer in question.positives:
+            joined.merge(group, group_of.setdefault(answer, group))
+    return [joined[group] for group in groups]
 
 
 def _fill(order: Sequence[int], share: float) -> set[int]:

@@ -61,9 +61,8 @@ def read_wordings(path: str | Path) -> Wordings:
     layout = find_layout(table)
     if layout != Layout.by_id and any("label" in row.fields for row in table.rows):  # perhaps in later lines only
         raise InputError(
-            f"{path}: expected wordings that you know to be right (question, answer; or question, answer_ids), found "
-            f"judgements (a column label), as visitors' clicks are. See what they say helped, `ap-ranker wordings "
-            f"{path}`, and add what you accept to the FAQ's column wordings, or to a file of your own."
+            f"{path}: expected wordings that you know to be right, found judgements (a column label), as visitors' "
+            f"clicks are. `ap-ranker wordings {path}` shows what helped: add that to the FAQ's column wordings."
         )
     known: list[tuple[str, str]] = []
     for row in table.rows:
