@@ -12,10 +12,9 @@ from ap_ranker.errors import InputError
 
 @dataclass(frozen=True)
 class Answer:
-    """A text to rank.
+    """A text to rank, with `wordings`: other questions that are known to ask for it, each of which finds it, too.
 
-    `wordings` are other questions that are known to ask for it, so that an entry is found by each of them. `answer` is
-    the answer alone, where the text is another; empty where the wordings tell it from the text.
+    `answer` is the answer alone, where the text is another; empty where the wordings tell it from the text.
     """
 
     id: str

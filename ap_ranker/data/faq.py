@@ -27,15 +27,9 @@ DEFAULT_MATCH = Match.both
 
 @dataclass(frozen=True)
 class Entry:
-    """One FAQ entry, or a passage of a document, which has no question.
+    """One FAQ entry, or a passage of a document, which has no question; `other` are the file's other columns.
 
-    Attributes:
-        question: the stored question; empty if the file has answers only.
-        answer: the answer.
-        other: the file's other columns.
-        place: file and line, for messages.
-        wordings: further wordings of the question.
-        title: the title path of a passage, such as `Handbook > Returns`: part of every text that is matched.
+    `title` is the title path of a passage, such as `Handbook > Returns`: part of every text that is matched.
     """
 
     question: str

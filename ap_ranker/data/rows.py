@@ -59,12 +59,10 @@ def rows_of(records: Iterable[tuple[str, dict[str, Any]]], path: Path) -> Iterat
 def check_columns(names: Sequence[str], place: object) -> None:
     """Raise an `InputError` that begins with `place` if a column has no name, or that of another one."""
     for i, name in enumerate(names):
-        if not name.strip():
+        if not name.strip() or name in names[:i]:
+            found = f"{one_line(repr(name))} again" if name.strip() else "none"
             advice = "Name it, or leave it out (with pandas: to_csv(..., index=False))."
-            raise InputError(f"{place}: expected a name for each column, found none for column {i + 1}. {advice}")
-        if name in names[:i]:
-            again = f"found {one_line(repr(name))} again as column {i + 1}"
-            raise InputError(f"{place}: expected each column once, {again}.")
+            raise InputError(f"{place}: expected a name for each column, found {found} for column {i + 1}. {advice}")
 
 
 _NO_TEXT = re.compile(r"[\0\ud800-\udfff]")

@@ -159,10 +159,7 @@ def with_wordings_of(dataset: Dataset, path: str | Path) -> Dataset:
 
 
 def with_wordings(dataset: Dataset, training: Dataset) -> Dataset:
-    """Give the answers of a data set the training questions that they answer as known wordings.
-
-    The data of `judged` candidates stays as it is: its answers belong to one question each.
-    """
+    """Give the answers of a data set the training questions that they answer as known wordings, unless `judged`."""
     if dataset.judged or training.judged:
         return dataset
     answers = training.answers

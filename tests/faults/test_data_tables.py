@@ -32,8 +32,8 @@ def refused(path: Path, message: str) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.csv", "question,answer,answer\nq,a,b\n", "line 1: expected each column once, found 'answer' again"),
-        ("a.tsv", "question\tanswer\t answer \nq\ta\tb\n", "line 1: expected each column once, found 'answer' again"),
+        ("a.csv", "question,answer,answer\nq,a,b\n", "line 1: .*found 'answer' again"),
+        ("a.tsv", "question\tanswer\t answer \nq\ta\tb\n", "line 1: .*found 'answer' again"),
         ("a.csv", ",question,answer\n0,q,a\n", r"line 1: expected a name for each column, found none for column 1"),
         ("a.jsonl", '{"question": "q", "": "a"}\n', "line 1: expected a name for each column, found none for column 2"),
         ("a.jsonl", '{"answer": "a", "answer": "b"}\n', "line 1: .*the field 'answer' twice"),
@@ -117,7 +117,7 @@ def test_parquet_that_holds_no_text_is_refused(tmp_path: Path, column: pa.Array,
 def test_parquet_with_a_column_twice(tmp_path: Path) -> None:
     table = pa.Table.from_arrays([pa.array(["a"]), pa.array(["b"])], names=["answer", "answer"])
     pq.write_table(table, tmp_path / "a.parquet")
-    refused(tmp_path / "a.parquet", "expected each column once, found 'answer' again")
+    refused(tmp_path / "a.parquet", ".*found 'answer' again")
 
 
 READ = """
