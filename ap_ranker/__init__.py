@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ap_ranker.data.dataset import Dataset as Dataset
     from ap_ranker.data.reader import read_dataset as read_dataset
+    from ap_ranker.data.split import split_file as split_file
     from ap_ranker.data.split import split_questions as split_questions
-    from ap_ranker.data.writer import split_file as split_file
     from ap_ranker.errors import InputError as InputError
     from ap_ranker.evaluation.evaluate import evaluate as evaluate
     from ap_ranker.evaluation.evaluation_report import EvaluationReport as EvaluationReport
@@ -56,8 +56,7 @@ _HOMES = {
     for module, names in {
         "ap_ranker.data.dataset": "Dataset",
         "ap_ranker.data.reader": "read_dataset",
-        "ap_ranker.data.split": "split_questions",
-        "ap_ranker.data.writer": "split_file",
+        "ap_ranker.data.split": "split_file split_questions",
         "ap_ranker.errors": "InputError",
         "ap_ranker.evaluation.evaluate": "evaluate",
         "ap_ranker.evaluation.evaluation_report": "EvaluationReport",

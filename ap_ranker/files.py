@@ -208,7 +208,11 @@ def sync(path: Path) -> None:
 def csv_text(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """The content of a CSV file with these columns."""
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([columns, *rows])
+    for row in (columns, *rows):
+        # Python 3.11 quotes no carriage return by itself, and would read it as the end of the row.
+        returns = any("\r" in str(value) for value in row)
+        quoted = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_ALL if returns else csv.QUOTE_MINIMAL)
+        quoted.writerow(row)
     return text.getvalue()
 
 

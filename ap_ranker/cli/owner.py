@@ -10,7 +10,7 @@ from rich.table import Table
 
 from ap_ranker.cli.console import console, errors
 from ap_ranker.cli.options import Columns, SearchedOptions, argument, option, takes_groups
-from ap_ranker.data.faq import read_faq
+from ap_ranker.data.faq import read_faq, write_entries
 from ap_ranker.data.feedback import helpful_answers
 from ap_ranker.errors import InputError
 from ap_ranker.files import writing
@@ -102,8 +102,6 @@ def changes(
     if changed.lapsed:
         console.say(f"{len(changed.lapsed):,} changes no longer apply: their entries have changed in {faq}.")
     if output is not None:
-        from ap_ranker.data.writer import write_entries  # takes a second to load
-
         write_entries([keyed.entry for keyed in changed.entries], output)
         console.say(f"Wrote {len(changed.entries):,} entries into {output}.")
 

@@ -92,7 +92,7 @@ def split(
     seed: Annotated[int, option("Random seed: the same seed, the same split.")] = 1,
 ) -> None:
     """Divide pairs into train, dev and test, which share no question, for train, calibrate and evaluate."""
-    from ap_ranker.data.writer import split_file  # its libraries take a second to load
+    from ap_ranker.data.split import split_file  # its libraries take a second to load
 
     parts = split_file(data, output, share=share, by_answer=by_answer, seed=seed, columns=columns)
     for reason, count in parts["train"].notes.items():

@@ -12,13 +12,9 @@ from ap_ranker.errors import InputError
 
 @dataclass(frozen=True)
 class Answer:
-    """A text to rank.
+    """A text to rank, with `wordings`: other questions that are known to ask for it, each of which finds it, too.
 
-    Attributes:
-        id: its name in the data.
-        text: the text that is matched with a question.
-        wordings: other questions that are known to ask for it, so that an entry is found by each of them.
-        answer: the answer alone, where the text is another; empty where the wordings tell it from the text.
+    `answer` is the answer alone, where the text is another; empty where the wordings tell it from the text.
     """
 
     id: str
@@ -42,8 +38,6 @@ class Question:
     """A question and its known answers; answers are positions in `Dataset.answers`.
 
     Attributes:
-        id: its name in the data.
-        text: as the user typed it.
         positives: the right answers; empty if the data says that there is none.
         candidates: the answers to rank (a pool or the judged answers); `None` means all answers of the data set.
         labels: the class of each candidate, a position in `Dataset.classes`; empty if candidates were not judged.
@@ -60,8 +54,7 @@ class Question:
     @property
     def negatives(self) -> tuple[int, ...]:
         """The candidates that are not right."""
-        right = set(self.positives)
-        return tuple(row for row in self.candidates or () if row not in right)
+        return tuple(row for row in self.candidates or () if row not in self.positives)
 
 
 @dataclass(frozen=True)
@@ -114,16 +107,14 @@ class Dataset:
         The answerable questions that remain are the "clean" ones of TREC-QA (Rao, He & Lin 2016). All answers stay, so
         that BM25's statistics do not change; `notes` has the number of questions left out.
         """
-        all_rows = range(len(self.answers))
-        kept = [
-            question
-            for question in self.questions
-            if not question.positives
-            or set(all_rows if question.candidates is None else question.candidates) - set(question.positives)
-        ]
-        left_out = len(self.questions) - len(kept)
-        notes = self.notes + Counter({"questions whose candidates are all right left out": left_out})
-        return replace(self, questions=kept, notes=notes)
+
+        def is_clean(question: Question) -> bool:
+            candidates = range(len(self.answers)) if question.candidates is None else question.candidates
+            return not question.positives or not set(question.positives).issuperset(candidates)
+
+        kept = list(filter(is_clean, self.questions))
+        left_out = {"questions whose candidates are all right left out": len(self.questions) - len(kept)}
+        return replace(self, questions=kept, notes=self.notes + Counter(left_out))
 
     def without_pools(self) -> Dataset:
         """Ignore the data's pools: every answer is a candidate of every question, as in a search.
@@ -134,38 +125,30 @@ class Dataset:
         if self.judged:
             raise InputError(
                 f"{self.name}: expected questions with pools of shared answers, found candidates judged for each "
-                "question: the labels of other answers are unknown, so they cannot be ranked. Leave out --no-pools."
+                "question: other answers are unknown, so they cannot be ranked. Leave out --no-pools."
             )
         return replace(self, questions=[replace(question, candidates=None) for question in self.questions])
 
 
 def answerable(dataset: Dataset) -> list[Question]:
-    """The questions that have a right answer.
-
-    Raises:
-        InputError: there are none.
-    """
-    questions = dataset.answerable
-    if not questions:
-        best = dataset.classes[-1] if len(dataset.classes) > 2 else "1"
-        advice = (
-            f"as no label is {best}. Label the right answers {best}, or check which column holds the labels."
-            if dataset.judged
-            else "as none names an answer. Name right ones in answer_ids, without answerable: no."
-        )
-        raise InputError(
-            f"{dataset.name}: expected questions with a right answer, found none among {len(dataset.questions):,}, "
-            f"{advice}"
-        )
-    return questions
+    """The questions that have a right answer; raises `InputError` if there are none."""
+    if questions := dataset.answerable:
+        return questions
+    best = dataset.classes[-1] if len(dataset.classes) > 2 else "1"
+    advice = (
+        f"as no label is {best}. Label the right answers {best}, or check which column holds the labels."
+        if dataset.judged
+        else "as none names an answer. Name right ones in answer_ids, without answerable: no."
+    )
+    found = f"found none among {len(dataset.questions):,}, {advice}"
+    raise InputError(f"{dataset.name}: expected questions with a right answer, {found}")
 
 
 def sample_questions(dataset: Dataset, size: int, seed: int) -> Dataset:
     """Draw at most `size` of the answerable questions at random."""
     questions = dataset.answerable
-    if len(questions) <= size:
-        return replace(dataset, questions=questions)
-    return replace(dataset, questions=random.Random(seed).sample(questions, size))
+    drawn = questions if len(questions) <= size else random.Random(seed).sample(questions, size)
+    return replace(dataset, questions=drawn)
 
 
 QUESTION_MARKS = ("?", "\uff1f", "\u061f")

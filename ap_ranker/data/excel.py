@@ -6,7 +6,7 @@ import datetime
 import io
 import logging
 from collections.abc import Iterable, Iterator
-from itertools import chain, islice
+from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,6 @@ MAX_TITLE_ROWS = 3
 
 MAX_ROWS = 2**20
 """Maximum number of rows of a sheet, as in Excel; a damaged file may claim that its next row is the billionth."""
-
 
 Record = tuple[int, tuple[Any, ...]]
 """The number of a row, and its values."""
@@ -45,16 +44,15 @@ def read_excel(content: bytes, path: Path) -> Iterator[Row]:
             for sheet in book.worksheets:
                 sheet.reset_dimensions()  # those in the file may be wrong, or say that each row has 16,384 cells
                 records = _without_titles(_records(sheet.iter_rows(values_only=True), path), f"{path}, {sheet.title!r}")
-                header, first = next(records, None), next(records, None)
-                if header is not None and first is not None and _filled(header[1]) >= fewest:
-                    yield from rows_of(_values(header, chain([first], records), f"{path}, sheet {sheet.title!r}"), path)
+                beginning = list(islice(records, 2))
+                if len(beginning) == 2 and _filled(beginning[0][1]) >= fewest:
+                    yield from rows_of(_values(chain(beginning, records), f"{path}, sheet {sheet.title!r}"), path)
                     return
     except InputError:
         raise
     except Exception as error:  # openpyxl raises any type for a damaged file
-        raise InputError(
-            f"{path}: expected an Excel workbook (.xlsx), found a damaged one ({one_line(error)})."
-        ) from error
+        found = f"a damaged one ({one_line(error)})"
+        raise InputError(f"{path}: expected an Excel workbook (.xlsx), found {found}.") from error
 
 
 def _records(rows: Iterable[tuple[Any, ...]], path: Path) -> Iterator[Record]:
@@ -74,27 +72,25 @@ def _filled(values: Iterable[Any]) -> int:
 def _without_titles(records: Iterator[Record], sheet: str) -> Iterator[Record]:
     """The rows from the names of the columns on; a notice says where these do not come first."""
     beginning = list(islice(records, MAX_TITLE_ROWS + 1))
-    counts = [_filled(values) for _, values in beginning]
-    titles = next((i for i, count in enumerate(counts) if count > 1), 0)
+    titles = next((i for i, (_, values) in enumerate(beginning) if _filled(values) > 1), 0)
     if titles:
         number, _ = beginning[titles]
         logger.info("%s: the names of the columns are in row %d; what stands above is left out.", sheet, number)
     yield from chain(beginning[titles:], records)
 
 
-def _values(header: Record, records: Iterator[Record], sheet: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    number, values = header
+def _values(records: Iterator[Record], sheet: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    number, header = next(records)
     place = f"{sheet}, row {number}"
-    names = [as_text(_shown(value), f"in column {i}", place).strip() for i, value in enumerate(values, 1)]
+    names = [as_text(_shown(value), f"in column {i}", place).strip() for i, value in enumerate(header, 1)]
     while names and not names[-1]:  # cells that only have a format
         names.pop()
     check_columns(names, place)
     for number, values in records:
         place = f"{sheet}, row {number}"
-        cells = (*values, *[None] * (len(names) - len(values)))
-        if any(value not in (None, "") for value in cells[len(names) :]):
+        if _filled(values[len(names) :]):
             raise InputError(f"{place}: expected {len(names)} cells ({one_line(', '.join(names))}), found more.")
-        yield place, dict(zip(names, map(_shown, cells), strict=False))
+        yield place, dict(zip_longest(names, map(_shown, values[: len(names)])))
 
 
 def _shown(value: object) -> object:

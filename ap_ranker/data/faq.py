@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from ap_ranker.data.columns import OPTION, read_named_table
 from ap_ranker.data.rows import WORDING_COLUMNS, Row
+from ap_ranker.data.tables import OPTION, read_named_table
 from ap_ranker.errors import InputError
+from ap_ranker.files import csv_text, write_text_atomically
 
 
 class Match(StrEnum):
@@ -25,15 +27,9 @@ DEFAULT_MATCH = Match.both
 
 @dataclass(frozen=True)
 class Entry:
-    """One FAQ entry, or a passage of a document, which has no question.
+    """One FAQ entry, or a passage of a document, which has no question; `other` are the file's other columns.
 
-    Attributes:
-        question: the stored question; empty if the file has answers only.
-        answer: the answer.
-        other: the file's other columns.
-        place: file and line, for messages.
-        wordings: further wordings of the question.
-        title: the title path of a passage, such as `Handbook > Returns`: part of every text that is matched.
+    `title` is the title path of a passage, such as `Handbook > Returns`: part of every text that is matched.
     """
 
     question: str
@@ -49,35 +45,41 @@ class Entry:
         other = {name: value for name, value in row.fields.items() if name not in ("question", "answer")}
         cells = [other.pop(name) for name in list(other) if WORDING_COLUMNS.fullmatch(name)]
         wordings = dict.fromkeys(line.strip() for cell in cells for line in cell.splitlines())
-        wordings.pop("", None)
-        return cls(row.get("question"), row.need("answer"), other, row.place, tuple(wordings))
+        return cls(row.get("question"), row.need("answer"), other, row.place, tuple(filter(None, wordings)))
+
+    @property
+    def questions(self) -> tuple[str, ...]:
+        """Its stored question and the further wordings, each once."""
+        return tuple(filter(None, dict.fromkeys((self.question, *self.wordings))))
 
     def text(self, match: Match) -> str:
         """The text to match a question with; the answer alone if the entry has no stored question, after any title."""
-        parts = {
-            Match.both: (self.question, self.answer),
-            Match.answer: (self.answer,),
-            Match.question: (self.question,),
-        }
-        texts = [text for text in parts[match] if text] or [self.answer]
-        return "\n".join([self.title, *texts] if self.title else texts)
+        question = "" if match == Match.answer else self.question
+        answer = "" if match == Match.question and question else self.answer
+        return "\n".join(filter(None, (self.title, question, answer)))
 
 
 def read_faq(path: Path, columns: tuple[str, str] | None = None) -> list[Entry]:
     """Read the entries of a table with a column `answer` and, usually, `question`.
 
-    Columns `wording`, `wordings`, `wording 2` ... hold further wordings of the question, one per line.
-
-    Args:
-        path: the file.
-        columns: the names of its columns of questions and answers; by default they are recognized.
+    Columns `wording`, `wordings`, `wording 2` ... hold further wordings of the question, one per line. `columns` are
+    the names of its columns of questions and answers; by default they are recognized.
 
     Raises:
         InputError: the file cannot be read, has no such column or a row without an answer.
     """
     table = read_named_table(path, columns)
     if "answer" not in table.columns:
-        raise InputError(
-            f"{path}: expected a column 'answer' (and 'question'), found {table.header}. Name yours: {OPTION}."
-        )
+        advice = f"Name yours: {OPTION}."
+        raise InputError(f"{path}: expected a column 'answer' (and 'question'), found {table.header}. {advice}")
     return [Entry.of(row) for row in table.rows]
+
+
+def write_entries(entries: Sequence[Entry], path: Path) -> None:
+    """Write the entries of a FAQ as a CSV file: their other columns, question, answer and wordings, one per line."""
+    others = list(dict.fromkeys(name for entry in entries for name in entry.other))
+    rows = (
+        [*(entry.other.get(name, "") for name in others), entry.question, entry.answer, "\n".join(entry.wordings)]
+        for entry in entries
+    )
+    write_text_atomically(path, csv_text([*others, "question", "answer", "wordings"], rows))

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
 
 from ap_ranker.data.dataset import Dataset, Question
 from ap_ranker.data.rows import Row
 from ap_ranker.data.tables import read_table
 from ap_ranker.errors import InputError, one_line
-
-A = TypeVar("A")
 
 COLUMNS = ("question", "answer", "label")
 """The columns of a feedback file, which can also be read as judged candidates."""
@@ -23,12 +19,7 @@ def add_feedback(training: Dataset, dev: Dataset, path: Path) -> Dataset:
     """Add each question for which users said that one of the training data's answers helped.
 
     An answer that did not help adds nothing: if another one helped, all others count as wrong anyway. If users
-    disagree, the majority decides, and a tie counts as not helped.
-
-    Args:
-        training: data whose answers are shared by all questions.
-        dev: its questions and near copies of them are left out.
-        path: the feedback file of `ap-ranker serve`.
+    disagree, the majority decides, and a tie counts as not helped. Dev questions and near copies of them are left out.
 
     Raises:
         InputError: the file cannot be read, or the data's candidates were judged one by one.
@@ -42,30 +33,28 @@ def add_feedback(training: Dataset, dev: Dataset, path: Path) -> Dataset:
             f"each question in {training.name}. It has the same columns: append its lines to that file instead."
         )
     row_of = {answer.text: i for i, answer in enumerate(training.answers)}
-    questions = {row.need("question") for row in rows}
-    held_out = near_any(questions, {question.text for question in dev.questions})
-    judgements: list[tuple[Row, int]] = []
+    held_out = near_any({row.need("question") for row in rows}, {question.text for question in dev.questions})
+    votes: Counter[tuple[str, int]] = Counter()
     notes: Counter[str] = Counter()
     for row in rows:
-        text = row.need("answer")
+        question, text = row.need("question"), row.need("answer")
         alone = text.removeprefix(f"{row.get('stored_question')}\n")  # as data in the layout of pairs has it
         answer = row_of.get(text, row_of.get(alone))
         if answer is None:
             notes["judgements of answers that the data does not have left out"] += 1
-        elif row.need("question") in held_out:
+        elif question in held_out:
             notes["judgements for dev questions left out"] += 1
         else:
-            judgements.append((row, answer))
+            votes[question, answer] += 1 if helped(row) else -1
     right: defaultdict[str, list[int]] = defaultdict(list)
-    for (text, answer), balance in count_votes(judgements).items():
-        if balance > 0:
-            right[text].append(answer)
+    for text, answer in +votes:
+        right[text].append(answer)
     notes["questions that users' feedback answers"] = len(right)
     extended = [
         replace(question, positives=tuple(dict.fromkeys((*question.positives, *right.pop(question.text, [])))))
         for question in training.questions
     ]
-    new = [Question(f"feedback-{i}", text, tuple(rows)) for i, (text, rows) in enumerate(right.items())]
+    new = [Question(f"feedback-{i}", text, tuple(answers)) for i, (text, answers) in enumerate(right.items())]
     return replace(training, questions=[*extended, *new], notes=training.notes + notes)
 
 
@@ -80,26 +69,16 @@ def read_feedback(path: Path) -> list[Row]:
 
 def helpful_answers(path: Path) -> list[tuple[str, str]]:
     """Each question with each answer that users said helps it more often than not; arguments as `read_feedback`."""
-    votes = count_votes((row, row.need("answer")) for row in read_feedback(path))
-    return [judged for judged, balance in votes.items() if balance > 0]
-
-
-def count_votes(judgements: Iterable[tuple[Row, A]]) -> dict[tuple[str, A], int]:
-    """(question, answer) -> how many more users said that it helped than that it did not.
-
-    Each row of the feedback comes with its answer, in whatever form the caller needs.
-    """
-    votes: defaultdict[tuple[str, A], int] = defaultdict(int)
-    for row, answer in judgements:
-        votes[row.need("question"), answer] += 1 if helped(row) else -1
-    return votes
+    votes: Counter[tuple[str, str]] = Counter()
+    for row in read_feedback(path):
+        votes[row.need("question"), row.need("answer")] += 1 if helped(row) else -1
+    return list(+votes)
 
 
 def helped(row: Row) -> bool:
     """Whether a row of a feedback file says that the answer helped; raises `InputError` for any other label."""
     label = row.need("label")
     if label not in ("0", "1"):
-        raise InputError(
-            f"{row.place}: expected a label 1 (helped) or 0 (did not help), found {one_line(repr(label))}."
-        )
+        found = one_line(repr(label))
+        raise InputError(f"{row.place}: expected a label 1 (helped) or 0 (did not help), found {found}.")
     return label == "1"

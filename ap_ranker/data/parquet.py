@@ -40,9 +40,9 @@ def read_parquet(content: bytes, path: Path) -> Iterator[Row]:
 def _records(file: pyarrow.parquet.ParquetFile, path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     number = count(1)
     for batch in file.iter_batches(_AT_ONCE):
-        columns = {name: _values(batch[name], name, path) for name in batch.schema.names}
-        for index in range(batch.num_rows):
-            yield f"{path}, row {next(number)}", {name: values[index] for name, values in columns.items()}
+        names = batch.schema.names
+        for values in zip(*(_values(batch[name], name, path) for name in names), strict=True):
+            yield f"{path}, row {next(number)}", dict(zip(names, values, strict=True))
 
 
 def _values(column: pyarrow.Array, name: str, path: Path) -> list[Any]:

@@ -7,19 +7,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Container
 from dataclasses import replace
 from enum import StrEnum
+from itertools import chain
 from pathlib import Path
 
-from ap_ranker.data.columns import OPTION, read_named_table
 from ap_ranker.data.dataset import Answer, Dataset, Question
-from ap_ranker.data.faq import DEFAULT_MATCH, Entry, Match
-from ap_ranker.data.pairs import pairs_among, read_pairs
+from ap_ranker.data.faq import DEFAULT_MATCH, Entry, Match, read_faq
 from ap_ranker.data.rows import Row
-from ap_ranker.data.tables import Table, is_table
+from ap_ranker.data.tables import OPTION, Table, is_table, read_named_table
 from ap_ranker.errors import InputError, one_line
+from ap_ranker.text.keys import normalized, question_key
 
 SPLITS = {"train": ("train",), "dev": ("dev", "valid", "validation"), "test": ("test",)}
 """Split -> names of its file in a folder."""
@@ -36,6 +36,9 @@ GRADES = {"good": 2, "potentiallyuseful": 1, "potential": 1, "bad": 0, "dialogue
 LABELS = {"1": 1, "1.0": 1, "true": 1, "0": 0, "0.0": 0, "false": 0}
 """Binary labels of judged candidates, also as a column of floats has them."""
 
+NAMED = 3
+"""Maximum number of rows that are named beside their count."""
+
 
 class Layout(StrEnum):
     """How a file states the right answers: (a), (b) and (c) above."""
@@ -43,13 +46,6 @@ class Layout(StrEnum):
     pairs = "pairs"
     judged = "judged candidates"
     by_id = "by id"
-
-
-_COLUMNS = {
-    Layout.by_id: {"question", "answer_ids"},
-    Layout.judged: {"question", "answer", "label"},
-    Layout.pairs: {"question", "answer"},
-}
 
 
 def read_dataset(
@@ -67,8 +63,8 @@ def read_dataset(
         path: a file, or a folder with one for the split (`train.tsv.gz`, `dev.csv` or `valid.csv`, `test.jsonl`).
         split: `train`, `dev` or `test`.
         answers: the file of all answers. Of layout (c) it is by default `answers.*` beside the questions. Of layout (a)
-            it is the FAQ: a pair's answer is recognized among its entries by its text, see `pairs_among`; by default
-            the answers of all pairs are candidates. Layout (b) has none.
+            it is the FAQ: a pair's answer is recognized among its entries by its text; by default the answers of
+            all pairs are candidates. Layout (b) has none.
         pools: the candidate pools of layout (c); by default `<split>-pools*.*` in the folder. Without pools, every
             answer is a candidate of every question.
         match: the text to match, for answers with a stored question.
@@ -80,10 +76,10 @@ def read_dataset(
     """
     source = Path(path)
     if source.is_dir():
+        pools = pools or find_pools(source, split)
         file = find_split(source, split)
         if file is None:
             raise missing_split(source, split)
-        pools = pools or find_pools(source, split)
         source = file
     table = read_named_table(source, columns)
     layout = find_layout(table)
@@ -94,21 +90,23 @@ def read_dataset(
                 "candidates: those that were not judged are unknown, not wrong. Leave out --answers."
             )
         return _judged(table)
-    if layout == Layout.pairs:
-        if answers is None:
-            return read_pairs(table)
-        data = pairs_among(table, answers, match, columns)
-        return _with_stored_questions(data) if split == "train" else data
-    stored = read_named_table(answers or find_answers(source), guess=False)
-    data = _by_id(table, stored, read_named_table(pools, guess=False) if pools else None, match)
+    if layout == Layout.by_id:
+        stored = read_named_table(answers or find_answers(source), guess=False)
+        data = _by_id(table, stored, read_named_table(pools, guess=False) if pools else None, match)
+    elif answers is None:
+        return read_pairs(table)
+    else:
+        data = _pairs_among(table, answers, match, columns)
     return _with_stored_questions(data) if split == "train" else data
 
 
 def find_layout(table: Table) -> Layout:
     """The layout of a file of questions, by its columns; raises `InputError` if they fit none."""
-    for layout, needed in _COLUMNS.items():
-        if needed <= {*table.columns}:
-            return layout
+    columns = {*table.columns}
+    if {"question", "answer_ids"} <= columns:
+        return Layout.by_id
+    if {"question", "answer"} <= columns:
+        return Layout.judged if "label" in columns else Layout.pairs
     raise InputError(
         f"{table.path}: expected the columns (a) question, answer; (b) question, answer, label; or (c) qid, question, "
         f"answer_ids beside a file of answers with aid, answer; found {table.header}. If two of these hold questions "
@@ -118,24 +116,28 @@ def find_layout(table: Table) -> Layout:
 
 def find_answers(questions: Path) -> Path:
     """The file of answers beside a file of questions; raises `InputError` if there is none."""
-    answers = next(_tables(questions.parent, "answers"), None)
-    if answers is None:
-        raise InputError(
-            f"{questions}: its answer_ids need a file of answers (aid, answer): found no answers.* in "
-            f"{str(questions.parent)!r}, and none was given with --answers."
-        )
-    return answers
+    if answers := _first_table(questions.parent, "answers*"):
+        return answers
+    raise InputError(
+        f"{questions}: its answer_ids need a file of answers (aid, answer): found no answers.* in "
+        f"{str(questions.parent)!r}, and none was given with --answers."
+    )
 
 
 def find_pools(folder: Path, split: str) -> Path | None:
     """The folder's candidate pools for a split, if it has any."""
-    return next((file for name in SPLITS[split] for file in _tables(folder, f"{name}-pools")), None)
+    return _first_table(folder, *(f"{name}-pools*" for name in SPLITS[split]))
 
 
 def find_split(folder: Path, split: str) -> Path | None:
     """The folder's file for a split, if it has one."""
-    files = (file for name in SPLITS[split] for file in _tables(folder, name) if file.name.split(".")[0] == name)
-    return next(files, None)
+    return _first_table(folder, *(f"{name}.*" for name in SPLITS[split]))
+
+
+def _first_table(folder: Path, *patterns: str) -> Path | None:
+    """The table whose name fits the first of these patterns that any fits; of several, that with the shortest name."""
+    tables = (sorted(filter(is_table, folder.glob(each)), key=lambda file: (len(file.name), file)) for each in patterns)
+    return next(chain.from_iterable(tables), None)
 
 
 def missing_split(folder: Path, *splits: str) -> InputError:
@@ -145,9 +147,88 @@ def missing_split(folder: Path, *splits: str) -> InputError:
     return InputError(f"{folder}: expected a file {names} with questions, found {present}.")
 
 
-def _tables(folder: Path, stem: str) -> Iterator[Path]:
-    """The folder's tables whose name begins with `stem`, the shortest name first."""
-    return iter(sorted(filter(is_table, folder.glob(f"{stem}*")), key=lambda file: (len(file.name), file.name)))
+def read_pairs(table: Table) -> Dataset:
+    """The pairs of a table; equal answer texts are one answer, equal question texts are one question.
+
+    Further wordings of a row (columns `wordings`, `wording 2` ...) are questions with the same answer.
+    """
+    row_of: dict[str, int] = {}
+    positives: defaultdict[str, dict[int, None]] = defaultdict(dict)
+    notes: Counter[str] = Counter()
+    for row in table.rows:
+        answer = row_of.setdefault(row.need("answer"), len(row_of))
+        for question in _asked(row):
+            if answer in positives[question]:
+                notes["repeated question-answer pairs merged"] += 1
+            positives[question][answer] = None
+    answers = [Answer(str(i), text) for text, i in row_of.items()]
+    return _dataset(table, answers, positives, notes, table.path)
+
+
+def _pairs_among(table: Table, faq: Path, match: Match, columns: tuple[str, str] | None = None) -> Dataset:
+    """The pairs of a table, with every entry of a FAQ as a candidate, as in a search.
+
+    A pair's answer is recognized by its text, whatever its case and white space: it is the answer of an entry, its
+    stored question and answer together, or the text that is matched. All entries with this answer are right. A pair
+    whose answer is not in the FAQ is left out; `notes` counts these and names the first. `columns` are those of either
+    file.
+
+    An entry whose stored question is one of the table's is matched by its answer alone: a question must not meet its
+    own text, or it would be found too easily. It stays a known wording, which is left out likewise where scores of
+    wordings are compared.
+    """
+    entries = _read(faq, columns)
+    asked = {question_key(question) for row in table.rows for question in _asked(row)}
+    entries_of: defaultdict[str, list[int]] = defaultdict(list)
+    for i, entry in enumerate(entries):
+        for form in {normalized(text) for text in (entry.answer, entry.text(Match.both), entry.text(match))}:
+            entries_of[form].append(i)
+    positives: defaultdict[str, dict[int, None]] = defaultdict(dict)
+    missing: list[str] = []
+    for row in table.rows:
+        if right := entries_of.get(normalized(row.need("answer"))):
+            for question in _asked(row):
+                positives[question] |= dict.fromkeys(right)
+        else:
+            missing.append(row.place.removeprefix(f"{table.path}, "))
+    if not positives:
+        advice = "each answer must be that of an entry, word for word"
+        raise InputError(f"{table.path}: expected answers of {faq}, found none of them: {advice}.")
+    notes: Counter[str] = Counter()
+    if missing:
+        places = "; ".join(missing[:NAMED]) + (f"; and {len(missing) - NAMED:,} more" if len(missing) > NAMED else "")
+        notes[f"pairs left out, because their answer is not in {faq}: {places}"] = len(missing)
+    ids = [entry.other.get("aid", "") for entry in entries]
+    if not all(ids) or len(set(ids)) < len(ids):
+        ids = [str(i) for i in range(len(entries))]
+    answers = []
+    for name, entry in zip(ids, entries, strict=True):
+        meets_itself = question_key(entry.question) in asked
+        text = (replace(entry, question="") if meets_itself else entry).text(match)
+        answers.append(Answer(name, text, entry.questions, entry.answer))
+    return _dataset(table, answers, positives, notes, faq)
+
+
+def _asked(row: Row) -> tuple[str, ...]:
+    """The questions of a row."""
+    return (row.need("question"), *Entry.of(row).wordings)
+
+
+def _read(faq: Path, columns: tuple[str, str] | None) -> list[Entry]:
+    """The entries of a FAQ, which may have the named columns or others that are recognized."""
+    try:
+        return read_faq(faq, columns)
+    except InputError:
+        if columns is None:
+            raise
+        return read_faq(faq)
+
+
+def _dataset(
+    table: Table, answers: list[Answer], positives: dict[str, dict[int, None]], notes: Counter[str], file: Path
+) -> Dataset:
+    questions = [Question(str(i), text, tuple(right)) for i, (text, right) in enumerate(positives.items())]
+    return Dataset(str(table.path), answers, questions, notes=notes, answers_file=str(file))
 
 
 def _judged(table: Table) -> Dataset:
@@ -155,33 +236,32 @@ def _judged(table: Table) -> Dataset:
     has_id = "qid" in table.columns
     classes = label_classes(table)
     answers: list[Answer] = []
-    judged: dict[str, tuple[str, dict[str, tuple[int, int]]]] = {}
+    texts: dict[str, str] = {}
+    judged: defaultdict[str, dict[str, tuple[int, int]]] = defaultdict(dict)
     notes: Counter[str] = Counter()
     for row in table.rows:
         text, answer, label = row.need("question"), row.need("answer"), read_label(row, classes)
         key = row.need("qid") if has_id else text
-        _, candidates = judged.setdefault(key, (text, {}))
-        earlier = candidates.get(answer)
-        if earlier is None:
-            candidates[answer] = (len(answers), label)
+        texts.setdefault(key, text)
+        if answer not in judged[key]:
+            judged[key][answer] = len(answers), label
             answers.append(Answer(str(len(answers)), answer))
-        elif earlier[1] == label:
-            notes["repeated candidates of a question merged"] += 1
-        else:
-            candidates[answer] = (earlier[0], max(earlier[1], label))
-            notes["candidates judged twice, differently; the better label taken"] += 1
+            continue
+        position, earlier = judged[key][answer]
+        judged[key][answer] = position, max(earlier, label)
+        alike = "repeated candidates of a question merged"
+        notes[alike if earlier == label else "candidates judged twice, differently; the better label taken"] += 1
     questions = []
-    for i, (key, (text, candidates)) in enumerate(judged.items()):
+    for i, (key, candidates) in enumerate(judged.items()):
         rows, labels = zip(*candidates.values(), strict=True)
         positives = tuple(row for row, label in candidates.values() if label == len(classes) - 1)
-        questions.append(Question(key if has_id else str(i), text, positives, rows, labels))
+        questions.append(Question(key if has_id else str(i), texts[key], positives, rows, labels))
     return Dataset(str(table.path), answers, questions, judged=True, classes=classes, notes=notes)
 
 
 def label_classes(table: Table) -> tuple[str, ...]:
     """The classes of the table's labels: graded or binary, as the label of the first row."""
-    first = next(iter(table.rows), None)
-    graded = first is not None and first.get("label").casefold() in GRADES
+    graded = table.rows[0].get("label").casefold() in GRADES
     return GRADED_CLASSES if graded else ("wrong", "right")
 
 
@@ -199,48 +279,44 @@ def read_label(row: Row, classes: tuple[str, ...]) -> int:
 def _by_id(questions: Table, answers: Table, pools: Table | None, match: Match) -> Dataset:
     """(c): answers by id, shared by all questions."""
     answers.require("aid", "answer")
-    if pools:
-        pools.require("qid", "candidate_ids")
     position: dict[str, int] = {}
     texts: list[Answer] = []
     for row in answers.rows:
-        aid = row.need("aid")
-        if aid in position:
-            raise InputError(f"{row.place}: expected each aid once, found {one_line(repr(aid))} again.")
+        aid, entry = _new(row, "aid", row.need("aid"), position), Entry.of(row)
         position[aid] = len(texts)
-        entry = Entry.of(row)
-        wordings = dict.fromkeys(filter(None, (entry.question, *entry.wordings)))
-        texts.append(Answer(aid, entry.text(match), tuple(wordings), entry.answer))
-    candidates = {row.need("qid"): _positions(row, "candidate_ids", position) for row in pools.rows} if pools else {}
-    result: list[Question] = []
-    seen: set[str] = set()
+        texts.append(Answer(aid, entry.text(match), entry.questions, entry.answer))
+    candidates: dict[str, tuple[int, ...]] = {}
+    if pools:
+        pools.require("qid", "candidate_ids")
+        candidates = {row.need("qid"): _positions(row, "candidate_ids", position) for row in pools.rows}
+    result: dict[str, Question] = {}
     for row in questions.rows:
-        qid, text = row.get("qid") or str(len(result)), row.need("question")
-        if qid in seen:
-            raise InputError(f"{row.place}: expected each qid once, found {one_line(repr(qid))} again.")
-        seen.add(qid)
+        qid, text = _new(row, "qid", row.get("qid") or str(len(result)), result), row.need("question")
         unanswerable = row.get("answerable").lower() in UNANSWERABLE
         right = () if unanswerable else _positions(row, "answer_ids", position)
         if pools and qid not in candidates:
             raise InputError(f"{row.place}: expected a pool for question {qid!r} in {pools.path}, found none.")
-        result.append(Question(qid, text, right, candidates.get(qid)))
-    return Dataset(str(questions.path), texts, result, answers_file=str(answers.path))
+        result[qid] = Question(qid, text, right, candidates.get(qid))
+    return Dataset(str(questions.path), texts, list(result.values()), answers_file=str(answers.path))
+
+
+def _new(row: Row, column: str, name: str, known: Container[str]) -> str:
+    if name in known:
+        raise InputError(f"{row.place}: expected each {column} once, found {one_line(repr(name))} again.")
+    return name
+
+
+def _positions(row: Row, column: str, position: dict[str, int]) -> tuple[int, ...]:
+    ids = dict.fromkeys(row.need(column).split())
+    if unknown := [aid for aid in ids if aid not in position]:
+        found = one_line(repr(unknown[0]))
+        raise InputError(f"{row.place}: expected ids of known answers in {column!r}, found {found}.")
+    return tuple(position[aid] for aid in ids)
 
 
 def _with_stored_questions(data: Dataset) -> Dataset:
     """Add the stored question of each answer, and its further wordings, to learn from."""
     texts = [(i, text) for i, answer in enumerate(data.answers) for text in answer.wordings]
     stored = [Question(f"stored-{number}", text, (i,), stored=True) for number, (i, text) in enumerate(texts)]
-    if not stored:
-        return data
     notes = data.notes + Counter({"stored questions added to learn from": len(stored)})
     return replace(data, questions=[*data.questions, *stored], notes=notes)
-
-
-def _positions(row: Row, column: str, position: dict[str, int]) -> tuple[int, ...]:
-    ids = dict.fromkeys(row.need(column).split())
-    if unknown := [aid for aid in ids if aid not in position]:
-        raise InputError(
-            f"{row.place}: expected ids of known answers in {column!r}, found {one_line(repr(unknown[0]))}."
-        )
-    return tuple(position[aid] for aid in ids)

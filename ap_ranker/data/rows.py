@@ -18,12 +18,9 @@ WORDING_COLUMNS = re.compile(r"wordings?( ?[0-9]+)?", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One record of a file.
+    """One record of a file: its texts by column, and its file and line, for messages.
 
-    Attributes:
-        fields: column -> text.
-        place: file and line, for messages.
-        written: column -> its name in the file, of those that `Table.renamed` has renamed.
+    `written` has the names in the file of the columns that `Table.renamed` has renamed.
     """
 
     fields: dict[str, str]
@@ -32,14 +29,12 @@ class Row:
 
     def need(self, column: str) -> str:
         """The field's text without surrounding white space; raises `InputError` if it is empty or missing."""
-        value = self.get(column)
-        if not value:
-            name = self.written.get(column, column)
-            raise InputError(
-                f"{self.place}: expected text in column {name!r}, found nothing. "
-                "Write it, or remove the row; ap-ranker check FILE names all such rows."
-            )
-        return value
+        if value := self.get(column):
+            return value
+        raise InputError(
+            f"{self.place}: expected text in column {self.written.get(column, column)!r}, found nothing. "
+            "Write it, or remove the row; ap-ranker check FILE names all such rows."
+        )
 
     def get(self, column: str) -> str:
         """The field's text without surrounding white space; empty if it is missing."""
@@ -51,11 +46,7 @@ ROW_BYTES = 64
 
 
 def rows_of(records: Iterable[tuple[str, dict[str, Any]]], path: Path) -> Iterator[Row]:
-    """The rows of a compressed file, from their places and values.
-
-    Raises:
-        InputError: as `as_text` and `check_growth`.
-    """
+    """The rows of a compressed file, from their places and values; errors as `as_text` and `check_growth`."""
     read = checked = 0
     for place, values in records:
         row = Row({name: as_text(value, name, place) for name, value in values.items()}, place)
@@ -68,15 +59,10 @@ def rows_of(records: Iterable[tuple[str, dict[str, Any]]], path: Path) -> Iterat
 def check_columns(names: Sequence[str], place: object) -> None:
     """Raise an `InputError` that begins with `place` if a column has no name, or that of another one."""
     for i, name in enumerate(names):
-        if not name.strip():
-            raise InputError(
-                f"{place}: expected a name for each column, found none for column {i + 1}. Name it, or leave it out "
-                "(with pandas: to_csv(..., index=False))."
-            )
-        if name in names[:i]:
-            raise InputError(
-                f"{place}: expected each column once, found {one_line(repr(name))} again as column {i + 1}."
-            )
+        if not name.strip() or name in names[:i]:
+            found = f"{one_line(repr(name))} again" if name.strip() else "none"
+            advice = "Name it, or leave it out (with pandas: to_csv(..., index=False))."
+            raise InputError(f"{place}: expected a name for each column, found {found} for column {i + 1}. {advice}")
 
 
 _NO_TEXT = re.compile(r"[\0\ud800-\udfff]")
@@ -86,28 +72,27 @@ _NO_TEXT = re.compile(r"[\0\ud800-\udfff]")
 def as_text(value: object, column: str, place: str) -> str:
     """A value of JSON, Parquet or Excel as a delimited file would hold it: ids with spaces between, wordings lines.
 
-    Raises:
-        InputError: it is no text, number or list of them; begins with `place`.
+    Raises `InputError`, which begins with `place`, for what is no text, number or list of them.
     """
-    if value is None:
-        return ""
-    if isinstance(value, list):
-        if any(isinstance(part, list) for part in value):
-            raise InputError(f"{place}: expected text or texts in column {column!r}, found a list inside a list.")
+    if isinstance(value, list) and not any(isinstance(part, list) for part in value):
         separator = "\n" if WORDING_COLUMNS.fullmatch(column) else " "
         return separator.join(as_text(part, column, place) for part in value)
-    if isinstance(value, dict):
-        raise InputError(f"{place}: expected text in column {column!r}, found an object with fields of its own.")
-    if isinstance(value, bytes):
+    text, found = "", ""
+    if isinstance(value, list):
+        found = "a list inside a list"
+    elif isinstance(value, dict):
+        found = "an object with fields of its own"
+    elif isinstance(value, float) and not math.isfinite(value):
+        found = f"{value}: leave it empty"
+    elif isinstance(value, bytes):
         try:
-            value = value.decode("utf-8")
+            text = value.decode("utf-8")
         except UnicodeDecodeError as error:
-            raise InputError(
-                f"{place}: expected UTF-8 text in column {column!r}, found the byte 0x{value[error.start]:02x}."
-            ) from error
-    if isinstance(value, float) and not math.isfinite(value):
-        raise InputError(f"{place}: expected text or a number in column {column!r}, found {value}: leave it empty.")
-    text = str(int(value)) if isinstance(value, bool) else str(value)
+            found = f"the byte 0x{value[error.start]:02x}, which is not UTF-8"
+    elif value is not None:
+        text = str(int(value) if isinstance(value, bool) else value)
     if match := _NO_TEXT.search(text):
-        raise InputError(f"{place}: expected Unicode text in column {column!r}, found the character {match[0]!r}.")
+        found = f"the character {match[0]!r}"
+    if found:
+        raise InputError(f"{place}: expected Unicode text or a number in column {column!r}, found {found}.")
     return text

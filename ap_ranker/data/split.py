@@ -1,19 +1,25 @@
-"""Sets users' questions aside as dev questions, so that training sees neither them nor near copies of them."""
+"""Divides questions into training, dev and test, which share no question and no near copy of one, and writes them."""
 
 from __future__ import annotations
 
+import json
 import random
-from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
-import numpy as np
-from scipy import sparse
-from scipy.sparse.csgraph import connected_components
+from scipy.cluster.hierarchy import DisjointSet
 
-from ap_ranker.data.dataset import Dataset, Question
+from ap_ranker.data.dataset import Answer, Dataset, Question
+from ap_ranker.data.reader import Layout, find_layout, read_pairs
+from ap_ranker.data.tables import read_named_table
 from ap_ranker.errors import InputError
+from ap_ranker.files import atomic_directory, csv_text, restore
 from ap_ranker.text.near import near_groups
+
+DEV = "dev.jsonl"
+"""The file of a checkpoint with the dev questions that training has set aside; it is not pushed to the hub."""
 
 
 def split_questions(dataset: Dataset, share: float, seed: int, *, by_answer: bool = False) -> tuple[Dataset, Dataset]:
@@ -34,48 +40,39 @@ def split_questions(dataset: Dataset, share: float, seed: int, *, by_answer: boo
     Raises:
         InputError: all of the users' answerable questions are near to each other, or there are none.
     """
-    groups = near_groups([question.text for question in dataset.questions])
+    groups = near_groups([question.text for question in dataset.questions]).tolist()
     if by_answer:
         groups = _joined_by_answers(groups, dataset.questions)
-    texts: defaultdict[int, set[str]] = defaultdict(set)
-    for question, group in zip(dataset.questions, groups, strict=True):
-        if question.positives and not question.stored:
-            texts[group].add(question.text.casefold())
-    if len(texts) < 2:
+    grouped = list(zip(dataset.questions, groups, strict=True))
+    group_of = {q.text.casefold(): group for q, group in grouped if q.positives and not q.stored}
+    if (found := len(set(group_of.values()))) < 2:
         raise InputError(
             f"{dataset.name}: expected at least two different questions of users, so that one can be set aside to "
-            f"choose the epoch, found {len(texts)} (near copies count as one, stored questions do not count). Add "
+            f"choose the epoch, found {found} (near copies count as one, stored questions do not count). Add "
             "some, or name a file of dev questions with --dev."
         )
-    group_of = {text: group for group, members in texts.items() for text in members}
     order = sorted(group_of)
     random.Random(seed).shuffle(order)
     aside = _fill([group_of[text] for text in order], share)
-    kept: list[Question] = []
-    held_out: list[Question] = []
-    for question, group in zip(dataset.questions, groups, strict=True):
-        (held_out if group in aside else kept).append(question)
+    kept = [question for question, group in grouped if group not in aside]
+    held_out = [question for question, group in grouped if group in aside]
     users = [question for question in held_out if not question.stored]
-    notes = Counter(dataset.notes)
-    if len(held_out) > len(users):
-        notes["stored questions equal or near to a dev question left out"] = len(held_out) - len(users)
+    left_out = {"stored questions equal or near to a dev question left out": len(held_out) - len(users)}
     withheld = dataset.withheld | {question.text for question in held_out}
     return (
-        replace(dataset, questions=kept, notes=notes, withheld=withheld),
+        replace(dataset, questions=kept, notes=dataset.notes + Counter(left_out), withheld=withheld),
         replace(dataset, questions=users, notes=Counter()),
     )
 
 
-def _joined_by_answers(groups: np.ndarray, questions: Sequence[Question]) -> np.ndarray:
-    """(N,) the group of each of N questions, once those that share a right answer are joined."""
-    links = [(group, row) for group, question in zip(groups, questions, strict=True) for row in question.positives]
-    if not links:
-        return groups
-    left, right = np.array(links).T
-    first = groups.max() + 1  # the answers follow the groups
-    size = first + right.max() + 1
-    graph = sparse.coo_matrix((np.ones(len(links)), (left, first + right)), shape=(size, size))
-    return connected_components(graph, directed=False)[1][groups]
+def _joined_by_answers(groups: Sequence[int], questions: Sequence[Question]) -> list[int]:
+    """The group of each question, once those that share a right answer are joined."""
+    joined = DisjointSet(groups)
+    group_of: dict[int, int] = {}
+    for group, question in zip(groups, questions, strict=True):
+        for answer in question.positives:
+            joined.merge(group, group_of.setdefault(answer, group))
+    return [joined[group] for group in groups]
 
 
 def _fill(order: Sequence[int], share: float) -> set[int]:
@@ -83,8 +80,88 @@ def _fill(order: Sequence[int], share: float) -> set[int]:
     sizes = Counter(order)
     left = min(max(1, round(share * len(order))), len(order) - 1)
     taken: set[int] = set()
-    for group in order:
-        if group not in taken and sizes[group] <= left:
+    for group, size in sizes.items():
+        if size <= left:
             taken.add(group)
-            left -= sizes[group]
-    return taken or {min(order, key=sizes.__getitem__)}
+            left -= size
+    return taken or {min(sizes, key=sizes.__getitem__)}
+
+
+def split_file(
+    path: Path,
+    folder: Path,
+    *,
+    share: float = 0.15,
+    by_answer: bool = False,
+    seed: int = 1,
+    columns: tuple[str, str] | None = None,
+) -> dict[str, Dataset]:
+    """Divide the questions of a FAQ, or of other pairs, into a folder of `train`, `dev` and `test`, and return these.
+
+    The parts share no question and no near copy of one. All answers are candidates of all of them (`answers.csv`),
+    without stored questions, which would be the questions of the test.
+
+    Args:
+        path: a table of pairs; further wordings of a row are questions, too.
+        folder: the folder to write, which does not exist or is empty.
+        share: of the different questions that become dev questions, and that become test questions; below 0.5.
+        by_answer: keep all questions of an answer in one part: the test has answers that training does not know.
+        seed: same seed, same split.
+        columns: the names of the columns of questions and answers; by default they are recognized.
+
+    Raises:
+        InputError: the share is out of range, the folder holds something, or the file cannot be read, holds no pairs
+            or too few different questions.
+        WriteError: the folder cannot be written.
+    """
+    if not 0 < share < 0.5:
+        raise InputError(f"Expected a share above 0 and below 0.5, as dev and test get one each, found {share:g}.")
+    check_is_new(folder)
+    table = read_named_table(path, columns)
+    if (layout := find_layout(table)) != Layout.pairs:
+        raise InputError(f"{path}: expected pairs of a question and its answer to split, found {layout}.")
+    dataset = read_pairs(table)
+    try:
+        rest, test = split_questions(dataset, share, seed, by_answer=by_answer)
+        train, dev = split_questions(rest, share / (1 - share), seed, by_answer=by_answer)
+    except InputError as error:
+        together = " and all questions of an answer" if by_answer else ""
+        raise InputError(
+            f"{path}: expected at least three different questions, one each for training, dev and test, found fewer "
+            f"(near copies{together} count as one)."
+        ) from error
+    parts = {"train": train, "dev": dev, "test": test}
+    write_parts(parts, dataset.answers, folder)
+    return parts
+
+
+def check_is_new(folder: Path) -> None:
+    """Refuse a folder that holds something, which writing would replace, by an `InputError`."""
+    restore(folder)
+    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+        raise InputError(f"{folder}: expected a folder that does not exist yet, found one. Choose another --output.")
+
+
+def write_parts(parts: Mapping[str, Dataset], answers: Sequence[Answer], folder: Path) -> None:
+    """Write data sets that share their answers: `answers.csv`, and the questions of each as `NAME.csv`."""
+    files = {"answers": csv_text(("aid", "answer"), ((answer.id, answer.text) for answer in answers))}
+    for name, part in parts.items():
+        rows = ((q.id, q.text, " ".join(answers[row].id for row in q.positives)) for q in part.questions)
+        files[name] = csv_text(("qid", "question", "answer_ids"), rows)
+    with atomic_directory(folder) as draft:
+        for name, text in files.items():
+            (draft / f"{name}.csv").write_text(text, encoding="utf-8")
+
+
+def question_lines(dataset: Dataset) -> str:
+    """The questions with their right answers, or their judged candidates, as lines of JSON."""
+    lines: list[dict[str, str]] = []
+    names = dataset.classes if len(dataset.classes) > 2 else ("0", "1")
+    for question in dataset.questions:
+        if dataset.judged:
+            judged = zip(question.candidates or (), question.labels, strict=True)
+            asked = {"qid": question.id, "question": question.text}
+            lines += [asked | {"answer": dataset.answers[row].text, "label": names[label]} for row, label in judged]
+        else:
+            lines += [{"question": question.text, "answer": dataset.answers[row].text} for row in question.positives]
+    return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)

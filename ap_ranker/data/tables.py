@@ -1,4 +1,7 @@
-"""Reads tables: CSV, TSV, JSONL, Parquet and Excel files; each row knows its place in the file."""
+"""Reads tables: CSV, TSV, JSONL, Parquet and Excel files; each row knows its place in the file.
+
+Columns of questions and answers are recognized, whatever their case or language.
+"""
 
 from __future__ import annotations
 
@@ -6,29 +9,49 @@ import csv
 import gzip
 import io
 import json
+import logging
+import math
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 from ap_ranker.data.excel import read_excel
 from ap_ranker.data.parquet import read_parquet
-from ap_ranker.data.quotation import has_quoted_fields
 from ap_ranker.data.rows import Row, as_text, check_columns
 from ap_ranker.errors import InputError, one_line
+from ap_ranker.files import csv_text
 from ap_ranker.safe_open import decode, open_file, require_file, save_as
 
+logger = logging.getLogger(__name__)
+
 csv.field_size_limit(min(sys.maxsize, 2**31 - 1))  # the default refuses answers longer than 131,072 characters
+
+KNOWN = ("question", "answer", "label", "qid", "aid", "answer_ids", "candidate_ids", "answerable")
+"""The columns that a layout may have."""
+
+PAIR = ("question", "answer")
+
+_NAMES = (
+    "questions/answers q/a frage/antwort fragen/antworten question/réponse question/reponse pregunta/respuesta "
+    "domanda/risposta pergunta/resposta vraag/antwoord pytanie/odpowiedź вопрос/ответ soru/cevap 问题/答案 问题/回答 "
+    "問題/答案 問題/回答 質問/回答 질문/답변"
+)
+NAMES = [tuple(pair.split("/")) for pair in _NAMES.split()]
+"""Other names of the columns question and answer; a table has both of a pair, since one alone may mean anything."""
+
+LONGEST_NAMES = {"?": 15, "\uff1f": 5}
+"""Question mark -> the length up to which a header that ends with it may be a name, such as "Your question?"."""
+
+OPTION = "--columns QUESTION,ANSWER"
 
 
 @dataclass(frozen=True)
 class Table:
-    """All rows of a file; every row has every column.
-
-    `written` has the names in the file of the columns that have been renamed.
-    """
+    """All rows of a file; `written` has the names in the file of the columns that have been renamed."""
 
     path: Path
     columns: tuple[str, ...]
@@ -70,18 +93,12 @@ def is_table(path: Path) -> bool:
 
 
 def read_table(path: Path) -> Table:
-    """Read a whole file.
-
-    Raises:
-        InputError: no such file, an unknown format, not UTF-8, a broken record, a column without a name or with the
-            name of another one, a field that is not text, no rows; names the file and the row.
-    """
+    """Read a whole file; what it cannot be is an `InputError`, which names the file and the row."""
     require_file(path)
     reader = FORMATS.get(file_format(path))
     if reader is None:
-        raise InputError(
-            f"{path}: expected a file ending in {', '.join(FORMATS)} (or any of them with .gz).{save_as(path)}"
-        )
+        endings = f"{', '.join(FORMATS)} (or any of them with .gz)"
+        raise InputError(f"{path}: expected a file ending in {endings}.{save_as(path)}")
     with open_file(path) as file:
         content = file.read()
     rows = list(reader(content, path))
@@ -91,43 +108,42 @@ def read_table(path: Path) -> Table:
 
 
 def _read_delimited(content: bytes, path: Path) -> Iterator[Row]:
-    text = decode(content, path)
-    told = _SEPARATOR_LINE.match(text)
-    above = 1 if told else 0
-    text = text[told.end() :] if told else text
-    lines = io.StringIO(text, newline="")
-    if file_format(path) == ".tsv" and not has_quoted_fields(text):
-        reader = csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
-    else:
-        delimiter = "\t" if file_format(path) == ".tsv" else _delimiter(text, path)
-        reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    text, told, tabs = decode(content, path), 0, file_format(path) == ".tsv"
+    if line := _SEPARATOR_LINE.match(text):
+        text, told = text[line.end() :], 1
+    delimiter = "\t" if tabs else _delimiter(text, path)
+    plain = tabs and not _has_quoted_fields(text)
+    reader = csv.reader(
+        io.StringIO(text, newline=""),
+        delimiter=delimiter,
+        quoting=csv.QUOTE_NONE if plain else csv.QUOTE_MINIMAL,
+        strict=not plain,
+    )
     try:
         header = [name.strip() for name in next(reader, [])]
         width = len(header)
         while header and not header[-1]:  # cells of a spreadsheet that only have a format
             header.pop()
-        check_columns(header, f"{path}, line {above + 1}")
-        for values in reader:
-            if not any(values):
-                continue  # a blank line
+        check_columns(header, f"{path}, line {told + 1}")
+        for values in filter(any, reader):  # without blank lines
             if len(values) == width and not any(values[len(header) :]):
                 del values[len(header) :]
-            place = f"{path}, line {above + reader.line_num}"
+            place = f"{path}, line {told + reader.line_num}"
             if len(values) != len(header):
                 names = one_line(", ".join(header))
-                advice = f" Line {above + 1} must hold the names of the columns." if len(header) == 1 else ""
+                advice = f" Line {told + 1} must hold the names of the columns." if len(header) == 1 else ""
                 raise InputError(f"{place}: expected {len(header)} fields ({names}), found {len(values)}.{advice}")
             yield Row(dict(zip(header, values, strict=True)), place)
     except csv.Error as error:
-        raise InputError(
-            f"{path}, line {above + reader.line_num}: not a valid record ({error}). Are its quotation marks closed?"
-        ) from error
+        place = f"{path}, line {told + reader.line_num}"
+        raise InputError(f"{place}: not a valid record ({error}). Are its quotation marks closed?") from error
 
 
 _SEPARATOR_LINE = re.compile(r'"?sep=[,;\t|]"?[,;\t|]*\r?\n', re.IGNORECASE)
 """What some programs write above the header, to tell Excel what separates the fields; the header tells it, too."""
 
-_HEADER = re.compile(r'(?:"(?:[^"]|"")*"|[^"\r\n])*')
+_QUOTED = re.compile(r'"(?:[^"]|"")*"')
+_HEADER = re.compile(rf'(?:{_QUOTED.pattern}|[^"\r\n])*')
 """The first record of a CSV file."""
 
 _DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
@@ -135,13 +151,9 @@ _DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical ba
 
 
 def _delimiter(text: str, path: Path) -> str:
-    """What separates the fields, as the header says.
-
-    Raises:
-        InputError: it has several of the characters that may separate fields.
-    """
+    """What separates the fields, as the header says; raises `InputError` if it has several of `_DELIMITERS`."""
     header = _HEADER.match(text)
-    names = re.sub(r'"(?:[^"]|"")*"', "", header[0]) if header else ""
+    names = _QUOTED.sub("", header[0]) if header else ""
     found = [character for character in _DELIMITERS if character in names]
     if len(found) > 1:
         kinds = " and ".join(_DELIMITERS[character] for character in found)
@@ -152,34 +164,64 @@ def _delimiter(text: str, path: Path) -> str:
     return found[0] if found else ","
 
 
+def _has_quoted_fields(text: str) -> bool:
+    """Whether a tab-separated text is to be read as CSV: its quoted fields may hold tabs, line ends and doubled marks.
+
+    Of both readings, the one in which more records fit the header is right. Where all fit in both, no field holds a tab
+    or a line end; then quoted fields are known by a doubled mark, or by a quoted header, if no mark stands elsewhere:
+    `5" pipe`, `"Gap" refers to` and even `"open`, closed in a later row, are texts.
+    """
+    if '"' not in text:
+        return False
+    plain, quoted = _fitting_lines(text, csv.QUOTE_NONE), _fitting_lines(text, csv.QUOTE_MINIMAL)
+    if quoted != plain or plain < math.inf:
+        return quoted > plain
+    marked = [field for field in re.split(r"[\t\r\n]", text) if '"' in field]
+    header = re.split(r"[\r\n]", text, maxsplit=1)[0]
+    return all(map(_QUOTED.fullmatch, marked)) and ('"' in header or any('""' in field[1:-1] for field in marked))
+
+
+def _fitting_lines(text: str, quoting: Literal[0, 3]) -> float:
+    """Number of the last line before the first record that does not fit the header; infinite if all fit."""
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter="\t", quoting=quoting, strict=True)
+    last, widths = 0, set[int]()
+    try:
+        for record in reader:
+            named = [place for place, name in enumerate(record, start=1) if name.strip()]
+            widths = widths or {len(record), *named[-1:]}  # empty names at the end are none
+            if any(record) and len(record) not in widths:
+                return last
+            last = reader.line_num
+    except csv.Error:
+        return last
+    return math.inf
+
+
 def _read_jsonl(content: bytes, path: Path) -> Iterator[Row]:
     columns: set[str] = set()
     for i, line in enumerate(decode(content, path).split("\n"), start=1):
-        if not line.strip():
-            continue
-        place = f"{path}, line {i}"
-        record = _json_object(line, place)
-        columns = columns or set(record)
-        if missing := columns - set(record):
-            raise InputError(f"{place}: expected the fields of the first line, missing {', '.join(sorted(missing))}.")
-        yield Row({key: as_text(value, key, place) for key, value in record.items()}, place)
+        if line.strip():
+            place = f"{path}, line {i}"
+            record = _json_object(line, place)
+            columns = columns or set(record)
+            if missing := ", ".join(sorted(columns - set(record))):
+                raise InputError(f"{place}: expected the fields of the first line, missing {missing}.")
+            yield Row({key: as_text(value, key, place) for key, value in record.items()}, place)
 
 
 def _json_object(line: str, place: str) -> dict[str, Any]:
+    example = 'a JSON object, such as {"question": "...", "answer": "..."}'
     try:
         # Numbers stay texts: Python does not parse an id of 5,000 digits.
         record = json.loads(
             line, parse_int=str, parse_float=str, parse_constant=_no_number, object_pairs_hook=_no_name_twice
         )
     except RecursionError as error:
-        raise InputError(f"{place}: expected a JSON object of texts, found one nested too deeply.") from error
+        raise InputError(f"{place}: expected {example}, found one nested too deeply.") from error
     except ValueError as error:
-        raise InputError(
-            f"{place}: expected a JSON object, such as "
-            f'{{"question": "...", "answer": "..."}}, found invalid JSON ({error}).'
-        ) from error
+        raise InputError(f"{place}: expected {example}, found invalid JSON ({error}).") from error
     if not isinstance(record, dict):
-        raise InputError(f"{place}: expected a JSON object, found {type(record).__name__}.")
+        raise InputError(f"{place}: expected {example}, found {type(record).__name__}.")
     check_columns(list(record), place)
     return record
 
@@ -191,8 +233,8 @@ def _no_number(name: str) -> NoReturn:
 def _no_name_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     record = dict(pairs)
     if len(record) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(f"the field {next(name for name in names if names.count(name) > 1)!r} twice")
+        [(name, _)] = Counter(name for name, _ in pairs).most_common(1)
+        raise ValueError(f"the field {name!r} twice")
     return record
 
 
@@ -207,44 +249,84 @@ FORMATS: dict[str, Callable[[bytes, Path], Iterator[Row]]] = {
 
 
 def write_table(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, str]], ending: str) -> None:
-    """Write a file that `read_table` reads; every field is text.
-
-    Args:
-        path: the file to write.
-        columns: the columns of each row.
-        rows: the records.
-        ending: the final name of the file, which decides the format; `path` may be a draft.
+    """Write a file that `read_table` reads; its final name, `ending`, decides the format: `path` may be a draft.
 
     Raises:
         InputError: the format cannot be written, or cannot hold a text: tab-separated fields have no tabs or line ends.
     """
     format_ = file_format(Path(ending))
-    content = io.StringIO(newline="")
     if format_ == ".jsonl":
-        content.writelines(json.dumps(dict(row), ensure_ascii=False) + "\n" for row in rows)
+        content = "".join(json.dumps(dict(row), ensure_ascii=False) + "\n" for row in rows)
     elif format_ == ".csv":
-        writer = csv.DictWriter(content, columns, lineterminator="\n")
-        # Python 3.11 quotes no carriage return by itself, and would read it as the end of the row.
-        quoting = csv.DictWriter(content, columns, lineterminator="\n", quoting=csv.QUOTE_ALL)
-        writer.writeheader()
-        for row in rows:
-            (quoting if any("\r" in value for value in row.values()) else writer).writerow(row)
+        content = csv_text(columns, ([row[column] for column in columns] for row in rows))
     elif format_ == ".tsv":
-        for values in (columns, *([row[column] for column in columns] for row in rows)):
-            if any(character in value for value in values for character in "\t\r\n"):
-                raise InputError(
-                    f"{ending}: expected texts without tabs and line ends, which a tab-separated file cannot hold, "
-                    "found some: name a .csv or .jsonl file."
-                )
-            content.write("\t".join(values) + "\n")
-        if has_quoted_fields(content.getvalue()):
-            raise InputError(
-                f"{ending}: expected texts that are not in quotation marks, which would be taken for a tab-separated "
-                "file's own, found some: name a .csv or .jsonl file."
-            )
+        lines = [columns, *([row[column] for column in columns] for row in rows)]
+        content = "".join("\t".join(values) + "\n" for values in lines)
+        if any(re.search(r"[\t\r\n]", value) for values in lines for value in values) or _has_quoted_fields(content):
+            expected = "texts without tabs and line ends and not in quotation marks, as the format needs"
+            raise InputError(f"{ending}: expected {expected}, found some: name a .csv or .jsonl file.")
     else:
-        raise InputError(
-            f"{ending}: expected a name ending in .csv, .tsv or .jsonl (or any of them with .gz) to write."
-        )
-    encoded = content.getvalue().encode("utf-8")
+        raise InputError(f"{ending}: expected a name ending in .csv, .tsv or .jsonl (or with .gz) to write.")
+    encoded = content.encode("utf-8")
     path.write_bytes(gzip.compress(encoded, mtime=0) if ending.endswith(".gz") else encoded)
+
+
+def read_named_table(path: Path, columns: tuple[str, str] | None = None, *, guess: bool = True) -> Table:
+    """Read a table as `read_table` does; arguments and errors as for `name_columns`."""
+    return name_columns(read_table(path), columns, guess=guess)
+
+
+def name_columns(table: Table, columns: tuple[str, str] | None = None, *, guess: bool = True) -> Table:
+    """Rename the columns of a table to the names of `KNOWN`.
+
+    `columns` are its columns of questions and answers; by default they are recognized. With `guess`, the two columns of
+    a table that has no others are taken for these.
+
+    Raises:
+        InputError: a name is missing or fits several columns.
+    """
+    if columns is not None:
+        named = [_find(table, name) for name in columns]
+        if not all(named):
+            found = f"found no {columns[named.index('')]!r} in {table.header}"
+            raise InputError(f"{table.path}: expected the columns {_listed(columns)} that --columns names, {found}.")
+        return table.renamed(dict(zip(named, PAIR, strict=True)))
+    written = {name: column for name in KNOWN if (column := _find(table, name))}
+    if not set(PAIR) <= written.keys():
+        in_other_words = ([_find(table, name) for name in names] for names in NAMES)
+        pair = next(filter(all, in_other_words), None) or (_only_two(table, written) if guess else None)
+        written |= dict(zip(PAIR, pair, strict=True)) if pair else {}
+    return table.renamed({column: name for name, column in written.items()})
+
+
+def _find(table: Table, name: str) -> str:
+    """The column of this name, else the one that differs in case or surrounding white space only, else nothing."""
+    if name in table.columns:
+        return name
+    similar = [column for column in table.columns if column.strip().casefold() == name.strip().casefold()]
+    if len(similar) > 1:
+        advice = f"Rename one, or choose: {OPTION}."
+        raise InputError(f"{table.path}: expected one column {name!r}, found {_listed(similar)}. {advice}")
+    return similar[0] if similar else ""
+
+
+def _only_two(table: Table, written: dict[str, str]) -> tuple[str, str] | None:
+    """The two columns of a table that has no others; `None` if the name of one says what it holds."""
+    others = any(len(row.fields) != len(PAIR) for row in table.rows)  # later records of JSON may have more
+    if len(table.columns) != len(PAIR) or others or written.keys() - {"question"}:
+        return None
+    question, answer = table.columns
+    if written.get("question") == answer:
+        question, answer = answer, question
+    if any(question.endswith(mark) and len(question) > length for mark, length in LONGEST_NAMES.items()):
+        raise InputError(
+            f"{table.path}: expected the names of the columns first, found the question {one_line(repr(question))}. "
+            "Write a line above it: question,answer"
+        )
+    both = _listed((question, answer))
+    logger.info("%s: its only two columns, %s, are taken as question and answer.", table.path, both)
+    return question, answer
+
+
+def _listed(names: Iterable[str]) -> str:
+    return " and ".join(one_line(repr(name)) for name in names)

@@ -6,12 +6,13 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from operator import is_not
 from pathlib import Path
 
-from ap_ranker.data.columns import read_named_table
 from ap_ranker.data.dataset import Answer, Dataset
 from ap_ranker.data.faq import DEFAULT_MATCH, Match
 from ap_ranker.data.reader import UNANSWERABLE, Layout, find_layout, find_split, read_dataset
+from ap_ranker.data.tables import read_named_table
 from ap_ranker.errors import InputError
 from ap_ranker.files import file_version
 from ap_ranker.text.keys import normalized
@@ -23,12 +24,7 @@ MOST_ANSWERS = 100_000
 
 @dataclass(frozen=True)
 class Wordings:
-    """The known wordings of files.
-
-    Attributes:
-        by_id: id of an answer -> its wordings.
-        by_text: normalized text of an answer -> its wordings.
-    """
+    """The known wordings of files: by the id of their answer, and by its normalized text."""
 
     by_id: Mapping[str, Sequence[str]] = field(default_factory=dict)
     by_text: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -52,9 +48,8 @@ class Wordings:
 def read_wordings(path: str | Path) -> Wordings:
     """Read the wordings of a file: training questions, or further wordings of FAQ entries.
 
-    Args:
-        path: a file with the columns question and answer_ids, or question and answer. One with a column label, such as
-            the feedback of `ap-ranker serve`, is refused: strangers may write it, and whatever they write would rank.
+    It has the columns question and answer_ids, or question and answer. One with a column label, such as the feedback of
+    `ap-ranker serve`, is refused: strangers may write it, and whatever they write would rank.
 
     Raises:
         InputError: the file cannot be read, or its columns are others.
@@ -66,18 +61,29 @@ def read_wordings(path: str | Path) -> Wordings:
     layout = find_layout(table)
     if layout != Layout.by_id and any("label" in row.fields for row in table.rows):  # perhaps in later lines only
         raise InputError(
-            f"{path}: expected wordings that you know to be right (question, answer; or question, answer_ids), found "
-            f"judgements (a column label), as visitors' clicks are. See what they say helped, `ap-ranker wordings "
-            f"{path}`, and add what you accept to the FAQ's column wordings, or to a file of your own."
+            f"{path}: expected wordings that you know to be right, found judgements (a column label), as visitors' "
+            f"clicks are. `ap-ranker wordings {path}` shows what helped: add that to the FAQ's column wordings."
         )
-    known: list[dict[str, tuple[str]]] = []
+    known: list[tuple[str, str]] = []
     for row in table.rows:
-        question = (row.need("question"),)
+        question = row.need("question")
         if layout == Layout.pairs:
-            known.append({normalized(row.need("answer")): question})
+            known.append((normalized(row.need("answer")), question))
         elif row.get("answerable").lower() not in UNANSWERABLE:
-            known.append(dict.fromkeys(row.need("answer_ids").split(), question))
-    return Wordings(by_text=_merged(known)) if layout == Layout.pairs else Wordings(by_id=_merged(known))
+            known += [(name, question) for name in row.need("answer_ids").split()]
+    return Wordings(by_text=_grouped(known)) if layout == Layout.pairs else Wordings(by_id=_grouped(known))
+
+
+def _grouped(known: Iterable[tuple[str, str]]) -> Mapping[str, Sequence[str]]:
+    """Key -> its texts, each once."""
+    grouped: defaultdict[str, dict[str, None]] = defaultdict(dict)
+    for key, text in known:
+        grouped[key][text] = None
+    return {key: tuple(texts) for key, texts in grouped.items()}
+
+
+def _merged(parts: Iterable[Mapping[str, Sequence[str]]]) -> Mapping[str, Sequence[str]]:
+    return _grouped((key, text) for part in parts for key, texts in part.items() for text in texts)
 
 
 @lru_cache(maxsize=16)
@@ -96,29 +102,21 @@ class WordingFiles:
     def __init__(self, paths: Iterable[str | Path]) -> None:
         self._files: dict[Path, Watched[Wordings]] = {}
         self._latest: tuple[Sequence[Wordings], Wordings] = (), Wordings()
-        for path in map(Path, paths):
+        for path in paths:
             self.add(path)
 
-    def add(self, path: Path) -> None:
+    def add(self, path: str | Path) -> None:
         """Follow one more file."""
-        self._files[path] = Watched(path, lambda path: _read(path, file_version(path)))
+        self._files[Path(path)] = Watched(path, lambda path: _read(path, file_version(path)))
 
     def now(self) -> Wordings:
         """The wordings of all files as they are now; the same object until one changes."""
         files = [file.now() for file in list(self._files.values())]
         known, merged = self._latest
-        if len(known) != len(files) or any(now is not then for now, then in zip(files, known, strict=True)):
+        if len(files) != len(known) or any(map(is_not, files, known)):
             merged = Wordings(_merged(file.by_id for file in files), _merged(file.by_text for file in files))
             self._latest = files, merged
         return merged
-
-
-def _merged(parts: Iterable[Mapping[str, Iterable[str]]]) -> Mapping[str, Sequence[str]]:
-    merged: defaultdict[str, dict[str, None]] = defaultdict(dict)
-    for part in parts:
-        for key, texts in part.items():
-            merged[key].update(dict.fromkeys(texts))
-    return {key: tuple(texts) for key, texts in merged.items()}
 
 
 def read_with_wordings(
@@ -161,15 +159,12 @@ def with_wordings_of(dataset: Dataset, path: str | Path) -> Dataset:
 
 
 def with_wordings(dataset: Dataset, training: Dataset) -> Dataset:
-    """Give the answers of a data set the training questions that they answer as known wordings.
-
-    The data of `judged` candidates stays as it is: its answers belong to one question each.
-    """
+    """Give the answers of a data set the training questions that they answer as known wordings, unless `judged`."""
     if dataset.judged or training.judged:
         return dataset
     answers = training.answers
-    pairs = [(normalized(answers[row].text), each.text) for each in training.questions for row in each.positives]
-    known = Wordings(by_text=_merged({text: (question,)} for text, question in pairs))
+    pairs = ((normalized(answers[row].text), each.text) for each in training.questions for row in each.positives)
+    known = Wordings(by_text=_grouped(pairs))
     return _with(dataset, lambda answer: known.of("", answer.text))
 
 

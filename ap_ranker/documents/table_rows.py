@@ -6,10 +6,9 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from ap_ranker.data.columns import PAIR, name_columns
 from ap_ranker.data.faq import Entry
 from ap_ranker.data.rows import Row
-from ap_ranker.data.tables import read_table
+from ap_ranker.data.tables import PAIR, name_columns, read_table
 from ap_ranker.documents.folder import FileReading, LeftOut
 from ap_ranker.documents.html import Converted
 from ap_ranker.documents.passages import split

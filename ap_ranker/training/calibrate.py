@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from ap_ranker.data.dataset import Dataset
+from ap_ranker.data.split import DEV
 from ap_ranker.data.wordings import read_with_wordings
-from ap_ranker.data.writer import DEV
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.calibration_fit import (
     HIDDEN_SHARE,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ap_ranker.data.columns import read_named_table
 from ap_ranker.data.dataset import Dataset, answerable
 from ap_ranker.data.feedback import add_feedback
 from ap_ranker.data.reader import find_split, read_dataset
+from ap_ranker.data.tables import read_named_table
 
 if TYPE_CHECKING:
     from ap_ranker.training.config import TrainingConfig

@@ -18,8 +18,8 @@ from transformers import TrainerCallback
 from transformers.trainer_utils import set_seed
 
 from ap_ranker.data.dataset import Dataset, answerable, sample_questions
+from ap_ranker.data.split import DEV, question_lines
 from ap_ranker.data.wordings import with_wordings
-from ap_ranker.data.writer import DEV, question_lines
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluation_report import EvaluationReport
 from ap_ranker.evaluation.evaluation_set import EvaluationSet

@@ -17,8 +17,7 @@ import typer
 from ap_ranker.cli.errors import report_user_errors
 from ap_ranker.data.dataset import Dataset
 from ap_ranker.data.faq import Match
-from ap_ranker.data.pairs import read_pairs
-from ap_ranker.data.reader import read_dataset
+from ap_ranker.data.reader import read_dataset, read_pairs
 from ap_ranker.data.tables import read_table
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluation_set import EvaluationSet

@@ -15,7 +15,7 @@ from rich.console import Console
 from ap_ranker.cli.errors import report_user_errors
 from ap_ranker.data.dataset import Answer, Dataset, Question, sample_questions
 from ap_ranker.data.faq import DEFAULT_MATCH
-from ap_ranker.data.writer import check_is_new, write_parts
+from ap_ranker.data.split import check_is_new, write_parts
 from ap_ranker.errors import InputError
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "reproduce"))

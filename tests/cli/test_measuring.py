@@ -12,7 +12,7 @@ from conftest import ROOT
 from test_documentation import commands
 
 from ap_ranker.data.reader import read_dataset
-from ap_ranker.data.writer import DEV
+from ap_ranker.data.split import DEV
 from ap_ranker.ranking.checkpoint import read_checkpoint_config
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.trained_questions import SEEN

@@ -14,11 +14,10 @@ from typer.testing import CliRunner
 from ap_ranker.cli.main import app
 from ap_ranker.cli.options import ColumnNames
 from ap_ranker.data.audit.fix import fix
-from ap_ranker.data.columns import KNOWN, NAMES, name_columns
 from ap_ranker.data.faq import read_faq
 from ap_ranker.data.reader import read_dataset
 from ap_ranker.data.rows import Row
-from ap_ranker.data.tables import Table, read_table
+from ap_ranker.data.tables import KNOWN, NAMES, Table, name_columns, read_table
 from ap_ranker.errors import InputError
 
 

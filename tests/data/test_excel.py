@@ -141,7 +141,7 @@ def test_files_that_would_fill_the_memory(tmp_path: Path, make: Any) -> None:
     ("rows", "message"),
     [
         ([["question", None, "answer"], ["q", "x", "a"]], "row 1: expected a name for each column, found none for col"),
-        ([["question", "answer", "answer"], ["q", "a", "b"]], "row 1: expected each column once, found 'answer' again"),
+        ([["question", "answer", "answer"], ["q", "a", "b"]], "row 1: .*found 'answer' again"),
         ([["question", "answer"], ["q", "a", "more"]], r"row 2: expected 2 cells \(question, answer\), found more"),
         ([["question", "answer"]], "at least one row of data, found none"),
         ([[]], "at least one row of data, found none"),

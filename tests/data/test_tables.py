@@ -104,7 +104,7 @@ def test_an_answer_longer_than_the_csv_modules_limit(tmp_path: Path) -> None:
         ("a.tsv", b"question\tanswer\nq\ta\tb\n", "line 2: expected 2 fields .* found 3"),
         ("a.csv", b'question,answer\nq,"open\n', "line 2: not a valid record"),
         ("a.jsonl", b'{"question": "q"\n', "line 1: expected a JSON object, such as .*, found invalid JSON"),
-        ("a.jsonl", b'["q"]\n', "line 1: expected a JSON object, found list"),
+        ("a.jsonl", b'["q"]\n', "line 1: expected a JSON object.*, found list"),
         ("a.jsonl", b'{"a": 1, "b": 2}\n{"a": 1}\n', "line 2: .* missing b"),
         ("a.parquet", b"nonsense", "expected a Parquet file"),
         ("a.csv.gz", b"nonsense", "expected a complete gzip file"),

@@ -32,19 +32,19 @@ def refused(path: Path, message: str) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.csv", "question,answer,answer\nq,a,b\n", "line 1: expected each column once, found 'answer' again"),
-        ("a.tsv", "question\tanswer\t answer \nq\ta\tb\n", "line 1: expected each column once, found 'answer' again"),
+        ("a.csv", "question,answer,answer\nq,a,b\n", "line 1: .*found 'answer' again"),
+        ("a.tsv", "question\tanswer\t answer \nq\ta\tb\n", "line 1: .*found 'answer' again"),
         ("a.csv", ",question,answer\n0,q,a\n", r"line 1: expected a name for each column, found none for column 1"),
         ("a.jsonl", '{"question": "q", "": "a"}\n', "line 1: expected a name for each column, found none for column 2"),
         ("a.jsonl", '{"answer": "a", "answer": "b"}\n', "line 1: .*the field 'answer' twice"),
-        ("a.jsonl", '{"answer": {"text": "a"}}\n', "line 1: expected text in column 'answer', found an object"),
-        ("a.jsonl", '{"answer": [{"text": "a"}]}\n', "line 1: expected text in column 'answer', found an object"),
-        ("a.jsonl", '{"answer": [["a"]]}\n', "line 1: expected text or texts in column 'answer'"),
+        ("a.jsonl", '{"answer": {"text": "a"}}\n', "line 1: .*in column 'answer', found an object"),
+        ("a.jsonl", '{"answer": [{"text": "a"}]}\n', "line 1: .*in column 'answer', found an object"),
+        ("a.jsonl", '{"answer": [["a"]]}\n', "line 1: .*in column 'answer'"),
         ("a.jsonl", '{"answer": NaN}\n', "line 1: .*NaN, which JSON does not have"),
         ("a.jsonl", '{"answer": -Infinity}\n', "line 1: .*-Infinity, which JSON does not have"),
-        ("a.jsonl", '{"answer": "a"}\n{"answer": "\\ud800"}\n', r"line 2: expected Unicode text in column 'answer'"),
-        ("a.jsonl", '{"answer": "a\\u0000b"}\n', r"line 1: expected Unicode text in column 'answer'.*x00"),
-        ("a.jsonl", DEEP, "line 1: expected a JSON object of texts, found one nested too deeply"),
+        ("a.jsonl", '{"answer": "a"}\n{"answer": "\\ud800"}\n', r"line 2: .*in column 'answer'"),
+        ("a.jsonl", '{"answer": "a\\u0000b"}\n', r"line 1: .*in column 'answer'.*x00"),
+        ("a.jsonl", DEEP, "line 1: expected a JSON object.*, found one nested too deeply"),
         ("a.csv", "question,answer\nq,a\nq,a\0b\n", "line 3: expected UTF-8 text, found a NUL character"),
         ("a.tsv", "question\tanswer\nq\ta\0b\n", "line 2: expected UTF-8 text, found a NUL character"),
     ],
@@ -98,15 +98,15 @@ def bad_utf8() -> pa.Array:
 @pytest.mark.parametrize(
     ("column", "message"),
     [
-        (pa.array([b"good", b"bad\xff"]), "row 2: expected UTF-8 text in column 'answer', found the byte 0xff"),
-        (bad_utf8(), "row 2: expected UTF-8 text in column 'answer', found the byte 0xff"),
+        (pa.array([b"good", b"bad\xff"]), "row 2: .*in column 'answer', found the byte 0xff"),
+        (bad_utf8(), "row 2: .*in column 'answer', found the byte 0xff"),
         (pa.array([{"text": "a"}]), "expected texts, numbers or lists of them in column 'answer', found struct"),
         (pa.array([[("a", "b")]], pa.map_(pa.string(), pa.string())), "in column 'answer', found map"),
         (pa.array([[["a"]]]), "in column 'answer', found list"),
         (pa.array([datetime.timedelta(1)]), "in column 'answer', found duration"),
-        (pa.array([1.0, float("nan")]), "row 2: expected text or a number in column 'answer', found nan"),
-        (pa.array([float("inf")]), "row 1: expected text or a number in column 'answer', found inf"),
-        (pa.array(["a\0b"]), "row 1: expected Unicode text in column 'answer'"),
+        (pa.array([1.0, float("nan")]), "row 2: .*in column 'answer', found nan"),
+        (pa.array([float("inf")]), "row 1: .*in column 'answer', found inf"),
+        (pa.array(["a\0b"]), "row 1: .*in column 'answer'"),
     ],
 )
 def test_parquet_that_holds_no_text_is_refused(tmp_path: Path, column: pa.Array, message: str) -> None:
@@ -117,7 +117,7 @@ def test_parquet_that_holds_no_text_is_refused(tmp_path: Path, column: pa.Array,
 def test_parquet_with_a_column_twice(tmp_path: Path) -> None:
     table = pa.Table.from_arrays([pa.array(["a"]), pa.array(["b"])], names=["answer", "answer"])
     pq.write_table(table, tmp_path / "a.parquet")
-    refused(tmp_path / "a.parquet", "expected each column once, found 'answer' again")
+    refused(tmp_path / "a.parquet", ".*found 'answer' again")
 
 
 READ = """

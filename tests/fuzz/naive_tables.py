@@ -15,7 +15,7 @@ import openpyxl
 import pyarrow
 import pyarrow.parquet
 
-from ap_ranker.data.columns import KNOWN, NAMES
+from ap_ranker.data.tables import KNOWN, NAMES
 
 from .target import Nonsense, expect
 

@@ -17,7 +17,7 @@ from conftest import write_checkpoint
 from typer.testing import CliRunner
 
 from ap_ranker.cli.main import app
-from ap_ranker.data.writer import DEV
+from ap_ranker.data.split import DEV
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.hub import push
 from ap_ranker.ranking.ranker import Ranker

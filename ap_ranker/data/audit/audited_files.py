@@ -2,65 +2,33 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
-from ap_ranker.data.audit.repairs import repaired
-from ap_ranker.data.columns import read_named_table
+from ap_ranker.data import reader
 from ap_ranker.data.faq import DEFAULT_MATCH, Entry
-from ap_ranker.data.reader import (
-    SPLITS,
-    UNANSWERABLE,
-    Layout,
-    find_answers,
-    find_layout,
-    find_pools,
-    find_split,
-    label_classes,
-    missing_split,
-    read_label,
-)
+from ap_ranker.data.reader import Layout
 from ap_ranker.data.rows import Row
-from ap_ranker.data.tables import Table
+from ap_ranker.data.tables import Table, read_named_table
 from ap_ranker.errors import InputError
 from ap_ranker.text.keys import normalized
-from ap_ranker.text.near import near_pairs
 
 T = TypeVar("T")
 
 
-def firsts(items: Iterable[T], key: Callable[[T], str]) -> dict[str, T]:
-    """Each key that is not empty -> the first item that has it."""
+def firsts(items: Iterable[T], key: Callable[[T], str]) -> list[T]:
+    """The first item of each key that is not empty."""
     found: dict[str, T] = {}
     for item in items:
-        if name := key(item):
-            found.setdefault(name, item)
-    return found
+        found.setdefault(key(item), item)
+    return [item for name, item in found.items() if name]
 
 
-def repeats(items: Iterable[T], key: Callable[[T], str]) -> Iterator[tuple[T, T]]:
-    """Each item whose key an earlier one has: the first of those, and the item; empty keys are none."""
-    found: dict[str, T] = {}
-    for item in items:
-        if (name := key(item)) and (first := found.setdefault(name, item)) is not item:
-            yield first, item
-
-
-def near_earlier(items: Sequence[T], text: Callable[[T], str]) -> Iterator[tuple[T, T]]:
-    """Each item whose text is near that of an earlier one, once: the first of those, and the item."""
-    earlier_of: dict[int, int] = {}
-    for earlier, later in near_pairs([text(item) for item in items]).tolist():
-        earlier_of.setdefault(later, earlier)
-    return ((items[earlier], items[later]) for later, earlier in earlier_of.items())
-
-
-@dataclass(frozen=True)
-class Text:
+class Text(NamedTuple):
     """A question or an answer; `matched` is the text that training reads: an answer with its stored question."""
 
     text: str
@@ -93,51 +61,27 @@ class QuestionFile:
     pools: Table | None = None
 
     @cached_property
-    def judgements(self) -> list[tuple[Row, int]]:
-        """The rows of judged candidates with their labels; those with an unknown label are left out."""
-        classes, labelled = label_classes(self.table), []
+    def judgements(self) -> list[tuple[Row, int, bool]]:
+        """Judged candidates, their labels, and whether these are the best; those with an unknown label are left out."""
+        classes, judgements = reader.label_classes(self.table), []
         for row in self.table.rows if self.layout == Layout.judged else ():
-            with suppress(InputError):  # reported as `bad-label`
-                labelled.append((row, read_label(row, classes)))
-        return labelled
+            with suppress(InputError):
+                label = reader.read_label(row, classes)
+                judgements.append((row, label, label == len(classes) - 1))
+        return judgements
 
-    @property
-    def best(self) -> int:
-        """The label of right candidates."""
-        return len(label_classes(self.table)) - 1
-
-    @cached_property
-    def near_candidates(self) -> list[tuple[Row, Row, bool]]:
-        """Judged candidates of one question that are nearly equal, and whether they are judged alike."""
-        candidates: defaultdict[str, dict[str, tuple[Row, int]]] = defaultdict(dict)
-        for row, label in self.judgements:
-            if row.get("question") and row.get("answer"):
-                candidates[normalized(row.get("question"))].setdefault(normalized(row.get("answer")), (row, label))
-        texts = list(dict.fromkeys(text for rows in candidates.values() for text in rows))
-        near: defaultdict[str, set[str]] = defaultdict(set)
-        for i, j in near_pairs(texts):
-            near[texts[i]].add(texts[j])
-        return [
-            (row, rows[other][0], label == rows[other][1])
-            for rows in candidates.values()
-            for text, (row, label) in rows.items()
-            for other in sorted(near[text] & rows.keys())
-        ]
-
-    def asked(self) -> Iterator[Asked]:
+    def asked(self) -> Iterable[Asked]:
         """Its questions."""
-        by_question: dict[str, Asked] = {}
-        for row, label in self.judgements:
-            if (question := row.get("question")) and row.get("answer"):
-                new = Asked(self.split, question, row.place, self.layout)
-                asked = by_question.setdefault(row.get("qid") or question, new)
-                (asked.right if label == self.best else asked.wrong).add(normalized(row.get("answer")))
-        yield from by_question.values()
-        by_id = self.layout == Layout.by_id
-        for row in self.table.rows if self.layout != Layout.judged else ():
+        found: dict[str, Asked] = {}
+        judged, by_id = self.layout == Layout.judged, self.layout == Layout.by_id
+        rows = [(row, best) for row, _, best in self.judgements] if judged else [(row, True) for row in self.table.rows]
+        for row, best in rows:
             if (question := row.get("question")) and (by_id or row.get("answer")):
-                right = set(right_ids(row)) if by_id else {normalized(row.get("answer"))}
-                yield Asked(self.split, question, row.place, self.layout, right)
+                key = (row.get("qid") or question) if judged else row.place
+                asked = found.setdefault(key, Asked(self.split, question, row.place, self.layout))
+                answers = right_ids(row) if by_id else [normalized(row.get("answer"))]
+                (asked.right if best else asked.wrong).update(answers)
+        return found.values()
 
 
 @dataclass(frozen=True)
@@ -149,98 +93,61 @@ class Data:
     max_tokens: int
 
     @cached_property
-    def questions(self) -> list[Text]:
-        """The distinct question texts of each file, stored questions included, with their first place."""
-        tables = [file.table for file in self.files] + ([self.stored] if self.stored else [])
-        return [text for table in tables for text in self._texts(table, "question")]
+    def stored_rows(self) -> list[Row]:
+        """The rows of the file of answers."""
+        return self.stored.rows if self.stored else []
 
     @cached_property
-    def known(self) -> set[str]:
-        """The ids of the stored answers."""
-        return {row.get("aid") for row in self.stored.rows} if self.stored else set()
-
-    @property
-    def answer_tables(self) -> list[Table]:
-        """The tables that hold answers."""
-        tables = [file.table for file in self.files if file.layout != Layout.by_id]
-        return [*tables, self.stored] if self.stored else tables
+    def questions(self) -> list[Text]:
+        """The distinct question texts of each file, stored questions included, with their first place."""
+        files = [*(file.table.rows for file in self.files), self.stored_rows]
+        distinct = [row for rows in files for row in firsts(rows, lambda row: row.get("question"))]
+        return [Text(row.get("question"), row.place, row.get("question")) for row in distinct]
 
     @cached_property
     def answers(self) -> list[Text]:
         """The distinct answer texts of each file, with their first place."""
-        return [text for table in self.answer_tables for text in self._texts(table, "answer")]
-
-    def _texts(self, table: Table, column: str) -> Iterator[Text]:
-        for text, row in firsts(table.rows, lambda row: row.get(column)).items():
-            with_question = table is self.stored and column == "answer"
-            yield Text(text, row.place, Entry.of(row).text(DEFAULT_MATCH) if with_question else text)
-
-    @property
-    def texts(self) -> list[Text]:
-        """Questions and answers."""
-        return [*self.questions, *self.answers]
-
-    @cached_property
-    def repairable(self) -> list[tuple[Text, list[str]]]:
-        """The texts with faults that `repaired` repairs, and the kinds of these."""
-        return [(text, kinds) for text in self.texts if (kinds := repaired(text.text)[1])]
+        files = [file.table.rows for file in self.files if file.layout != Layout.by_id]
+        distinct = [row for rows in files for row in firsts(rows, lambda row: row.get("answer"))]
+        stored = firsts(self.stored_rows, lambda row: row.get("answer"))
+        return [Text(row.get("answer"), row.place, row.get("answer")) for row in distinct] + [
+            Text(row.get("answer"), row.place, Entry.of(row).text(DEFAULT_MATCH)) for row in stored
+        ]
 
     @cached_property
     def asked(self) -> list[Asked]:
         """The questions of all splits; stored questions belong to train, as in training."""
-        asked = [question for file in self.files for question in file.asked()]
-        if self.stored and any(file.split == "train" for file in self.files):
-            asked += [
-                Asked("train", row.get("question"), row.place, Layout.by_id, {row.get("aid")})
-                for row in self.stored.rows
-                if row.get("question")
-            ]
-        return asked
-
-    @cached_property
-    def near_questions(self) -> list[tuple[Asked, Asked]]:
-        """Different questions of a split that are nearly equal."""
-        pairs: list[tuple[Asked, Asked]] = []
-        for split in SPLITS:
-            distinct = firsts((one for one in self.asked if one.split == split), lambda one: normalized(one.text))
-            pairs += near_earlier(list(distinct.values()), lambda one: one.text)
-        return pairs
+        trained = any(file.split == "train" for file in self.files)
+        return [question for file in self.files for question in file.asked()] + [
+            Asked("train", row.get("question"), row.place, Layout.by_id, {row.get("aid")})
+            for row in self.stored_rows
+            if trained and row.get("question")
+        ]
 
 
 def read_data(
-    path: Path,
-    *,
-    dev: Path | None,
-    test: Path | None,
-    answers: Path | None,
-    columns: tuple[str, str] | None,
-    max_tokens: int,
+    path: Path, named: dict[str, Path | None], answers: Path | None, columns: tuple[str, str] | None, max_tokens: int
 ) -> Data:
-    """Read the files; a single file holds training questions.
-
-    Raises:
-        InputError: a file cannot be read at all, or has columns of no layout.
-    """
-    own = {split: find_split(path, split) for split in SPLITS} if path.is_dir() else {"train": path}
-    named = {"dev": dev, "test": test}
+    """Read the files of `audit`; a single file holds training questions, `named` ones are those of other splits."""
+    own: dict[str, Path | None] = {"train": path}
+    if path.is_dir():
+        own = {split: reader.find_split(path, split) for split in reader.SPLITS}
     files = []
-    for split in SPLITS:
-        file = named.get(split) or own.get(split)
+    for split, file in (own | {split: file for split, file in named.items() if file}).items():
         if file is not None:
             table = read_named_table(file, columns)
-            layout = find_layout(table)
-            pools = find_pools(path, split) if path.is_dir() and file == own[split] and layout == Layout.by_id else None
-            files.append(QuestionFile(split, layout, table, _read(pools, "qid", "candidate_ids")))
+            layout = reader.find_layout(table)
+            has_pools = path.is_dir() and file == own[split] and layout == Layout.by_id
+            pools = reader.find_pools(path, split) if has_pools else None
+            files.append(QuestionFile(split, layout, table, _read(pools, "qid", "candidate_ids") if pools else None))
     if not files:
-        raise missing_split(path, *SPLITS)
+        raise reader.missing_split(path, *reader.SPLITS)
     by_id = next((file.table.path for file in files if file.layout == Layout.by_id), None)
-    stored = _read(answers or find_answers(by_id), "aid", "answer") if by_id else None
+    stored = _read(answers or reader.find_answers(by_id), "aid", "answer") if by_id else None
     return Data(files, stored, max_tokens)
 
 
-def _read(path: Path | None, *columns: str) -> Table | None:
-    if path is None:
-        return None
+def _read(path: Path, *columns: str) -> Table:
     table = read_named_table(path, guess=False)
     table.require(*columns)
     return table
@@ -248,4 +155,4 @@ def _read(path: Path | None, *columns: str) -> Table | None:
 
 def right_ids(row: Row) -> list[str]:
     """The ids of a question's right answers; none if it is marked as unanswerable."""
-    return [] if row.get("answerable").lower() in UNANSWERABLE else row.get("answer_ids").split()
+    return [] if row.get("answerable").lower() in reader.UNANSWERABLE else row.get("answer_ids").split()

@@ -7,22 +7,18 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
-from ap_ranker.data.audit.duplicates import row_key
+from ap_ranker.data.audit.checks import row_key
 from ap_ranker.data.audit.repairs import repaired
-from ap_ranker.data.columns import read_named_table
 from ap_ranker.data.reader import Layout, find_layout
-from ap_ranker.data.tables import write_table
+from ap_ranker.data.tables import PAIR, read_named_table, write_table
 from ap_ranker.errors import InputError
 from ap_ranker.files import atomic_file
 
 
 def fix(path: Path, output: Path, columns: tuple[str, str] | None = None) -> tuple[Counter[str], Path]:
-    """Repair the faults that need no human judgement: those whose checks are `fixed`.
+    """Repair the faults of a file of pairs or judged candidates that need no judgement: those that are `fixed`.
 
-    Args:
-        path: a file of pairs or judged candidates; it is not changed.
-        output: the repaired copy, in the same layout with the same columns, every field as text and in every row.
-        columns: the names of the columns of questions and answers, as for `read_dataset`.
+    The repaired copy, `output`, has the same layout and columns, every field as text and in every row.
 
     Returns:
         Kind -> number of repairs, and the path of the log beside the output (`<output>.changes.jsonl`). The log has a
@@ -48,20 +44,20 @@ def fix(path: Path, output: Path, columns: tuple[str, str] | None = None) -> tup
     seen: set[str] = set()
     for row in table.rows:
         fields = dict(row.fields)
-        for column in ("question", "answer"):
+        for column in PAIR:
             before = row.get(column)
             after, kinds = repaired(before)
             if kinds:
                 fields[column] = after
             change = {"column": column, "before": before, "after": after}
             changes += [{"place": row.place, "kind": kind, **change} for kind in kinds]
-        repaired_row = replace(row, fields=fields)
-        if not (repaired_row.get("question") and repaired_row.get("answer")):
-            changes.append({"place": row.place, "kind": "empty-text", "row_removed": row.fields})
-        elif row_key(repaired_row) in seen:
-            changes.append({"place": row.place, "kind": "repeated-row", "row_removed": row.fields})
+        new = replace(row, fields=fields)
+        empty = not (new.get("question") and new.get("answer"))
+        if empty or row_key(new) in seen:
+            kind = "empty-text" if empty else "repeated-row"
+            changes.append({"place": row.place, "kind": kind, "row_removed": row.fields})
         else:
-            seen.add(row_key(repaired_row))
+            seen.add(row_key(new))
             kept.append({table.written.get(name, name): fields.get(name, "") for name in names})
     if not kept:
         raise InputError(f"{path}: expected rows with a question and an answer, found none that could be kept.")

@@ -7,7 +7,7 @@ a question of five words, and need a model of their own. Where the words do not 
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 
 _SCRIPTS = {
     "Greek": re.compile("[\u0370-\u03ff]"),
@@ -31,10 +31,7 @@ _WORDS = {
     "Portuguese": "os é uma um que não meu da em se posso são mais na ao pelo você quando dos das ou está",
     "Dutch": "de het een en ik mijn hoe kan met voor te dat zijn je aan wordt bij niet deze ook naar",
 }
-_LANGUAGES: dict[str, list[str]] = defaultdict(list)  # word -> its languages
-for _language, _words in _WORDS.items():
-    for _word in _words.split():
-        _LANGUAGES[_word].append(_language)
+_COMMON = {name: frozenset(words.split()) for name, words in _WORDS.items()}
 _MIN_WORDS = 3
 _MIN_SHARE = 0.15  # of the words; names and titles bring in two or three words of another language
 
@@ -50,7 +47,7 @@ def language(text: str) -> str | None:
         if count > len(_LATIN.findall(beginning)):
             return name
     words = re.findall(r"[^\W\d_]+", beginning.lower())
-    hits = Counter(name for word in words for name in _LANGUAGES.get(word, ()))
+    hits = Counter(name for word in words for name, common in _COMMON.items() if word in common)
     (best, most), (_, second) = [*hits.most_common(2), ("", 0), ("", 0)][:2]
     sure = most >= max(_MIN_WORDS, _MIN_SHARE * len(words)) and most >= 2 * second
     return best if sure else None

@@ -1,0 +1,324 @@
+"""The kinds of faults, and what finds them."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+
+from ap_ranker.data.audit.audited_files import Asked, Data, T, firsts, right_ids
+from ap_ranker.data.audit.language import language
+from ap_ranker.data.audit.repairs import repaired
+from ap_ranker.data.audit.report import Check, Severity
+from ap_ranker.data.reader import SPLITS, UNANSWERABLE, Layout
+from ap_ranker.data.rows import Row
+from ap_ranker.data.tables import Table
+from ap_ranker.text.keys import normalized
+from ap_ranker.text.near import near_pairs
+from ap_ranker.text.tokenizer import split_words
+
+ERROR, WARNING, NOTE = Severity
+
+CHECKS = {
+    "empty-text": Check(ERROR, "rows with an empty question or answer", "write one, or remove the row", fixed=True),
+    "mojibake": Check(WARNING, "texts in a wrong encoding (Ã© for é)", "decode them as UTF-8", fixed=True),
+    "html": Check(WARNING, "texts with HTML tags or entities", "keep the text only", fixed=True),
+    "control-character": Check(WARNING, "texts with control characters", "remove them", fixed=True),
+    "invisible-character": Check(NOTE, "texts with zero-width characters or soft hyphens", "remove them", fixed=True),
+    "decomposed-accent": Check(WARNING, "texts with accents as separate characters", "compose them (NFC)", fixed=True),
+    "lost-character": Check(WARNING, "texts with the replacement character �", "write the lost character"),
+    "placeholder": Check(WARNING, "texts that say nothing (N/A, TODO, ???)", "write a text, or remove the row"),
+    "answer-repeats-question": Check(WARNING, "answers that only repeat their question", "write the answer"),
+    "long-answer": Check(NOTE, "answers longer than training reads", "put the important part first, or split them"),
+    "long-question": Check(NOTE, "questions longer than training reads", "check that they are questions"),
+    "other-language": Check(
+        NOTE, "texts in another language than most", "train one model each, or a multilingual --encoder"
+    ),
+    "repeated-id": Check(ERROR, "ids that two rows of a file share", "give each row its own"),
+    "id-with-two-questions": Check(ERROR, "rows whose qid another question has", "give each question its own qid"),
+    "unknown-id": Check(ERROR, "ids of answers that do not exist", "correct the id, or add the answer"),
+    "missing-answer-ids": Check(
+        ERROR, "questions without answer_ids", "name the right answer, or set answerable to no"
+    ),
+    "missing-pool": Check(ERROR, "questions without a pool in a split that has pools", "add the pool"),
+    "right-answer-outside-pool": Check(WARNING, "questions whose pool lacks a right answer", "add it to the pool"),
+    "answer-never-right": Check(NOTE, "answers that are right for no question", "add a question or a stored question"),
+    "bad-label": Check(ERROR, "rows with an unknown label", "correct it"),
+    "judged-both-ways": Check(ERROR, "answers judged differently for the same question", "decide which is right"),
+    "no-right-answer": Check(
+        WARNING, "questions without a right answer, which teach nothing", "add one, unless intended"
+    ),
+    "only-right-answers": Check(NOTE, "questions whose candidates are all right", "add wrong ones"),
+    "unbalanced": Check(NOTE, "classes far from balanced", "collect more of what is rare"),
+    "repeated-row": Check(WARNING, "rows that repeat an earlier one of the file", "keep the first", fixed=True),
+    "repeated-question": Check(WARNING, "questions that repeat one of the file, as another entry", "keep one"),
+    "several-answers": Check(WARNING, "questions with another right answer elsewhere", "keep the right one"),
+    "repeated-answer": Check(WARNING, "answers with two ids: one is wrong where the other is right", "keep one"),
+    "near-answer": Check(WARNING, "answers nearly equal to another", "merge them, or state the difference clearly"),
+    "near-answer-judged-differently": Check(
+        WARNING, "nearly equal answers judged differently for a question", "decide which is right"
+    ),
+    "near-question": Check(NOTE, "questions near another with the same answer", "keep them; they add little"),
+    "near-question-other-answer": Check(WARNING, "questions near one with other answers", "check that both are right"),
+    "leaked-question": Check(
+        ERROR, "questions also in an earlier split (train, dev, test): measures are too high", "remove them from one"
+    ),
+    "near-leaked-question": Check(
+        WARNING, "questions near one of an earlier split: measures may be too high", "remove them from one"
+    ),
+}
+"""Name of a kind of fault -> what it means, in the order of the report."""
+
+RARE, FREQUENT = 0.02, 0.8
+"""The classes are unbalanced if the share of right candidates lies outside; public benchmarks lie inside."""
+
+FAVOURITE, ENOUGH = 0.2, 50
+"""Maximum share of the questions that one answer should be right for, and the minimum number of questions to say so."""
+
+_NOTHING = re.compile(
+    r"[\W_]*(?:n\W?a|none|null|nan|tbd|tba|todo|to do|xxx+|test|lorem ipsum\b.*|#ref!?|#value!?|#name\??)?[\W_]*",
+    re.IGNORECASE | re.DOTALL,
+)
+
+Fault = tuple[str, str, str]
+"""Its kind, its file and line, and what was found there."""
+
+
+def find_faults(data: Data, *, near_answers: bool) -> Iterator[Fault]:
+    """All faults of data, those of a kind in the order of the files; nearly equal answers only if asked for."""
+    finders = [_texts, _rows, _ids, _answers_by_id, _labels, _balance, _copies, _near_questions, _leaks]
+    finders += [_near_answers] if near_answers else []
+    return chain.from_iterable(find(data) for find in finders)
+
+
+def quote(text: str, length: int = 80) -> str:
+    """The beginning of a text, with invisible characters escaped."""
+    return repr(text if len(text) <= length else text[: length - 1] + "…")
+
+
+def where(other: str, place: str) -> str:
+    """The place `other` as seen from `place`: without the file's name if both are in the same file."""
+    file, _, line = other.rpartition(", ")
+    return line if file == place.rpartition(", ")[0] else other
+
+
+def repeats(items: Iterable[T], key: Callable[[T], str]) -> Iterator[tuple[T, T]]:
+    """Each item whose key an earlier one has: the first of those, and the item; empty keys are none."""
+    found: dict[str, T] = {}
+    for item in items:
+        if (name := key(item)) and (first := found.setdefault(name, item)) is not item:
+            yield first, item
+
+
+def near_earlier(items: Iterable[T], text: Callable[[T], str]) -> Iterator[tuple[T, T]]:
+    """Each different item whose text is near that of an earlier one, once: the first of those, and the item."""
+    distinct = firsts(items, lambda item: normalized(text(item)))
+    earlier_of: dict[int, int] = {}
+    for earlier, later in near_pairs([text(item) for item in distinct]).tolist():
+        earlier_of.setdefault(later, earlier)
+    return ((distinct[earlier], distinct[later]) for later, earlier in earlier_of.items())
+
+
+def _texts(data: Data) -> Iterator[Fault]:
+    """Texts that are garbled, meaningless, too long or in another language."""
+    texts = [*data.questions, *data.answers]
+    languages = [language(text.text) for text in texts]
+    [(main, _)] = Counter(filter(None, languages)).most_common(1) or [("", 0)]
+    for text, name in zip(texts, languages, strict=True):
+        kinds = repaired(text.text)[1]
+        if "\ufffd" in text.text:
+            kinds.append("lost-character")
+        elif _NOTHING.fullmatch(text.text):
+            kinds.append("placeholder")
+        yield from ((kind, text.place, quote(text.text)) for kind in kinds)
+        if name and name != main:
+            yield "other-language", text.place, f"{name}, most are {main}: {quote(text.text)}"
+    most = data.max_tokens
+    for kind, some in (("long-question", data.questions), ("long-answer", data.answers)):
+        for text in some:
+            if len(text.matched) > most and (words := len(split_words(text.matched))) > most:
+                yield kind, text.place, f"{words:,} words, of which the first {most} are read"
+
+
+def _rows(data: Data) -> Iterator[Fault]:
+    """Rows with an empty text, or with an answer that repeats the question."""
+    rows = [(row, file.layout) for file in data.files for row in file.table.rows]
+    for row, layout in [*rows, *((row, None) for row in data.stored_rows)]:
+        question, answer = row.get("question"), row.get("answer")
+        if not question and layout:
+            yield "empty-text", row.place, "no question"
+        if not answer and layout != Layout.by_id:
+            yield "empty-text", row.place, "no answer"
+        if answer and layout != Layout.by_id and normalized(question) == normalized(answer):
+            yield "answer-repeats-question", row.place, quote(answer)
+
+
+def _ids(data: Data) -> Iterator[Fault]:
+    """Ids that two rows share, and questions that share one."""
+    tables: list[tuple[Table | None, str, bool]] = [(data.stored, "aid", False), (data.stored, "id", False)]
+    for file in data.files:
+        judged = file.layout == Layout.judged
+        own = {Layout.by_id: "qid", Layout.pairs: "aid"}.get(file.layout, "")
+        tables += [(file.table, own, False), (file.table, "id", judged), (file.pools, "qid", False)]
+    for table, column, judged in tables:
+        yield from _repeated_ids(table, column, judged=judged) if table else ()
+    for file in data.files:
+        rows = [row for row in file.table.rows if row.get("question")] if file.layout != Layout.by_id else []
+        for first, row in repeats(rows, lambda row: row.get("qid")):
+            other, text = first.get("question"), row.get("question")
+            if normalized(other) != normalized(text):
+                yield "id-with-two-questions", row.place, f"qid {row.get('qid')!r}: {quote(other)}, here {quote(text)}"
+
+
+def _repeated_ids(table: Table, name: str, *, judged: bool) -> Iterator[Fault]:
+    """Repeated ids of the column of this name, in any case; judged candidates may share the id of their question."""
+
+    def question(row: Row) -> str:
+        return normalized(row.get("question"))
+
+    column = next((each for each in table.columns if each.strip().casefold() == name), "")
+    shared = judged and all(first.get(column) == row.get(column) for first, row in repeats(table.rows, question))
+    for first, row in repeats(table.rows, lambda row: row.get(column)):
+        if not shared or question(first) != question(row):
+            found = f"{column.strip()} {row.get(column)!r}, first at {where(first.place, row.place)}"
+            yield "repeated-id", row.place, found
+
+
+def _answers_by_id(data: Data) -> Iterator[Fault]:
+    """Missing and unknown ids, pools without a right answer, and answers that are superfluous."""
+    known = {row.get("aid") for row in data.stored_rows}
+    for file in data.files:
+        if file.layout != Layout.by_id:
+            continue
+        pools = {row.get("qid"): row.get("candidate_ids").split() for row in file.pools.rows} if file.pools else {}
+        for row in file.table.rows:
+            qid, right = row.get("qid"), list(dict.fromkeys(right_ids(row)))
+            yield from (("unknown-id", row.place, f"answer_ids: {name!r}") for name in right if name not in known)
+            if not row.get("answer_ids") and row.get("answerable").lower() not in UNANSWERABLE:
+                yield "missing-answer-ids", row.place, quote(row.get("question"))
+            if file.pools and qid not in pools:
+                yield "missing-pool", row.place, f"qid {qid!r} is not in {file.pools.path}"
+            if outside := [name for name in right if name in known and name not in pools.get(qid, known)]:
+                yield "right-answer-outside-pool", row.place, f"{outside[0]!r} is not in the pool of {qid!r}"
+        for row in file.pools.rows if file.pools else ():
+            unknown = sorted(set(row.get("candidate_ids").split()) - known)
+            yield from (("unknown-id", row.place, f"candidate_ids: {name!r}") for name in unknown)
+    for first, row in repeats(data.stored_rows, lambda row: normalized(row.get("answer"))):
+        if first.get("aid") != row.get("aid"):
+            yield "repeated-answer", row.place, f"as {first.get('aid')}, {where(first.place, row.place)}"
+    named = {name for asked in data.asked for name in asked.right}
+    for row in data.stored_rows:
+        if row.get("aid") not in named and row.get("answer"):
+            yield "answer-never-right", row.place, f"{row.get('aid')}: {quote(row.get('answer'))}"
+
+
+def _labels(data: Data) -> Iterator[Fault]:
+    """Unknown and contradictory labels, and questions of no use for training."""
+    for file in data.files:
+        known = {row.place for row, _, _ in file.judgements}
+        for row in file.table.rows if file.layout == Layout.judged else ():
+            if row.place not in known:
+                yield "bad-label", row.place, quote(row.get("label"))
+        keyed = [
+            (f"{normalized(row.get('question'))}\n{normalized(row.get('answer'))}", row, label)
+            for row, label, _ in file.judgements
+            if row.get("question") and row.get("answer")
+        ]
+        differing = [pair for pair in repeats(keyed, lambda one: one[0]) if pair[0][2] != pair[1][2]]
+        for (_, first, _), (_, row, _) in firsts(differing, lambda pair: pair[0][0]):
+            found = f"otherwise at {where(first.place, row.place)}: {quote(row.get('answer'))}"
+            yield "judged-both-ways", row.place, found
+    for asked in data.asked:
+        if asked.layout == Layout.judged and not asked.right:
+            yield "no-right-answer", asked.place, quote(asked.text)
+        elif asked.layout == Layout.judged and asked.right >= asked.wrong:
+            yield "only-right-answers", asked.place, quote(asked.text)
+
+
+def _balance(data: Data) -> Iterator[Fault]:
+    """Files with few right candidates, or with an answer that is right for many questions."""
+    for file in data.files:
+        place = str(file.table.path)
+        asked = [one for one in data.asked if one.split == file.split]
+        if file.layout == Layout.judged:
+            n = len(file.judgements)
+            share = sum(best for _, _, best in file.judgements) / max(1, n)
+            if n >= ENOUGH and not RARE <= share <= FREQUENT:
+                yield "unbalanced", place, f"{share:.1%} of {n:,} candidates are right"
+        elif len(asked) >= ENOUGH:
+            for answer, count in Counter(answer for one in asked for answer in one.right).most_common(1):
+                if count > FAVOURITE * len(asked):
+                    yield "unbalanced", place, f"{quote(answer)} is right for {count / len(asked):.0%}"
+
+
+def row_key(row: Row) -> str:
+    """Equal for rows that are equal: `repeated-row` reports the second one, and `--fix` removes it."""
+    return "\0".join(row.get(column) for column in ("qid", "aid", "question", "answer", "label"))
+
+
+def _copies(data: Data) -> Iterator[Fault]:
+    """Equal rows and questions; a repeated pair is a row, unless its texts differ in case."""
+    for file in data.files:
+        rows = [row for row in file.table.rows if row.get("question") and row.get("answer")]
+        for first, row in repeats(rows, row_key) if file.layout != Layout.by_id else ():
+            yield "repeated-row", row.place, f"as {where(first.place, row.place)}: {quote(row.get('question'))}"
+    pairs = [one for one in data.asked if one.layout == Layout.pairs]
+    copies = {id(copy) for _, copy in repeats(pairs, lambda one: f"{one.split} {one.text}\0{one.right}")}
+    for first, asked in repeats(data.asked, lambda asked: f"{asked.split} {normalized(asked.text)}"):
+        differ = first.right != asked.right
+        if differ or id(asked) not in copies:
+            kind = "several-answers" if differ and first.right and asked.right else "repeated-question"
+            yield kind, asked.place, f"as {where(first.place, asked.place)}: {quote(asked.text)}"
+
+
+def _near_answers(data: Data) -> Iterator[Fault]:
+    """Only candidates of the same question are compared: all of data by id, all of a file of pairs."""
+    kind = "near-answer"
+    for rows in [*(file.table.rows for file in data.files if file.layout == Layout.pairs), data.stored_rows]:
+        for first, row in near_earlier(rows, lambda row: row.get("answer")):
+            yield kind, row.place, f"{quote(row.get('answer'))}, as {where(first.place, row.place)}"
+    for file in data.files:
+        candidates: defaultdict[str, dict[str, tuple[Row, int]]] = defaultdict(dict)
+        for row, label, _ in file.judgements:
+            if row.get("question") and row.get("answer"):
+                candidates[normalized(row.get("question"))].setdefault(normalized(row.get("answer")), (row, label))
+        texts = list(dict.fromkeys(chain.from_iterable(candidates.values())))
+        near: defaultdict[str, set[str]] = defaultdict(set)
+        for i, j in near_pairs(texts):
+            near[texts[i]].add(texts[j])
+        for judged in candidates.values():
+            for text, (first, label) in judged.items():
+                for row, other in (judged[each] for each in sorted(near[text] & judged.keys())):
+                    kind = "near-answer" if label == other else "near-answer-judged-differently"
+                    yield kind, row.place, f"{quote(row.get('answer'))}, as {where(first.place, row.place)}"
+
+
+def _near_questions(data: Data) -> Iterator[Fault]:
+    """Different questions of a split that are nearly equal."""
+    for split in SPLITS:
+        for first, later in near_earlier((one for one in data.asked if one.split == split), lambda one: one.text):
+            disjoint = first.right and later.right and not first.right & later.right
+            kind = "near-question-other-answer" if disjoint else "near-question"
+            yield kind, later.place, f"{quote(later.text)}, {where(first.place, later.place)}: {quote(first.text)}"
+
+
+def _leaks(data: Data) -> Iterator[Fault]:
+    """Questions that are also, exactly or nearly, in an earlier split."""
+    order = list(SPLITS)
+    by_text: defaultdict[str, dict[str, Asked]] = defaultdict(dict)
+    for asked in sorted(data.asked, key=lambda one: order.index(one.split)):
+        by_text[normalized(asked.text)].setdefault(asked.split, asked)
+    earliest = []  # in the order of the splits
+    for first, *others in (list(by_split.values()) for by_split in by_text.values()):
+        earliest.append(first)
+        for asked in others:
+            yield "leaked-question", asked.place, f"{quote(asked.text)}, {first.split}: {first.place}"
+    several = len({one.split for one in earliest}) > 1
+    reported = set()
+    for i, j in near_pairs(list(by_text)).tolist() if several else ():
+        source, later = earliest[i], earliest[j]
+        if source.split != later.split and j not in reported:
+            reported.add(j)
+            found = f"{quote(later.text)}, {source.split}: {quote(source.text)} ({source.place})"
+            yield "near-leaked-question", later.place, found
