@@ -9,14 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
-from transformers import (
-    EarlyStoppingCallback,
-    Trainer,
-    TrainerCallback,
-    TrainerControl,
-    TrainerState,
-    TrainingArguments,
-)
+from transformers import EarlyStoppingCallback, Trainer, TrainerCallback, TrainingArguments
 from transformers.trainer_callback import PrinterCallback, ProgressCallback
 
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
@@ -28,8 +21,7 @@ from ap_ranker.text.batch import TokenBatch
 from ap_ranker.training.batches import Batches, EachEpoch, answer_groups, length_buckets
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.distributed import gather, gather_states, share
-from ap_ranker.training.objectives.registry import objective_spec
-from ap_ranker.training.objectives.spec import IGNORE, ScoredBatch
+from ap_ranker.training.objectives import IGNORE, ScoredBatch, objective_spec
 from ap_ranker.training.one_device import OnOneDevice, mention_other_gpus
 from ap_ranker.training.resume_folder import SECONDS, ResumeFolder
 
@@ -60,20 +52,11 @@ class Scorer(nn.Module):
         return gather(model.training_scores(questions, answers, mask[own], classes), B)
 
 
-class _Batches(DataLoader[Any]):
-    """Yields the same batches in every process; each process computes its share of a batch."""
-
-    def set_epoch(self, epoch: int) -> None:
-        """Called by the Trainer before each epoch."""
-        self.sampler.set_epoch(epoch)  # type: ignore[attr-defined]
-
-
 class AnswerTrainer(Trainer):
     """Optimises the objectives, and evaluates each epoch by the ranking of the dev questions.
 
-    Attributes:
-        scores: step -> result of `EvaluationSet.timed_scores`, for the best and the last epoch, unless they were before
-            an interruption.
+    `scores` are those of the best and the last epoch: step -> result of `EvaluationSet.timed_scores`, unless it was
+    before an interruption.
     """
 
     def __init__(
@@ -83,7 +66,6 @@ class AnswerTrainer(Trainer):
         ranker: Ranker,
         dev: EvaluationSet,
         batches: Batches,
-        pairs: Sequence[tuple[int, int]],
         states: ResumeFolder,
         started: float,
         callbacks: Sequence[TrainerCallback],
@@ -92,30 +74,30 @@ class AnswerTrainer(Trainer):
         super().__init__(
             model=Scorer(ranker.model),
             args=_arguments(states, config, recipe, ranker.device),
-            train_dataset=pairs,  # a list is a data set, too
+            train_dataset=batches.pairs,  # a list is a data set, too
             eval_dataset=dev.questions,
             data_collator=batches,
             callbacks=[EarlyStoppingCallback(config.patience), _KeepStates(states)],
         )
-        for default_callback in (PrinterCallback, ProgressCallback):
-            self.remove_callback(default_callback)  # they print raw dictionaries
+        for default in (PrinterCallback, ProgressCallback):  # they print raw dictionaries
+            self.remove_callback(default)
         for callback in callbacks:  # added last, as they may derive from the removed ones
             self.add_callback(callback)
         self.states, self.started = states, started
         self.scores: dict[int, CandidateScores] = {}
         self.config, self.recipe, self.ranker, self.dev = config, recipe, ranker, dev
         self.classes = batches.classes
+        pairs = batches.pairs
         answers = [row for _, row in pairs]
-        lengths = [batches.lengths(pair) for pair in pairs]
-        shared = recipe.group_answers
-        order = answer_groups(answers) if shared else length_buckets(lengths, len(set(answers)), recipe.batch_size)
-        self.batches = _Batches(
-            pairs,  # type: ignore[arg-type]
-            batch_size=recipe.batch_size,
-            sampler=EachEpoch(order, len(pairs), config.seed),
-            collate_fn=batches,
-            pin_memory=self.args.dataloader_pin_memory,
-        )
+        if recipe.group_answers:
+            order = answer_groups(answers)
+        else:
+            order = length_buckets([*map(batches.lengths, pairs)], len(set(answers)), recipe.batch_size)
+        sampler = EachEpoch(order, len(pairs), config.seed)
+        settings: Any = {"batch_size": recipe.batch_size, "pin_memory": self.args.dataloader_pin_memory}
+        # The same batches in every process: each computes its share of a batch.
+        self.batches: Any = DataLoader(pairs, sampler=sampler, collate_fn=batches, **settings)  # type: ignore[arg-type]
+        self.batches.set_epoch = sampler.set_epoch  # called by the Trainer before each epoch
 
     def get_train_dataloader(self) -> DataLoader[Any]:
         return self.batches
@@ -134,8 +116,7 @@ class AnswerTrainer(Trainer):
     def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
         if self.recipe.schedule != "inverse":
             return super().create_scheduler(num_training_steps, optimizer)
-        epoch = len(self.batches)
-        optimizer = optimizer or self.optimizer
+        optimizer, epoch = optimizer or self.optimizer, len(self.batches)
         self.lr_scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 / (1 + step // epoch))
         return self.lr_scheduler
 
@@ -148,10 +129,8 @@ class AnswerTrainer(Trainer):
         assert objective.loss is not None
         scores = model(**inputs, mask=wanted, classes=self.classes if objective.classes else 2)
         temperature = self.ranker.model.temperature if config.temperature is None else config.temperature
-        lesson = (teacher, config.teacher_temperature, config.teacher_weight)
-        return objective.loss(
-            ScoredBatch(scores, labels, target, self.recipe.margin, temperature, self.classes, *lesson)
-        )
+        at, lesson = (self.recipe.margin, temperature), (teacher, config.teacher_temperature, config.teacher_weight)
+        return objective.loss(ScoredBatch(scores, labels, target, *at, self.classes, *lesson))
 
     def evaluate(self, *args: Any, metric_key_prefix: str = "eval", **kwargs: Any) -> dict[str, float]:
         scores = self.dev.timed_scores(self.ranker)
@@ -172,12 +151,10 @@ class _KeepStates(TrainerCallback):
     def __init__(self, states: ResumeFolder) -> None:
         self._states = states
 
-    def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+    def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self._states.keep(state.global_step, state.best_global_step or state.global_step)
 
-    def on_train_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         if state.best_global_step:
             state.best_model_checkpoint = str(self._states.of_step(state.best_global_step))
 

@@ -54,5 +54,5 @@ def write_untrained(
         wording_weight=DEFAULT_WEIGHT,
         encoder=inputs.encoder,
     )
-    card = untrained_card(config, str(options["encoder"]), f"{len(texts):,} texts of {source or 'the documents'}")
+    card = untrained_card(checkpoint, f"{len(texts):,} texts of {source or 'the documents'}")
     save_checkpoint(folder, checkpoint, model, tokenizer, card)
