@@ -29,12 +29,11 @@ MOST_BATCHES = 30
 """Batches in a run that is sorted by length; longer ones save hardly any more padding."""
 
 BATCHES_BY_QUESTION = 6
-"""Batches of a run that are sorted by question length, as a match costs question tokens x answer tokens. Of 1 to 30, 5 to
-10 left the least padding on InsuranceQA, a third less than 1."""
+"""Batches sorted by question length, too: a match costs question tokens x answer tokens. Of 1 to 30, 5 to 10 left the
+least padding on InsuranceQA, a third less than 1."""
 
 ANSWERS_PER_ROW = 8
-"""Distinct answers per row of a run below which nothing is sorted: neighbours in length would mostly be questions of the
-same answer."""
+"""Distinct answers per row of a run below which nothing is sorted: neighbours in length would mostly share one."""
 
 
 Order = Callable[[np.random.Generator], np.ndarray]
@@ -48,6 +47,7 @@ class EachEpoch(Sampler[int]):
         self._order, self._n_pairs, self._seed, self._epoch = order, n_pairs, seed, 0
 
     def set_epoch(self, epoch: int) -> None:
+        """Called by the Trainer before each epoch."""
         self._epoch = epoch
 
     def __len__(self) -> int:

@@ -22,15 +22,15 @@ def read_training_data(
     feedback: Path | None = None,
     columns: tuple[str, str] | None = None,
 ) -> tuple[Dataset, Dataset]:
-    """Read the training and dev questions.
+    """Read the training and dev questions, with `answers` and `columns` as for `read_dataset`.
 
     Args:
         data: a file of training questions, or a folder with `train.*` and, if there is one, `dev.*`.
         dev: the dev questions; by default the folder's, or else some of the users' questions are set aside.
-        answers: the file of answers, as for `read_dataset`.
+        answers: the file of answers.
         config: decides which texts are matched, and which questions are set aside.
         feedback: users' feedback to learn from as well.
-        columns: the names of the columns of questions and answers, as for `read_dataset`.
+        columns: the names of the columns of questions and answers.
 
     Raises:
         InputError: the data cannot be read, has no right answer, or too few questions to set some aside.

@@ -18,29 +18,17 @@ POSITIVE, NEGATIVE, IGNORE = 1, 0, -1
 
 @dataclass(frozen=True)
 class ScoredBatch:
-    """What a loss sees of a batch: B questions, each scored with N answers.
+    """What a loss sees of a batch: B questions, each scored with N answers."""
 
-    Attributes:
-        scores: (B, N); (B, N, K) logits where the objective learns classes and the model has K > 2 of them.
-        labels: (B, N) class of each answer for each question, from 0, the worst, to `n_classes` - 1, which alone is
-            right; or `IGNORE`.
-        target: (B,) the column of each question's own right answer, a+.
-        margin: how far a+ must lead.
-        temperature: divides the scores.
-        teacher: (B, N) a teacher's scores divided by its own temperature; NaN where it has not scored.
-        teacher_temperature: T, by which both distributions are softened.
-        teacher_weight: λ, the share of the teacher's term in the loss.
-    """
-
-    scores: Tensor
-    labels: Tensor
-    target: Tensor
-    margin: float
-    temperature: float
+    scores: Tensor  # (B, N); (B, N, K) logits where the objective learns classes and the model has K > 2 of them
+    labels: Tensor  # (B, N) class of each answer, from 0 to `n_classes` - 1, which alone is right; or `IGNORE`
+    target: Tensor  # (B,) the column of each question's own right answer, a+
+    margin: float  # how far a+ must lead
+    temperature: float  # divides the scores
     n_classes: int = 2
-    teacher: Tensor | None = None
-    teacher_temperature: float = 1.0
-    teacher_weight: float = 1.0
+    teacher: Tensor | None = None  # (B, N) its scores divided by its own temperature; NaN where it has not scored
+    teacher_temperature: float = 1.0  # T, by which both distributions are softened
+    teacher_weight: float = 1.0  # λ, the share of the teacher's term in the loss
 
     @property
     def relevance(self) -> Tensor:

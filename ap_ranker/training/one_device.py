@@ -18,11 +18,7 @@ class OnOneDevice(TrainingArguments):
     """Arguments of a Trainer for a run on one device; mixed into those of other libraries, too.
 
     Without `torchrun`, the Trainer of transformers would split batches among all GPUs (`DataParallel`): each would see
-    a part of the negatives only.
-
-    Args:
-        on: the device, a GPU with its number.
-        settings: all others.
+    a part of the negatives only. `on` is the device, a GPU with its number.
 
     Raises:
         InputError: `torchrun` has given this process another GPU.
@@ -57,7 +53,5 @@ def mention_other_gpus(device: torch.device) -> None:
         logger.warning(
             "Training on %s, one of %d GPUs. To share the work among all of them, start the command as "
             "torchrun --nproc-per-node %d -m ap_ranker train ...",
-            device,
-            count,
-            count,
+            *(device, count, count),
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +25,7 @@ FIXED = {
     "options": f"the options one by one, as {OPTION}NAME",
     "seed": "no seed, as searching it would only find a lucky one: set it with --seed",
     "match": "no match, which changes the data: set it with --match",
-    "dev_share": "no dev_share, as all trials use the same dev questions",
-    "dev_questions": "no dev_questions, as all trials use the same dev questions",
+    **{name: f"no {name}, as all trials use the same dev questions" for name in ("dev_share", "dev_questions")},
 }
 """Settings that cannot be searched -> what is expected instead."""
 
@@ -48,9 +47,7 @@ class Range:
 def read_space(path: Path, base: TrainingConfig) -> Space:
     """Read a space: lines `setting: [choice, choice]` or `setting: {low: 1, high: 9, log: true, step: 2}`.
 
-    Args:
-        path: the YAML file; `log` and `step` are optional.
-        base: the settings of all trials that the space does not set.
+    `log` and `step` are optional; all trials have the settings of `base` that the space does not set.
 
     Raises:
         InputError: an unknown or fixed setting, no choice, an invalid range, or an invalid value; names file and entry.
@@ -58,9 +55,8 @@ def read_space(path: Path, base: TrainingConfig) -> Space:
     entries = {str(name): entry for name, entry in read_settings(path).items()}
     if not entries:
         raise InputError(f"{path}: expected at least one line 'setting: [choice, choice]', found none.")
-    models = [base.model]
-    if isinstance(entries.get("model"), list):
-        models = [str(name) for name in entries["model"]] or models
+    named = entries.get("model")
+    models = [str(name) for name in named] if isinstance(named, list) and named else [base.model]
     space = {}
     for name, entry in sorted(entries.items(), key=lambda item: item[0] != "model"):  # report a wrong model first
         try:
@@ -84,8 +80,6 @@ def _owners(name: str, models: Sequence[str]) -> Sequence[str]:
     if name in FIXED:
         raise InputError(f"expected {FIXED[name]}.")
     if not name.startswith(OPTION):
-        if name not in (known := [f.name for f in fields(TrainingConfig) if f.name not in FIXED]):
-            raise InputError(f"expected {OPTION}NAME or one of {', '.join(known)}; found {name!r}.")
         return models
     option = name.removeprefix(OPTION)
     if owners := [model for model in models if option in model_spec(model).options]:

@@ -110,7 +110,7 @@ def train(
     config = config if start is None else settings_of_start(config, start)
     states = ResumeFolder(output)
     with states.held(resume=resume) as last:
-        started = time.perf_counter() - (seconds_so_far(last) if last else 0.0)
+        started = time.perf_counter() - seconds_so_far(last)
         unanswered = [question for question in data.questions if data.judged and not question.positives]
         data = replace(data, questions=answerable(data))
         answerable(dev)  # before minutes of reading
@@ -291,7 +291,7 @@ def _learn(trainer: AnswerTrainer, last: Path | None, on_progress: Progress) -> 
     """
     _keep_freed_memory()
     model, state = trainer.ranker.model, str(last) if last else None
-    with quiet("transformers"), writing(trainer.states.folder):  # its log is about its own model classes
+    with quiet("transformers"), writing(Path(trainer.args.output_dir)):  # its log is about its own model classes
         if not model_spec(trainer.config.model).pretrained:
             trainer.train(resume_from_checkpoint=state)
         else:  # training must not make a pretrained encoder worse

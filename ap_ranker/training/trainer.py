@@ -77,16 +77,15 @@ class AnswerTrainer(Trainer):
             train_dataset=batches.pairs,  # a list is a data set, too
             eval_dataset=dev.questions,
             data_collator=batches,
-            callbacks=[EarlyStoppingCallback(config.patience), _KeepStates(states)],
+            callbacks=[EarlyStoppingCallback(config.patience), states],
         )
         for default in (PrinterCallback, ProgressCallback):  # they print raw dictionaries
             self.remove_callback(default)
         for callback in callbacks:  # added last, as they may derive from the removed ones
             self.add_callback(callback)
-        self.states, self.started = states, started
         self.scores: dict[int, CandidateScores] = {}
         self.config, self.recipe, self.ranker, self.dev = config, recipe, ranker, dev
-        self.classes = batches.classes
+        self.started, self.classes = started, batches.classes
         pairs = batches.pairs
         answers = [row for _, row in pairs]
         if recipe.group_answers:
@@ -143,20 +142,6 @@ class AnswerTrainer(Trainer):
         self.log(measures)
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, measures)
         return measures
-
-
-class _KeepStates(TrainerCallback):
-    """Keeps the best state and the last one; when a run goes on, tells the Trainer where the best one is now."""
-
-    def __init__(self, states: ResumeFolder) -> None:
-        self._states = states
-
-    def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        self._states.keep(state.global_step, state.best_global_step or state.global_step)
-
-    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        if state.best_global_step:
-            state.best_model_checkpoint = str(self._states.of_step(state.best_global_step))
 
 
 def _arguments(states: ResumeFolder, config: TrainingConfig, recipe: Recipe, device: torch.device) -> TrainingArguments:

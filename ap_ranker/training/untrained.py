@@ -29,27 +29,26 @@ def write_untrained(
     Args:
         folder: the checkpoint folder.
         texts: what will be searched.
-        language: of BM25's stemmer; `None` for none.
-        encoder: any sentence-transformers model, by name or folder; `None` for the default one.
+        language: of BM25's stemmer.
+        encoder: any sentence-transformers model, by name or folder.
         source: where the texts come from, for the model card.
 
     Raises:
         InputError: there is no such encoder, the default one is not installed, or the folder cannot be written.
     """
-    chosen = {} if encoder is None else {"encoder": encoder}
-    config = TrainingConfig("ap-transformer", chosen, epochs=0, language=language)
+    options = {} if encoder is None else {"encoder": encoder}
+    config = TrainingConfig("ap-transformer", options, epochs=0, language=language)
     rows = np.random.default_rng(config.seed).permutation(len(texts))[:SAMPLE]
     sample = Dataset("sample", [Answer(str(row), texts[row]) for row in rows], [])
-    options = config.model_options
-    model, tokenizer, inputs = initialize_model(sample, config, options, None, resolve_device(None))
+    model, tokenizer, inputs = initialize_model(sample, config, config.model_options, None, resolve_device(None))
     if model.statistics is not None:
         model.statistics.count(tokenizer.encode(texts)[0])
     checkpoint = CheckpointConfig(
         config.model,
-        options,
+        config.model_options,
         inputs.embedding_size,
         inputs.max_tokens,
-        {"epochs": 0, "data": source},
+        training={"epochs": 0, "data": source},
         bm25_language=language,
         wording_weight=DEFAULT_WEIGHT,
         encoder=inputs.encoder,

@@ -285,9 +285,9 @@ def test_no_right_answer_is_ever_a_negative(
     if hard is not None and source == "model":
         hard.mine(ranker)
     arguments = {"negatives": negatives, "own_candidates": own_candidates, "seed": 1, "hard": hard}
-    random.shuffle(pairs)  # type: ignore[attr-defined]
     batches = Batches(data, ranker.tokenizer, **arguments)  # type: ignore[arg-type]
     pairs = batches.pairs
+    random.shuffle(pairs)  # type: ignore[attr-defined]
     batch = batches(pairs)
     texts = [[ranker.tokenizer.words[i] for i in row if i] for row in batch["answer_ids"].tolist()]
     tokens = [[ranker.tokenizer.words[i] for i in ids] for ids in ranker.tokenize([a.text for a in data.answers])]
