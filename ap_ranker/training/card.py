@@ -15,7 +15,6 @@ from jinja2 import Environment
 from ap_ranker.data.audit.report import AuditReport, Severity
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluation_report import EvaluationReport
-from ap_ranker.evaluation.markdown import markdown_table
 from ap_ranker.models.registry import model_spec
 from ap_ranker.ranking.checkpoint import CARD, CheckpointConfig
 from ap_ranker.training.batches import Batches
@@ -27,10 +26,8 @@ BEGIN, END = "<!-- calibration -->", "<!-- end of calibration -->"
 """HTML comments around the calibration section."""
 
 UNCALIBRATED = (
-    "None: scores order the answers to one question, but are not probabilities. `ap-ranker calibrate` fits these."
+    "None: scores order the answers to a question, but are no probabilities. `ap-ranker calibrate` fits these."
 )
-
-_SHARES = {"precision": "precision", "answered": "answered", "rejected": "unanswerable rejected"}
 
 
 @dataclass(frozen=True)
@@ -55,14 +52,9 @@ class About:
 def model_card(
     checkpoint: CheckpointConfig, report: EvaluationReport, machine: str, batches: Batches, about: About
 ) -> str:
-    """The card as Markdown with front matter for the hub.
+    """The card of a trained checkpoint, as Markdown with front matter for the hub.
 
-    Args:
-        checkpoint: what a trained checkpoint's `config.json` holds.
-        report: the results of the best epoch on the dev questions.
-        machine: the hardware, in words.
-        batches: of the run, for the number of truncated answers.
-        about: facts that the run itself does not know.
+    The report is that on the dev questions, measured on the `machine`; the batches know how many answers were truncated.
     """
     results = [
         EvalResult(
@@ -104,10 +96,13 @@ def _render(checkpoint: CheckpointConfig, facts: Mapping[str, Any], **values: An
         tags=["answer-selection", "faq", "haystack"],
         **facts,
     ).to_yaml(line_break="\n")
-    environment = Environment(trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True)
-    template = environment.from_string((files("ap_ranker.training") / "card.md.jinja").read_text("utf-8"))
     values |= {"checkpoint": checkpoint, "run": checkpoint.training, "calibration": calibration_block(None)}
-    return template.render(front_matter=front_matter, **values)
+    return _filled("card.md.jinja", front_matter=front_matter, **values)
+
+
+def _filled(template: str, **values: Any) -> str:
+    environment = Environment(trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True)
+    return environment.from_string((files("ap_ranker.training") / template).read_text("utf-8")).render(values)
 
 
 def _faults(audit: AuditReport | None) -> str:
@@ -125,29 +120,8 @@ def calibration_block(text: str | None) -> str:
 
 
 def calibration_text(questions: str, scores: Mapping[str, str], report: Mapping[str, Any]) -> str:
-    """The thresholds and their effects as a table.
-
-    Args:
-        questions: the questions of the measurement, in words.
-        scores: kind of score -> its name.
-        report: kind of score -> its `ScoreReport` as basic types.
-    """
-    rows = [
-        [scores[kind], target, f"{effect['threshold']:.3f}", *(_share(effect[name]) for name in _SHARES)]
-        for kind, measured in report.items()
-        for target, effect in measured["thresholds"].items()
-    ]
-    errors = ", ".join(f"{scores[kind]} {measured['calibration_error']:.3f}" for kind, measured in report.items())
-    return (
-        "A scaled score is the probability that the answer is right. Set the ranker's `precision` or\n"
-        f"`score_threshold` to leave out improbable answers. Measured on {questions}.\n\n"
-        + markdown_table(["ranked by", "target precision", "threshold", *_SHARES.values()], rows)
-        + f"\n\nCalibration error (ECE): {errors}."
-    )
-
-
-def _share(value: float | None) -> str:
-    return "-" if value is None else f"{value:.1%}"
+    """The thresholds and their effects as a table: kind of score -> its name, and its `ScoreReport` as basic types."""
+    return _filled("calibration.md.jinja", questions=questions, scores=scores, report=report).strip()
 
 
 def card_with_calibration(folder: Path, text: str) -> str | None:

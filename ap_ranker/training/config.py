@@ -31,139 +31,112 @@ ENOUGH_QUESTIONS, MADE_OF_ONE = 10_000, 10
 
 @settings
 class TrainingConfig:
-    """All settings of a training run, the most important first."""
+    """All settings of a training run, the most important first.
+
+    Attributes:
+        model: ours ranks best of all from 50 pairs on; its pretrained encoder is the extra `minilm`, or another one as
+            `options: {encoder: NAME}`. `ap-cnn` is small and needs none.
+        options: the model's own hyper-parameters; by default those of its paper.
+        recipe: the defaults down to `weight_decay`: those below, or those of the model's paper (`ap-ranker models
+            NAME`).
+        objective: `softmax` (every other answer of the batch is a negative at no extra cost), `hinge`, `pointwise`
+            cross-entropy, `listwise` softmax over a question's own candidates. Ours is listwise where candidates were
+            judged one by one, as they are the hardest negatives there are, or where a pair is expensive to score; else
+            softmax.
+        margin: of the hinge loss; by default the paper's value, whatever the recipe.
+        optimizer: `adam` (ours), `sgd` or `adadelta`.
+        learning_rate: ours is 0.002, twice Adam's usual rate: a few hundred pairs must move the word vectors far. With
+            a pretrained encoder they need not: 0.0005 for the layers on top of it.
+        encoder_learning_rate: of a pretrained encoder: 0.00005, low, so that it does not forget what it has learnt;
+            twice that with `group_answers`, whose steps are fewer.
+        schedule: the learning rate falls linearly to zero (ours), stays `constant`, or is lr / t in epoch t
+            (`inverse`).
+        batch_size: questions per step, each with one right answer; ours is 64, or 16 where each question has its own
+            candidates (pointwise, listwise), or 128 with `group_answers`.
+        group_answers: softmax and hinge: encode an answer once for several of its questions. Ours does so with a
+            pretrained encoder if answers have two questions or more on average: half of the time, and the model ranks
+            as well.
+        weight_decay: L2 regularisation; ours is none: word dropout does more.
+        temperature: divides the scores in all objectives but hinge; by default 0.05 for cosines, whose range of -1..1
+            is too narrow for a confident softmax, and 1 for log-odds.
+        negatives: pointwise and listwise: wrong answers per question, 15. Softmax and hinge: answers drawn from the
+            whole answer set for each batch, beside its own: 50 for hinge, as in the papers, none for softmax, which has
+            enough. With `negatives_from` other than random: hard answers per question, 15, or 2 for softmax and hinge,
+            whose questions share them.
+        negatives_from: the source of unjudged negatives, beside the batch's other answers: `random`, from the whole
+            answer set; `bm25`, from the question's 100 best answers by BM25; `model`, the same for one epoch, then the
+            20 of those that the model scores highest at the start of each epoch, which takes time. Answers judged wrong
+            come first. Right answers, their copies and near-copies are left out.
+        teacher_weight: distillation: λ, the share of the teacher's distribution in the loss; the labels have the rest.
+        teacher_temperature: distillation: T, by which the softmaxes of both are softened beyond their own temperatures.
+        taught_answers: distillation: answers per question, drawn from the teacher's 20 best, that join a batch: 2 if
+            its questions share answers (8 were hardly better, and took half as long again), 8 if each has its own
+            candidates.
+        augmented_questions: distillation: questions to make of the training questions, by other words, fewer words and
+            other ends. A student without a pretrained encoder gets as many as bring the questions to 10,000, at most
+            ten of each.
+        answer_sentences: also use each sentence of an answer as a question for it: that teaches words that no question
+            used. By default, only with fewer than 5,000 pairs (with more it adds little) and without a pretrained
+            encoder, which would learn to match equal words (example FAQ: dev MRR 0.66, without sentences 0.77).
+        effort: how much time training may take, with a pretrained encoder. `quick` leaves the encoder as it is (the
+            model's option `frozen`); `best` trains it for twice as many epochs.
+        epochs: at most; by default 20, as early stopping ends most runs sooner. A pretrained encoder has less to learn:
+            4, or 8 if it is frozen. 0, only with a pretrained encoder, writes an untrained checkpoint.
+        patience: epochs without a better dev MRR after which training stops; one bad epoch is noise, four are not.
+        embeddings: word vectors to begin with instead of noise: a GloVe, word2vec or fastText file, `glove-50d`, the
+            folder of a checkpoint, `encoder`, for those of the default encoder of ap-transformer, or `encoder:NAME`.
+        embedding_size: dimensions of word vectors: by default 100 if they are learnt from scratch, 300, the maximum, if
+            they are taken from an encoder; a file decides itself.
+        vocabulary_from_vectors: number of the vectors' most frequent words that join the vocabulary even if the
+            training data lacks them: a user's synonym then lies near its neighbours instead of being unknown.
+        freeze_embeddings: keep pre-trained word vectors as they are.
+        phrases: join frequent word pairs and triples into one token ("new_york"), as word2phrase does.
+        segmenter: the library that splits Chinese (`jieba`), Thai (`pythainlp`), Japanese (`sudachipy`) or Korean
+            (`kiwipiepy`); by default each character of a script without spaces is a token, and a Korean word is one.
+        language: of BM25's stemmer, such as `english`: "parcels" then finds "parcel"; or `thai` (extra `thai`). The
+            store that fetches the candidates needs the same; `ap-ranker check --language` measures whether it helps.
+        max_tokens: of a text; longer ones are truncated, and counted. Nearly every FAQ answer has fewer.
+        match: the text to match for answers with a stored question.
+        dev_share: of the training questions, to set aside as dev questions if there is no dev file.
+        dev_questions: at most, to rank after each epoch: more would cost time and hardly change the choice of epoch.
+        seed: on one machine it determines the weights.
+    """
 
     model: str = "ap-transformer"
-    """Ours ranks best of all from 50 pairs on; its pretrained encoder is the extra `minilm`, or another one as
-    `options: {encoder: NAME}`. `ap-cnn` is small and needs none."""
-
     options: Mapping[str, Any] = field(default_factory=dict)
-    """The model's own hyper-parameters; by default those of its paper."""
-
     recipe: Literal["ours", "paper"] = "ours"
-    """The defaults down to `weight_decay`: those below, or those of the model's paper (`ap-ranker models NAME`)."""
-
     objective: str | None = None
-    """`softmax` (in-batch: every other answer of the batch is a negative at no extra cost), `hinge`, `pointwise`
-    cross-entropy, `listwise` softmax over a question's own candidates. Ours is listwise where candidates were judged
-    one by one, as they are the hardest negatives there are, or where a pair is expensive to score; else softmax."""
-
     margin: Annotated[float, Field(ge=0, le=100)] | None = None
-    """Margin of the hinge loss; by default the paper's value, whatever the recipe."""
-
     optimizer: Optimizer | None = None
-    """`adam`, `sgd` or `adadelta`."""
-
     learning_rate: Annotated[float, Field(gt=0, le=10)] | None = None  # the papers' largest is 1.1
-    """Ours is 0.002, twice Adam's usual rate: a few hundred pairs must move the word vectors far. With a pretrained
-    encoder they need not: 0.0005 for the layers on top of it."""
-
     encoder_learning_rate: Annotated[float, Field(gt=0, le=1)] | None = None
-    """Learning rate of a pretrained encoder: 0.00005, low, so that it does not forget what it has learnt; twice that
-    with `group_answers`, whose steps are fewer."""
-
     schedule: Schedule | None = None
-    """The learning rate falls linearly to zero (ours), stays `constant`, or is lr / t in epoch t (`inverse`)."""
-
     batch_size: Annotated[int, Field(gt=0, le=65_536)] | None = None  # all pairs of a batch are matched with each other
-    """Questions per step, each with one right answer; ours is 64, which gives 63 in-batch negatives, or 16 where each
-    question has its own candidates (pointwise, listwise), or 128 with `group_answers`."""
-
     group_answers: bool | None = None
-    """Softmax and hinge: encode an answer once for several of its questions. Ours does so with a pretrained encoder if
-    answers have two questions or more on average: an epoch takes half of the time, and the model ranks as well."""
-
     weight_decay: Annotated[float, Field(ge=0, le=1)] | None = None
-    """L2 regularisation; ours is none: word dropout does more."""
-
     temperature: Annotated[float, Field(ge=0.001, le=1_000)] | None = None  # with less, a softmax is not finite
-    """Divides the scores in all objectives but hinge; by default 0.05 for cosines, whose range of -1..1 is too narrow
-    for a confident softmax, and 1 for log-odds."""
-
     negatives: Annotated[int, Field(ge=0, le=10_000)] | None = None
-    """Pointwise and listwise: wrong answers per question, 15. Softmax and hinge: answers drawn from the whole answer
-    set for each batch, in addition to the batch's own: 50 for hinge, as in the papers, none for softmax, which has
-    enough. With `negatives_from` other than random: hard answers per question, 15 for pointwise and listwise; 2 for
-    softmax and hinge, which the whole batch shares, so a batch of 64 has up to 128 of them."""
-
     negatives_from: Literal["random", "bm25", "model"] = "random"
-    """The source of unjudged negatives, beside the batch's other answers: `random`, from the whole answer set; `bm25`,
-    from the question's 100 best answers by BM25; `model`, the same for one epoch, then the 20 of those that the model
-    scores highest at the start of each epoch, which takes time. Answers judged wrong come first. Right answers, their
-    copies and near-copies are left out."""
-
     teacher_weight: Annotated[float, Field(gt=0, le=1)] = 0.8
-    """Distillation: λ, the share of the teacher's distribution in the loss; the labels have the rest."""
-
     teacher_temperature: Annotated[float, Field(ge=0.1, le=100)] = 4.0
-    """Distillation: T, by which the softmaxes of teacher and student are softened beyond their own temperatures."""
-
     taught_answers: Annotated[int, Field(ge=0, le=20)] | None = None  # drawn from as many
-    """Distillation: answers per question, drawn from the teacher's 20 best, that join a batch: 2 if its questions share
-    answers (8 were hardly better, and an epoch took half as long again), 8 if each has its own candidates."""
-
     augmented_questions: Annotated[int, Field(ge=0, le=10_000_000)] | None = None
-    """Distillation: questions to make of the training questions, by other words, fewer words and other ends; the
-    teacher's scores are their labels. A student without a pretrained encoder gets as many as bring the questions to
-    10,000, at most ten of each."""
-
     answer_sentences: bool | None = None
-    """Also use each sentence of an answer as a question for that answer: it teaches words that no question used. By
-    default, only with fewer than 5,000 pairs (with more it costs time and adds little) and without a pretrained
-    encoder, which would learn to match equal words (example FAQ: dev MRR 0.66, without sentences 0.77)."""
-
     effort: Literal["quick", "normal", "best"] = "normal"
-    """How much time training may take, with a pretrained encoder. `quick` leaves the encoder as it is (the model's
-    option `frozen`); `best` trains it for twice as many epochs."""
-
     epochs: Annotated[int, Field(ge=0, le=100_000)] | None = None
-    """Maximum number of epochs: by default 20, as early stopping ends most runs sooner. A pretrained encoder has less
-    to learn: 4, or 8 if it is frozen. 0, only with a pretrained encoder, writes an untrained checkpoint."""
-
     patience: Annotated[int, Field(gt=0, le=100_000)] = 4
-    """Epochs without a better dev MRR after which training stops; one bad epoch is noise, four are not."""
-
     embeddings: str | None = None
-    """Word vectors to begin with instead of none: a GloVe, word2vec or fastText file, `glove-50d`, the folder of a
-    checkpoint, `encoder`, for those of the default encoder of ap-transformer, or `encoder:NAME`."""
-
     embedding_size: Annotated[int, Field(gt=0, le=4_096)] | None = None  # 50,000 words then take 0.8 GB
-    """Dimensions of word vectors: by default 100 if they are learnt from scratch, 300, the maximum, if they are taken
-    from an encoder; a file decides itself."""
-
     vocabulary_from_vectors: Annotated[int, Field(ge=0, le=10_000_000)] = 50_000  # the largest file has 5 million
-    """Number of the vectors' most frequent words that join the vocabulary even if the training data lacks them: a
-    user's synonym then lies near its neighbours instead of being unknown."""
-
     freeze_embeddings: bool = False
-    """Keep pre-trained word vectors as they are."""
-
     phrases: bool = False
-    """Join frequent word pairs and triples into one token ("new_york"), as word2phrase does."""
-
     segmenter: str | None = None
-    """The library that splits Chinese (`jieba`), Thai (`pythainlp`), Japanese (`sudachipy`) or Korean (`kiwipiepy`); by
-    default each character of a script without spaces is a token, and a Korean word is one."""
-
     language: str | None = None
-    """The language of BM25's stemmer, such as `english`: "parcels" then finds "parcel"; or `thai` (extra `thai`). The
-    store that fetches the candidates needs the same; `ap-ranker check --language` measures whether it helps. It
-    changes nothing that the model reads."""
-
     max_tokens: Annotated[int, Field(gt=0, le=10_000)] = 200  # some models have weights for each position
-    """Maximum number of tokens per text; longer ones are truncated, and counted. Nearly every FAQ answer has fewer."""
-
     match: Annotated[Match, Field(strict=False)] = DEFAULT_MATCH
-    """The text to match for answers with a stored question."""
-
     dev_share: Annotated[float, Field(gt=0, lt=1)] = 0.1
-    """Share of the training questions to set aside as dev questions if there is no dev file."""
-
     dev_questions: Annotated[int, Field(gt=0, le=1_000_000)] = 500
-    """Maximum number of dev questions after each epoch: more would cost time and hardly change the choice of epoch."""
-
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 1  # what numpy takes
-    """Random seed; on one machine it determines the weights."""
 
     def __post_init__(self) -> None:
         complete_options(self.model, self.options)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -20,10 +21,15 @@ from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.batch import TokenBatch
 from ap_ranker.training.batches import Batches, EachEpoch, answer_groups, length_buckets
 from ap_ranker.training.config import TrainingConfig
-from ap_ranker.training.distributed import gather, gather_states, share
+from ap_ranker.training.distributed import OnOneDevice, gather, mention_other_gpus, share
 from ap_ranker.training.objectives import IGNORE, ScoredBatch, objective_spec
-from ap_ranker.training.one_device import OnOneDevice, mention_other_gpus
 from ap_ranker.training.resume_folder import SECONDS, ResumeFolder
+
+OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
+    "adam": partial(torch.optim.Adam, fused=True),  # passes once over the word vectors, the bulk of the weights
+    "sgd": partial(torch.optim.SGD, fused=True),
+    "adadelta": torch.optim.Adadelta,
+}
 
 
 class Scorer(nn.Module):
@@ -48,7 +54,8 @@ class Scorer(nn.Module):
         own, others = share(B, mask.device), share(N, mask.device)
         asked, rows = question_rows[own].unique(return_inverse=True)  # each question is encoded once
         questions = model.encode_questions(TokenBatch(question_ids[asked], question_mask[asked]))[rows]
-        answers = gather_states(model.encode_answers(TokenBatch(answer_ids[others], answer_mask[others])), N)
+        encoded = model.encode_answers(TokenBatch(answer_ids[others], answer_mask[others]))  # of equal width everywhere
+        answers = encoded.map(lambda value: gather(value, N), lambda value: gather(value, N))
         return gather(model.training_scores(questions, answers, mask[own], classes), B)
 
 
@@ -102,14 +109,9 @@ class AnswerTrainer(Trainer):
         return self.batches
 
     def create_optimizer(self, *args: Any, **kwargs: Any) -> torch.optim.Optimizer:
-        rate = self.recipe.learning_rate
+        rate, kind = self.recipe.learning_rate, OPTIMIZERS[self.recipe.optimizer]
         parameters = self.ranker.model.parameter_groups(rate, self.recipe.encoder_learning_rate)
-        settings: dict[str, Any] = {"lr": rate, "weight_decay": self.recipe.weight_decay}
-        if self.recipe.optimizer == "adadelta":
-            self.optimizer = torch.optim.Adadelta(parameters, **settings)
-        else:  # a fused step passes once over the word vectors, the bulk of the weights
-            kind = {"adam": torch.optim.Adam, "sgd": torch.optim.SGD}[self.recipe.optimizer]
-            self.optimizer = kind(parameters, fused=True, **settings)
+        self.optimizer = kind(parameters, lr=rate, weight_decay=self.recipe.weight_decay)
         return self.optimizer
 
     def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:

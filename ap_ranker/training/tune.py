@@ -48,14 +48,13 @@ LOG, SEARCH, BEST, CHECKPOINT = "trials.log", "search.json", "best.yaml", "check
 """The files of a search: its trials, its definition, the best settings, their checkpoint."""
 
 MEASURE = "MRR"
-"""The measure to maximise on the dev questions; it also chooses a run's epoch."""
+"""What is maximised on the dev questions; it also chooses a run's epoch."""
 
 BEFORE_PRUNING = {"n_startup_trials": 5, "n_warmup_steps": 3}
 """No trial is pruned among the first five, nor in its first epochs, when slow learners lag behind."""
 
 FOR_IMPORTANCE = 5
 """Minimum number of complete trials for importances; with fewer they are noise."""
-
 
 STATES = {TrialState.COMPLETE: "complete", TrialState.PRUNED: "pruned"}
 """A trial is pruned if it fell behind, and has otherwise `failed`, because of its settings."""
@@ -92,17 +91,13 @@ class Trial:
 class Search:
     """The result of a search.
 
-    Attributes:
-        trials: all trials in order, including those before an interruption.
-        best: the trial whose checkpoint is kept.
-        bm25: measure -> mean of BM25 on the same dev questions.
-        importance: setting -> its share of 1, the largest first (PED-ANOVA, Watanabe et al., IJCAI 2023); empty if
-            fewer than five trials are complete, or if there is only one setting.
+    The importance of a setting is its share of 1, the largest first (PED-ANOVA, Watanabe et al., IJCAI 2023); there is
+    none if fewer than five trials are complete, or with only one setting.
     """
 
-    trials: list[Trial]
-    best: Trial
-    bm25: dict[str, float]
+    trials: list[Trial]  # in order, including those before an interruption
+    best: Trial  # whose checkpoint is kept
+    bm25: dict[str, float]  # measure -> mean on the same dev questions
     importance: dict[str, float]
 
 
@@ -121,17 +116,9 @@ def tune(
 ) -> Search:
     """Search for the settings with the best MRR on the dev questions; in one process.
 
-    Args:
-        data: the questions to learn from.
-        dev: the questions that every trial is evaluated on.
-        space: the values to try, from `read_space`.
-        output: the folder of the search; an unfinished search with the same arguments in it is continued.
-        base: the settings of all trials that `space` does not set.
-        trials: total number of trials, including those before an interruption, but not interrupted ones.
-        vectors: pre-trained word vectors; they, `device` and `about` are as in `train`.
-        device: of all trials.
-        about: for the model cards.
-        on_trial: called with each finished trial, and whether it is the best so far.
+    All trials have the settings of `base` that the `space` does not try; the other arguments are those of `train`. An
+    unfinished search with the same arguments in the folder `output` is continued: `trials` is the total number of
+    trials, but for interrupted ones. `on_trial` is called with each, and whether it is the best so far.
 
     Raises:
         InputError: the folder holds something else; nothing to learn from; no trial succeeded.
@@ -235,7 +222,7 @@ def _claim(output: Path, search: Mapping[str, Mapping[str, Any]]) -> None:
     current = json.loads(json.dumps(search))
     path = output / SEARCH
     if not path.is_file():
-        if output.exists() and not (output.is_dir() and not any(output.iterdir())):
+        if output.exists() and (output.is_file() or any(output.iterdir())):
             raise InputError(f"{output}: expected a new folder or that of an earlier search, found something else.")
         make_folder(output)
         write_text_atomically(path, json.dumps(current, indent=2, ensure_ascii=False) + "\n")
