@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.utils.data import Sampler
 
 from ap_ranker.data.dataset import Dataset
+from ap_ranker.models.spec import Recipe
 from ap_ranker.text.batch import TokenBatch
 from ap_ranker.text.subwords import AnyTokenizer
 from ap_ranker.training.negatives import HardNegatives, not_wrong
@@ -154,9 +155,13 @@ class Batches:
         self._lessons, self._taught = lessons, taught
         self._own_candidates, self._seed = own_candidates, seed
 
-    def lengths(self, pair: tuple[int, int]) -> tuple[int, int]:
-        """Number of tokens of a pair's question and of its answer."""
-        return len(self._questions[pair[0]]), len(self.answers[pair[1]])
+    def order(self, recipe: Recipe) -> Order:
+        """Which pairs share a batch."""
+        answers = [row for _, row in self.pairs]
+        if recipe.group_answers:
+            return answer_groups(answers)
+        lengths = [(len(self._questions[question]), len(self.answers[row])) for question, row in self.pairs]
+        return length_buckets(lengths, len(set(answers)), recipe.batch_size)
 
     def __call__(self, pairs: Sequence[tuple[int, int]]) -> dict[str, Tensor]:
         """Make the arguments of the model and of the loss.

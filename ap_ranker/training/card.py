@@ -25,10 +25,6 @@ HUB_METRICS = {"P@1": "precision", "MRR": "mrr", "MAP": "map", "nDCG@10": "ndcg"
 BEGIN, END = "<!-- calibration -->", "<!-- end of calibration -->"
 """HTML comments around the calibration section."""
 
-UNCALIBRATED = (
-    "None: scores order the answers to a question, but are no probabilities. `ap-ranker calibrate` fits these."
-)
-
 
 @dataclass(frozen=True)
 class About:
@@ -54,7 +50,7 @@ def model_card(
 ) -> str:
     """The card of a trained checkpoint, as Markdown with front matter for the hub.
 
-    The report is that on the dev questions, measured on the `machine`; the batches know how many answers were truncated.
+    The report is that on the dev questions, measured on the `machine`; the batches count the truncated answers.
     """
     results = [
         EvalResult(
@@ -78,7 +74,7 @@ def model_card(
         machine=machine,
         batches=batches,
         about=about,
-        faults=_faults(about.audit),
+        severities=list(Severity),
         fence="`" * max(3, 1 + ticks),  # a path in the command must not end the block
     )
 
@@ -105,18 +101,12 @@ def _filled(template: str, **values: Any) -> str:
     return environment.from_string((files("ap_ranker.training") / template).read_text("utf-8")).render(values)
 
 
-def _faults(audit: AuditReport | None) -> str:
-    """The number of faults of each severity, and of each kind; empty if nothing was checked."""
-    totals = []
-    for severity, counts in [(severity, audit.counts(severity)) for severity in Severity] if audit else ():
-        kinds = ", ".join(f"{kind} {count:,}" for kind, count in counts.items())
-        totals.append(f"{sum(counts.values()):,} {severity}s" + (f" ({kinds})" if kinds else ""))
-    return ", ".join(totals)
-
-
 def calibration_block(text: str | None) -> str:
     """The section between its marks; with `None`, it says that there is no calibration."""
-    return f"{BEGIN}\n## Calibration\n\n{text or UNCALIBRATED}\n{END}"
+    none = (
+        "None: scores order the answers to one question, but are not probabilities. `ap-ranker calibrate` fits these."
+    )
+    return f"{BEGIN}\n## Calibration\n\n{text or none}\n{END}"
 
 
 def calibration_text(questions: str, scores: Mapping[str, str], report: Mapping[str, Any]) -> str:

@@ -170,10 +170,8 @@ class TrainingConfig:
     def training_recipe(self, *, judged: bool, questions_per_answer: float = 1.0, with_teacher: bool = False) -> Recipe:
         """Objective, optimizer and so on: the explicit settings, and the defaults of `recipe` for the rest.
 
-        Args:
-            judged: whether the data's candidates were judged one by one.
-            questions_per_answer: of the data; mean over the answers that are right for any.
-            with_teacher: whether the model learns from a teacher's scores.
+        They depend on the data: whether its candidates were judged one by one, and the mean number of questions of an
+        answer; and on whether the model learns from a teacher's scores.
         """
         spec, theirs = model_spec(self.model), self.recipe == "paper"
         usual = objective_spec(spec.objective)

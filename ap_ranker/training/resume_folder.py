@@ -119,7 +119,7 @@ class ResumeFolder(TrainerCallback):
 
     def _is_whole(self, state: Path) -> bool:
         try:
-            best = _read(state).best_global_step
+            best = TrainerState.load_from_json(str(state / _NOTES)).best_global_step
         except (OSError, ValueError, TypeError):
             return False
         return not best or self.of_step(best).is_dir()
@@ -131,9 +131,5 @@ class ResumeFolder(TrainerCallback):
 
 def seconds_so_far(state: Path | None) -> float:
     """Duration of the run up to this state, in seconds."""
-    history = _read(state).log_history if state else []
+    history = TrainerState.load_from_json(str(state / _NOTES)).log_history if state else []
     return max((entry[SECONDS] for entry in history if SECONDS in entry), default=0.0)
-
-
-def _read(state: Path) -> TrainerState:
-    return TrainerState.load_from_json(str(state / _NOTES))

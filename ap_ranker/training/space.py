@@ -60,7 +60,7 @@ def read_space(path: Path, base: TrainingConfig) -> Space:
     space = {}
     for name, entry in sorted(entries.items(), key=lambda item: item[0] != "model"):  # report a wrong model first
         try:
-            space[name] = _values(name, entry, _owners(name, models), base)
+            space[name] = _values(name, entry, models, base)
         except ValueError as error:  # ours, or optuna's
             raise InputError(f"{path}, {name}: {error}") from error
     return space
@@ -75,25 +75,12 @@ def configure(base: TrainingConfig, values: Mapping[str, Any]) -> TrainingConfig
     return replace(base, **given, options=options)
 
 
-def _owners(name: str, models: Sequence[str]) -> Sequence[str]:
-    """The models that have the setting; all have the attributes of `TrainingConfig`."""
+def _values(name: str, entry: Any, models: Sequence[str], base: TrainingConfig) -> Values:
     if name in FIXED:
         raise InputError(f"expected {FIXED[name]}.")
-    if not name.startswith(OPTION):
-        return models
-    option = name.removeprefix(OPTION)
-    if owners := [model for model in models if option in model_spec(model).options]:
-        return owners
-    all_options = ", ".join(sorted({option for model in models for option in model_spec(model).options}))
-    raise InputError(
-        f"expected an option of {' or '.join(models)}: {all_options or 'there is none'}; found {option!r}."
-    )
-
-
-def _values(name: str, entry: Any, owners: Sequence[str], base: TrainingConfig) -> Values:
     if isinstance(entry, list):
         for value in entry:
-            _taken(name, value, owners, base)
+            _taken(name, value, models, base)
         return CategoricalDistribution(entry)
     if not isinstance(entry, dict):
         raise InputError(
@@ -102,7 +89,7 @@ def _values(name: str, entry: Any, owners: Sequence[str], base: TrainingConfig) 
         )
     given = Range(**{str(key): value for key, value in entry.items()})
     ends = (int(end) if end.is_integer() else end for end in (given.low, given.high))
-    low, high = (_taken(name, end, owners, base) for end in ends)
+    low, high = (_taken(name, end, models, base) for end in ends)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a range ends with its last whole step
         if isinstance(low, float):
@@ -113,13 +100,14 @@ def _values(name: str, entry: Any, owners: Sequence[str], base: TrainingConfig) 
         return IntDistribution(low, high, log=given.log, step=int(step))
 
 
-def _taken(name: str, value: Any, owners: Sequence[str], base: TrainingConfig) -> Any:
+def _taken(name: str, value: Any, models: Sequence[str], base: TrainingConfig) -> Any:
     """A valid value as the setting has it: a float where a fraction may be, however it is written."""
     if not name.startswith(OPTION):
         return getattr(configure(base, {name: value}), name)
     option = name.removeprefix(OPTION)
+    owners = [model for model in models if option in model_spec(model).options]
     try:
-        for model in owners:
+        for model in owners or models:  # if none has it, they say so
             complete_options(model, {option: value})
     except InputError as error:
         raise InputError(f"{error}{yaml_hint(value)}") from error

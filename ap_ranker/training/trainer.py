@@ -19,7 +19,7 @@ from ap_ranker.models.base import AnswerModel
 from ap_ranker.models.spec import Recipe
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.batch import TokenBatch
-from ap_ranker.training.batches import Batches, EachEpoch, answer_groups, length_buckets
+from ap_ranker.training.batches import Batches, EachEpoch
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.distributed import OnOneDevice, gather, mention_other_gpus, share
 from ap_ranker.training.objectives import IGNORE, ScoredBatch, objective_spec
@@ -93,16 +93,10 @@ class AnswerTrainer(Trainer):
         self.scores: dict[int, CandidateScores] = {}
         self.config, self.recipe, self.ranker, self.dev = config, recipe, ranker, dev
         self.started, self.classes = started, batches.classes
-        pairs = batches.pairs
-        answers = [row for _, row in pairs]
-        if recipe.group_answers:
-            order = answer_groups(answers)
-        else:
-            order = length_buckets([*map(batches.lengths, pairs)], len(set(answers)), recipe.batch_size)
-        sampler = EachEpoch(order, len(pairs), config.seed)
+        sampler = EachEpoch(batches.order(recipe), len(batches.pairs), config.seed)
         settings: Any = {"batch_size": recipe.batch_size, "pin_memory": self.args.dataloader_pin_memory}
         # The same batches in every process: each computes its share of a batch.
-        self.batches: Any = DataLoader(pairs, sampler=sampler, collate_fn=batches, **settings)  # type: ignore[arg-type]
+        self.batches: Any = DataLoader(batches.pairs, sampler=sampler, collate_fn=batches, **settings)  # type: ignore[arg-type]
         self.batches.set_epoch = sampler.set_epoch  # called by the Trainer before each epoch
 
     def get_train_dataloader(self) -> DataLoader[Any]:

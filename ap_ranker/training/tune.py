@@ -129,18 +129,10 @@ def tune(
     if vectors is not None and "embedding_size" in space:
         raise InputError("Expected a space without embedding_size, as the word vectors determine it.")
     bm25 = EvaluationSet(sample_questions(dev, base.dev_questions, base.seed), language=base.language).bm25
-    _claim(
-        output,
-        {
-            "space": {name: json.loads(distribution_to_json(values)) for name, values in space.items()},
-            "setting": asdict(base),
-            "data": {
-                "training questions": _digest(data),
-                "dev questions": _digest(dev),
-                "word vectors": vectors.digest if vectors else None,
-            },
-        },
-    )
+    values = {name: json.loads(distribution_to_json(each)) for name, each in space.items()}
+    hashes = {"training questions": _digest(data), "dev questions": _digest(dev)}
+    hashes |= {"word vectors": vectors.digest} if vectors else {}
+    _claim(output, {"space": values, "setting": asdict(base), "data": hashes})
     run = partial(train, data, dev, vectors=vectors, device=device, about=about)
     with kept_alone(output, "searching"), writing(output / LOG), quiet("optuna"), warnings.catch_warnings():
         warnings.filterwarnings("ignore", module=r"optuna|ap_ranker\.training\.tune")  # of experimental features

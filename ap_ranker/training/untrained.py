@@ -24,14 +24,9 @@ def write_untrained(
 ) -> None:
     """Write the checkpoint of an untrained `ap-transformer`, with how rare words are in the texts to be searched.
 
-    Training that far needs questions: without any, the weights of words, of BM25 and of known wordings are fixed.
-
-    Args:
-        folder: the checkpoint folder.
-        texts: what will be searched.
-        language: of BM25's stemmer.
-        encoder: any sentence-transformers model, by name or folder.
-        source: where the texts come from, for the model card.
+    Training that far needs questions: without any, the weights of words, of BM25 and of known wordings are fixed. The
+    `language` is that of BM25's stemmer, the `encoder` any sentence-transformers model, by name or folder; the card
+    names the `source` of the texts.
 
     Raises:
         InputError: there is no such encoder, the default one is not installed, or the folder cannot be written.

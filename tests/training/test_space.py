@@ -100,14 +100,14 @@ def test_the_example(tmp_path: Path) -> None:
         ("learning_rate: [-0.1, 0.1]", "Expected learning_rate to be greater than 0, found -0.1"),
         ("phrases: {low: 0, high: 1}", "Expected phrases to be a valid boolean, found 0"),
         ("objective: [hinge, triplet]", "Expected objective to be one of softmax, hinge, pointwise, listwise, found"),
-        ("options.filter: [3]", "options.filter: expected an option of ap-cnn: copy_words, dropout"),
+        ("options.filter: [3]", "options.filter: ap-cnn has no option 'filter': expected one of "),
         ("options.filters: [3, a]", "space.yaml, options.filters: ap-cnn: option 'filters' must be int, found 'a'"),
         ("model: [ap-cnn, ap-cn]", "space.yaml, model: Unknown model 'ap-cn'"),
         ("options.filters: [3]\nmodel: [ap-cn]", "space.yaml, model: Unknown model 'ap-cn'"),
         ("model: {low: a, high: b}", "space.yaml, model: Expected low to be a valid number, found 'a'"),
         (
             "model: [qa-bilstm, ap-bilstm]\noptions.filters: [3]",
-            "options.filters: expected an option of qa-bilstm or ap-bilstm: dropout, hidden",
+            "options.filters: qa-bilstm has no option 'filters': expected one of ",
         ),
     ],
 )
