@@ -129,8 +129,6 @@ def card_with_calibration(folder: Path, text: str) -> str | None:
         card = path.read_bytes().decode("utf-8")  # read_text would change the line ends
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: expected UTF-8, found other bytes ({error.reason}). Save it as UTF-8.") from error
-    before, begin, rest = card.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if begin and end:
-        return before + calibration_block(text) + after
-    return f"{card.rstrip()}\n\n{calibration_block(text)}\n"
+    section = calibration_block(text)
+    renewed, found = re.subn(f"{BEGIN}.*?{END}", lambda _: section, card, count=1, flags=re.DOTALL)
+    return renewed if found else f"{card.rstrip()}\n\n{section}\n"

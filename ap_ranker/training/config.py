@@ -37,32 +37,29 @@ class TrainingConfig:
         model: ours ranks best of all from 50 pairs on; its pretrained encoder is the extra `minilm`, or another one as
             `options: {encoder: NAME}`. `ap-cnn` is small and needs none.
         options: the model's own hyper-parameters; by default those of its paper.
-        recipe: the defaults down to `weight_decay`: those below, or those of the model's paper (`ap-ranker models
-            NAME`).
+        recipe: the defaults down to `weight_decay`: those below, or the model's paper's (`ap-ranker models NAME`).
         objective: `softmax` (every other answer of the batch is a negative at no extra cost), `hinge`, `pointwise`
             cross-entropy, `listwise` softmax over a question's own candidates. Ours is listwise where candidates were
-            judged one by one, as they are the hardest negatives there are, or where a pair is expensive to score; else
-            softmax.
+            judged one by one, which are the hardest negatives, or where a pair is expensive to score; else softmax.
         margin: of the hinge loss; by default the paper's value, whatever the recipe.
         optimizer: `adam` (ours), `sgd` or `adadelta`.
         learning_rate: ours is 0.002, twice Adam's usual rate: a few hundred pairs must move the word vectors far. With
             a pretrained encoder they need not: 0.0005 for the layers on top of it.
         encoder_learning_rate: of a pretrained encoder: 0.00005, low, so that it does not forget what it has learnt;
             twice that with `group_answers`, whose steps are fewer.
-        schedule: the learning rate falls linearly to zero (ours), stays `constant`, or is lr / t in epoch t
+        schedule: the learning rate falls to zero (`linear`, ours), stays `constant`, or is lr / t in epoch t
             (`inverse`).
         batch_size: questions per step, each with one right answer; ours is 64, or 16 where each question has its own
             candidates (pointwise, listwise), or 128 with `group_answers`.
         group_answers: softmax and hinge: encode an answer once for several of its questions. Ours does so with a
-            pretrained encoder if answers have two questions or more on average: half of the time, and the model ranks
-            as well.
+            pretrained encoder if answers have two questions or more on average: half of the time, as good.
         weight_decay: L2 regularisation; ours is none: word dropout does more.
         temperature: divides the scores in all objectives but hinge; by default 0.05 for cosines, whose range of -1..1
             is too narrow for a confident softmax, and 1 for log-odds.
         negatives: pointwise and listwise: wrong answers per question, 15. Softmax and hinge: answers drawn from the
             whole answer set for each batch, beside its own: 50 for hinge, as in the papers, none for softmax, which has
-            enough. With `negatives_from` other than random: hard answers per question, 15, or 2 for softmax and hinge,
-            whose questions share them.
+            enough. With `negatives_from` other than random: hard ones per question, 15, or 2 where questions share
+            them.
         negatives_from: the source of unjudged negatives, beside the batch's other answers: `random`, from the whole
             answer set; `bm25`, from the question's 100 best answers by BM25; `model`, the same for one epoch, then the
             20 of those that the model scores highest at the start of each epoch, which takes time. Answers judged wrong
@@ -70,11 +67,9 @@ class TrainingConfig:
         teacher_weight: distillation: λ, the share of the teacher's distribution in the loss; the labels have the rest.
         teacher_temperature: distillation: T, by which the softmaxes of both are softened beyond their own temperatures.
         taught_answers: distillation: answers per question, drawn from the teacher's 20 best, that join a batch: 2 if
-            its questions share answers (8 were hardly better, and took half as long again), 8 if each has its own
-            candidates.
+            questions share answers (8 were hardly better and took half as long again), 8 if not.
         augmented_questions: distillation: questions to make of the training questions, by other words, fewer words and
-            other ends. A student without a pretrained encoder gets as many as bring the questions to 10,000, at most
-            ten of each.
+            other ends. A student without a pretrained encoder gets as many as make 10,000, at most ten of each.
         answer_sentences: also use each sentence of an answer as a question for it: that teaches words that no question
             used. By default, only with fewer than 5,000 pairs (with more it adds little) and without a pretrained
             encoder, which would learn to match equal words (example FAQ: dev MRR 0.66, without sentences 0.77).

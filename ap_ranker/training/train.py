@@ -283,11 +283,9 @@ def _judged_candidates(
 
 
 def _learn(trainer: AnswerTrainer, last: Path | None, on_progress: Progress) -> tuple[int, CandidateScores | None]:
-    """Train by gradient, and load the weights of the best epoch.
+    """Train by gradient, and load the weights of the best epoch; it is 0 if the untrained model is better.
 
-    Returns:
-        The best epoch, 0 if the untrained model is better; and its scores of the dev questions, `None` if they are
-        unknown because the epoch was before an interruption.
+    Its scores of the dev questions are `None` if the epoch was before an interruption.
     """
     _keep_freed_memory()
     model, state = trainer.ranker.model, str(last) if last else None

@@ -50,12 +50,6 @@ LOG, SEARCH, BEST, CHECKPOINT = "trials.log", "search.json", "best.yaml", "check
 MEASURE = "MRR"
 """What is maximised on the dev questions; it also chooses a run's epoch."""
 
-BEFORE_PRUNING = {"n_startup_trials": 5, "n_warmup_steps": 3}
-"""No trial is pruned among the first five, nor in its first epochs, when slow learners lag behind."""
-
-FOR_IMPORTANCE = 5
-"""Minimum number of complete trials for importances; with fewer they are noise."""
-
 STATES = {TrialState.COMPLETE: "complete", TrialState.PRUNED: "pruned"}
 """A trial is pruned if it fell behind, and has otherwise `failed`, because of its settings."""
 
@@ -139,7 +133,9 @@ def tune(
         study = _open(output / LOG)
         _keep_best(study, output, base)
         while len(_finished(study)) < trials:
-            study.sampler = optuna.samplers.TPESampler(seed=_seed(base.seed, len(study.trials)))
+            # The draws do not depend on interruptions. Were the numbers added, seed 2 would repeat those of seed 1.
+            seed = np.random.SeedSequence([base.seed, len(study.trials)]).generate_state(1)[0]
+            study.sampler = optuna.samplers.TPESampler(seed=int(seed))
             _run_trial(study, space, output, base, run)
             _keep_best(study, output, base)
             last = study.get_trials()[-1]
@@ -169,14 +165,6 @@ def _run_trial(
     except (InputError, torch.OutOfMemoryError) as error:
         trial.set_user_attr("error", str(error).split("\n")[0])
         study.tell(trial, state=TrialState.FAIL)
-
-
-def _seed(seed: int, trial: int) -> int:
-    """The sampler's seed for a trial, which does not depend on interruptions.
-
-    Mixed, not added: otherwise seed 2 would repeat the draws of seed 1, one trial later.
-    """
-    return int(np.random.SeedSequence([seed, trial]).generate_state(1)[0])
 
 
 def _draw(trial: optuna.Trial, space: Space, base: TrainingConfig) -> dict[str, Any]:
@@ -251,7 +239,7 @@ def _open(log: Path) -> optuna.Study:
         study = optuna.create_study(
             study_name="tune",
             storage=JournalStorage(JournalFileBackend(str(log))),
-            pruner=optuna.pruners.MedianPruner(**BEFORE_PRUNING),
+            pruner=optuna.pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=3),  # slow learners lag at first
             direction="maximize",
             load_if_exists=True,
         )
@@ -292,8 +280,8 @@ def _keep_best(study: optuna.Study, output: Path, base: TrainingConfig) -> None:
 
 def _importance(study: optuna.Study) -> dict[str, float]:
     complete = study.get_trials(states=(TrialState.COMPLETE,))
-    if len(complete) < FOR_IMPORTANCE or len({name for trial in complete for name in trial.params}) < 2:
-        return {}
+    if len(complete) < 5 or len({name for trial in complete for name in trial.params}) < 2:
+        return {}  # with fewer trials they are noise
     importances = get_param_importances(study, evaluator=PedAnovaImportanceEvaluator(), normalize=False)
     total = sum(importances.values())
     return {name: value / total for name, value in importances.items()} if total > 0 else {}
