@@ -47,19 +47,17 @@ class TrainingConfig:
             a pretrained encoder they need not: 0.0005 for the layers on top of it.
         encoder_learning_rate: of a pretrained encoder: 0.00005, low, so that it does not forget what it has learnt;
             twice that with `group_answers`, whose steps are fewer.
-        schedule: the learning rate falls to zero (`linear`, ours), stays `constant`, or is lr / t in epoch t
-            (`inverse`).
+        schedule: the rate falls to zero (`linear`, ours), stays `constant`, or is lr / t in epoch t (`inverse`).
         batch_size: questions per step, each with one right answer; ours is 64, or 16 where each question has its own
             candidates (pointwise, listwise), or 128 with `group_answers`.
         group_answers: softmax and hinge: encode an answer once for several of its questions. Ours does so with a
-            pretrained encoder if answers have two questions or more on average: half of the time, as good.
+            pretrained encoder if answers have two questions or more on average: it takes half of the time.
         weight_decay: L2 regularisation; ours is none: word dropout does more.
         temperature: divides the scores in all objectives but hinge; by default 0.05 for cosines, whose range of -1..1
             is too narrow for a confident softmax, and 1 for log-odds.
         negatives: pointwise and listwise: wrong answers per question, 15. Softmax and hinge: answers drawn from the
             whole answer set for each batch, beside its own: 50 for hinge, as in the papers, none for softmax, which has
-            enough. With `negatives_from` other than random: hard ones per question, 15, or 2 where questions share
-            them.
+            enough. With `negatives_from` other than random: hard ones per question, 15, or 2 if shared.
         negatives_from: the source of unjudged negatives, beside the batch's other answers: `random`, from the whole
             answer set; `bm25`, from the question's 100 best answers by BM25; `model`, the same for one epoch, then the
             20 of those that the model scores highest at the start of each epoch, which takes time. Answers judged wrong

@@ -50,7 +50,7 @@ def initialize_model(
     Raises:
         InputError: as `read_encoder`, or word vectors for a model with a pretrained encoder.
     """
-    texts = [text.text for text in (*data.questions, *data.answers)]
+    texts = [question.text for question in data.questions] + [answer.text for answer in data.answers]
     if model_spec(config.model).pretrained:
         if vectors:
             raise InputError(

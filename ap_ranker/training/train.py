@@ -289,7 +289,7 @@ def _learn(trainer: AnswerTrainer, last: Path | None, on_progress: Progress) -> 
     """
     _keep_freed_memory()
     model, state = trainer.ranker.model, str(last) if last else None
-    with quiet("transformers"), writing(Path(trainer.args.output_dir)):  # its log is about its own model classes
+    with quiet("transformers"), writing(Path(str(trainer.args.output_dir))):  # its log is about its own model classes
         if not model_spec(trainer.config.model).pretrained:
             trainer.train(resume_from_checkpoint=state)
         else:  # training must not make a pretrained encoder worse

@@ -95,9 +95,10 @@ class AnswerTrainer(Trainer):
         self.started, self.classes = started, batches.classes
         sampler = EachEpoch(batches.order(recipe), len(batches.pairs), config.seed)
         settings: Any = {"batch_size": recipe.batch_size, "pin_memory": self.args.dataloader_pin_memory}
+        pairs: Any = batches.pairs
         # The same batches in every process: each computes its share of a batch.
-        self.batches: Any = DataLoader(batches.pairs, sampler=sampler, collate_fn=batches, **settings)  # type: ignore[arg-type]
-        self.batches.set_epoch = sampler.set_epoch  # called by the Trainer before each epoch
+        self.batches: DataLoader[Any] = DataLoader(pairs, sampler=sampler, collate_fn=batches, **settings)
+        self.batches.set_epoch = sampler.set_epoch  # type: ignore[attr-defined]  # called before each epoch
 
     def get_train_dataloader(self) -> DataLoader[Any]:
         return self.batches
