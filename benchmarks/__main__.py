@@ -102,7 +102,7 @@ def _learners(names: str | None, contenders: Sequence[Contender]) -> list[Conten
     """The models to train: the named ones, or the first two that are trained by gradient."""
     from ap_ranker.models.registry import model_spec
     from ap_ranker.training.compare import Contender
-    from ap_ranker.training.objectives.registry import objective_spec
+    from ap_ranker.training.objectives import objective_spec
 
     def learns(contender: Contender) -> bool:
         return objective_spec(model_spec(contender.model).objective).needs_gradient

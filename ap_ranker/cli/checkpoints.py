@@ -92,7 +92,7 @@ def models(
 
 
 def _print_one(spec: ModelSpec) -> None:
-    from ap_ranker.training.objectives.registry import objective_spec
+    from ap_ranker.training.objectives import objective_spec
 
     recipe, objective = spec.recipe, objective_spec(spec.objective)
     facts = {

@@ -10,15 +10,15 @@ from torch import Tensor
 from torch.utils.data import Sampler
 
 from ap_ranker.data.dataset import Dataset
+from ap_ranker.models.spec import Recipe
 from ap_ranker.text.batch import TokenBatch
 from ap_ranker.text.tokenizer import AnyTokenizer
 from ap_ranker.training.negatives import HardNegatives, not_wrong
-from ap_ranker.training.objectives.spec import IGNORE, NEGATIVE
+from ap_ranker.training.objectives import IGNORE, NEGATIVE
 from ap_ranker.training.teacher import TeacherScores
 
 JUDGED_NEGATIVES = 4
-"""Maximum number of answers judged wrong for a question in a shared batch: they are the hardest negatives, but all of
-them would crowd out the other questions' answers."""
+"""Answers judged wrong for a question in a shared batch: all of them would crowd out the other questions' answers."""
 
 HIGHEST = 20
 """Number of the teacher's best answers to draw from."""
@@ -30,22 +30,11 @@ MOST_BATCHES = 30
 """Batches in a run that is sorted by length; longer ones save hardly any more padding."""
 
 BATCHES_BY_QUESTION = 6
-"""Batches of a run that are sorted by question length. A question is short, but a match costs question tokens x answer
-tokens: of groups of 1, 2, 3, 5, 6, 10 and 30, those of 5 to 10 left the least padding on InsuranceQA, a third less than
-1."""
+"""Batches sorted by question length, too: a match costs question tokens x answer tokens. Of 1 to 30, 5 to 10 left the
+least padding on InsuranceQA, a third less than 1."""
 
 ANSWERS_PER_ROW = 8
-"""Distinct answers per row of a run below which nothing is sorted: neighbours in length would mostly be wordings of the
-same answer, and a batch would have few negatives."""
-
-
-def training_pairs(dataset: Dataset, *, own_candidates: bool) -> list[tuple[int, int]]:
-    """The (question, right answer) pairs of a data set, as positions; an epoch is one pass over them.
-
-    With `own_candidates` each question occurs once, with its first right answer: its batch also holds the others.
-    """
-    end = 1 if own_candidates else None
-    return [(i, row) for i, question in enumerate(dataset.questions) for row in question.positives[:end]]
+"""Distinct answers per row of a run below which nothing is sorted: neighbours in length would mostly share one."""
 
 
 Order = Callable[[np.random.Generator], np.ndarray]
@@ -70,14 +59,11 @@ class EachEpoch(Sampler[int]):
 
 
 def answer_groups(answers: Sequence[int]) -> Order:
-    """Bring several questions of an answer into a batch.
+    """Bring several questions of an answer into a batch; `answers` are those of each pair.
 
     A step's time goes into encoding answers, which are long and many. So each is encoded once for a few of its
     questions; the other answers of the batch are their negatives. No answer has its second group before all have had
     their first, so that hardly any is twice in a batch, which would cost a negative.
-
-    Args:
-        answers: the answer of each pair.
     """
     known = np.asarray(answers)
 
@@ -97,15 +83,10 @@ def answer_groups(answers: Sequence[int]) -> Order:
 
 
 def length_buckets(lengths: Sequence[tuple[int, int]], n_answers: int, batch_size: int) -> Order:
-    """Bring texts of similar lengths into a batch.
+    """Bring texts of similar lengths, in tokens of each pair's question and answer, into a batch.
 
     Runs of many batches are sorted by answer length, groups of a few batches within them by question length, and the
-    batches are shuffled again, so that a batch needs little padding.
-
-    Args:
-        lengths: number of tokens of each pair's question and answer.
-        n_answers: number of distinct answers.
-        batch_size: number of pairs per batch.
+    batches are shuffled again, so that a batch needs little padding. `n_answers` are distinct.
     """
     questions, answers = np.asarray(lengths).reshape(-1, 2).T
     run_size = batch_size * max(1, min(n_answers // (batch_size * ANSWERS_PER_ROW), MOST_BATCHES))
@@ -141,18 +122,12 @@ class Batches:
     first, then hard ones, then, for a question without judged ones, random ones. The other questions' answers are
     ignored: B x N comparisons by a network would cost too much.
 
-    A batch depends only on its pairs, the seed and the current hard negatives, so a resumed run sees the same batches.
-    A pair gets new negatives each epoch, because the sampler batches it with other pairs.
+    A batch depends only on its pairs, the seed and the current `hard` negatives, so a resumed run sees the same
+    batches. A pair gets new negatives each epoch, because the sampler batches it with other pairs. With `lessons`, a
+    teacher's scores, each question also adds `taught` answers, drawn from the teacher's `HIGHEST` best.
 
-    Args:
-        dataset: the training data.
-        tokenizer: the model's tokenizer.
-        negatives: number of wrong answers, as above.
-        own_candidates: whether each question has its own candidates instead of all answers of the batch.
-        seed: seed of the draws.
-        hard: hard negatives of the same data set; its lists may change between batches.
-        lessons: a teacher's scores of the same data set.
-        taught: number of answers per question, drawn from the teacher's `HIGHEST` best.
+    `pairs` are the (question, right answer) pairs of the data, as positions; an epoch is one pass over them. With
+    `own_candidates` each question occurs once, with its first right answer: its batch also holds the others.
     """
 
     def __init__(
@@ -169,30 +144,31 @@ class Batches:
     ) -> None:
         self._questions = tokenizer.encode([question.text for question in dataset.questions])[0]
         self.answers, self.cut_answers = tokenizer.encode([answer.text for answer in dataset.answers])
+        first = 1 if own_candidates else None
+        self.pairs = [(i, row) for i, question in enumerate(dataset.questions) for row in question.positives[:first]]
         self._right = [frozenset(question.positives) for question in dataset.questions]
         self._judged = [question.negatives if dataset.judged else () for question in dataset.questions]
         self._classes = [dict(zip(q.candidates or (), q.labels, strict=False)) for q in dataset.questions]
         self.classes = len(dataset.classes)
         self._not_wrong = not_wrong(dataset) if hard is None else hard.not_wrong
-        self._hard = hard
-        self._lessons = lessons
-        self._taught = taught
-        self._negatives = min(negatives, len(dataset.answers))
-        self._own_candidates = own_candidates
-        self._seed = seed
+        self._negatives, self._hard = min(negatives, len(dataset.answers)), hard
+        self._lessons, self._taught = lessons, taught
+        self._own_candidates, self._seed = own_candidates, seed
 
-    def lengths(self, pair: tuple[int, int]) -> tuple[int, int]:
-        """Number of tokens of a pair's question and of its answer."""
-        return len(self._questions[pair[0]]), len(self.answers[pair[1]])
+    def order(self, recipe: Recipe) -> Order:
+        """Which pairs share a batch."""
+        answers = [row for _, row in self.pairs]
+        if recipe.group_answers:
+            return answer_groups(answers)
+        lengths = [(len(self._questions[question]), len(self.answers[row])) for question, row in self.pairs]
+        return length_buckets(lengths, len(set(answers)), recipe.batch_size)
 
     def __call__(self, pairs: Sequence[tuple[int, int]]) -> dict[str, Tensor]:
         """Make the arguments of the model and of the loss.
 
         Returns:
             question_ids, question_mask: (Q, M) of the different questions; question_rows: (B,) the question of each
-            pair; answer_ids, answer_mask: (N, L); target: (B,) the column of the pair's answer; labels: (B, N) the
-            class of each answer for each question, or `IGNORE`. With two classes they are `NEGATIVE` and `POSITIVE`.
-            With lessons also teacher: (B, N) its logits, NaN where it has not scored.
+            pair; answer_ids, answer_mask: (N, L); target, labels and, with lessons, teacher as in `ScoredBatch`.
         """
         rng = np.random.default_rng([self._seed, *(position for pair in pairs for position in pair)])
         if self._own_candidates:
@@ -246,10 +222,8 @@ class Batches:
         if self._lessons is not None and question >= self._lessons.labelled:
             return [IGNORE] * len(rows)
         right, unsure, classes = self._right[question], self._not_wrong[question], self._classes[question]
-        return [
-            self.classes - 1 if row in right else IGNORE if row in unsure else classes.get(row, NEGATIVE)
-            for row in rows
-        ]
+        best = self.classes - 1
+        return [best if row in right else IGNORE if row in unsure else classes.get(row, NEGATIVE) for row in rows]
 
 
 def _draw(rows: Sequence[int] | np.ndarray, most: int, rng: np.random.Generator) -> list[int]:

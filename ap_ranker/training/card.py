@@ -15,11 +15,9 @@ from jinja2 import Environment
 from ap_ranker.data.audit.report import AuditReport, Severity
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluation_report import EvaluationReport
-from ap_ranker.evaluation.markdown import markdown_table
 from ap_ranker.models.registry import model_spec
-from ap_ranker.ranking.checkpoint import CARD
+from ap_ranker.ranking.checkpoint import CARD, CheckpointConfig
 from ap_ranker.training.batches import Batches
-from ap_ranker.training.config import TrainingConfig
 
 HUB_METRICS = {"P@1": "precision", "MRR": "mrr", "MAP": "map", "nDCG@10": "ndcg"}
 """Measure -> its name in the hub's metadata."""
@@ -27,57 +25,33 @@ HUB_METRICS = {"P@1": "precision", "MRR": "mrr", "MAP": "map", "nDCG@10": "ndcg"
 BEGIN, END = "<!-- calibration -->", "<!-- end of calibration -->"
 """HTML comments around the calibration section."""
 
-UNCALIBRATED = (
-    "None: scores order the answers to one question, but are not probabilities. `ap-ranker calibrate` fits these."
-)
-
-_SHARES = {"precision": "precision", "answered": "answered", "rejected": "unanswerable rejected"}
-
 
 @dataclass(frozen=True)
 class About:
     """Facts for the card that the run itself does not know.
 
-    Attributes:
-        command: the command that started the run; `None` if it was started from Python.
-        licence: an identifier of the hub, such as apache-2.0; `None` if not stated.
-        audit: the faults of the data; `None` if it was not checked.
-
     Raises:
         InputError: the licence is not a valid identifier.
     """
 
-    command: str | None = None
-    licence: str | None = None
-    audit: AuditReport | None = None
+    command: str | None = None  # that started the run; `None` if it was started from Python
+    licence: str | None = None  # an identifier of the hub, such as apache-2.0; `None` if not stated
+    audit: AuditReport | None = None  # the faults of the data; `None` if it was not checked
 
     def __post_init__(self) -> None:
         if self.licence is not None and not re.fullmatch(r"[a-z0-9][a-z0-9.+-]*", self.licence):
             raise InputError(
-                f"Expected a licence as the model hub names it, such as apache-2.0, cc-by-4.0 or other, found "
-                f"{self.licence!r}."
+                f"Expected a licence as the model hub names it, such as apache-2.0 or other, found {self.licence!r}."
             )
 
 
 def model_card(
-    config: TrainingConfig,
-    settings: Mapping[str, Any],
-    report: EvaluationReport,
-    machine: str,
-    batches: Batches,
-    about: About,
+    checkpoint: CheckpointConfig, report: EvaluationReport, machine: str, batches: Batches, about: About
 ) -> str:
-    """Render the card: Markdown with front matter for the hub.
+    """The card of a trained checkpoint, as Markdown with front matter for the hub.
 
-    Args:
-        config: the settings of the run.
-        settings: `training` of `config.json`.
-        report: the results of the best epoch on the dev questions.
-        machine: the hardware, in words.
-        batches: the batches of the run, for the number of truncated answers.
-        about: facts that the run itself does not know.
+    The report is that on the dev questions, measured on the `machine`; the batches count the truncated answers.
     """
-    rankings = [(report.model, ""), (report.fusion or {}, ", with BM25's score added")]
     results = [
         EvalResult(
             task_type="text-ranking",
@@ -88,110 +62,56 @@ def model_card(
             metric_name=measure + suffix,
             metric_value=round(value, 4),
         )
-        for values, suffix in rankings
+        for values, suffix in ((report.model, ""), (report.fusion or {}, ", with BM25's score added"))
         for measure, value in values.items()
     ]
     ticks = max(map(len, re.findall("`+", about.command or "")), default=0)
     return _render(
-        config,
-        front_matter=_front_matter(config, license=about.licence, eval_results=results),
-        spec=model_spec(config.model),
-        run=settings,
+        checkpoint,
+        {"license": about.licence, "eval_results": results},
+        spec=model_spec(checkpoint.model),
         report=report,
-        table=_table(report),
         machine=machine,
         batches=batches,
         about=about,
-        faults=_faults(about.audit),
+        severities=list(Severity),
         fence="`" * max(3, 1 + ticks),  # a path in the command must not end the block
     )
 
 
-def untrained_card(config: TrainingConfig, encoder: str, texts: str) -> str:
-    """Render the card of a checkpoint that has learnt nothing, as Markdown with front matter for the hub.
-
-    Args:
-        config: its settings.
-        encoder: its pretrained encoder.
-        texts: those that the rarity of words was counted in, in words.
-    """
-    return _render(config, front_matter=_front_matter(config), encoder=encoder, texts=texts)
+def untrained_card(checkpoint: CheckpointConfig, texts: str) -> str:
+    """The card of a checkpoint that has learnt nothing; `texts` are those that it has counted words in, in words."""
+    return _render(checkpoint, {}, texts=texts)
 
 
-def _render(config: TrainingConfig, **values: Any) -> str:
-    environment = Environment(trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True)
-    template = environment.from_string((files("ap_ranker.training") / "card.md.jinja").read_text("utf-8"))
-    return template.render(config=config, calibration=calibration_block(None), **values)
-
-
-def _front_matter(config: TrainingConfig, **facts: Any) -> str:
-    data = ModelCardData(
-        model_name=config.model,
+def _render(checkpoint: CheckpointConfig, facts: Mapping[str, Any], **values: Any) -> str:
+    front_matter = ModelCardData(
+        model_name=checkpoint.model,
         library_name="ap-ranker",
         pipeline_tag="text-ranking",
         tags=["answer-selection", "faq", "haystack"],
         **facts,
-    )
-    return data.to_yaml(line_break="\n")
+    ).to_yaml(line_break="\n")
+    values |= {"checkpoint": checkpoint, "run": checkpoint.training, "calibration": calibration_block(None)}
+    return _filled("card.md.jinja", front_matter=front_matter, **values)
 
 
-def _faults(audit: AuditReport | None) -> str:
-    """The number of faults of each severity, and of each kind; empty if nothing was checked."""
-    totals = []
-    for severity in Severity if audit else ():
-        counts = audit.counts(severity)  # type: ignore[union-attr]
-        kinds = ", ".join(f"{kind} {count:,}" for kind, count in counts.items())
-        totals.append(f"{sum(counts.values()):,} {severity}s" + (f" ({kinds})" if kinds else ""))
-    return ", ".join(totals)
-
-
-def _table(report: EvaluationReport) -> str:
-    rows = [
-        (report.bm25_name, report.bm25, None),
-        ("answers alone", report.without_wordings, None),
-        ("this model", report.model, report.gain.model),
-        ("both scores added", report.fusion, report.gain.fusion),
-    ]
-    return markdown_table(
-        ["", *report.model, "p"],
-        [
-            [name, *(f"{value:.3f}" for value in values.values()), f"{difference.p_value:.4f}" if difference else ""]
-            for name, values, difference in rows
-            if values
-        ],
-    )
+def _filled(template: str, **values: Any) -> str:
+    environment = Environment(trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True)
+    return environment.from_string((files("ap_ranker.training") / template).read_text("utf-8")).render(values)
 
 
 def calibration_block(text: str | None) -> str:
     """The section between its marks; with `None`, it says that there is no calibration."""
-    return f"{BEGIN}\n## Calibration\n\n{text or UNCALIBRATED}\n{END}"
+    none = (
+        "None: scores order the answers to one question, but are not probabilities. `ap-ranker calibrate` fits these."
+    )
+    return f"{BEGIN}\n## Calibration\n\n{text or none}\n{END}"
 
 
 def calibration_text(questions: str, scores: Mapping[str, str], report: Mapping[str, Any]) -> str:
-    """The thresholds and their effects as a table.
-
-    Args:
-        questions: the questions of the measurement, in words.
-        scores: kind of score -> its name.
-        report: kind of score -> `calibration_error` and `thresholds`: target precision, or "-" for none -> `threshold`,
-            `precision`, `answered`, `rejected`.
-    """
-    rows = [
-        [scores[kind], target, f"{effect['threshold']:.3f}", *(_share(effect[name]) for name in _SHARES)]
-        for kind, measured in report.items()
-        for target, effect in measured["thresholds"].items()
-    ]
-    errors = ", ".join(f"{scores[kind]} {measured['calibration_error']:.3f}" for kind, measured in report.items())
-    return (
-        "A scaled score is the probability that the answer is right. Set the ranker's `precision` or\n"
-        f"`score_threshold` to leave out improbable answers. Measured on {questions}.\n\n"
-        + markdown_table(["ranked by", "target precision", "threshold", *_SHARES.values()], rows)
-        + f"\n\nCalibration error (ECE): {errors}."
-    )
-
-
-def _share(value: float | None) -> str:
-    return "-" if value is None else f"{value:.1%}"
+    """The thresholds and their effects as a table: kind of score -> its name, and its `ScoreReport` as basic types."""
+    return _filled("calibration.md.jinja", questions=questions, scores=scores, report=report).strip()
 
 
 def card_with_calibration(folder: Path, text: str) -> str | None:
@@ -209,8 +129,6 @@ def card_with_calibration(folder: Path, text: str) -> str | None:
         card = path.read_bytes().decode("utf-8")  # read_text would change the line ends
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: expected UTF-8, found other bytes ({error.reason}). Save it as UTF-8.") from error
-    before, begin, rest = card.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if begin and end:
-        return before + calibration_block(text) + after
-    return f"{card.rstrip()}\n\n{calibration_block(text)}\n"
+    section = calibration_block(text)
+    renewed, found = re.subn(f"{BEGIN}.*?{END}", lambda _: section, card, count=1, flags=re.DOTALL)
+    return renewed if found else f"{card.rstrip()}\n\n{section}\n"

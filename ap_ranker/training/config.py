@@ -17,8 +17,7 @@ from ap_ranker.models.spec import Optimizer, Recipe, Schedule
 from ap_ranker.safe_open import parse_yaml, read_yaml_text
 from ap_ranker.settings import read_fields, settings
 from ap_ranker.text.languages import check_language
-from ap_ranker.training.objectives import distillation
-from ap_ranker.training.objectives.registry import objective_spec, objectives_with_gradient
+from ap_ranker.training.objectives import OBJECTIVES, OWN_DISTILLATION, SHARED_DISTILLATION, objective_spec
 
 EMBEDDING_SIZE = 100
 """Dimensions of word vectors that are learnt from scratch, by default."""
@@ -32,154 +31,118 @@ ENOUGH_QUESTIONS, MADE_OF_ONE = 10_000, 10
 
 @settings
 class TrainingConfig:
-    """All settings of a training run, the most important first."""
+    """All settings of a training run, the most important first.
+
+    Attributes:
+        model: ours ranks best of all from 50 pairs on; its pretrained encoder is the extra `minilm`, or another one as
+            `options: {encoder: NAME}`. `ap-cnn` is small and needs none.
+        options: the model's own hyper-parameters; by default those of its paper.
+        recipe: the defaults down to `weight_decay`: those below, or the model's paper's (`ap-ranker models NAME`).
+        objective: `softmax` (every other answer of the batch is a negative at no extra cost), `hinge`, `pointwise`
+            cross-entropy, `listwise` softmax over a question's own candidates. Ours is listwise where candidates were
+            judged one by one, which are the hardest negatives, or where a pair is expensive to score; else softmax.
+        margin: of the hinge loss; by default the paper's value, whatever the recipe.
+        optimizer: `adam` (ours), `sgd` or `adadelta`.
+        learning_rate: ours is 0.002, twice Adam's usual rate: a few hundred pairs must move the word vectors far. With
+            a pretrained encoder they need not: 0.0005 for the layers on top of it.
+        encoder_learning_rate: of a pretrained encoder: 0.00005, low, so that it does not forget what it has learnt;
+            twice that with `group_answers`, whose steps are fewer.
+        schedule: the rate falls to zero (`linear`, ours), stays `constant`, or is lr / t in epoch t (`inverse`).
+        batch_size: questions per step, each with one right answer; ours is 64, or 16 where each question has its own
+            candidates (pointwise, listwise), or 128 with `group_answers`.
+        group_answers: softmax and hinge: encode an answer once for several of its questions. Ours does so with a
+            pretrained encoder if answers have two questions or more on average: it takes half of the time.
+        weight_decay: L2 regularisation; ours is none: word dropout does more.
+        temperature: divides the scores in all objectives but hinge; by default 0.05 for cosines, whose range of -1..1
+            is too narrow for a confident softmax, and 1 for log-odds.
+        negatives: pointwise and listwise: wrong answers per question, 15. Softmax and hinge: answers drawn from the
+            whole answer set for each batch, beside its own: 50 for hinge, as in the papers, none for softmax, which has
+            enough. With `negatives_from` other than random: hard ones per question, 15, or 2 if shared.
+        negatives_from: the source of unjudged negatives, beside the batch's other answers: `random`, from the whole
+            answer set; `bm25`, from the question's 100 best answers by BM25; `model`, the same for one epoch, then the
+            20 of those that the model scores highest at the start of each epoch, which takes time. Answers judged wrong
+            come first. Right answers, their copies and near-copies are left out.
+        teacher_weight: distillation: λ, the share of the teacher's distribution in the loss; the labels have the rest.
+        teacher_temperature: distillation: T, by which the softmaxes of both are softened beyond their own temperatures.
+        taught_answers: distillation: answers per question, drawn from the teacher's 20 best, that join a batch: 2 if
+            questions share answers (8 were hardly better and took half as long again), 8 if not.
+        augmented_questions: distillation: questions to make of the training questions, by other words, fewer words and
+            other ends. A student without a pretrained encoder gets as many as make 10,000, at most ten of each.
+        answer_sentences: also use each sentence of an answer as a question for it: that teaches words that no question
+            used. By default, only with fewer than 5,000 pairs (with more it adds little) and without a pretrained
+            encoder, which would learn to match equal words (example FAQ: dev MRR 0.66, without sentences 0.77).
+        effort: how much time training may take, with a pretrained encoder. `quick` leaves the encoder as it is (the
+            model's option `frozen`); `best` trains it for twice as many epochs.
+        epochs: at most; by default 20, as early stopping ends most runs sooner. A pretrained encoder has less to learn:
+            4, or 8 if it is frozen. 0, only with a pretrained encoder, writes an untrained checkpoint.
+        patience: epochs without a better dev MRR after which training stops; one bad epoch is noise, four are not.
+        embeddings: word vectors to begin with instead of noise: a GloVe, word2vec or fastText file, `glove-50d`, the
+            folder of a checkpoint, `encoder`, for those of the default encoder of ap-transformer, or `encoder:NAME`.
+        embedding_size: dimensions of word vectors: by default 100 if they are learnt from scratch, 300, the maximum, if
+            they are taken from an encoder; a file decides itself.
+        vocabulary_from_vectors: number of the vectors' most frequent words that join the vocabulary even if the
+            training data lacks them: a user's synonym then lies near its neighbours instead of being unknown.
+        freeze_embeddings: keep pre-trained word vectors as they are.
+        phrases: join frequent word pairs and triples into one token ("new_york"), as word2phrase does.
+        segmenter: the library that splits Chinese (`jieba`), Thai (`pythainlp`), Japanese (`sudachipy`) or Korean
+            (`kiwipiepy`); by default each character of a script without spaces is a token, and a Korean word is one.
+        language: of BM25's stemmer, such as `english`: "parcels" then finds "parcel"; or `thai` (extra `thai`). The
+            store that fetches the candidates needs the same; `ap-ranker check --language` measures whether it helps.
+        max_tokens: of a text; longer ones are truncated, and counted. Nearly every FAQ answer has fewer.
+        match: the text to match for answers with a stored question.
+        dev_share: of the training questions, to set aside as dev questions if there is no dev file.
+        dev_questions: at most, to rank after each epoch: more would cost time and hardly change the choice of epoch.
+        seed: on one machine it determines the weights.
+    """
 
     model: str = "ap-transformer"
-    """The model's registry name. Ours ranks best of all from 50 pairs on. It needs its pretrained encoder: the extra
-    `minilm`, or another one as `options: {encoder: NAME}`. `ap-cnn` is small and needs none."""
-
     options: Mapping[str, Any] = field(default_factory=dict)
-    """The model's own hyper-parameters; by default those of its paper."""
-
     recipe: Literal["ours", "paper"] = "ours"
-    """The defaults of the settings down to `weight_decay`: `ours` are those below, `paper` are those of the model's
-    paper (see `ap-ranker models NAME`)."""
-
     objective: str | None = None
-    """`softmax` (in-batch: every other answer of the batch is a negative at no extra cost), `hinge`, `pointwise`
-    cross-entropy, `listwise` softmax over a question's own candidates. Ours is listwise where candidates were judged
-    one by one, as they are the hardest negatives there are, or where a pair is expensive to score; else softmax."""
-
     margin: Annotated[float, Field(ge=0, le=100)] | None = None
-    """Margin of the hinge loss; by default the paper's value, whatever the recipe."""
-
     optimizer: Optimizer | None = None
-    """`adam`, `sgd` or `adadelta`."""
-
     learning_rate: Annotated[float, Field(gt=0, le=10)] | None = None  # the papers' largest is 1.1
-    """Ours is 0.002, twice Adam's usual rate: a few hundred pairs must move the word vectors far. With a pretrained
-    encoder they need not: 0.0005 for the layers on top of it."""
-
     encoder_learning_rate: Annotated[float, Field(gt=0, le=1)] | None = None
-    """Learning rate of a pretrained encoder: 0.00005, low, so that it does not forget what it has learnt; twice that
-    with `group_answers`, whose steps are fewer."""
-
     schedule: Schedule | None = None
-    """The learning rate falls linearly to zero (ours), stays `constant`, or is lr / t in epoch t (`inverse`)."""
-
     batch_size: Annotated[int, Field(gt=0, le=65_536)] | None = None  # all pairs of a batch are matched with each other
-    """Questions per step, each with one right answer; ours is 64, which gives 63 in-batch negatives, or 16 where each
-    question has its own candidates (pointwise, listwise), or 128 with `group_answers`."""
-
     group_answers: bool | None = None
-    """Softmax and hinge: encode an answer once for several of its questions. Ours does so with a pretrained encoder if
-    answers have two questions or more on average: an epoch takes half of the time, and the model ranks as well."""
-
     weight_decay: Annotated[float, Field(ge=0, le=1)] | None = None
-    """L2 regularisation; ours is none: word dropout does more."""
-
     temperature: Annotated[float, Field(ge=0.001, le=1_000)] | None = None  # with less, a softmax is not finite
-    """Divides the scores in all objectives but hinge; by default 0.05 for cosines, whose range of -1..1 is too narrow
-    for a confident softmax, and 1 for log-odds."""
-
     negatives: Annotated[int, Field(ge=0, le=10_000)] | None = None
-    """Pointwise and listwise: wrong answers per question, 15. Softmax and hinge: answers drawn from the whole answer
-    set for each batch, in addition to the batch's own: 50 for hinge, as in the papers, none for softmax, which has
-    enough. With `negatives_from` other than random: hard answers per question, 15 for pointwise and listwise; 2 for
-    softmax and hinge, which the whole batch shares, so a batch of 64 has up to 128 of them."""
-
     negatives_from: Literal["random", "bm25", "model"] = "random"
-    """The source of unjudged negatives, beside the batch's other answers: `random`, from the whole answer set; `bm25`,
-    from the question's 100 best answers by BM25; `model`, the same for one epoch, then the 20 of those that the model
-    scores highest at the start of each epoch, which takes time. Answers judged wrong come first. Right answers, their
-    copies and near-copies are left out."""
-
     teacher_weight: Annotated[float, Field(gt=0, le=1)] = 0.8
-    """Distillation: λ, the share of the teacher's distribution in the loss; the labels have the rest."""
-
     teacher_temperature: Annotated[float, Field(ge=0.1, le=100)] = 4.0
-    """Distillation: T, by which the softmaxes of teacher and student are softened beyond their own temperatures."""
-
     taught_answers: Annotated[int, Field(ge=0, le=20)] | None = None  # drawn from as many
-    """Distillation: number of answers per question, drawn from the teacher's 20 best, that join a batch. By default 2
-    where a batch's questions share its answers, 8 where each has its own candidates; with 27,413 answers, 8 were hardly
-    better, and an epoch took half as long again."""
-
     augmented_questions: Annotated[int, Field(ge=0, le=10_000_000)] | None = None
-    """Distillation: number of questions to make of the training questions, by other words, fewer words and other ends;
-    the teacher's scores are their labels. By default as many as bring the questions to 10,000, at most ten of each, for
-    a student without a pretrained encoder: an epoch takes longer by as much."""
-
     answer_sentences: bool | None = None
-    """Also use each sentence of an answer as a question for that answer: it teaches words that no question used. By
-    default, only with fewer than 5,000 pairs (with more it costs time and adds little) and without a pretrained
-    encoder, which would learn to match equal words (example FAQ: dev MRR 0.66, without sentences 0.77)."""
-
     effort: Literal["quick", "normal", "best"] = "normal"
-    """How much time training may take, with a pretrained encoder. `quick` leaves the encoder as it is (the model's
-    option `frozen`); `best` trains it for twice as many epochs."""
-
     epochs: Annotated[int, Field(ge=0, le=100_000)] | None = None
-    """Maximum number of epochs: by default 20, as early stopping ends most runs sooner. A pretrained encoder has less
-    to learn: 4, or 8 if it is frozen. 0, only with a pretrained encoder, writes an untrained checkpoint."""
-
     patience: Annotated[int, Field(gt=0, le=100_000)] = 4
-    """Number of epochs without a better dev MRR after which training stops; one bad epoch is noise, four are not."""
-
     embeddings: str | None = None
-    """Word vectors to begin with: a GloVe, word2vec or fastText file, `glove-50d`, the folder of a checkpoint, or
-    `encoder`, which takes them from the default encoder of ap-transformer (`encoder:NAME` from another one). By default
-    they are learnt from nothing."""
-
     embedding_size: Annotated[int, Field(gt=0, le=4_096)] | None = None  # 50,000 words then take 0.8 GB
-    """Dimensions of word vectors: by default 100 if they are learnt from scratch, 300, the maximum, if they are taken
-    from an encoder; a file decides itself."""
-
     vocabulary_from_vectors: Annotated[int, Field(ge=0, le=10_000_000)] = 50_000  # the largest file has 5 million
-    """Number of the vectors' most frequent words that join the vocabulary even if the training data lacks them: a
-    user's synonym then lies near its neighbours instead of being unknown."""
-
     freeze_embeddings: bool = False
-    """Keep pre-trained word vectors as they are."""
-
     phrases: bool = False
-    """Join frequent word pairs and triples into one token ("new_york"), as word2phrase does."""
-
     segmenter: str | None = None
-    """The library that splits Chinese (`jieba`), Thai (`pythainlp`), Japanese (`sudachipy`) or Korean words
-    (`kiwipiepy`); by default each character of a script without spaces is a token, and a Korean word is one."""
-
     language: str | None = None
-    """The language of BM25's stemmer, such as `english`: "parcels" then finds "parcel"; or `thai`, for its words (extra
-    `thai`). `ap-ranker check --language` measures whether that helps. It changes all that BM25 does, and nothing that
-    the model reads. The store that fetches the candidates needs the same setting."""
-
     max_tokens: Annotated[int, Field(gt=0, le=10_000)] = 200  # some models have weights for each position
-    """Maximum number of tokens per text; longer ones are truncated, and counted. Nearly every FAQ answer has fewer."""
-
     match: Annotated[Match, Field(strict=False)] = DEFAULT_MATCH
-    """The text to match for answers with a stored question."""
-
     dev_share: Annotated[float, Field(gt=0, lt=1)] = 0.1
-    """Share of the training questions to set aside as dev questions if there is no dev file."""
-
     dev_questions: Annotated[int, Field(gt=0, le=1_000_000)] = 500
-    """Maximum number of dev questions after each epoch: more would cost time and hardly change the choice of epoch."""
-
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 1  # what numpy takes
-    """Random seed; on one machine it determines the weights."""
 
     def __post_init__(self) -> None:
         complete_options(self.model, self.options)
         if self.language is not None:
             check_language(self.language)
-        known = objectives_with_gradient()
+        # Those of the untrained baselines go with their models, and those that need a teacher with `ap-ranker distill`.
+        known = [name for name, spec in OBJECTIVES.items() if spec.needs_gradient and not spec.needs_teacher]
         if self.objective not in (None, *known):
             raise InputError(f"Expected objective to be one of {', '.join(known)}, found {self.objective!r}.")
         if not model_spec(self.model).pretrained and (self.epochs == 0 or self.effort != "normal"):
             raise InputError(
                 f"Expected epochs above 0 and effort: normal for {self.model}, found epochs: {self.epochs} and effort: "
-                f"{self.effort}. Only models with a pretrained encoder (ap-transformer) have others."
+                f"{self.effort}. Only a pretrained encoder (ap-transformer) has others."
             )
         if self.negatives_from != "random" and self.negatives == 0:
             raise InputError(
@@ -200,68 +163,52 @@ class TrainingConfig:
     def training_recipe(self, *, judged: bool, questions_per_answer: float = 1.0, with_teacher: bool = False) -> Recipe:
         """Objective, optimizer and so on: the explicit settings, and the defaults of `recipe` for the rest.
 
-        Args:
-            judged: whether the data's candidates were judged one by one.
-            questions_per_answer: of the data; mean over the answers that are right for any.
-            with_teacher: whether the model learns from a teacher's scores.
+        They depend on the data: whether its candidates were judged one by one, and the mean number of questions of an
+        answer; and on whether the model learns from a teacher's scores.
         """
-        spec = model_spec(self.model)
+        spec, theirs = model_spec(self.model), self.recipe == "paper"
+        usual = objective_spec(spec.objective)
         if with_teacher:
-            own = judged or objective_spec(spec.objective).own_candidates
-            objective = distillation.OWN_CANDIDATES.name if own else distillation.SPEC.name
-        elif not objective_spec(spec.objective).needs_gradient:
-            objective = spec.objective
-        elif self.recipe == "paper":
-            objective = self.objective or spec.recipe.objective
+            name = OWN_DISTILLATION if judged or usual.own_candidates else SHARED_DISTILLATION
+        elif not usual.needs_gradient:
+            name = usual.name
         else:
-            objective = self.objective or ("listwise" if judged else spec.objective)
-        grouped = self.group_answers
+            name = self.objective or (spec.recipe.objective if theirs else "listwise" if judged else usual.name)
+        objective, grouped = objective_spec(name), self.group_answers
         if grouped is None:
-            grouped = self.recipe == "ours" and spec.pretrained and questions_per_answer >= 2
-        grouped = grouped and not objective_spec(objective).own_candidates
+            grouped = not theirs and spec.pretrained and questions_per_answer >= 2
+        grouped = grouped and not objective.own_candidates
+        long = self.effort == "best" or self.model_options.get("frozen")
         ours = Recipe(
-            objective,
-            "adam",
+            name,
             learning_rate=spec.recipe.learning_rate if spec.pretrained else 2e-3,
             schedule="linear",
-            batch_size=128 if grouped else objective_spec(objective).batch_size,
+            batch_size=128 if grouped else objective.batch_size,
             margin=spec.recipe.margin,
             encoder_learning_rate=1e-4 if grouped else 5e-5,
-            group_answers=grouped,
-            epochs=self._epochs,
+            epochs=20 if not spec.pretrained else 8 if long else 4,
         )
-        decided = {"objective": objective, "group_answers": grouped}
-        explicit = {f.name: getattr(self, f.name) for f in fields(Recipe)} | decided
-        base = spec.recipe if self.recipe == "paper" else ours
-        return replace(base, **{name: value for name, value in explicit.items() if value is not None})
-
-    @property
-    def _epochs(self) -> int:
-        """The default of `epochs`."""
-        if not model_spec(self.model).pretrained:
-            return 20
-        return 8 if self.effort == "best" or self.model_options.get("frozen") else 4
+        explicit = {f.name: getattr(self, f.name) for f in fields(Recipe)}
+        explicit |= {"objective": name, "group_answers": grouped}
+        given = {setting: value for setting, value in explicit.items() if value is not None}
+        return replace(spec.recipe if theirs else ours, **given)
 
     def learns_from_sentences(self, pairs: int) -> bool:
         """Whether answer sentences are used, given the number of question-answer pairs."""
-        if self.answer_sentences is None:
-            return pairs < FEW_PAIRS and not model_spec(self.model).pretrained
-        return self.answer_sentences
+        by_default = pairs < FEW_PAIRS and not model_spec(self.model).pretrained
+        return by_default if self.answer_sentences is None else self.answer_sentences
 
     def questions_to_make(self, questions: int) -> int:
         """Number of questions to make for a student, given the number of those that it has."""
-        if self.augmented_questions is not None:
-            return self.augmented_questions
-        if model_spec(self.model).pretrained:
-            return 0
-        return min(max(0, ENOUGH_QUESTIONS - questions), MADE_OF_ONE * questions)
+        missing = 0 if model_spec(self.model).pretrained else max(0, ENOUGH_QUESTIONS - questions)
+        by_default = min(missing, MADE_OF_ONE * questions)
+        return by_default if self.augmented_questions is None else self.augmented_questions
 
     def sampled_negatives(self, objective: str) -> int:
         """Number of negatives to draw: per question, or per batch if random and shared."""
-        if self.negatives is not None:
-            return self.negatives
         spec = objective_spec(objective)
-        return spec.random_negatives if self.negatives_from == "random" else spec.hard_negatives
+        by_default = spec.random_negatives if self.negatives_from == "random" else spec.hard_negatives
+        return by_default if self.negatives is None else self.negatives
 
     def drawn_taught_answers(self, objective: str) -> int:
         """Number of the teacher's best answers to draw per question."""
@@ -269,11 +216,7 @@ class TrainingConfig:
 
 
 def read_training_config(path: Path | None, overrides: Mapping[str, Any]) -> TrainingConfig:
-    """Read a configuration from a YAML file.
-
-    Args:
-        path: a YAML file of attributes of `TrainingConfig`; `None` for the defaults.
-        overrides: attribute -> value that takes precedence; `None` values are ignored.
+    """Read a configuration from a YAML file, by default an empty one; `overrides` that are not `None` take precedence.
 
     Raises:
         InputError: an unreadable file, an unknown name or an invalid value.

@@ -22,15 +22,10 @@ def read_training_data(
     feedback: Path | None = None,
     columns: tuple[str, str] | None = None,
 ) -> tuple[Dataset, Dataset]:
-    """Read the training and dev questions.
+    """Read the training and dev questions, with `answers` and `columns` as for `read_dataset`.
 
-    Args:
-        data: a file of training questions, or a folder with `train.*` and, if there is one, `dev.*`.
-        dev: the dev questions; by default the folder's, or else some of the users' questions are set aside.
-        answers: the file of answers, as for `read_dataset`.
-        config: decides which texts are matched, and which questions are set aside.
-        feedback: users' feedback to learn from as well.
-        columns: the names of the columns of questions and answers, as for `read_dataset`.
+    `data` is a file of training questions, or a folder with `train.*` and, if there is one, `dev.*`. Without `dev`
+    questions, some of the users' questions are set aside as `config` says. Users' `feedback` is learnt from as well.
 
     Raises:
         InputError: the data cannot be read, has no right answer, or too few questions to set some aside.
@@ -51,11 +46,7 @@ def read_training_data(
 
 
 def read_questions(path: Path, dev: Dataset) -> list[str]:
-    """Read questions whose answers are unknown.
-
-    Args:
-        path: a table with a column question; other columns are ignored.
-        dev: its questions and near copies of them are left out, as are those that were set aside.
+    """Read questions whose answers are unknown: a table's column question, without those of `dev` and near copies.
 
     Raises:
         InputError: the file cannot be read, has no such column, or has a row without a question.

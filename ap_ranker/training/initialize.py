@@ -32,8 +32,7 @@ SAMPLE = 2_000
 """Number of texts that a pretrained encoder's projection is fitted to; with more, it hardly changes."""
 
 PART, FOREIGN = 400, 0.1
-"""Number of characters of which the language is told, and the share of such parts that are clearly not in English from
-which a notice says that the default encoder has read English."""
+"""Characters of which the language is told, and the share of parts not in English from which a notice says so."""
 
 
 def initialize_model(
@@ -49,10 +48,16 @@ def initialize_model(
     Raises:
         InputError: as `read_encoder`, or word vectors for a model with a pretrained encoder.
     """
+    texts = [question.text for question in data.questions] + [answer.text for answer in data.answers]
     if model_spec(config.model).pretrained:
-        return _with_encoder(data, config, options, vectors, device, on_progress)
+        if vectors:
+            raise InputError(
+                f"{config.model} has a pretrained encoder with its own vectors: leave out the word vectors, or name a "
+                "model that reads with them, such as ap-cnn."
+            )
+        return _with_encoder(texts, config, options, device, on_progress)
     tokenizer = WordTokenizer.build(
-        _texts(data),
+        texts,
         max_tokens=config.max_tokens,
         extra_words=[word.lower() for word in vectors.words[: config.vocabulary_from_vectors]] if vectors else [],
         phrases=config.phrases,
@@ -69,14 +74,10 @@ def initialize_model(
 
 
 def read_encoder(name: str, max_tokens: int) -> tuple[Path, SubwordTokenizer, Inputs]:
-    """Find a pretrained encoder: its folder, its tokenizer, and the description of a model's inputs.
+    """Find a pretrained encoder, by folder or hub name: its folder, its tokenizer, and a model's inputs.
 
     Pooling, prompts and length are those of the encoder's folder, as sentence-transformers reads them. Questions and
-    answers are cut at the same length, which leaves room for the longer prompt.
-
-    Args:
-        name: a folder, or the name of a model on the hub.
-        max_tokens: longer texts are truncated; sooner if the encoder was trained on shorter ones.
+    answers are cut at the same length, at most `max_tokens`, which leaves room for the longer prompt.
 
     Raises:
         InputError: there is no such encoder, it lacks a file, it cannot read texts that long, or it pools in another
@@ -99,23 +100,16 @@ def read_encoder(name: str, max_tokens: int) -> tuple[Path, SubwordTokenizer, In
 
 
 def _with_encoder(
-    data: Dataset,
+    texts: Sequence[str],
     config: TrainingConfig,
     options: Mapping[str, Any],
-    vectors: PretrainedVectors | None,
     device: torch.device,
     on_progress: Progress,
 ) -> tuple[AnswerModel, AnyTokenizer, Inputs]:
-    if vectors:
-        raise InputError(
-            f"{config.model} has a pretrained encoder with its own vectors: leave out the word vectors, or name "
-            "a model that reads with them, such as ap-cnn."
-        )
     folder, tokenizer, inputs = read_encoder(options["encoder"], config.max_tokens)
     model = build_model(config.model, inputs, options).to(device)
-    texts = _texts(data)
     if options["encoder"] == DEFAULT_ENCODER:
-        _warn_of_languages(texts[:SAMPLE])
+        _warn_of_languages(" ".join(texts[:SAMPLE]))  # a single question is too short to tell its language
     sample = np.random.default_rng(config.seed).permutation(len(texts))[:SAMPLE]
     tokens = sorted(tokenizer.encode([texts[row] for row in sample])[0], key=len)
 
@@ -129,9 +123,8 @@ def _with_encoder(
     return model, tokenizer, inputs
 
 
-def _warn_of_languages(texts: Sequence[str]) -> None:
-    joined = " ".join(texts)  # a single question is too short to tell its language
-    parts = [joined[start : start + PART] for start in range(0, len(joined), PART)]
+def _warn_of_languages(text: str) -> None:
+    parts = [text[start : start + PART] for start in range(0, len(text), PART)]
     foreign = Counter(name for part in parts if (name := language(part)) and name != "English")
     if foreign.total() > FOREIGN * len(parts):
         logger.warning(
@@ -139,7 +132,3 @@ def _warn_of_languages(texts: Sequence[str]) -> None:
             "ap-ranker train FAQ.csv --encoder NAME_OR_FOLDER --output checkpoints/faq",
             " and ".join(name for name, _ in foreign.most_common(2)),
         )
-
-
-def _texts(data: Dataset) -> list[str]:
-    return [question.text for question in data.questions] + [answer.text for answer in data.answers]

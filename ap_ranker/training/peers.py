@@ -23,7 +23,7 @@ from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.evaluation.scoring import CandidateScores
 from ap_ranker.files import atomic_directory
 from ap_ranker.models.transformer_encoder import multiplies_bfloat16
-from ap_ranker.training.one_device import OnOneDevice
+from ap_ranker.training.distributed import OnOneDevice
 
 EPOCHS, LEARNING_RATE, BATCH_SIZE = 4, 5e-5, 64
 """The settings with which the bi-encoder was best on the example FAQ's dev questions; the cross-encoder's, too."""

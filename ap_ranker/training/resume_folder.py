@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from transformers import TrainerCallback, TrainerState
 
 from ap_ranker.errors import InputError
 from ap_ranker.files import make_folder, restore, sync
@@ -25,12 +26,8 @@ _NOTES = "trainer_state.json"
 """What the Trainer writes last of a state, and what is removed first: without it, a state is incomplete."""
 
 
-class ResumeFolder:
-    """The folder beside a run's output that holds its states until the run is complete.
-
-    Attributes:
-        folder: `<output>.training`.
-    """
+class ResumeFolder(TrainerCallback):
+    """The folder `<output>.training`, which holds a run's states until the run is complete."""
 
     def __init__(self, output: Path) -> None:
         self.output, self.folder = output, Path(f"{output}.training")
@@ -41,11 +38,7 @@ class ResumeFolder:
         return next((self.of_step(step) for step in self._steps() if self._is_whole(self.of_step(step))), None)
 
     def check_output(self, *, resume: bool, overwrite: bool) -> None:
-        """Check that a run may write its checkpoint.
-
-        Args:
-            resume: the run continues an unfinished one, if there is one.
-            overwrite: the run may replace a checkpoint or an unfinished run.
+        """Check that a run may write its checkpoint; `overwrite` lets it replace one, and an unfinished run.
 
         Raises:
             InputError: another process is training, or the output exists and these options do not allow to replace it.
@@ -55,15 +48,12 @@ class ResumeFolder:
             with kept_alone(self.folder, "training"):
                 pass
         unfinished = self.last is not None and not resume
-        if self.output.exists() and not is_checkpoint(self.output):
-            raise InputError(
-                f"{self.output}: expected a folder that does not exist yet; it holds something else: name another one."
-            )
-        if self.output.exists() and not overwrite:
-            both = ", with --resume too to continue the unfinished run" if unfinished else ""
-            raise InputError(
-                f"{self.output}: expected a folder that does not exist yet; add --overwrite to replace it{both}."
-            )
+        if self.output.exists() and not (overwrite and is_checkpoint(self.output)):
+            advice = "add --overwrite to replace it"
+            advice += ", with --resume too to continue the unfinished run" if unfinished else ""
+            if not is_checkpoint(self.output):
+                advice = "it holds something else: name another one"
+            raise InputError(f"{self.output}: expected a folder that does not exist yet; {advice}.")
         if unfinished and not overwrite:
             raise InputError(
                 f"{self.folder} holds an unfinished run: add --resume to continue it, or --overwrite to start over."
@@ -77,16 +67,12 @@ class ResumeFolder:
     def held(self, *, resume: bool) -> Iterator[Path | None]:
         """Lock the folder, remove the states that the run does not resume from, and yield the state that it does.
 
-        Args:
-            resume: whether to resume from the last state, if there is one, instead of starting over.
-
         Raises:
             InputError: another process is training, or there is no unfinished run to resume.
         """
         if resume and not self.folder.is_dir():
             raise InputError(
-                f"Nothing to resume: expected the state of an unfinished run in {str(self.folder)!r}. "
-                "Leave out --resume."
+                f"Nothing to resume: expected an unfinished run in {str(self.folder)!r}. Leave out --resume."
             )
         if not is_first_process():
             yield self.last if resume else None
@@ -106,13 +92,18 @@ class ResumeFolder:
                 if self.last is None:
                     self.remove()
 
-    def keep(self, *steps: int) -> None:
-        """Remove all states but these, once the first of them is on disk. For all processes."""
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Tell the Trainer where the best state is now."""
+        if state.best_global_step:
+            state.best_model_checkpoint = str(self.of_step(state.best_global_step))
+
+    def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Keep the best state and the last one."""
         wait_for_all()
         if is_first_process():
-            for path in self.of_step(steps[0]).iterdir():
-                sync(path)
-            for step in set(self._steps()) - set(steps):
+            for path in self.of_step(state.global_step).iterdir():
+                sync(path)  # before another one goes
+            for step in set(self._steps()) - {state.global_step, state.best_global_step or state.global_step}:
                 self._remove(step)
 
     def remove(self) -> None:
@@ -128,8 +119,8 @@ class ResumeFolder:
 
     def _is_whole(self, state: Path) -> bool:
         try:
-            best = _read(state)["best_global_step"]
-        except (OSError, ValueError, KeyError, TypeError):
+            best = TrainerState.load_from_json(str(state / _NOTES)).best_global_step
+        except (OSError, ValueError, TypeError):
             return False
         return not best or self.of_step(best).is_dir()
 
@@ -138,11 +129,7 @@ class ResumeFolder:
         shutil.rmtree(self.of_step(step), ignore_errors=True)
 
 
-def seconds_so_far(state: Path) -> float:
+def seconds_so_far(state: Path | None) -> float:
     """Duration of the run up to this state, in seconds."""
-    return max((entry[SECONDS] for entry in _read(state)["log_history"] if SECONDS in entry), default=0.0)
-
-
-def _read(state: Path) -> dict[str, Any]:
-    notes: dict[str, Any] = json.loads((state / _NOTES).read_text(encoding="utf-8"))
-    return notes
+    history = TrainerState.load_from_json(str(state / _NOTES)).log_history if state else []
+    return max((entry[SECONDS] for entry in history if SECONDS in entry), default=0.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +25,7 @@ FIXED = {
     "options": f"the options one by one, as {OPTION}NAME",
     "seed": "no seed, as searching it would only find a lucky one: set it with --seed",
     "match": "no match, which changes the data: set it with --match",
-    "dev_share": "no dev_share, as all trials use the same dev questions",
-    "dev_questions": "no dev_questions, as all trials use the same dev questions",
+    **{name: f"no {name}, as all trials use the same dev questions" for name in ("dev_share", "dev_questions")},
 }
 """Settings that cannot be searched -> what is expected instead."""
 
@@ -48,9 +47,7 @@ class Range:
 def read_space(path: Path, base: TrainingConfig) -> Space:
     """Read a space: lines `setting: [choice, choice]` or `setting: {low: 1, high: 9, log: true, step: 2}`.
 
-    Args:
-        path: the YAML file; `log` and `step` are optional.
-        base: the settings of all trials that the space does not set.
+    `log` and `step` are optional; all trials have the settings of `base` that the space does not set.
 
     Raises:
         InputError: an unknown or fixed setting, no choice, an invalid range, or an invalid value; names file and entry.
@@ -58,13 +55,12 @@ def read_space(path: Path, base: TrainingConfig) -> Space:
     entries = {str(name): entry for name, entry in read_settings(path).items()}
     if not entries:
         raise InputError(f"{path}: expected at least one line 'setting: [choice, choice]', found none.")
-    models = [base.model]
-    if isinstance(entries.get("model"), list):
-        models = [str(name) for name in entries["model"]] or models
+    named = entries.get("model")
+    models = [str(name) for name in named] if isinstance(named, list) and named else [base.model]
     space = {}
     for name, entry in sorted(entries.items(), key=lambda item: item[0] != "model"):  # report a wrong model first
         try:
-            space[name] = _values(name, entry, _owners(name, models), base)
+            space[name] = _values(name, entry, models, base)
         except ValueError as error:  # ours, or optuna's
             raise InputError(f"{path}, {name}: {error}") from error
     return space
@@ -79,27 +75,12 @@ def configure(base: TrainingConfig, values: Mapping[str, Any]) -> TrainingConfig
     return replace(base, **given, options=options)
 
 
-def _owners(name: str, models: Sequence[str]) -> Sequence[str]:
-    """The models that have the setting; all have the attributes of `TrainingConfig`."""
+def _values(name: str, entry: Any, models: Sequence[str], base: TrainingConfig) -> Values:
     if name in FIXED:
         raise InputError(f"expected {FIXED[name]}.")
-    if not name.startswith(OPTION):
-        if name not in (known := [f.name for f in fields(TrainingConfig) if f.name not in FIXED]):
-            raise InputError(f"expected {OPTION}NAME or one of {', '.join(known)}; found {name!r}.")
-        return models
-    option = name.removeprefix(OPTION)
-    if owners := [model for model in models if option in model_spec(model).options]:
-        return owners
-    all_options = ", ".join(sorted({option for model in models for option in model_spec(model).options}))
-    raise InputError(
-        f"expected an option of {' or '.join(models)}: {all_options or 'there is none'}; found {option!r}."
-    )
-
-
-def _values(name: str, entry: Any, owners: Sequence[str], base: TrainingConfig) -> Values:
     if isinstance(entry, list):
         for value in entry:
-            _taken(name, value, owners, base)
+            _taken(name, value, models, base)
         return CategoricalDistribution(entry)
     if not isinstance(entry, dict):
         raise InputError(
@@ -108,7 +89,7 @@ def _values(name: str, entry: Any, owners: Sequence[str], base: TrainingConfig) 
         )
     given = Range(**{str(key): value for key, value in entry.items()})
     ends = (int(end) if end.is_integer() else end for end in (given.low, given.high))
-    low, high = (_taken(name, end, owners, base) for end in ends)
+    low, high = (_taken(name, end, models, base) for end in ends)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a range ends with its last whole step
         if isinstance(low, float):
@@ -119,13 +100,14 @@ def _values(name: str, entry: Any, owners: Sequence[str], base: TrainingConfig) 
         return IntDistribution(low, high, log=given.log, step=int(step))
 
 
-def _taken(name: str, value: Any, owners: Sequence[str], base: TrainingConfig) -> Any:
+def _taken(name: str, value: Any, models: Sequence[str], base: TrainingConfig) -> Any:
     """A valid value as the setting has it: a float where a fraction may be, however it is written."""
     if not name.startswith(OPTION):
         return getattr(configure(base, {name: value}), name)
     option = name.removeprefix(OPTION)
+    owners = [model for model in models if option in model_spec(model).options]
     try:
-        for model in owners:
+        for model in owners or models:  # if none has it, they say so
             complete_options(model, {option: value})
     except InputError as error:
         raise InputError(f"{error}{yaml_hint(value)}") from error

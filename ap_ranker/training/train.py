@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import json
-import logging
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -28,27 +27,26 @@ from ap_ranker.files import writing
 from ap_ranker.models.base import JudgedCandidates
 from ap_ranker.models.base import States as TextStates
 from ap_ranker.models.registry import model_spec
+from ap_ranker.models.spec import Recipe
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.checkpoint import CheckpointConfig, is_checkpoint, save_checkpoint
 from ap_ranker.ranking.ranker import Ranker, resolve_device
 from ap_ranker.ranking.trained_questions import SEEN, seen_lines
 from ap_ranker.text.word_vectors import PretrainedVectors
 from ap_ranker.training.augment import with_answer_sentences
-from ap_ranker.training.batches import Batches, training_pairs
+from ap_ranker.training.batches import Batches
 from ap_ranker.training.card import About, model_card
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.distributed import is_first_process, wait_for_all
 from ap_ranker.training.find_vectors import named_vectors
 from ap_ranker.training.initialize import initialize_model
 from ap_ranker.training.negatives import HardNegatives, MineEachEpoch
-from ap_ranker.training.objectives.registry import objective_spec
-from ap_ranker.training.progress import Progress
+from ap_ranker.training.objectives import objective_spec
+from ap_ranker.training.progress import Progress, quiet
 from ap_ranker.training.resume_folder import ResumeFolder, seconds_so_far
 from ap_ranker.training.teacher import Teacher
 from ap_ranker.training.trainer import AnswerTrainer
 from ap_ranker.training.transfer import initialize_from, settings_of_start
-
-_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # as defined in glibc's malloc.h
 
 FIT_CACHE_BYTES = 2 * 10**9
 """For the answers' states while a model is fitted to training questions, which share candidates."""
@@ -99,7 +97,7 @@ def train(
             options that `config` leaves open.
         device: `auto`, `cpu`, `cuda:0`; `None` means `auto`.
         resume: continue from `<output>.training`.
-        callbacks: callbacks of the `transformers` Trainer.
+        callbacks: of the `transformers` Trainer.
         about: facts for the model card that the run itself does not know.
         on_progress: called during slow steps other than epochs.
 
@@ -112,39 +110,34 @@ def train(
     config = config if start is None else settings_of_start(config, start)
     states = ResumeFolder(output)
     with states.held(resume=resume) as last:
-        started = time.perf_counter() - (seconds_so_far(last) if last else 0.0)
+        started = time.perf_counter() - seconds_so_far(last)
         unanswered = [question for question in data.questions if data.judged and not question.positives]
-        data = asked = replace(data, questions=answerable(data))
+        data = replace(data, questions=answerable(data))
         answerable(dev)  # before minutes of reading
-        recipe = config.training_recipe(
-            judged=data.judged, questions_per_answer=data.questions_per_answer, with_teacher=teacher is not None
-        )
+        recipe = _recipe(config, data, teacher)
         objective = objective_spec(recipe.objective)
-        if config.learns_from_sentences(asked.pairs) and objective.needs_gradient:
-            data = with_answer_sentences(data)
-        data, lessons = (
-            teacher.teach(data, asked, unanswered, config.language, on_progress) if teacher else (data, None)
-        )
+
+        sentences = objective.needs_gradient and config.learns_from_sentences(data.pairs)
+        learnt, lessons = with_answer_sentences(data) if sentences else data, None
+        if teacher:
+            learnt, lessons = teacher.teach(learnt, data, unanswered, config.language, on_progress)
 
         # 1. Build the vocabulary and initialise the weights.
         set_seed(config.seed)
         options = config.model_options
         if "classes" in options:
             options["classes"] = len(data.classes) if objective.classes else 2
-        torch_device = resolve_device(device)
+        place = resolve_device(device)
         vectors = vectors or named_vectors(config, on_progress)
         model, tokenizer, inputs = (
-            initialize_from(start, data, config, options, torch_device, on_progress)
+            initialize_from(start, learnt, config, options, place, on_progress)
             if start
-            else initialize_model(data, config, options, vectors, torch_device, on_progress)
+            else initialize_model(learnt, config, options, vectors, place, on_progress)
         )
-        hard = (
-            HardNegatives(data, config.language)
-            if objective.needs_gradient and config.negatives_from != "random"
-            else None
-        )
+        mined = objective.needs_gradient and config.negatives_from != "random"
+        hard = HardNegatives(learnt, config.language) if mined else None
         batches = Batches(
-            data,
+            learnt,
             tokenizer,
             negatives=config.sampled_negatives(recipe.objective),
             own_candidates=objective.own_candidates,
@@ -155,49 +148,42 @@ def train(
         )
         if model.statistics is not None:
             model.statistics.count(batches.answers)
-        ranker = Ranker(model, tokenizer, torch_device, cache=EncodingCache(0))  # evaluates states as they are stored
+        ranker = Ranker(model, tokenizer, place, cache=EncodingCache(0))  # evaluates states as they are stored
         callbacks = (*_mining(hard, ranker, config), *callbacks)
 
         # 2. Train, and evaluate the best epoch beside BM25.
-        sample = sample_questions(with_wordings(dev, asked), config.dev_questions, config.seed)
+        sample = sample_questions(with_wordings(dev, data), config.dev_questions, config.seed)
         dev_set = EvaluationSet(sample, language=config.language)
         best_epoch, scores = 0, None
         with model.cache_frozen_states():
             # Also in a resumed run, which may keep the untrained model in the end.
             if start is None or not objective.needs_gradient:  # a trained model's weights are better than fitted ones
-                model.fit(_judged_candidates(ranker, asked, config, on_progress))
+                model.fit(_judged_candidates(ranker, data, config, on_progress))
             if objective.needs_gradient and config.epochs != 0:
-                pairs = training_pairs(data, own_candidates=objective.own_candidates)
-                trainer = AnswerTrainer(config, recipe, ranker, dev_set, batches, pairs, states, started, callbacks)
+                trainer = AnswerTrainer(config, recipe, ranker, dev_set, batches, states, started, callbacks)
                 best_epoch, scores = _learn(trainer, last, on_progress)
             if scores is None:
                 scores = _scores(dev_set, ranker, on_progress)
         scores, weights = dev_set.fit_fusion(ranker, scores)
-        report = dev_set.report_of(scores, weights)
-        seconds = time.perf_counter() - started
+        report, seconds = dev_set.report_of(scores, weights), time.perf_counter() - started
 
         # 3. Write the checkpoint.
-        settings = {
-            **asdict(config),
-            **asdict(recipe),
-            "data": data.name,
-            "answers": data.answers_file,
-            "dev": dev.name,
-            "pairs": asked.pairs,
-            "start": start.source if start else None,
-            "teacher": teacher.source if teacher else None,
-            "unlabelled": len(lessons.rows) - lessons.labelled if lessons else 0,
-            "word_vectors": vectors.origin if vectors else None,
-            "best_epoch": best_epoch,
-            "seconds": round(seconds, 1),
-            "dev_gain": report.gain.facts(),
-        }
         ranker.config = CheckpointConfig(
             config.model,
             options,
             inputs.embedding_size,
             inputs.max_tokens,
-            settings,
+            _record(config, recipe, data, start, teacher)
+            | {
+                "answers": data.answers_file,
+                "dev": dev.name,
+                "pairs": data.pairs,
+                "unlabelled": len(lessons.rows) - lessons.labelled if lessons else 0,
+                "word_vectors": vectors.origin if vectors else None,
+                "best_epoch": best_epoch,
+                "seconds": round(seconds, 1),
+                "dev_gain": report.gain.facts(),
+            },
             segmenter=config.segmenter,
             bm25_weight=weights.bm25,
             bm25_language=config.language,
@@ -206,18 +192,13 @@ def train(
         )
         wait_for_all()  # other processes may still be reading the best epoch's weights
         if is_first_process():
-            read = replace(config, max_tokens=inputs.max_tokens)  # an encoder may have been trained on shorter texts
-            card = model_card(read, settings, report, _machine(torch_device), batches, about)
-            save_checkpoint(output, ranker.config, model, tokenizer, card, _question_files(asked, dev))
+            # What tells new questions from known ones; the user has no file of dev questions that were set aside.
+            held_out = {DEV: question_lines(dev)} if data.withheld else {}
+            files = held_out | {SEEN: seen_lines(question.text for question in data.questions)}
+            card = model_card(ranker.config, report, _machine(place), batches, about)
+            save_checkpoint(output, ranker.config, model, tokenizer, card, files)
             states.remove()
         return TrainingResult(ranker, report, best_epoch, seconds)
-
-
-def _mining(hard: HardNegatives | None, ranker: Ranker, config: TrainingConfig) -> list[TrainerCallback]:
-    """Guide the hard negatives by a pretrained encoder, and mine them in each epoch if the settings say so."""
-    if hard is not None and model_spec(config.model).pretrained:
-        hard.guide(ranker)
-    return [MineEachEpoch(hard, ranker)] if hard is not None and config.negatives_from == "model" else []
 
 
 def train_or_load(
@@ -245,11 +226,7 @@ def train_or_load(
         return train(data, dev, folder, config, start=start, teacher=teacher, device=device, **others).ranker
     ranker = Ranker.from_pretrained(folder, resolve_device(device), cache=EncodingCache(0))  # as `train` returns it
     assert ranker.config is not None
-    recipe = config.training_recipe(
-        judged=data.judged, questions_per_answer=data.questions_per_answer, with_teacher=teacher is not None
-    )
-    sources = {"start": start.source if start else None, "teacher": teacher.source if teacher else None}
-    settings = json.loads(json.dumps(asdict(config) | {"data": data.name} | sources)) | asdict(recipe)
+    settings = json.loads(json.dumps(_record(config, _recipe(config, data, teacher), data, start, teacher)))
     different = [name for name, value in settings.items() if ranker.config.training.get(name) != value]
     if different:
         raise InputError(
@@ -259,12 +236,24 @@ def train_or_load(
     return ranker
 
 
-def _question_files(data: Dataset, dev: Dataset) -> dict[str, str]:
-    """The files of the checkpoint that tell new questions from those that it knows: name -> content."""
-    files = {SEEN: seen_lines(question.text for question in data.questions)}
-    if data.withheld:  # set aside, so that the user has no file of them
-        files[DEV] = question_lines(dev)
-    return files
+def _recipe(config: TrainingConfig, data: Dataset, teacher: Teacher | None) -> Recipe:
+    per_answer, taught = data.questions_per_answer, teacher is not None
+    return config.training_recipe(judged=data.judged, questions_per_answer=per_answer, with_teacher=taught)
+
+
+def _record(
+    config: TrainingConfig, recipe: Recipe, data: Dataset, start: Ranker | None, teacher: Teacher | None
+) -> dict[str, Any]:
+    """What tells a run from others."""
+    sources = {"start": start.source if start else None, "teacher": teacher.source if teacher else None}
+    return asdict(config) | asdict(recipe) | {"data": data.name} | sources
+
+
+def _mining(hard: HardNegatives | None, ranker: Ranker, config: TrainingConfig) -> list[TrainerCallback]:
+    """Guide the hard negatives by a pretrained encoder, and mine them in each epoch if the settings say so."""
+    if hard is not None and model_spec(config.model).pretrained:
+        hard.guide(ranker)
+    return [MineEachEpoch(hard, ranker)] if hard is not None and config.negatives_from == "model" else []
 
 
 def _scores(dev: EvaluationSet, ranker: Ranker, on_progress: Progress) -> CandidateScores:
@@ -273,10 +262,8 @@ def _scores(dev: EvaluationSet, ranker: Ranker, on_progress: Progress) -> Candid
 
 def _machine(device: torch.device) -> str:
     """The hardware in words."""
-    if device.type != "cpu":
-        return device.type
     threads = torch.get_num_threads()
-    return "CPU, one thread" if threads == 1 else f"CPU, {threads} threads"
+    return device.type if device.type != "cpu" else f"CPU, {'one thread' if threads == 1 else f'{threads} threads'}"
 
 
 def _judged_candidates(
@@ -296,15 +283,13 @@ def _judged_candidates(
 
 
 def _learn(trainer: AnswerTrainer, last: Path | None, on_progress: Progress) -> tuple[int, CandidateScores | None]:
-    """Train by gradient, and load the weights of the best epoch.
+    """Train by gradient, and load the weights of the best epoch; it is 0 if the untrained model is better.
 
-    Returns:
-        The best epoch, 0 if the untrained model is better; and its scores of the dev questions, `None` if they are
-        unknown because the epoch was before an interruption.
+    Its scores of the dev questions are `None` if the epoch was before an interruption.
     """
     _keep_freed_memory()
     model, state = trainer.ranker.model, str(last) if last else None
-    with _quiet(), writing(trainer.states.folder):
+    with quiet("transformers"), writing(Path(str(trainer.args.output_dir))):  # its log is about its own model classes
         if not model_spec(trainer.config.model).pretrained:
             trainer.train(resume_from_checkpoint=state)
         else:  # training must not make a pretrained encoder worse
@@ -325,21 +310,8 @@ def _keep_freed_memory() -> None:
     Training steps allocate and free large tensors of the same sizes. By default the largest are returned to the system,
     which clears every page at the next allocation: a sixth of the time of an epoch of AP-CNN on InsuranceQA.
     """
-    try:
+    trim_threshold, mmap_threshold = -1, -3  # as defined in glibc's malloc.h
+    with suppress(OSError, AttributeError, TypeError):  # not Linux with glibc
         mallopt = ctypes.CDLL(None).mallopt
-    except (OSError, AttributeError, TypeError):  # not Linux with glibc
-        return
-    mallopt(_MMAP_THRESHOLD, 2**30)
-    mallopt(_TRIM_THRESHOLD, 2**31 - 1)
-
-
-@contextlib.contextmanager
-def _quiet() -> Any:
-    """Silence the log of transformers, which is about its own model classes."""
-    library = logging.getLogger("transformers")
-    level = library.level
-    library.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        library.setLevel(level)
+        mallopt(mmap_threshold, 2**30)
+        mallopt(trim_threshold, 2**31 - 1)

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
-from transformers import (
-    EarlyStoppingCallback,
-    Trainer,
-    TrainerCallback,
-    TrainerControl,
-    TrainerState,
-    TrainingArguments,
-)
+from transformers import EarlyStoppingCallback, Trainer, TrainerCallback, TrainingArguments
 from transformers.trainer_callback import PrinterCallback, ProgressCallback
 
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
@@ -25,13 +19,17 @@ from ap_ranker.models.base import AnswerModel
 from ap_ranker.models.spec import Recipe
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.batch import TokenBatch
-from ap_ranker.training.batches import Batches, EachEpoch, answer_groups, length_buckets
+from ap_ranker.training.batches import Batches, EachEpoch
 from ap_ranker.training.config import TrainingConfig
-from ap_ranker.training.distributed import gather, gather_states, share
-from ap_ranker.training.objectives.registry import objective_spec
-from ap_ranker.training.objectives.spec import IGNORE, ScoredBatch
-from ap_ranker.training.one_device import OnOneDevice, mention_other_gpus
+from ap_ranker.training.distributed import OnOneDevice, gather, mention_other_gpus, share
+from ap_ranker.training.objectives import IGNORE, ScoredBatch, objective_spec
 from ap_ranker.training.resume_folder import SECONDS, ResumeFolder
+
+OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
+    "adam": partial(torch.optim.Adam, fused=True),  # passes once over the word vectors, the bulk of the weights
+    "sgd": partial(torch.optim.SGD, fused=True),
+    "adadelta": torch.optim.Adadelta,
+}
 
 
 class Scorer(nn.Module):
@@ -56,24 +54,16 @@ class Scorer(nn.Module):
         own, others = share(B, mask.device), share(N, mask.device)
         asked, rows = question_rows[own].unique(return_inverse=True)  # each question is encoded once
         questions = model.encode_questions(TokenBatch(question_ids[asked], question_mask[asked]))[rows]
-        answers = gather_states(model.encode_answers(TokenBatch(answer_ids[others], answer_mask[others])), N)
+        encoded = model.encode_answers(TokenBatch(answer_ids[others], answer_mask[others]))  # of equal width everywhere
+        answers = encoded.map(lambda value: gather(value, N), lambda value: gather(value, N))
         return gather(model.training_scores(questions, answers, mask[own], classes), B)
-
-
-class _Batches(DataLoader[Any]):
-    """Yields the same batches in every process; each process computes its share of a batch."""
-
-    def set_epoch(self, epoch: int) -> None:
-        """Called by the Trainer before each epoch."""
-        self.sampler.set_epoch(epoch)  # type: ignore[attr-defined]
 
 
 class AnswerTrainer(Trainer):
     """Optimises the objectives, and evaluates each epoch by the ranking of the dev questions.
 
-    Attributes:
-        scores: step -> result of `EvaluationSet.timed_scores`, for the best and the last epoch, unless they were before
-            an interruption.
+    `scores` are those of the best and the last epoch: step -> result of `EvaluationSet.timed_scores`, unless it was
+    before an interruption.
     """
 
     def __init__(
@@ -83,7 +73,6 @@ class AnswerTrainer(Trainer):
         ranker: Ranker,
         dev: EvaluationSet,
         batches: Batches,
-        pairs: Sequence[tuple[int, int]],
         states: ResumeFolder,
         started: float,
         callbacks: Sequence[TrainerCallback],
@@ -92,50 +81,38 @@ class AnswerTrainer(Trainer):
         super().__init__(
             model=Scorer(ranker.model),
             args=_arguments(states, config, recipe, ranker.device),
-            train_dataset=pairs,  # a list is a data set, too
+            train_dataset=batches.pairs,  # a list is a data set, too
             eval_dataset=dev.questions,
             data_collator=batches,
-            callbacks=[EarlyStoppingCallback(config.patience), _KeepStates(states)],
+            callbacks=[EarlyStoppingCallback(config.patience), states],
         )
-        for default_callback in (PrinterCallback, ProgressCallback):
-            self.remove_callback(default_callback)  # they print raw dictionaries
+        for default in (PrinterCallback, ProgressCallback):  # they print raw dictionaries
+            self.remove_callback(default)
         for callback in callbacks:  # added last, as they may derive from the removed ones
             self.add_callback(callback)
-        self.states, self.started = states, started
         self.scores: dict[int, CandidateScores] = {}
         self.config, self.recipe, self.ranker, self.dev = config, recipe, ranker, dev
-        self.classes = batches.classes
-        answers = [row for _, row in pairs]
-        lengths = [batches.lengths(pair) for pair in pairs]
-        shared = recipe.group_answers
-        order = answer_groups(answers) if shared else length_buckets(lengths, len(set(answers)), recipe.batch_size)
-        self.batches = _Batches(
-            pairs,  # type: ignore[arg-type]
-            batch_size=recipe.batch_size,
-            sampler=EachEpoch(order, len(pairs), config.seed),
-            collate_fn=batches,
-            pin_memory=self.args.dataloader_pin_memory,
-        )
+        self.started, self.classes = started, batches.classes
+        sampler = EachEpoch(batches.order(recipe), len(batches.pairs), config.seed)
+        settings: Any = {"batch_size": recipe.batch_size, "pin_memory": self.args.dataloader_pin_memory}
+        pairs: Any = batches.pairs
+        # The same batches in every process: each computes its share of a batch.
+        self.batches: DataLoader[Any] = DataLoader(pairs, sampler=sampler, collate_fn=batches, **settings)
+        self.batches.set_epoch = sampler.set_epoch  # type: ignore[attr-defined]  # called before each epoch
 
     def get_train_dataloader(self) -> DataLoader[Any]:
         return self.batches
 
     def create_optimizer(self, *args: Any, **kwargs: Any) -> torch.optim.Optimizer:
-        rate = self.recipe.learning_rate
+        rate, kind = self.recipe.learning_rate, OPTIMIZERS[self.recipe.optimizer]
         parameters = self.ranker.model.parameter_groups(rate, self.recipe.encoder_learning_rate)
-        settings: dict[str, Any] = {"lr": rate, "weight_decay": self.recipe.weight_decay}
-        if self.recipe.optimizer == "adadelta":
-            self.optimizer = torch.optim.Adadelta(parameters, **settings)
-        else:  # a fused step passes once over the word vectors, the bulk of the weights
-            kind = {"adam": torch.optim.Adam, "sgd": torch.optim.SGD}[self.recipe.optimizer]
-            self.optimizer = kind(parameters, fused=True, **settings)
+        self.optimizer = kind(parameters, lr=rate, weight_decay=self.recipe.weight_decay)
         return self.optimizer
 
     def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
         if self.recipe.schedule != "inverse":
             return super().create_scheduler(num_training_steps, optimizer)
-        epoch = len(self.batches)
-        optimizer = optimizer or self.optimizer
+        optimizer, epoch = optimizer or self.optimizer, len(self.batches)
         self.lr_scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 / (1 + step // epoch))
         return self.lr_scheduler
 
@@ -148,10 +125,8 @@ class AnswerTrainer(Trainer):
         assert objective.loss is not None
         scores = model(**inputs, mask=wanted, classes=self.classes if objective.classes else 2)
         temperature = self.ranker.model.temperature if config.temperature is None else config.temperature
-        lesson = (teacher, config.teacher_temperature, config.teacher_weight)
-        return objective.loss(
-            ScoredBatch(scores, labels, target, self.recipe.margin, temperature, self.classes, *lesson)
-        )
+        at, lesson = (self.recipe.margin, temperature), (teacher, config.teacher_temperature, config.teacher_weight)
+        return objective.loss(ScoredBatch(scores, labels, target, *at, self.classes, *lesson))
 
     def evaluate(self, *args: Any, metric_key_prefix: str = "eval", **kwargs: Any) -> dict[str, float]:
         scores = self.dev.timed_scores(self.ranker)
@@ -164,22 +139,6 @@ class AnswerTrainer(Trainer):
         self.log(measures)
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, measures)
         return measures
-
-
-class _KeepStates(TrainerCallback):
-    """Keeps the best state and the last one; when a run goes on, tells the Trainer where the best one is now."""
-
-    def __init__(self, states: ResumeFolder) -> None:
-        self._states = states
-
-    def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        self._states.keep(state.global_step, state.best_global_step or state.global_step)
-
-    def on_train_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
-        if state.best_global_step:
-            state.best_model_checkpoint = str(self._states.of_step(state.best_global_step))
 
 
 def _arguments(states: ResumeFolder, config: TrainingConfig, recipe: Recipe, device: torch.device) -> TrainingArguments:

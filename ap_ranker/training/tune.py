@@ -6,12 +6,11 @@ median rule prunes trials that fall behind.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import shutil
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -20,7 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 import yaml
-from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import TrainerCallback
 
 from ap_ranker.data.dataset import Dataset, answerable, sample_questions
 from ap_ranker.errors import InputError
@@ -33,12 +32,13 @@ from ap_ranker.ranking.ranker import resolve_device
 from ap_ranker.text.word_vectors import PretrainedVectors
 from ap_ranker.training.card import About
 from ap_ranker.training.config import TrainingConfig
+from ap_ranker.training.progress import quiet
 from ap_ranker.training.space import OPTION, Space, Values, configure
 from ap_ranker.training.train import TrainingResult, train
 
 # isort: split
 import optuna  # after `space`, which says what to install if it is missing
-from optuna.distributions import CategoricalDistribution, IntDistribution
+from optuna.distributions import CategoricalDistribution, IntDistribution, distribution_to_json
 from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
@@ -48,36 +48,23 @@ LOG, SEARCH, BEST, CHECKPOINT = "trials.log", "search.json", "best.yaml", "check
 """The files of a search: its trials, its definition, the best settings, their checkpoint."""
 
 MEASURE = "MRR"
-"""The measure to maximise on the dev questions; it also chooses a run's epoch."""
+"""What is maximised on the dev questions; it also chooses a run's epoch."""
 
-BEFORE_PRUNING = {"n_startup_trials": 5, "n_warmup_steps": 3}
-"""No trial is pruned among the first five, nor in its first epochs, when slow learners lag behind."""
-
-FOR_IMPORTANCE = 5
-"""Minimum number of complete trials for importances; with fewer they are noise."""
+STATES = {TrialState.COMPLETE: "complete", TrialState.PRUNED: "pruned"}
+"""A trial is pruned if it fell behind, and has otherwise `failed`, because of its settings."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One training run of the search.
+    """One training run of the search."""
 
-    Attributes:
-        number: counted from 1; interrupted trials leave gaps.
-        state: `complete`; `pruned`, stopped early because it fell behind; `failed`, because of its settings.
-        mrr: MRR of the best epoch on the dev questions; `None` if it failed in the first epoch.
-        values: setting -> the value tried.
-        epochs: number of epochs evaluated.
-        seconds: duration.
-        error: why it failed.
-    """
-
-    number: int
-    state: str
-    mrr: float | None
-    values: Mapping[str, Any]
-    epochs: int
+    number: int  # counted from 1; interrupted trials leave gaps
+    state: str  # `complete`, `pruned` or `failed`
+    mrr: float | None  # of the best epoch on the dev questions; `None` if it failed in the first epoch
+    values: Mapping[str, Any]  # setting -> the value tried
+    epochs: int  # evaluated
     seconds: float
-    error: str = ""
+    error: str = ""  # why it failed
 
     @classmethod
     def of(cls, frozen: FrozenTrial) -> Trial:
@@ -85,7 +72,7 @@ class Trial:
         epochs = frozen.intermediate_values
         return cls(
             number=frozen.number + 1,
-            state={TrialState.COMPLETE: "complete", TrialState.PRUNED: "pruned"}.get(frozen.state, "failed"),
+            state=STATES.get(frozen.state, "failed"),
             mrr=frozen.value if frozen.state == TrialState.COMPLETE else max(epochs.values(), default=None),
             values=frozen.params,
             epochs=max(epochs, default=0),
@@ -98,17 +85,13 @@ class Trial:
 class Search:
     """The result of a search.
 
-    Attributes:
-        trials: all trials in order, including those before an interruption.
-        best: the trial whose checkpoint is kept.
-        bm25: measure -> mean of BM25 on the same dev questions.
-        importance: setting -> its share of 1, the largest first (PED-ANOVA, Watanabe et al., IJCAI 2023); empty if
-            fewer than five trials are complete, or if there is only one setting.
+    The importance of a setting is its share of 1, the largest first (PED-ANOVA, Watanabe et al., IJCAI 2023); there is
+    none if fewer than five trials are complete, or with only one setting.
     """
 
-    trials: list[Trial]
-    best: Trial
-    bm25: dict[str, float]
+    trials: list[Trial]  # in order, including those before an interruption
+    best: Trial  # whose checkpoint is kept
+    bm25: dict[str, float]  # measure -> mean on the same dev questions
     importance: dict[str, float]
 
 
@@ -127,17 +110,9 @@ def tune(
 ) -> Search:
     """Search for the settings with the best MRR on the dev questions; in one process.
 
-    Args:
-        data: the questions to learn from.
-        dev: the questions that every trial is evaluated on.
-        space: the values to try, from `read_space`.
-        output: the folder of the search; an unfinished search with the same arguments in it is continued.
-        base: the settings of all trials that `space` does not set.
-        trials: total number of trials, including those before an interruption, but not interrupted ones.
-        vectors: pre-trained word vectors.
-        device: as in `train`.
-        about: as in `train`.
-        on_trial: called with each finished trial, and whether it is the best so far.
+    All trials have the settings of `base` that the `space` does not try; the other arguments are those of `train`. An
+    unfinished search with the same arguments in the folder `output` is continued: `trials` is the total number of
+    trials, but for interrupted ones. `on_trial` is called with each, and whether it is the best so far.
 
     Raises:
         InputError: the folder holds something else; nothing to learn from; no trial succeeded.
@@ -148,19 +123,19 @@ def tune(
     if vectors is not None and "embedding_size" in space:
         raise InputError("Expected a space without embedding_size, as the word vectors determine it.")
     bm25 = EvaluationSet(sample_questions(dev, base.dev_questions, base.seed), language=base.language).bm25
-    parts = {"training questions": data, "dev questions": dev, "word vectors": vectors}
-    search = {
-        "space": {name: _recorded(values) for name, values in space.items()},
-        "setting": asdict(base),
-        "data": {name: _digest(part) for name, part in parts.items()},
-    }
-    _claim(output, search)
+    values = {name: json.loads(distribution_to_json(each)) for name, each in space.items()}
+    hashes = {"training questions": _digest(data), "dev questions": _digest(dev)}
+    hashes |= {"word vectors": vectors.digest} if vectors else {}
+    _claim(output, {"space": values, "setting": asdict(base), "data": hashes})
     run = partial(train, data, dev, vectors=vectors, device=device, about=about)
-    with kept_alone(output, "searching"), writing(output / LOG), _quiet():
+    with kept_alone(output, "searching"), writing(output / LOG), quiet("optuna"), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", module=r"optuna|ap_ranker\.training\.tune")  # of experimental features
         study = _open(output / LOG)
         _keep_best(study, output, base)
         while len(_finished(study)) < trials:
-            study.sampler = optuna.samplers.TPESampler(seed=_seed(base.seed, len(study.trials)))
+            # The draws do not depend on interruptions. Were the numbers added, seed 2 would repeat those of seed 1.
+            seed = np.random.SeedSequence([base.seed, len(study.trials)]).generate_state(1)[0]
+            study.sampler = optuna.samplers.TPESampler(seed=int(seed))
             _run_trial(study, space, output, base, run)
             _keep_best(study, output, base)
             last = study.get_trials()[-1]
@@ -192,14 +167,6 @@ def _run_trial(
         study.tell(trial, state=TrialState.FAIL)
 
 
-def _seed(seed: int, trial: int) -> int:
-    """The sampler's seed for a trial, which does not depend on interruptions.
-
-    Mixed, not added: otherwise seed 2 would repeat the draws of seed 1, one trial later.
-    """
-    return int(np.random.SeedSequence([seed, trial]).generate_state(1)[0])
-
-
 def _draw(trial: optuna.Trial, space: Space, base: TrainingConfig) -> dict[str, Any]:
     """Draw the trial's values; the model first, as its options depend on it."""
     values: dict[str, Any] = {}
@@ -223,7 +190,7 @@ class _Epochs(TrainerCallback):
     def __init__(self, trial: optuna.Trial) -> None:
         self.trial = trial
 
-    def on_evaluate(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+    def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         epoch = round(state.epoch or 0)
         self.trial.report(kwargs["metrics"][f"eval_{MEASURE}"], epoch)
         if epoch < args.num_train_epochs and self.trial.should_prune():
@@ -235,7 +202,7 @@ def _claim(output: Path, search: Mapping[str, Mapping[str, Any]]) -> None:
     current = json.loads(json.dumps(search))
     path = output / SEARCH
     if not path.is_file():
-        if output.exists() and not (output.is_dir() and not any(output.iterdir())):
+        if output.exists() and (output.is_file() or any(output.iterdir())):
             raise InputError(f"{output}: expected a new folder or that of an earlier search, found something else.")
         make_folder(output)
         write_text_atomically(path, json.dumps(current, indent=2, ensure_ascii=False) + "\n")
@@ -257,20 +224,9 @@ def _claim(output: Path, search: Mapping[str, Mapping[str, Any]]) -> None:
         )
 
 
-def _recorded(values: Values) -> dict[str, Any]:
-    if isinstance(values, CategoricalDistribution):
-        return {"values": list(values.choices)}
-    step = None if isinstance(values, IntDistribution) and values.step == 1 else values.step
-    return {"low": values.low, "high": values.high, "log": values.log, "step": step}
-
-
-def _digest(part: Dataset | PretrainedVectors | None) -> str | None:
-    """A hash of a data set's or word vectors' content."""
-    if part is None:
-        return None
-    if isinstance(part, Dataset):
-        return hashlib.sha256(repr((part.answers, part.questions, part.judged, part.classes)).encode()).hexdigest()
-    return part.digest
+def _digest(data: Dataset) -> str:
+    """A hash of its content."""
+    return hashlib.sha256(repr((data.answers, data.questions, data.judged, data.classes)).encode()).hexdigest()
 
 
 def _open(log: Path) -> optuna.Study:
@@ -283,7 +239,7 @@ def _open(log: Path) -> optuna.Study:
         study = optuna.create_study(
             study_name="tune",
             storage=JournalStorage(JournalFileBackend(str(log))),
-            pruner=optuna.pruners.MedianPruner(**BEFORE_PRUNING),
+            pruner=optuna.pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=3),  # slow learners lag at first
             direction="maximize",
             load_if_exists=True,
         )
@@ -324,21 +280,8 @@ def _keep_best(study: optuna.Study, output: Path, base: TrainingConfig) -> None:
 
 def _importance(study: optuna.Study) -> dict[str, float]:
     complete = study.get_trials(states=(TrialState.COMPLETE,))
-    if len(complete) < FOR_IMPORTANCE or len({name for trial in complete for name in trial.params}) < 2:
-        return {}
+    if len(complete) < 5 or len({name for trial in complete for name in trial.params}) < 2:
+        return {}  # with fewer trials they are noise
     importances = get_param_importances(study, evaluator=PedAnovaImportanceEvaluator(), normalize=False)
     total = sum(importances.values())
     return {name: value / total for name, value in importances.items()} if total > 0 else {}
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Silence optuna's log and its warnings about experimental features."""
-    verbosity = optuna.logging.get_verbosity()
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", module=r"optuna|ap_ranker\.training\.tune")
-            yield
-    finally:
-        optuna.logging.set_verbosity(verbosity)

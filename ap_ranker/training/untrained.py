@@ -24,35 +24,29 @@ def write_untrained(
 ) -> None:
     """Write the checkpoint of an untrained `ap-transformer`, with how rare words are in the texts to be searched.
 
-    Training that far needs questions: without any, the weights of words, of BM25 and of known wordings are fixed.
-
-    Args:
-        folder: the checkpoint folder.
-        texts: what will be searched.
-        language: of BM25's stemmer; `None` for none.
-        encoder: any sentence-transformers model, by name or folder; `None` for the default one.
-        source: where the texts come from, for the model card.
+    Training that far needs questions: without any, the weights of words, of BM25 and of known wordings are fixed. The
+    `language` is that of BM25's stemmer, the `encoder` any sentence-transformers model, by name or folder; the card
+    names the `source` of the texts.
 
     Raises:
         InputError: there is no such encoder, the default one is not installed, or the folder cannot be written.
     """
-    chosen = {} if encoder is None else {"encoder": encoder}
-    config = TrainingConfig("ap-transformer", chosen, epochs=0, language=language)
+    options = {} if encoder is None else {"encoder": encoder}
+    config = TrainingConfig("ap-transformer", options, epochs=0, language=language)
     rows = np.random.default_rng(config.seed).permutation(len(texts))[:SAMPLE]
     sample = Dataset("sample", [Answer(str(row), texts[row]) for row in rows], [])
-    options = config.model_options
-    model, tokenizer, inputs = initialize_model(sample, config, options, None, resolve_device(None))
+    model, tokenizer, inputs = initialize_model(sample, config, config.model_options, None, resolve_device(None))
     if model.statistics is not None:
         model.statistics.count(tokenizer.encode(texts)[0])
     checkpoint = CheckpointConfig(
         config.model,
-        options,
+        config.model_options,
         inputs.embedding_size,
         inputs.max_tokens,
-        {"epochs": 0, "data": source},
+        training={"epochs": 0, "data": source},
         bm25_language=language,
         wording_weight=DEFAULT_WEIGHT,
         encoder=inputs.encoder,
     )
-    card = untrained_card(config, str(options["encoder"]), f"{len(texts):,} texts of {source or 'the documents'}")
+    card = untrained_card(checkpoint, f"{len(texts):,} texts of {source or 'the documents'}")
     save_checkpoint(folder, checkpoint, model, tokenizer, card)

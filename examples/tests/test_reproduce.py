@@ -29,7 +29,7 @@ from ap_ranker.ranking.rule import Weights
 from ap_ranker.training import peers
 from ap_ranker.training import train as train_module
 from ap_ranker.training.config import read_training_config
-from ap_ranker.training.objectives.distillation import OWN_CANDIDATES
+from ap_ranker.training.objectives import OWN_DISTILLATION
 
 CONFIGS = sorted((ROOT / "examples" / "reproduce").glob("*/*.yaml"))
 PAPERS = {"wikiqa": {"models": {"ap-cnn": {"MAP": 0.689, "MRR": 0.696}, "scnn": None}, "compare": "others reach 0.9."}}
@@ -212,7 +212,7 @@ def test_a_student(tmp_path: Path, checkpoint: Path) -> None:
     student = Ranker.from_pretrained(tmp_path / "runs/wikiqa/toy-seed1", "cpu").config
     assert student is not None
     assert student.training["teacher"] == str(checkpoint)
-    assert student.training["objective"] == OWN_CANDIDATES.name
+    assert student.training["objective"] == OWN_DISTILLATION
     with pytest.raises(InputError, match=r"found another .*teacher"):
         reproduce(tmp_path, config, data)
 

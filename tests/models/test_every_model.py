@@ -20,10 +20,7 @@ from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.quantization import StateDtype
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.batch import PAD, TokenBatch
-from ap_ranker.training.objectives.hinge import hinge
-from ap_ranker.training.objectives.registry import OBJECTIVES
-from ap_ranker.training.objectives.softmax import in_batch_softmax
-from ap_ranker.training.objectives.spec import NEGATIVE, POSITIVE, Loss, ScoredBatch
+from ap_ranker.training.objectives import NEGATIVE, OBJECTIVES, POSITIVE, Loss, ScoredBatch, hinge, softmax
 
 WORDS = ["[PAD]", "[UNK]", "parcel", "refund", "the", "a", "bike", "where", "my", "is", "open", "link", "helmet"]
 # Unknown words (1), repeated ones, shared ones, single ones.
@@ -221,7 +218,7 @@ def test_gradients_are_the_slopes_of_the_scores(model: AnswerModel) -> None:
     assert slope == pytest.approx((values[0] - values[1]) / (2 * step), rel=1e-4, abs=1e-6)
 
 
-@pytest.mark.parametrize("objective", [hinge, in_batch_softmax])
+@pytest.mark.parametrize("objective", [hinge, softmax])
 def test_learns_a_tiny_set_by_heart(case: Case, model: AnswerModel, objective: Loss) -> None:
     """Three questions with five answers: every question's own answer comes first in the end."""
     if not OBJECTIVES[MODELS[case.name].objective].needs_gradient:

@@ -16,9 +16,8 @@ from ap_ranker.training.batches import (
     EachEpoch,
     answer_groups,
     length_buckets,
-    training_pairs,
 )
-from ap_ranker.training.objectives.spec import IGNORE, NEGATIVE, POSITIVE
+from ap_ranker.training.objectives import IGNORE, NEGATIVE, POSITIVE
 
 WORDS = [f"w{i}" for i in range(40)]
 ANSWERS = [Answer(str(i), word) for i, word in enumerate(WORDS[:19])] + [Answer("copy", WORDS[0])]
@@ -31,7 +30,8 @@ def answers_of(batch: dict[str, torch.Tensor]) -> list[str]:
 
 
 def test_pairs_are_all_right_answers() -> None:
-    assert training_pairs(Dataset("d", ANSWERS, QUESTIONS), own_candidates=False) == [(0, 0), (0, 3), (1, 5), (2, 7)]
+    batches = Batches(Dataset("d", ANSWERS, QUESTIONS), TOKENIZER, negatives=0, own_candidates=False, seed=1)
+    assert batches.pairs == [(0, 0), (0, 3), (1, 5), (2, 7)]
 
 
 def test_in_batch() -> None:
@@ -71,8 +71,9 @@ def test_judged_negatives_join_the_batch() -> None:
 def test_own_candidates_are_ignored_by_the_others() -> None:
     questions = [Question("1", "a", (0, 3), tuple(range(12))), Question("2", "c", (5,), (5, 1, 13))]
     data = Dataset("d", ANSWERS, questions, judged=True)
-    assert training_pairs(data, own_candidates=True) == [(0, 0), (1, 5)]
-    batch = Batches(data, TOKENIZER, negatives=4, own_candidates=True, seed=1)([(0, 0), (1, 5)])
+    batches = Batches(data, TOKENIZER, negatives=4, own_candidates=True, seed=1)
+    assert batches.pairs == [(0, 0), (1, 5)]
+    batch = batches([(0, 0), (1, 5)])
     names = answers_of(batch)
     judged = [
         {name for name, label in zip(names, row, strict=True) if label != IGNORE} for row in batch["labels"].tolist()

@@ -22,7 +22,7 @@ from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluate import evaluate
 from ap_ranker.evaluation.evaluation_report import EvaluationReport
 from ap_ranker.evaluation.significance import randomisation_test
-from ap_ranker.ranking.checkpoint import read_checkpoint_config
+from ap_ranker.ranking.checkpoint import CheckpointConfig, read_checkpoint_config
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.training.card import HUB_METRICS, About, model_card
 from ap_ranker.training.config import TrainingConfig
@@ -33,8 +33,8 @@ PATTERNS = {"train": ["where is my {}", "the {} is gone", "help with a {}"], "de
 TIME = 0.01234
 
 
-def timed_card(config: TrainingConfig, settings: Any, report: EvaluationReport, *rest: Any) -> str:
-    return model_card(config, settings, replace(report, seconds_per_question=TIME), *rest)
+def timed_card(checkpoint: CheckpointConfig, report: EvaluationReport, *rest: Any) -> str:
+    return model_card(checkpoint, replace(report, seconds_per_question=TIME), *rest)
 
 
 @pytest.fixture(scope="module")

@@ -26,8 +26,7 @@ from ap_ranker.training.batches import HIGHEST, Batches
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.data import read_questions
 from ap_ranker.training.distill import distill
-from ap_ranker.training.objectives.distillation import distillation
-from ap_ranker.training.objectives.spec import IGNORE, ScoredBatch
+from ap_ranker.training.objectives import IGNORE, ScoredBatch, distillation
 from ap_ranker.training.teacher import Teacher, TeacherScores
 from ap_ranker.training.train import train
 

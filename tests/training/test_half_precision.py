@@ -19,8 +19,7 @@ from ap_ranker.models.hd_lstm import correlate
 from ap_ranker.models.mcan import Highway
 from ap_ranker.models.registry import MODELS
 from ap_ranker.text.batch import TokenBatch
-from ap_ranker.training.objectives.registry import OBJECTIVES, objective_spec
-from ap_ranker.training.objectives.spec import IGNORE, ScoredBatch
+from ap_ranker.training.objectives import IGNORE, OBJECTIVES, ScoredBatch, objective_spec
 from ap_ranker.training.trainer import Scorer
 
 WORDS = ["[PAD]", "[UNK]", "parcel", "refund", "the", "a", "bike", "where", "my", "is", "open", "link", "helmet"]

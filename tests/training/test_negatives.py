@@ -20,7 +20,7 @@ from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.batch import TokenBatch
 from ap_ranker.text.tokenizer import WordTokenizer
 from ap_ranker.training import negatives as module
-from ap_ranker.training.batches import Batches, training_pairs
+from ap_ranker.training.batches import Batches
 from ap_ranker.training.negatives import (
     HardNegatives,
     like_right,
@@ -28,7 +28,7 @@ from ap_ranker.training.negatives import (
     right_answers,
     with_copies,
 )
-from ap_ranker.training.objectives.spec import NEGATIVE, POSITIVE
+from ap_ranker.training.objectives import NEGATIVE, POSITIVE
 
 ABC = "abcdefghijkl"
 # Few words, so that copies, near-copies and twins are frequent; ten words or more, so that nine of ten can agree.
@@ -285,9 +285,10 @@ def test_no_right_answer_is_ever_a_negative(
     if hard is not None and source == "model":
         hard.mine(ranker)
     arguments = {"negatives": negatives, "own_candidates": own_candidates, "seed": 1, "hard": hard}
-    pairs = training_pairs(data, own_candidates=own_candidates)
+    batches = Batches(data, ranker.tokenizer, **arguments)  # type: ignore[arg-type]
+    pairs = batches.pairs
     random.shuffle(pairs)  # type: ignore[attr-defined]
-    batch = Batches(data, ranker.tokenizer, **arguments)(pairs)  # type: ignore[arg-type]
+    batch = batches(pairs)
     texts = [[ranker.tokenizer.words[i] for i in row if i] for row in batch["answer_ids"].tolist()]
     tokens = [[ranker.tokenizer.words[i] for i in ids] for ids in ranker.tokenize([a.text for a in data.answers])]
     for (number, answer), target, labels in zip(pairs, batch["target"].tolist(), batch["labels"].tolist(), strict=True):

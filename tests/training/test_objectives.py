@@ -13,8 +13,15 @@ from ap_ranker.errors import InputError
 from ap_ranker.models.registry import MODELS
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.training.config import read_training_config
-from ap_ranker.training.objectives.registry import OBJECTIVES, objective_spec
-from ap_ranker.training.objectives.spec import IGNORE, NEGATIVE, POSITIVE, ObjectiveSpec, ScoredBatch
+from ap_ranker.training.objectives import (
+    IGNORE,
+    NEGATIVE,
+    OBJECTIVES,
+    POSITIVE,
+    ObjectiveSpec,
+    ScoredBatch,
+    objective_spec,
+)
 from ap_ranker.training.train import train
 
 SCORES = torch.tensor([[0.9, 0.2, 0.5, 0.8], [0.1, 0.3, -0.2, 0.7]], dtype=torch.double, requires_grad=True)

@@ -15,7 +15,7 @@ from ap_ranker.ranking import ranker as ranker_module
 from ap_ranker.ranking.ranker import resolve_device
 from ap_ranker.training import peers, trainer
 from ap_ranker.training.config import TrainingConfig
-from ap_ranker.training.one_device import mention_other_gpus
+from ap_ranker.training.distributed import mention_other_gpus
 from ap_ranker.training.resume_folder import ResumeFolder
 
 FIRST, SECOND = torch.device("cuda", 0), torch.device("cuda", 1)
