@@ -25,9 +25,6 @@ from ap_ranker.ranking.calibration import FUSED, MODEL, Calibration, key, margin
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.rule import Signals
 
-HIDDEN_SHARE = 0.1
-"""Share of unanswerable questions if the data has none and they are made by hiding right answers."""
-
 MIN_QUESTIONS = 20
 """Minimum number of dev questions for a fit of three parameters, and of dev answers above a threshold."""
 
@@ -44,13 +41,9 @@ BINS = 10
 
 @dataclass(frozen=True)
 class Rankings:
-    """Q questions with their candidates.
+    """Q questions: what their candidates are ranked by, as `model`, and which are right; two (Q,) arrays.
 
-    Attributes:
-        signals: of each question, what its candidates are ranked by as `model`, and what tells copies of an answer.
-        right: one array per question: whether each candidate is right.
-        answerable: (Q,) whether the data has a right answer, among the candidates or not.
-        weights: (Q,) weight of each question.
+    `answerable` tells whether the data has a right answer, among the candidates or not.
     """
 
     signals: Sequence[Signals]
@@ -71,12 +64,9 @@ class TopAnswers:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The effect of a threshold, the minimum probability of a first answer to be returned.
+    """The effect of a threshold: shares of the questions with an answer, of these that are right, and see below.
 
-    Attributes:
-        answered: share of the questions whose first answer is returned.
-        precision: share of the returned answers that are right; `None` if none is returned.
-        rejected: share of the unanswerable questions that get no answer; `None` if there are no such questions.
+    `rejected` is the share of the unanswerable questions without an answer; `None`: a share of nothing.
     """
 
     threshold: float
@@ -119,13 +109,7 @@ class ScoreReport:
 
 
 def rank(ranker: Ranker, dataset: Dataset) -> dict[str, Rankings]:
-    """Kind of score -> all questions, unanswerable ones included, with the candidates that `evaluate` uses.
-
-    The kinds are `model` and, if the checkpoint has a weight of BM25, `fused`.
-
-    Raises:
-        InputError: no question has a right answer, or the model's scores are not finite numbers.
-    """
+    """`model` and, if BM25 has a weight, `fused` -> all questions, with the candidates that `evaluate` uses."""
     evaluation_set = EvaluationSet(dataset, unanswerable=True, language=ranker.bm25_language)
     signals, weights = evaluation_set.signals(evaluation_set.scores(ranker)), ranker.decision().weights
     kinds = {MODEL: replace(weights, bm25=0.0)} | ({FUSED: weights} if weights.bm25 else {})
@@ -142,11 +126,7 @@ def rank(ranker: Ranker, dataset: Dataset) -> dict[str, Rankings]:
 
 
 def with_hidden(rankings: Rankings, share: float) -> Rankings:
-    """Simulate unanswerable questions: add copies of rankings without right answers, with this share of all weight.
-
-    Raises:
-        InputError: all candidates are right answers.
-    """
+    """Simulate unanswerable questions: add copies of rankings without right answers, with this share of all weight."""
     hidden = []
     for signals, right in zip(rankings.signals, rankings.right, strict=True):
         wrong = np.flatnonzero(~right)
@@ -179,17 +159,21 @@ def fit(rankings: Rankings, precisions: Sequence[float]) -> Calibration:
 
     The targets are Platt's, (N+ + 1) / (N+ + 2) and 1 / (N- + 2) instead of 1 and 0 (Platt 1999, equation 11), so
     that the weights stay finite where a few questions are perfectly separable.
-
-    Raises:
-        InputError: too few questions.
     """
     if len(rankings.signals) < MIN_QUESTIONS:
         raise InputError(f"Expected at least {MIN_QUESTIONS} questions to calibrate on, found {len(rankings.signals)}.")
-    features, right, weights = _best_answers(rankings)
+    best = [rule.rank(signals).order[:FITTED] for signals in rankings.signals]
+    each = list(zip(rankings.signals, rankings.right, best, strict=True))
+    features = np.concatenate(
+        [np.stack([one.model, margins(one.model, one.answers)], axis=1)[rows] for one, _, rows in each]
+    )
+    right = np.concatenate([relevant[rows] for _, relevant, rows in each])
+    weights = np.repeat(rankings.weights, [len(rows) for rows in best])
     positive, negative = weights[right].sum(), weights[~right].sum()
     targets = np.where(right, (positive + 1) / (positive + 2), 1 / (negative + 2))
     spread = features.std(axis=0)
-    scaled = features / np.where(spread > 0, spread, 1)  # so that one step size suits both features
+    spread[spread == 0] = 1
+    scaled = features / spread  # so that one step size suits both features
 
     def loss(parameters: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         logits = scaled @ parameters[:2] + parameters[2]
@@ -199,23 +183,12 @@ def fit(rankings: Rankings, precisions: Sequence[float]) -> Calibration:
 
     bounds = [(0, None), (0, None), (None, None)]
     fitted = minimize(loss, np.zeros(3), jac=True, method="L-BFGS-B", bounds=bounds).x
-    score, margin = fitted[:2] / np.where(spread > 0, spread, 1)
+    score, margin = fitted[:2] / spread
     calibration = Calibration(float(score), float(margin), float(fitted[2]), {})
     answers = top_answers(calibration, rankings)
     thresholds = {key(precision): threshold(answers, precision) for precision in precisions}
     reached = {name: value for name, value in thresholds.items() if value is not None}
     return replace(calibration, thresholds=reached)
-
-
-def _best_answers(rankings: Rankings) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.float64]]:
-    """(R, 2) scores and margins of the `FITTED` best answers of each question; whether each is right; its weight."""
-    features, right, weights = [], [], []
-    for signals, relevant, weight in zip(rankings.signals, rankings.right, rankings.weights, strict=True):
-        best, values = rule.rank(signals).order[:FITTED], signals.model
-        features.append(np.stack([values, margins(values, signals.answers)], axis=1)[best])
-        right.append(relevant[best])
-        weights.append(np.full(len(best), weight))
-    return np.concatenate(features), np.concatenate(right), np.concatenate(weights)
 
 
 def top_answers(calibration: Calibration, rankings: Rankings) -> TopAnswers:
@@ -248,10 +221,8 @@ def threshold(answers: TopAnswers, precision: float) -> float | None:
 def measure(calibration: Calibration, rankings: Rankings, precisions: Sequence[float]) -> ScoreReport:
     """How well a calibration fits these rankings, and what its thresholds do."""
     answers = top_answers(calibration, rankings)
-    effects: dict[str, Outcome | None] = {"-": outcome(answers, 0.0)}
-    for precision in precisions:
-        least = calibration.threshold(precision)
-        effects[key(precision)] = None if least is None else outcome(answers, least)
+    wanted = {"-": 0.0} | {key(precision): calibration.threshold(precision) for precision in precisions}
+    effects = {name: None if least is None else outcome(answers, least) for name, least in wanted.items()}
     return ScoreReport(reliability(answers), effects)
 
 

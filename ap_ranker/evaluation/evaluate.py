@@ -54,31 +54,29 @@ def evaluate(
         ranker: a ranker, a checkpoint folder or a hub name.
         data: the questions: a data set, a file, or a folder with `test.*`.
         compare: an earlier checkpoint to compare with on the same questions and candidates.
-        answers: the file of all answers, such as the FAQ of a table of pairs, as for `read_dataset`.
-        pools: the file of candidate pools, as for `read_dataset`.
+        answers: the file of all answers, such as the FAQ of a table of pairs.
+        pools: the file of candidate pools.
         no_pools: ignore the data's candidate pools.
         clean: leave out questions whose candidates are all right.
-        match: as for `read_dataset`; by default as the checkpoint was trained.
+        match: by default as the checkpoint was trained.
         wordings: a file of known wordings; by default, `train.*` if `data` is a folder.
         hybrid: of more than `RANK_ALL` answers, fetch candidates by the model's vectors beside BM25.
-        dtype: of the answers' states: `float32`, `float16` or `int8`; only for checkpoints that are loaded here. By
-            default as `AnswerRanker` stores them.
+        dtype: of the answers' states, of checkpoints that are loaded here; by default as `AnswerRanker` stores them.
         device: as for `Ranker.from_pretrained`.
-        columns: the names of the columns of questions and answers, as for `read_dataset`.
+        columns: the names of the columns of questions and answers; these and others as for `read_dataset`.
 
     Raises:
         InputError: no such checkpoint or data, no question with a right answer, or scores that are not finite numbers.
     """
     if pools and no_pools:
         raise InputError("Expected either --pools, which names the candidates, or --no-pools, found both.")
-    # Quantizes the states even if it stores none; with `hybrid` they are needed twice.
-    stored = HYBRID_CACHE_BYTES if hybrid else 0
 
     def load(checkpoint: str | Path) -> Ranker:
-        return Ranker.from_pretrained(checkpoint, device, cache=EncodingCache(stored, parse_dtype(dtype)))
+        # Quantizes the states even if it stores none; with `hybrid` they are needed twice.
+        cache = EncodingCache(HYBRID_CACHE_BYTES if hybrid else 0, parse_dtype(dtype))
+        return Ranker.from_pretrained(checkpoint, device, cache=cache)
 
-    if not isinstance(ranker, Ranker):
-        ranker = load(ranker)
+    ranker = ranker if isinstance(ranker, Ranker) else load(ranker)
     match = match or trained_match(ranker)
     earlier = None if compare is None else load(compare)
     if not isinstance(data, Dataset):
@@ -119,12 +117,10 @@ def changes(evaluation_set: EvaluationSet, before: EvaluationReport, after: Eval
         rows = [row for row in np.argsort(-gains, kind="stable")[:SHOWN] if gains[row] > 0]
         return [_change(evaluation_set, before, after, row) for row in rows]
 
-    fusion = None
-    if before.fusion_each or after.fusion_each:
-        fusion = _differences(before.fusion_each or before.model_each, after.fusion_each or after.model_each)
+    fused = before.fusion_each or before.model_each, after.fusion_each or after.model_each
     return RankingChanges(
         model=_differences(before.model_each, after.model_each),
-        fusion=fusion,
+        fusion=_differences(*fused) if before.fusion_each or after.fusion_each else None,
         better=int((gains > 0).sum()),
         worse=int((gains < 0).sum()),
         improved=largest(gains),

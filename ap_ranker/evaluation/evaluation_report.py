@@ -25,21 +25,16 @@ class EvaluationReport:
     """The result of an evaluation.
 
     Attributes:
-        dataset: the questions and answers.
         unanswerable: number of questions left out because the data has no right answer for them.
         candidates: what was ranked, in words.
         model_each: measure -> (Q,) values, one per question; with the best known wordings, if these have a weight.
-        bm25_each: the same for BM25.
         encode_seconds: time to encode all answers once.
         seconds_per_question: time to encode a question and match it with its encoded candidates.
         fusion_each: as `model_each`, for both scores added, with the checkpoint's weight of BM25; `None` if that is 0.
         rankings: each question's candidates, ranked by the model.
         served: the same as users get them: with BM25's score, if it has a weight, and the calibration.
         bytes_per_answer: of the states kept of an answer; mean over the answers.
-        model_name: the model's registry name; empty if unknown.
-        comparison: an earlier checkpoint on the same questions, if one was named.
         without_wordings: as `model`, by the answers alone; `None` if `model` has no wordings either.
-        bm25_language: the language of BM25's stemmer; `None` for no stemmer.
         known: (Q,) whether each question was seen in training or is a known wording of an answer, word for word.
         warnings: why the numbers may be too high, in words.
         match: the text of an entry that was ranked.
@@ -114,8 +109,7 @@ class EvaluationReport:
     def by_length(self) -> list[LengthGroup]:
         """P@1 by the length of the right answers: do long ones make a model fail? (dos Santos et al. 2016, figure 4.)
 
-        Up to `LENGTH_GROUPS` groups of similar size, shortest answers first. Questions with equally long answers share
-        a group, so group sizes differ where there are many ties.
+        Up to `LENGTH_GROUPS` groups of similar size, shortest answers first; equally long ones share a group.
         """
         answers, questions = self.dataset.answers, answerable(self.dataset)
         words = [[len(split_words(answers[row].text)) for row in question.positives] for question in questions]
@@ -130,11 +124,11 @@ class EvaluationReport:
 
     def as_json(self) -> dict[str, Any]:
         """The means, times and, if there is one, the comparison as basic types."""
-        measures = ("n_questions", "model", "without_wordings", "bm25", "fusion", "n_known")
-        costs = ("encode_seconds", "seconds_per_question", "candidates", "bm25_language")
-        numbers = {name: getattr(self, name) for name in (*measures, *costs)}
-        each = {"model": self.model_each, "bm25": self.bm25_each, "fusion": self.fusion_each}
-        numbers |= {"new": {name: self.new(values) for name, values in each.items()}, "warnings": list(self.warnings)}
+        measures = "n_questions model without_wordings bm25 fusion n_known"
+        costs = "encode_seconds seconds_per_question candidates bm25_language"
+        new = {name: self.new(getattr(self, f"{name}_each")) for name in ("model", "bm25", "fusion")}
+        numbers = {name: getattr(self, name) for name in f"{measures} {costs}".split()}
+        numbers |= {"new": new, "warnings": list(self.warnings)}
         return numbers | ({"compare": self.comparison.as_json()} if self.comparison else {})
 
 
@@ -170,14 +164,10 @@ class Differences:
 
 @dataclass(frozen=True)
 class RankingChanges:
-    """The later model against the earlier one, by their own scores.
+    """The later model against the earlier one, by their own scores and, if BM25 has a weight, with it added.
 
-    Attributes:
-        fusion: the differences with BM25's score added, by each checkpoint's weight; `None` if both weights are 0.
-        better: number of questions whose first right answer ranks higher.
-        worse: number of questions whose first right answer ranks lower.
-        improved: the largest gains in reciprocal rank, the largest first.
-        worsened: the largest losses.
+    `better` and `worse` count the questions whose first right answer ranks higher or lower; `improved` and `worsened`
+    list the largest gains and losses in reciprocal rank.
     """
 
     model: Differences

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import compress
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,11 +38,6 @@ RATIOS = np.geomspace(0.02, 50, 35)
 
 FOLDS = 5
 
-DIVERGED = (
-    "The model has diverged: expected scores that are finite numbers, found others. "
-    "Train it again with a lower learning_rate, or with another objective."
-)
-
 
 class EvaluationSet:
     """Questions with fixed candidates, to be ranked repeatedly: after each epoch of a model, or by many models.
@@ -49,11 +45,10 @@ class EvaluationSet:
     Args:
         dataset: questions and answers.
         unanswerable: include the questions without a right answer; they can be ranked, but no measure counts them.
-        retriever: fetches candidates by its vectors beside BM25, as `HybridRetriever` does; `None`: BM25 alone.
         language: of BM25's stemmer; `None` for no stemmer.
+        retriever: fetches candidates by its vectors beside BM25, as `HybridRetriever` does; `None`: BM25 alone.
 
     Attributes:
-        questions: the answerable questions; with `unanswerable`, all.
         pools: the candidates of each question.
         candidates: how the candidates were chosen, in words.
 
@@ -70,9 +65,7 @@ class EvaluationSet:
         retriever: Ranker | None = None,
     ) -> None:
         self.dataset, self.language = dataset, language
-        self.questions = answerable(dataset)
-        if unanswerable:
-            self.questions = list(dataset.questions)
+        self.questions = list(dataset.questions) if unanswerable else answerable(dataset)
         self.pools, self.candidates = self._choose_candidates(retriever)
 
     @cached_property
@@ -128,19 +121,19 @@ class EvaluationSet:
         """The model's scores of each question's candidates, with the time taken."""
         scores = score_candidates(ranker, self.dataset, self.questions, self.pools, on_progress)
         if not all(np.isfinite(values).all() for values in scores.by_question):  # they have no order
-            raise InputError(DIVERGED)
+            raise InputError(
+                "The model has diverged: expected scores that are finite numbers, found others. "
+                "Train it again with a lower learning_rate, or with another objective."
+            )
         return scores
 
     def scores(self, ranker: Ranker, *, as_new: bool = True) -> CandidateScores:
-        """As `timed_scores`, with those of the known wordings if the checkpoint uses them.
-
-        `as_new`, questions count as if nobody had asked them before: none meets its own text.
-        """
+        """As `timed_scores`, with the known wordings if the checkpoint uses them; `as_new`, none meets its own text."""
         scores = self.timed_scores(ranker)
         return self.with_wordings(ranker, scores, as_new=as_new) if ranker.decision().weights.wording else scores
 
     def with_wordings(self, ranker: Ranker, scores: CandidateScores, *, as_new: bool = True) -> CandidateScores:
-        """Add the scores of the best known wordings, if there are any and the model can compare them."""
+        """Add the scores of the best known wordings, if there are any (`score_wordings`)."""
         return score_wordings(ranker, self.dataset, self.questions, self.pools, scores, as_new=as_new)
 
     def signals(self, scores: CandidateScores, *, as_new: bool = True) -> list[Signals]:
@@ -153,12 +146,7 @@ class EvaluationSet:
         ]
 
     def rank(
-        self,
-        scores: CandidateScores,
-        weights: Weights,
-        calibration: Calibration | None = None,
-        *,
-        as_new: bool = True,
+        self, scores: CandidateScores, weights: Weights, calibration: Calibration | None = None, *, as_new: bool = True
     ) -> list[Ranking]:
         """Rank each question's candidates, as a search does."""
         return [rank(signals, weights, calibration) for signals in self.signals(scores, as_new=as_new)]
@@ -172,18 +160,15 @@ class EvaluationSet:
         if raised.wordings is None:
             weights = Weights(0.0 if scores.cosines is None or self.dataset.judged else DEFAULT_WEIGHT)
         else:
-            weights = self._fitted(raised, Weights(), "wording")
+            weights = self.fitted(raised, Weights(), "wording")
             scores = raised if weights.wording else scores
-        return scores, self._fitted(scores, weights, "bm25")
+        return scores, self.fitted(scores, weights, "bm25")
 
-    def bm25_weight(self, scores: CandidateScores) -> Weights:
-        """The best weight of BM25's score beside a model's; 0 if it does not help."""
-        return self._fitted(scores, Weights(), "bm25")
-
-    def _fitted(self, scores: CandidateScores, weights: Weights, added: str) -> Weights:
+    def fitted(self, scores: CandidateScores, weights: Weights, added: str) -> Weights:
+        """The weights with the best one of `bm25` or `wording`; 0 if it does not help."""
         # If BM25 retrieved the candidates, a right one may be missing: such a question is not informative.
-        pairs = [(each, right) for each, right in zip(self.signals(scores), self.right, strict=True) if right.any()]
-        return fit_weight([each for each, _ in pairs], [right for _, right in pairs], weights, added)
+        found = [right.any() for right in self.right]
+        return fit_weight([*compress(self.signals(scores), found)], [*compress(self.right, found)], weights, added)
 
     def measures_before_fitting(self, ranker: Ranker, scores: CandidateScores) -> dict[str, float]:
         """The mean measures with the known wordings at their default weight, or without them if that is better.
@@ -245,7 +230,6 @@ class EvaluationSet:
         )
 
     def _choose_candidates(self, retriever: Ranker | None) -> tuple[list[tuple[int, ...]], str]:
-        """The candidates of each question, and how they were chosen."""
         pools = [question.candidates for question in self.questions if question.candidates is not None]
         if len(pools) == len(self.questions):
             return pools, f"given with the data, {sum(map(len, pools)) / len(pools):.0f} per question"
@@ -259,8 +243,7 @@ class EvaluationSet:
             asked = retriever.embed_questions([question.text for question in self.questions]).numpy()
             pools = [tuple(dict.fromkeys((*rows, *_best(vectors @ q)))) for rows, q in zip(pools, asked, strict=True)]
             chosen += f" and the {CANDIDATES} best by the model's vectors"
-        hits = [bool(set(rows) & set(q.positives)) for rows, q in zip(pools, self.questions, strict=True)]
-        recall = sum(hits) / len(hits)
+        recall = np.mean([not set(q.positives).isdisjoint(rows) for rows, q in zip(pools, self.questions, strict=True)])
         return pools, f"{chosen} of {total} answers, with a right one for {recall:.1%} of the questions"
 
 
@@ -271,23 +254,21 @@ def _best(scores: np.ndarray) -> tuple[int, ...]:
 
 def easy_warnings(dataset: Dataset, seen: Sequence[bool] | None) -> list[str]:
     """What makes measures flatter: fewer candidates than in a search, and questions that were `seen_in_training`."""
-    warnings = []
     sizes = [len(dataset.answers if each.candidates is None else each.candidates) for each in dataset.questions]
     mean = sum(sizes) / max(1, len(sizes))
+    few = known = ""
     if dataset.own_answers:
-        warnings.append(
+        few = (
             f"the candidates were only the {len(dataset.answers):,} answers of {dataset.name}. If the FAQ has others, "
             "a search is harder than this: name the FAQ with --answers FAQ.csv."
         )
     elif mean < FEW:
-        warnings.append(
-            f"only {mean:.0f} candidates per question: a search has more to choose from and is harder than this."
-        )
+        few = f"only {mean:.0f} candidates per question: a search has more to choose from and is harder than this."
     if seen is None:
-        warnings.append(f"it is unknown whether questions were seen in training: the checkpoint has no {SEEN}.")
+        known = f"it is unknown whether questions were seen in training: the checkpoint has no {SEEN}."
     elif any(seen):
-        warnings.append(f"{sum(seen):,} of the {len(seen):,} questions were seen in training, which makes them easy.")
-    return warnings
+        known = f"{sum(seen):,} of the {len(seen):,} questions were seen in training, which makes them easy."
+    return [*filter(None, [few, known])]
 
 
 def fit_weight(signals: Sequence[Signals], right: Sequence[NDArray[np.bool_]], weights: Weights, added: str) -> Weights:
@@ -298,13 +279,11 @@ def fit_weight(signals: Sequence[Signals], right: Sequence[NDArray[np.bool_]], w
     """
     without = replace(weights, **{added: 0.0})
     values = [each.best_wording if added == "wording" else each.bm25 for each in signals]
-    spread = (
-        _spread([rank(each, without).scores for each in signals]),
-        _spread([each for each in values if each is not None]),
-    )
-    if len(signals) < 2 * FOLDS or 0 in spread:
+    spread = _spread(rank(each, without).scores for each in signals)
+    added_spread = _spread(each for each in values if each is not None)
+    if len(signals) < 2 * FOLDS or not spread or not added_spread:
         return without
-    tried = [replace(weights, **{added: float(each)}) for each in (0.0, *RATIOS * spread[0] / spread[1])]
+    tried = [replace(weights, **{added: float(each)}) for each in (0.0, *RATIOS * spread / added_spread)]
     ranks = np.array([reciprocal_ranks(signals, right, each) for each in tried])  # (weights, questions)
     fold = np.arange(len(signals)) % FOLDS
     gain = 0.0
@@ -322,6 +301,6 @@ def reciprocal_ranks(
     return np.array([Levels.of(-rank(each, weights).levels, relevant).reciprocal_rank() for each, relevant in pairs])
 
 
-def _spread(scores: Sequence[NDArray[np.float64]]) -> float:
+def _spread(scores: Iterable[NDArray[np.float64]]) -> float:
     """Standard deviation of the scores of a question's candidates, averaged over the questions."""
-    return float(np.mean([values.std() for values in scores])) if scores else 0.0
+    return float(np.mean([values.std() for values in scores] or [0.0]))

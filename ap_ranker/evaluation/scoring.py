@@ -21,17 +21,15 @@ from ap_ranker.text.keys import question_key
 
 @dataclass(frozen=True)
 class CandidateScores:
-    """Scores of each question's candidates, and the times taken.
+    """Scores of each question's candidates, one array per question in their order; the times taken.
 
     Attributes:
-        by_question: one array per question, with a score per candidate in the candidates' order.
         encode_seconds: to encode all answers once.
         question_seconds: to encode all questions and match them with their candidates.
         bytes_per_answer: of the states kept of an answer, without padding; mean over the answers.
         cosines: as `by_question`, of the vectors of whole texts; `None` for a model without such vectors.
         question_vectors: (Q, C) the vectors of the questions, likewise.
-        wordings: as `by_question`, the cosine of the best known wording of each candidate, -1 without any; `None` for a
-            question whose candidates have none; `None` if they were not compared.
+        wordings: `Signals.wordings` of each question; `None` if they were not compared.
     """
 
     by_question: list[np.ndarray]
@@ -117,8 +115,7 @@ def score_wordings(
 ) -> CandidateScores:
     """Compare each question with the known wordings of its candidates, if there are any and the model can compare them.
 
-    `as_new`, those equal to the question are left out, which would give its answer away. The wordings join those that
-    the same model has `encoded` before.
+    `as_new`, those equal to the question are left out. The wordings join those that the model has `encoded` before.
     """
     if scores.question_vectors is None or not any(answer.wordings for answer in dataset.answers):
         return scores
@@ -131,7 +128,7 @@ def score_wordings(
     seconds = 0.0
     results: list[np.ndarray | None] = []
     for question, vector, rows in zip(questions, scores.question_vectors, candidates, strict=True):
-        lists: Sequence[Sequence[str]] = [dataset.answers[row].wordings for row in rows]
+        lists = [list(dataset.answers[row].wordings) for row in rows]
         if (asked := question_key(question.text)) in known:  # a question never meets its own text
             lists = [[text for text in each if question_key(text) != asked] for each in lists]
         started = time.perf_counter()

@@ -28,8 +28,6 @@ JOINED = 1 / 3
 NEIGHBOURS, LEAST_COSINE = 8, 0.4
 """Maximum number of words that take a word's place, and their least cosine to it: most function words have none."""
 
-_AT_ONCE = 512
-
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
 
 
@@ -42,10 +40,9 @@ def with_answer_sentences(data: Dataset) -> Dataset:
         if len(sentences) > 1:
             named = [Question(f"sentence-{row}-{i}", sentence, (row,)) for i, sentence in enumerate(sentences)]
             added += [question for question in named if question.text.casefold() not in existing]
-    if data.withheld:  # an answer's text may include its stored question
-        withheld = near_any({question.text for question in added}, data.withheld)
-        added = [question for question in added if question.text not in withheld]
-    return replace(data, questions=[*data.questions, *added])
+    # An answer's text may include its stored question.
+    withheld = near_any({question.text for question in added}, data.withheld) if data.withheld else ()
+    return replace(data, questions=[*data.questions, *(each for each in added if each.text not in withheld)])
 
 
 def augmented_questions(data: Dataset, count: int, neighbours: Mapping[str, Sequence[str]], seed: int) -> list[str]:
@@ -63,19 +60,15 @@ def augmented_questions(data: Dataset, count: int, neighbours: Mapping[str, Sequ
 
 
 def find_neighbours(data: Dataset, vectors: PretrainedVectors, most: int) -> dict[str, list[str]]:
-    """The nearest words of each word of the questions and answers, by the cosine of their vectors.
-
-    They are chosen among the words of the data and the vectors' `most` first ones.
-    """
-    texts = [question.text for question in data.questions] + [answer.text for answer in data.answers]
+    """The nearest words of each word of the data, by cosine, among these and the vectors' `most` first ones."""
+    texts = [each.text for each in (*data.questions, *data.answers)]
     own = [word for word in dict.fromkeys(word for text in texts for word in split_words(text)) if word.isalpha()]
     words = list(dict.fromkeys([*own, *(word.lower() for word in vectors.words[:most] if word.isalpha())]))
     table = vectors.table(["[PAD]", "[UNK]", *words], np.random.default_rng(0))[2:]
     table /= np.maximum(np.linalg.norm(table, axis=1, keepdims=True), 1e-12)
     near = {}
-    for start in range(0, len(own), _AT_ONCE):
-        cosines = table[: len(own)][start : start + _AT_ONCE] @ table.T
-        for row, values in enumerate(cosines, start):
+    for start in range(0, len(own), 512):
+        for row, values in enumerate(table[start : min(start + 512, len(own))] @ table.T, start):
             values[row] = -1.0
             close = np.flatnonzero(values >= LEAST_COSINE)
             best = close[np.argsort(-values[close], kind="stable")][:NEIGHBOURS]

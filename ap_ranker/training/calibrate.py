@@ -13,15 +13,7 @@ from ap_ranker.data.dataset import Dataset
 from ap_ranker.data.wordings import read_with_wordings
 from ap_ranker.data.writer import DEV
 from ap_ranker.errors import InputError
-from ap_ranker.evaluation.calibration_fit import (
-    HIDDEN_SHARE,
-    ScoreReport,
-    fit,
-    measure,
-    questions_needed,
-    rank,
-    with_hidden,
-)
+from ap_ranker.evaluation.calibration_fit import ScoreReport, fit, measure, questions_needed, rank, with_hidden
 from ap_ranker.evaluation.evaluate import trained_match
 from ap_ranker.evaluation.evaluation_set import easy_warnings
 from ap_ranker.files import restore, write_text_atomically
@@ -35,17 +27,15 @@ SCORES = {MODEL: "the model's score", FUSED: "BM25's score added"}
 
 PRECISIONS = (0.8, 0.9, 0.95)
 
+HIDDEN_SHARE = 0.1
+"""Share of unanswerable questions if the data has none and they are made by hiding right answers."""
+
 
 @dataclass(frozen=True)
 class SplitReport:
-    """A calibration measured on one set of questions.
+    """A calibration measured on one set of questions, with the mean number of their candidates; scores by `SCORES`.
 
-    Attributes:
-        unanswerable: number of questions without a right answer.
-        hidden_share: if there are none, each question is counted again with its right answers hidden; these copies are
-            this share of the total. `None` if there are some.
-        scores: `model` and, if the checkpoint has a weight of BM25, `fused` -> the report on this kind of score.
-        candidates: mean number of candidates of a question.
+    If no question is unanswerable, each counts again with its right answers hidden, `hidden_share` of the total.
     """
 
     data: str
@@ -58,13 +48,7 @@ class SplitReport:
 
 @dataclass(frozen=True)
 class CalibrationReport:
-    """The result of `calibrate`.
-
-    Attributes:
-        splits: `dev` and, if there are test questions, `test` -> the calibration measured on them.
-        files: names of the checkpoint's files that hold the calibration.
-        warnings: why the probabilities may be too high, and what was left out, in words.
-    """
+    """What `calibrate` measured on `dev` and, if given, `test`; the files it wrote; what to be wary of, in words."""
 
     splits: Mapping[str, SplitReport]
     files: Sequence[str]
@@ -126,7 +110,16 @@ def calibrate(
         WriteError: the checkpoint cannot be written.
     """
     folder = Path(checkpoint)
-    _check(folder, precisions, share)
+    if precisions is not None and not (precisions and all(0 < value < 1 for value in precisions)):
+        raise InputError(f"Expected precisions between 0 and 1, such as 0.9; found {list(precisions)}.")
+    if share is not None and not 0 < share < 1:
+        raise InputError(f"Expected a share above 0 and below 1, found {share:g}.")
+    restore(folder)
+    if not folder.is_dir():
+        raise InputError(
+            f"Expected a checkpoint folder on this machine, as calibrate writes into it; found none at "
+            f"{str(folder)!r}. Download one from the hub first: hf download NAME --local-dir DIR"
+        )
     ranker = Ranker.from_pretrained(folder, device)
     assert ranker.config is not None
     answers_of = {"dev": answers, "test": answers}
@@ -142,58 +135,30 @@ def calibrate(
         if source is not None
     }
     precisions, warnings = _reachable(precisions, data["dev"])
-    for dataset in data.values():
-        warnings += easy_warnings(dataset, ranker.seen_in_training([question.text for question in dataset.questions]))
-        warnings += [f"{count:,} {reason}" for reason, count in dataset.notes.items()]
-    hidden = {
-        split: (share or HIDDEN_SHARE) if len(dataset.answerable) == len(dataset.questions) else None
-        for split, dataset in data.items()
-    }
-    if share is not None and not any(hidden.values()):
+    unanswerable = {split: len(each.questions) - len(each.answerable) for split, each in data.items()}
+    if share is not None and all(unanswerable.values()):
         raise InputError(
             f"{data['dev'].name}: it has questions without a right answer, so share, which is for data without them, "
             "has no effect. Leave it out."
         )
-    rankings = {split: rank(ranker, dataset) for split, dataset in data.items()}
-    candidates = {
-        split: float(np.mean([len(right) for right in kinds[MODEL].right])) for split, kinds in rankings.items()
-    }
-    for split, hidden_share in hidden.items():
-        if hidden_share is not None:
-            rankings[split] = {kind: with_hidden(ranked, hidden_share) for kind, ranked in rankings[split].items()}
-    fits = {kind: fit(ranked, precisions) for kind, ranked in rankings["dev"].items()}
-    reports = {
-        split: SplitReport(
-            dataset.name,
-            len(dataset.questions),
-            len(dataset.questions) - len(dataset.answerable),
-            hidden[split],
-            {kind: measure(fits[kind], ranked, precisions) for kind, ranked in rankings[split].items()},
-            candidates[split],
+    fits: dict[str, Calibration] = {}
+    splits = {}
+    for split, dataset in data.items():
+        warnings += easy_warnings(dataset, ranker.seen_in_training([question.text for question in dataset.questions]))
+        warnings += [f"{count:,} {reason}" for reason, count in dataset.notes.items()]
+        rankings = rank(ranker, dataset)
+        candidates = float(np.mean([len(right) for right in rankings[MODEL].right]))
+        hidden = None if unanswerable[split] else share or HIDDEN_SHARE
+        if hidden is not None:
+            rankings = {kind: with_hidden(ranked, hidden) for kind, ranked in rankings.items()}
+        fits = fits or {kind: fit(ranked, precisions) for kind, ranked in rankings.items()}  # to dev, the first
+        scores = {kind: measure(fits[kind], ranked, precisions) for kind, ranked in rankings.items()}
+        splits[split] = SplitReport(
+            dataset.name, len(dataset.questions), unanswerable[split], hidden, scores, candidates
         )
-        for split, dataset in data.items()
-    }
-    return _write(folder, fits, CalibrationReport(reports, ["config.json"], list(dict.fromkeys(warnings))))
-
-
-def _check(folder: Path, precisions: Sequence[float] | None, share: float | None) -> None:
-    if precisions is not None and not (precisions and all(0 < value < 1 for value in precisions)):
-        raise InputError(f"Expected precisions between 0 and 1, such as 0.9; found {list(precisions)}.")
-    if share is not None and not 0 < share < 1:
-        raise InputError(f"Expected a share above 0 and below 1, found {share:g}.")
-    restore(folder)
-    if not folder.is_dir():
-        raise InputError(
-            f"Expected a checkpoint folder on this machine, as calibrate writes into it; found none at "
-            f"{str(folder)!r}. Download one from the hub first: hf download NAME --local-dir DIR"
-        )
-
-
-def _write(folder: Path, fits: Mapping[str, Calibration], report: CalibrationReport) -> CalibrationReport:
-    """Write the calibration to the checkpoint; returns the report with the files written."""
-    split = list(report.splits)[-1]
+    report = CalibrationReport(splits, ["config.json"], list(dict.fromkeys(warnings)))
     title = report.title(split)
-    if report.measured.hidden_share is not None:
+    if hidden is not None:
         title += "; each is counted again with its right answers hidden"
     card = card_with_calibration(folder, calibration_text(title, SCORES, report.as_json()[split]))
     write_checkpoint_config(folder, replace(read_checkpoint_config(folder), calibration=fits))
@@ -204,7 +169,7 @@ def _write(folder: Path, fits: Mapping[str, Calibration], report: CalibrationRep
 
 
 def _trained_answers(folder: Path, training: Mapping[str, Any]) -> Path | None:
-    """The FAQ of the questions that training has set aside: the file with the answers of its training."""
+    """The FAQ of the questions that training has set aside; `None` if their candidates were judged one by one."""
     if not (folder / DEV).is_file():
         raise InputError(
             f"{folder}: expected questions that training has set aside ({DEV}), found none: it was given dev "
@@ -215,22 +180,23 @@ def _trained_answers(folder: Path, training: Mapping[str, Any]) -> Path | None:
         raise InputError(
             f"{folder}: expected the FAQ of its training at {faq!r}, found no file. Name it: --answers FAQ.csv"
         )
-    return Path(faq) if faq else None  # none: candidates that were judged one by one
+    return Path(faq) if faq else None
 
 
 def _reachable(wanted: Sequence[float] | None, dev: Dataset) -> tuple[list[float], list[str]]:
     """The target precisions to calibrate for, and warnings about those of `PRECISIONS` that are left out."""
     found = len(dev.answerable)
     precisions = sorted(set(wanted or PRECISIONS))
-    refused = [precision for precision in precisions if found < questions_needed(precision)]
-    if refused and (wanted or refused == precisions):
+    reached = [precision for precision in precisions if found >= questions_needed(precision)]
+    refused = [precision for precision in precisions if precision not in reached]
+    if refused and (wanted or not reached):
         precision = refused[-1 if wanted else 0]
         raise InputError(
             f"{dev.name}: expected at least {questions_needed(precision):,} questions with a right answer to calibrate "
             f"for precision {key(precision)}, found {found:,}: even if all were answered right, that could be chance. "
             "Add questions, or choose a lower --precision."
         )
-    return [precision for precision in precisions if precision not in refused], [
+    return reached, [
         f"precision {key(precision)} left out: it needs {questions_needed(precision):,} questions, found {found:,}."
         for precision in refused
     ]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -61,12 +61,10 @@ class Contender:
         """Read `ap-cnn` or `ap-cnn:filters=200:window=2`."""
         model, *settings = text.strip().split(":")
         model_spec(model)
-        options = {}
-        for setting in settings:
-            name, equals, value = setting.partition("=")
-            if not equals:
-                raise InputError(f"Expected a model as NAME or NAME:option=value:option=value, found {text!r}.")
-            options[name] = parse_yaml(value, text)
+        if not all("=" in setting for setting in settings):
+            raise InputError(f"Expected a model as NAME or NAME:option=value:option=value, found {text!r}.")
+        pairs = (setting.split("=", 1) for setting in settings)
+        options = {name: parse_yaml(value, text) for name, value in pairs}
         complete_options(model, options)
         return cls(text.strip(), model, options)
 
@@ -117,15 +115,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The whole table, the best row first.
-
-    Attributes:
-        data: what was ranked, in words.
-        random: measure -> mean over random orders.
-        bm25: measure -> mean of BM25.
-        bm25_name: BM25 as the table names it, with its stemmer.
-        baselines: what each row is tested against: BM25, the peers, and pooled vectors alone.
-    """
+    """The whole table, the best row first; each is tested against the `baselines`: BM25, peers, pooled vectors alone."""
 
     data: str
     n_questions: int
@@ -135,9 +125,6 @@ class Comparison:
     bm25_name: str
     baselines: list[str]
     results: list[Result]
-
-    def to_json(self) -> str:
-        return json.dumps(asdict(self), indent=2) + "\n"
 
 
 def compare(
@@ -174,25 +161,23 @@ def compare(
         runs[label].append((report, training_seconds, parameters))
         on_run(label, seed, report)
 
-    for contender in contenders:
-        for seed in seeds:
-            settings = replace(config, model=contender.model, options=contender.options, seed=seed)
-            if model_spec(contender.model).pretrained:
-                settings = replace(settings, embeddings=None)
-            folder = run_folder(output, contender.label, seed)
-            ranker = train_or_load(
-                data, dev, folder, settings, vectors=vectors, device=device, callbacks=callbacks, about=about
-            )
-            assert ranker.config is not None
-            training_seconds = ranker.config.training["seconds"]
-            for label, row in _rows_of(contender, ranker).items():
-                add(label, seed, evaluation_set.report(row), training_seconds, count_parameters(row.model))
-    for name in peers:
-        for seed in seeds:
-            encoder, folder = find_encoder(_encoder(contenders)), run_folder(output, name, seed)
-            peer, training_seconds = train_or_load_peer(name, encoder, data, folder, seed, resolve_device(device))
-            report = evaluation_set.report_of(peer.score(evaluation_set))
-            add(name, seed, report, training_seconds, sum(weights.numel() for weights in peer.model.parameters()))
+    for contender, seed in product(contenders, seeds):
+        settings = replace(config, model=contender.model, options=contender.options, seed=seed)
+        if model_spec(contender.model).pretrained:
+            settings = replace(settings, embeddings=None)
+        folder = run_folder(output, contender.label, seed)
+        ranker = train_or_load(
+            data, dev, folder, settings, vectors=vectors, device=device, callbacks=callbacks, about=about
+        )
+        assert ranker.config is not None
+        training_seconds = ranker.config.training["seconds"]
+        for label, row in _rows_of(contender, ranker).items():
+            add(label, seed, evaluation_set.report(row), training_seconds, count_parameters(row.model))
+    for name, seed in product(peers, seeds):
+        encoder, folder = find_encoder(_encoder(contenders)), run_folder(output, name, seed)
+        peer, training_seconds = train_or_load_peer(name, encoder, data, folder, seed, resolve_device(device))
+        report = evaluation_set.report_of(peer.score(evaluation_set))
+        add(name, seed, report, training_seconds, sum(weights.numel() for weights in peer.model.parameters()))
     each = {label: np.mean([report.model_each[MEASURE] for report, *_ in row], axis=0) for label, row in runs.items()}
     names = [*(contender.label + POOLED for contender in contenders), *peers]
     baselines = {"BM25": evaluation_set.bm25_each[MEASURE]} | {name: each[name] for name in names if name in each}
@@ -204,12 +189,11 @@ def compare(
             p_values[label][baseline] = p_value
     results = []
     for label, own in runs.items():
-        reports, durations, parameters = zip(*own, strict=True)
+        reports = [report for report, *_ in own]
         measures = {measure: [report.model[measure] for report in reports] for measure in MEASURES}
-        waited = float(np.mean([report.seconds_per_question for report in reports]))
-        kept = float(np.mean([report.bytes_per_answer for report in reports]))
-        trained = float(np.mean(durations))
-        results.append(Result(label, measures, p_values[label], parameters[-1], trained, waited, kept))
+        costs = [(trained, report.seconds_per_question, report.bytes_per_answer) for report, trained, _ in own]
+        trained, waited, kept = (float(np.mean(each)) for each in zip(*costs, strict=True))
+        results.append(Result(label, measures, p_values[label], own[-1][2], trained, waited, kept))
     return Comparison(
         data=f"{test.name}; candidates: {evaluation_set.candidates}",
         n_questions=len(evaluation_set.questions),
@@ -279,11 +263,9 @@ def _draw_costs(axes: Axes, costs: dict[str, float], name: str, comparison: Comp
             axes.scatter(*point, color="tab:blue")
             axes.annotate(result.label, point, fontsize=7, xytext=(3, 3), textcoords="offset points")
     axes.axhline(comparison.bm25[measure], color="tab:orange")
-    axes.set_xscale("log")
+    axes.set(xscale="log", xlabel=name, ylabel=measure)
     axes.margins(x=0.2)  # room for the labels
     lowest, highest = min(costs.values()), max(costs.values())
     axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if highest < 1000 * lowest else (1,)))
     axes.xaxis.set_major_formatter(EngFormatter(sep="") if highest >= 1000 else "{x:g}")
     axes.xaxis.set_minor_formatter(NullFormatter())
-    axes.set_xlabel(name)
-    axes.set_ylabel(measure)

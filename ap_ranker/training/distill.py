@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-
-from transformers import TrainerCallback
+from typing import Any
 
 from ap_ranker.data.dataset import Dataset
 from ap_ranker.errors import InputError
@@ -14,7 +13,6 @@ from ap_ranker.models.spec import Inputs
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.word_vectors import PretrainedVectors
 from ap_ranker.training.augment import augmented_questions, find_neighbours
-from ap_ranker.training.card import About
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.find_vectors import named_vectors, vectors_of_teacher
 from ap_ranker.training.progress import Progress
@@ -32,10 +30,8 @@ def distill(
     questions: Sequence[str] = (),
     vectors: PretrainedVectors | None = None,
     device: str | None = None,
-    resume: bool = False,
-    callbacks: tuple[TrainerCallback, ...] = (),
-    about: About = About(),  # noqa: B008
     on_progress: Progress = lambda what, done, total: None,
+    **others: Any,
 ) -> TrainingResult:
     """Train a model on the scores of a teacher, or of several, beside the labels, and write its checkpoint folder.
 
@@ -43,11 +39,11 @@ def distill(
     model trained with three seeds. They are computed once and kept in the user's cache: an interrupted run, and the
     next student, find them there.
 
-    The other arguments are those of `train`. `config` describes the student; `teacher_weight` and
-    `teacher_temperature` are about the teacher. `questions` are texts whose answers are unknown: the teacher's scores
-    take the place of their labels. Where candidates were not judged, `config.augmented_questions` more are made of the
-    training questions. Without `vectors`, a student of words begins with those that `config.embeddings` names, or else
-    with those of the teacher's own encoder.
+    All `others` are those of `train`. `config` describes the student; `teacher_weight` and `teacher_temperature` are
+    about the teacher. `questions` are texts whose answers are unknown: the teacher's scores take the place of their
+    labels. Where candidates were not judged, `config.augmented_questions` more are made of the training questions.
+    Without `vectors`, a student of words begins with those that `config.embeddings` names, or else with those of the
+    teacher's own encoder.
 
     Raises:
         InputError: as `train`; an objective, which a student does not choose; a student without anything to learn;
@@ -67,18 +63,9 @@ def distill(
     if count:
         neighbours = find_neighbours(data, vectors, config.vocabulary_from_vectors) if vectors else {}
         made = augmented_questions(data, count, neighbours, config.seed)
+    taught = Teacher(rankers, [*questions, *made])
     return train(
-        data,
-        dev,
-        output,
-        config,
-        vectors=vectors,
-        teacher=Teacher(rankers, [*questions, *made]),
-        device=device,
-        resume=resume,
-        callbacks=callbacks,
-        about=about,
-        on_progress=on_progress,
+        data, dev, output, config, vectors=vectors, teacher=taught, device=device, on_progress=on_progress, **others
     )
 
 

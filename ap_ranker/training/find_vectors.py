@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -83,9 +84,6 @@ def vectors_of_checkpoint(ranker: Ranker) -> WordVectors:
 
     A convolution that copies them, `copy_words` of `ap-cnn`, begins with about the scores of `bow-idf` whose vectors
     they are: an unknown word, too, counts as in the checkpoint, in `bow-idf` not at all.
-
-    Raises:
-        InputError: the model has no word vectors, or they are all equal.
     """
     vectors = ranker.model.word_vectors()
     if vectors is None:
@@ -114,8 +112,8 @@ def vectors_of_encoder(name: str, size: int | None, on_progress: Progress) -> En
     digest = hashlib.sha256()
     for path in [*sorted(folder.glob("*.safetensors")), folder / TOKENIZER]:
         digest.update(path.read_bytes())
-    origin = f"the encoder {name}, by PCA"
-    return EncoderVectors(embed, whole_words(tokenizer), size, origin, digest.hexdigest(), on_progress)
+    origin, key = f"the encoder {name}, by PCA", digest.hexdigest()
+    return EncoderVectors(embed, whole_words(tokenizer), size, origin, key, on_progress)
 
 
 def vectors_of_teacher(
@@ -130,33 +128,29 @@ def vectors_of_teacher(
     )
 
 
+@dataclass(frozen=True)
 class EncoderVectors:
     """Word vectors that an encoder gives any vocabulary, by its vectors (N, H) of texts.
 
     Those of its own words, most frequent first, are kept in the user's cache; `key` differs between two encoders.
     """
 
-    def __init__(
-        self,
-        embed: Callable[[Sequence[str]], np.ndarray],
-        words: Sequence[str],
-        size: int | None,
-        origin: str,
-        key: str,
-        on_progress: Progress = lambda what, done, total: None,
-    ) -> None:
-        self.words, self.origin = words, origin
-        self._embed, self._size, self._key, self._on_progress = embed, size or MAX_SIZE, key, on_progress
+    embed: Callable[[Sequence[str]], np.ndarray]
+    words: Sequence[str]
+    size: int | None
+    origin: str
+    key: str
+    on_progress: Progress = lambda what, done, total: None
 
     @cached_property
     def dimensions(self) -> int:
         """D, the length of a vector."""
-        return min(self._size, MAX_SIZE, self._embed(["a"]).shape[1])
+        return min(self.size or MAX_SIZE, MAX_SIZE, self.embed(["a"]).shape[1])
 
     @property
     def digest(self) -> str:
         """A hash that is equal for equal vectors."""
-        return hashlib.sha256(f"{self._key} {self._size}".encode()).hexdigest()
+        return hashlib.sha256(f"{self.key} {self.size or MAX_SIZE}".encode()).hexdigest()
 
     def table(self, vocabulary: Sequence[str], rng: np.random.Generator) -> np.ndarray:
         """(V, D) float32: the vector of each word or phrase, most frequent first; 0 for padding, noise for unknown."""
@@ -170,7 +164,7 @@ class EncoderVectors:
 
     def _vectors(self, words: Sequence[str]) -> np.ndarray:
         """(V, H) the encoder's vectors of words."""
-        depends_on = self._key, list(self.words)
+        depends_on = self.key, list(self.words)
         own = computed_once("word-vectors", depends_on, lambda: self._read(self.words).astype(np.float16))
         texts = [" ".join(phrase_words(word)) or word for word in words]
         known = dict(zip(self.words, own.astype(np.float32), strict=True))
@@ -181,9 +175,9 @@ class EncoderVectors:
     def _read(self, texts: Sequence[str]) -> np.ndarray:
         parts = [np.zeros((0, 1), dtype=np.float32)] if not texts else []
         for start in range(0, len(texts), AT_ONCE):
-            self._on_progress("reading words with the encoder", start, len(texts))
-            parts.append(self._embed(texts[start : start + AT_ONCE]))
-        self._on_progress("reading words with the encoder", len(texts), len(texts))
+            self.on_progress("reading words with the encoder", start, len(texts))
+            parts.append(self.embed(texts[start : start + AT_ONCE]))
+        self.on_progress("reading words with the encoder", len(texts), len(texts))
         return np.concatenate(parts)
 
 
@@ -204,10 +198,7 @@ def whole_words(tokenizer: AnyTokenizer) -> list[str]:
 
 
 def principal_components(vectors: np.ndarray, size: int) -> np.ndarray:
-    """(V, H) -> (V, min(size, H)): the leading principal components.
-
-    Of each direction, the number of largest magnitude is positive, so that the signs are the same on every machine.
-    """
+    """(V, H) -> (V, min(size, H)): the leading principal components, the largest number of each direction positive."""
     centred = vectors.astype(np.float64) - vectors.mean(axis=0, dtype=np.float64)
     directions = np.linalg.eigh(centred.T @ centred)[1][:, ::-1][:, :size]
     largest = np.abs(directions).argmax(axis=0)

@@ -11,7 +11,7 @@ import json
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -36,8 +36,6 @@ MAX_TOKENS = 256
 
 SETTINGS = "peer.json"
 
-Arguments = TypeVar("Arguments", bound=TrainingArguments)
-
 
 class FineTunedBiEncoder:
     """One vector per text; the score is their cosine (Reimers & Gurevych 2019)."""
@@ -47,19 +45,15 @@ class FineTunedBiEncoder:
 
         self.model = SentenceTransformer(str(folder), device=str(device), local_files_only=True)
 
-    def fine_tune(self, data: Dataset, arguments: dict[str, Any]) -> None:
+    def fine_tune(self, data: Dataset, *where: Any) -> None:
         from sentence_transformers import SentenceTransformerTrainer, SentenceTransformerTrainingArguments
         from sentence_transformers.base.sampler import BatchSamplers
         from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
 
-        arguments = arguments | {"batch_sampler": BatchSamplers.NO_DUPLICATES}
         pairs = [(question.text, data.answers[row].text) for question in data.answerable for row in question.positives]
-        SentenceTransformerTrainer(
-            model=self.model,
-            args=_on_one_device(SentenceTransformerTrainingArguments, arguments),
-            train_dataset=_table(("question", "answer"), pairs),
-            loss=MultipleNegativesRankingLoss(self.model),
-        ).train()
+        table, loss = _table(("question", "answer"), pairs), MultipleNegativesRankingLoss(self.model)
+        settings = _arguments(SentenceTransformerTrainingArguments, *where, batch_sampler=BatchSamplers.NO_DUPLICATES)
+        SentenceTransformerTrainer(self.model, settings, train_dataset=table, loss=loss).train()
 
     def score(self, evaluation_set: EvaluationSet) -> CandidateScores:
         started = time.perf_counter()
@@ -88,16 +82,13 @@ class FineTunedCrossEncoder:
             str(folder), num_labels=1, max_length=MAX_TOKENS, device=str(device), local_files_only=True
         )
 
-    def fine_tune(self, data: Dataset, arguments: dict[str, Any]) -> None:
+    def fine_tune(self, data: Dataset, *where: Any) -> None:
         from sentence_transformers.cross_encoder import CrossEncoderTrainer, CrossEncoderTrainingArguments
         from sentence_transformers.cross_encoder.losses import BinaryCrossEntropyLoss
 
-        CrossEncoderTrainer(
-            model=self.model,
-            args=_on_one_device(CrossEncoderTrainingArguments, arguments),
-            train_dataset=_table(("question", "answer", "label"), self._labelled(data)),
-            loss=BinaryCrossEntropyLoss(self.model),
-        ).train()
+        table, loss = _table(("question", "answer", "label"), self._labelled(data)), BinaryCrossEntropyLoss(self.model)
+        settings = _arguments(CrossEncoderTrainingArguments, *where)
+        CrossEncoderTrainer(self.model, settings, train_dataset=table, loss=loss).train()
 
     def _labelled(self, data: Dataset) -> list[tuple[str, str, float]]:
         """Each right answer, and the wrong ones that the untrained bi-encoder ranks highest for the question."""
@@ -132,14 +123,12 @@ def check_fine_tuning(names: Sequence[str]) -> None:
     """Refuse an unknown peer or a missing package before anything is trained."""
     if unknown := [name for name in names if name not in PEERS]:
         raise InputError(f"Expected peers among {', '.join(PEERS)}, found {unknown[0]!r}.")
-    for package in ("datasets", "sentence_transformers") if names else ():
-        try:
+    try:
+        for package in ("datasets", "sentence_transformers") if names else ():
             importlib.import_module(package)
-        except ImportError as error:
-            raise InputError(
-                f'Training peers needs an extra, found no {error.name}: pip install "ap-ranker[peers]", or leave out '
-                "--peers."
-            ) from error
+    except ImportError as error:
+        extra = 'pip install "ap-ranker[peers]", or leave out --peers.'
+        raise InputError(f"Training peers needs an extra, found no {error.name}: {extra}") from error
 
 
 def train_or_load_peer(
@@ -157,21 +146,7 @@ def train_or_load_peer(
         started = time.perf_counter()
         peer = PEERS[name](encoder, device)
         with atomic_directory(folder) as draft:
-            arguments = {
-                "output_dir": str(draft),
-                "num_train_epochs": EPOCHS,
-                "per_device_train_batch_size": BATCH_SIZE,
-                "learning_rate": LEARNING_RATE,
-                "warmup_steps": 0.1,
-                "on": device,
-                "bf16": torch.cuda.is_bf16_supported() if device.type == "cuda" else multiplies_bfloat16(),
-                "seed": seed,
-                "save_strategy": "no",
-                "report_to": "none",
-                "disable_tqdm": True,
-                "logging_strategy": "no",
-            }
-            peer.fine_tune(data, arguments)
+            peer.fine_tune(data, draft, seed, device)
             record = settings | {"seconds": time.perf_counter() - started}
             peer.model.save_pretrained(str(draft))
             (draft / SETTINGS).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
@@ -186,9 +161,22 @@ def train_or_load_peer(
     return PEERS[name](folder, device), seconds
 
 
-def _on_one_device(kind: type[Arguments], arguments: dict[str, Any]) -> Arguments:
-    own: Arguments = type(kind.__name__, (OnOneDevice, kind), {})(**arguments)
-    return own
+def _arguments(kind: type[TrainingArguments], folder: Path, seed: int, device: torch.device, **others: Any) -> Any:
+    return type(kind.__name__, (OnOneDevice, kind), {})(
+        on=device,
+        output_dir=str(folder),
+        num_train_epochs=EPOCHS,
+        per_device_train_batch_size=BATCH_SIZE,
+        learning_rate=LEARNING_RATE,
+        warmup_steps=0.1,
+        bf16=torch.cuda.is_bf16_supported() if device.type == "cuda" else multiplies_bfloat16(),
+        seed=seed,
+        save_strategy="no",
+        report_to="none",
+        disable_tqdm=True,
+        logging_strategy="no",
+        **others,
+    )
 
 
 def _table(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> Any:

@@ -31,12 +31,9 @@ AT_ONCE = 512
 
 @dataclass(frozen=True)
 class TeacherScores:
-    """The teacher's scores of Q questions with some answers each.
+    """The teacher's scores of Q questions, of which the `labelled` first ones have labels.
 
-    Attributes:
-        rows: of each question, (K,) answers, the highest-scored first.
-        values: of each question, (K,) their scores, divided by the teacher's temperature.
-        labelled: number of questions with labels, which come first.
+    Of each question, `rows` are (K,) answers, the highest-scored first; `values` their scores over the temperature.
     """
 
     rows: Sequence[np.ndarray]
@@ -56,17 +53,16 @@ class TeacherScores:
 
 
 class Teacher:
-    """One or more trained or untrained models that another one learns from.
+    """One or more models, trained or not, that another one learns from; all are of checkpoints.
 
-    Each scores as it would in a search, with the training questions as known wordings if its checkpoint has a weight
-    for them; no question meets its own text. The scores of several, an ensemble, are divided by their temperatures and
-    averaged; the candidates are those that the first one finds. All are of checkpoints.
+    Each scores as it would in a search, with the training questions as known wordings if it has a weight for them; no
+    question meets its own text. The scores of several are divided by their temperatures and averaged; the candidates
+    are those that the first one finds.
     """
 
     def __init__(self, rankers: Sequence[Ranker], questions: Sequence[str] = ()) -> None:
         self._rankers = [copy(ranker) for ranker in rankers]
-        for ranker in self._rankers:
-            # Its states are stored as a search stores them; all files of scores share them.
+        for ranker in self._rankers:  # states are stored as a search stores them; all files of scores share them
             if ranker.cache is None or not ranker.cache.max_bytes:
                 ranker.cache = EncodingCache(CACHE_BYTES, ranker.stored_dtype)
         self.source = ", ".join(str(ranker.source) for ranker in rankers)
@@ -100,15 +96,14 @@ class Teacher:
         further = [*unanswered, *(Question(f"unlabelled-{i}", text, ()) for i, text in enumerate(new))]
         n_labelled, data = len(data.questions), replace(data, questions=[*data.questions, *further])
         known = with_wordings(data, asked)
-        pools = self._pools(known, language)
-        values = self._scores(known, pools, on_progress)
-        orders = [np.argsort(-each, kind="stable") for each in values]
-        rows = [np.asarray(pool, dtype=np.int32)[order] for pool, order in zip(pools, orders, strict=True)]
-        values = [each[order] for each, order in zip(values, orders, strict=True)]
-        taught = [*data.questions]
-        for i in range(n_labelled, len(taught)):
-            taught[i] = replace(taught[i], positives=(int(rows[i][0]),))
-        return replace(data, questions=taught), TeacherScores(rows, values, n_labelled, len(data.answers))
+        rows = [np.asarray(pool, dtype=np.int32) for pool in self._pools(known, language)]
+        values = self._scores(known, [each.tolist() for each in rows], on_progress)
+        for i, order in enumerate(np.argsort(-each, kind="stable") for each in list(values)):
+            rows[i], values[i] = rows[i][order], values[i][order]
+        first = rows[n_labelled:]
+        taught = [replace(question, positives=(int(best[0]),)) for question, best in zip(further, first, strict=True)]
+        questions = [*data.questions[:n_labelled], *taught]
+        return replace(data, questions=questions), TeacherScores(rows, values, n_labelled, len(data.answers))
 
     def _pools(self, data: Dataset, language: str | None) -> list[tuple[int, ...]]:
         """The answers to score for each question: its right ones and, as in an evaluation, its candidates."""

@@ -55,8 +55,7 @@ def initialize_from(
 ) -> tuple[AnswerModel, AnyTokenizer, Inputs]:
     """As `initialize_model`, with the weights of a checkpoint, for the settings of `settings_of_start`.
 
-    The vocabulary of a model of words grows by the words of the data; those that the checkpoint does not know begin
-    with noise.
+    The vocabulary of a model of words grows by the words of the data, which begin with noise.
     """
     first = start.config
     assert first is not None
