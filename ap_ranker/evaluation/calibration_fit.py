@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -33,18 +34,10 @@ FITTED = 2
 questions, two gave the first answers a lower log loss than one, with each of three checkpoints, fused or not; three
 hardly improved on two."""
 
-CONFIDENCE = 0.95
-"""Of the lower bound that `questions_needed` asks for."""
-
-BINS = 10
-
 
 @dataclass(frozen=True)
 class Rankings:
-    """Q questions: what their candidates are ranked by, as `model`, and which are right; two (Q,) arrays.
-
-    `answerable` tells whether the data has a right answer, among the candidates or not.
-    """
+    """Q questions: what ranks their candidates, as `model`, which are right; (Q,) whether the data has an answer."""
 
     signals: Sequence[Signals]
     right: Sequence[NDArray[np.bool_]]
@@ -64,10 +57,7 @@ class TopAnswers:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The effect of a threshold: shares of the questions with an answer, of these that are right, and see below.
-
-    `rejected` is the share of the unanswerable questions without an answer; `None`: a share of nothing.
-    """
+    """Shares of the questions answered, of these that are right, of the unanswerable not answered; `None`: of 0."""
 
     threshold: float
     answered: float
@@ -86,10 +76,7 @@ class Bin:
 
 @dataclass(frozen=True)
 class ScoreReport:
-    """How well one kind of score is calibrated.
-
-    `thresholds` maps target precisions to the effects of theirs, `None` if none reaches one; "-" is the threshold 0.
-    """
+    """How well scores are calibrated: target precision, or "-" for none -> what its threshold does, if there is one."""
 
     bins: Sequence[Bin]
     thresholds: Mapping[str, Outcome | None]
@@ -114,25 +101,20 @@ def rank(ranker: Ranker, dataset: Dataset) -> dict[str, Rankings]:
     signals, weights = evaluation_set.signals(evaluation_set.scores(ranker)), ranker.decision().weights
     kinds = {MODEL: replace(weights, bm25=0.0)} | ({FUSED: weights} if weights.bm25 else {})
     answerable = np.array([bool(question.positives) for question in evaluation_set.questions])
+    rest = evaluation_set.right, answerable, np.ones(len(signals))
     return {
-        kind: Rankings(
-            [Signals(rule.rank(each, used).scores, answers=each.answers) for each in signals],
-            evaluation_set.right,
-            answerable,
-            np.ones(len(signals)),
-        )
+        kind: Rankings([Signals(rule.rank(each, used).scores, answers=each.answers) for each in signals], *rest)
         for kind, used in kinds.items()
     }
 
 
 def with_hidden(rankings: Rankings, share: float) -> Rankings:
     """Simulate unanswerable questions: add copies of rankings without right answers, with this share of all weight."""
-    hidden = []
-    for signals, right in zip(rankings.signals, rankings.right, strict=True):
-        wrong = np.flatnonzero(~right)
-        if len(wrong):
-            parts = signals.answers and [signals.answers[row] for row in wrong.tolist()]
-            hidden.append(Signals(signals.model[wrong], answers=parts))
+    hidden = [
+        Signals(signals.model[~right], answers=signals.answers and [*compress(signals.answers, ~right)])
+        for signals, right in zip(rankings.signals, rankings.right, strict=True)
+        if not right.all()
+    ]
     if not hidden:
         raise InputError("Expected questions with wrong answers among their candidates, found only right ones.")
     weight = share / (1 - share) * rankings.weights.sum() / len(hidden)
@@ -148,10 +130,10 @@ def questions_needed(precision: float) -> int:
     """The minimum number of answerable questions to calibrate for a precision.
 
     If all of N first answers are right, the lower bound of the share of right ones is (1 - c)^(1/N) (Clopper & Pearson
-    1934, one-sided, with confidence c). Where even this bound is below the target, no result could show that a
+    1934, one-sided, c = .95). Where even this bound is below the target, no result could show that a
     threshold reaches it: 0.9 needs 29 questions, 0.95 needs 59, 0.99 needs 299.
     """
-    return max(MIN_QUESTIONS, math.ceil(math.log(1 - CONFIDENCE) / math.log(precision)))
+    return max(MIN_QUESTIONS, math.ceil(math.log(0.05) / math.log(precision)))
 
 
 def fit(rankings: Rankings, precisions: Sequence[float]) -> Calibration:
@@ -202,11 +184,9 @@ def top_answers(calibration: Calibration, rankings: Rankings) -> TopAnswers:
 def threshold(answers: TopAnswers, precision: float) -> float | None:
     """The lowest threshold at which the expected precision reaches the target.
 
-    The expected precision is the mean probability of the answers above a threshold. Counting right answers instead
-    overfits: in five-fold cross-validation on the example FAQ's dev questions it fell short of the target with each of
-    three checkpoints, fused or not; the expected precision hardly ever did, and only by a little.
-
-    It is 0 if all answers reach the target; `None` if fewer than `MIN_QUESTIONS` do.
+    That is the mean probability of the answers above it. Counting right answers instead overfits: in five-fold
+    cross-validation on the example FAQ's dev questions it fell short of the target with each of three checkpoints; the
+    expected precision hardly did. It is 0 if all answers reach the target; `None` if fewer than `MIN_QUESTIONS` do.
     """
     order = np.argsort(-answers.probabilities, kind="stable")
     sorted_, weights = answers.probabilities[order], answers.weights[order]
@@ -239,11 +219,10 @@ def outcome(answers: TopAnswers, least: float) -> Outcome:
 
 
 def reliability(answers: TopAnswers) -> list[Bin]:
-    """Group the first answers into `BINS` equally wide bins of probability; empty bins are left out."""
-    group_of = np.minimum((answers.probabilities * BINS).astype(int), BINS - 1)
+    """The first answers in ten equally wide bins of probability; empty bins are left out."""
+    group_of = np.minimum((answers.probabilities * 10).astype(int), 9)
     bins = []
-    for group in np.unique(group_of):
-        rows = group_of == group
+    for rows in (group_of == group for group in np.unique(group_of)):
         weights = answers.weights[rows]
         means = (np.average(values[rows], weights=weights) for values in (answers.probabilities, answers.right))
         bins.append(Bin(float(weights.sum() / answers.weights.sum()), *map(float, means)))

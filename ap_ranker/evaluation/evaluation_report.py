@@ -27,10 +27,10 @@ class EvaluationReport:
     Attributes:
         unanswerable: number of questions left out because the data has no right answer for them.
         candidates: what was ranked, in words.
-        model_each: measure -> (Q,) values, one per question; with the best known wordings, if these have a weight.
-        encode_seconds: time to encode all answers once.
-        seconds_per_question: time to encode a question and match it with its encoded candidates.
-        fusion_each: as `model_each`, for both scores added, with the checkpoint's weight of BM25; `None` if that is 0.
+        model_each: measure -> (Q,) values; with the best known wordings, if these have a weight.
+        encode_seconds: to encode all answers once.
+        seconds_per_question: to encode a question and match it with its encoded candidates.
+        fusion_each: as `model_each`, for both scores added; `None` if BM25 has no weight.
         rankings: each question's candidates, ranked by the model.
         served: the same as users get them: with BM25's score, if it has a weight, and the calibration.
         bytes_per_answer: of the states kept of an answer; mean over the answers.
@@ -111,9 +111,8 @@ class EvaluationReport:
 
         Up to `LENGTH_GROUPS` groups of similar size, shortest answers first; equally long ones share a group.
         """
-        answers, questions = self.dataset.answers, answerable(self.dataset)
-        words = [[len(split_words(answers[row].text)) for row in question.positives] for question in questions]
-        lengths = np.array([np.mean(each) for each in words])
+        words = [len(split_words(answer.text)) for answer in self.dataset.answers]
+        lengths = np.array([np.mean([words[row] for row in q.positives]) for q in answerable(self.dataset)])
         limits = np.unique(np.quantile(lengths, np.linspace(0, 1, LENGTH_GROUPS + 1)[1:-1], method="lower"))
         group_of = np.searchsorted(limits, lengths)  # a length equal to a limit belongs below it
         groups = []
@@ -166,8 +165,7 @@ class Differences:
 class RankingChanges:
     """The later model against the earlier one, by their own scores and, if BM25 has a weight, with it added.
 
-    `better` and `worse` count the questions whose first right answer ranks higher or lower; `improved` and `worsened`
-    list the largest gains and losses in reciprocal rank.
+    `better` and `worse` count questions by the rank of the first right answer; the lists have the largest changes.
     """
 
     model: Differences

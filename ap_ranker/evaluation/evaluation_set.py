@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -42,15 +41,9 @@ FOLDS = 5
 class EvaluationSet:
     """Questions with fixed candidates, to be ranked repeatedly: after each epoch of a model, or by many models.
 
-    Args:
-        dataset: questions and answers.
-        unanswerable: include the questions without a right answer; they can be ranked, but no measure counts them.
-        language: of BM25's stemmer; `None` for no stemmer.
-        retriever: fetches candidates by its vectors beside BM25, as `HybridRetriever` does; `None`: BM25 alone.
-
-    Attributes:
-        pools: the candidates of each question.
-        candidates: how the candidates were chosen, in words.
+    `unanswerable` includes questions without a right answer, which no measure counts. BM25 fetches the candidates of
+    many answers; beside it the `retriever`, by its vectors, as `HybridRetriever` does. `pools` are the candidates of
+    each question; `candidates` tells how they were chosen, in words.
 
     Raises:
         InputError: no question has a right answer; by all methods that compute scores: a score is not finite.
@@ -89,12 +82,9 @@ class EvaluationSet:
     @cached_property
     def exact(self) -> list[np.ndarray]:
         """Whether each question is a known wording of each of its candidates, word for word."""
-        rows_of: defaultdict[str, list[int]] = defaultdict(list)
-        for row, answer in enumerate(self.dataset.answers):
-            for text in answer.wordings:
-                rows_of[question_key(text)].append(row)
-        known = [rows_of.get(question_key(question.text), []) for question in self.questions]
-        return [np.isin(rows, right) for rows, right in zip(self.pools, known, strict=True)]
+        known = [{question_key(text) for text in answer.wordings} for answer in self.dataset.answers]
+        pairs = zip(map(question_key, (question.text for question in self.questions)), self.pools, strict=True)
+        return [np.array([asked in known[row] for row in rows], dtype=bool) for asked, rows in pairs]
 
     @cached_property
     def right(self) -> list[np.ndarray]:
@@ -152,10 +142,7 @@ class EvaluationSet:
         return [rank(signals, weights, calibration) for signals in self.signals(scores, as_new=as_new)]
 
     def fit_fusion(self, ranker: Ranker, scores: CandidateScores) -> tuple[CandidateScores, Weights]:
-        """Fit the weights of the known wordings, then that of BM25, each 0 if it does not help.
-
-        Without known wordings, theirs is the default; with a weight, the scores that are returned have them.
-        """
+        """Fit the weights of the known wordings, by default without any, and of BM25; the scores that they are for."""
         raised = self.with_wordings(ranker, scores)
         if raised.wordings is None:
             weights = Weights(0.0 if scores.cosines is None or self.dataset.judged else DEFAULT_WEIGHT)
@@ -171,10 +158,7 @@ class EvaluationSet:
         return fit_weight([*compress(self.signals(scores), found)], [*compress(self.right, found)], weights, added)
 
     def measures_before_fitting(self, ranker: Ranker, scores: CandidateScores) -> dict[str, float]:
-        """The mean measures with the known wordings at their default weight, or without them if that is better.
-
-        Training chooses its best epoch by them, and fits the weight to that epoch alone (`fit_fusion`).
-        """
+        """The mean measures with the known wordings at their default weight, or without them if that is better."""
         raised = self.with_wordings(ranker, scores)
         each = [self._measured(self.rank(raised, weights)) for weights in (Weights(DEFAULT_WEIGHT), Weights())]
         return max(map(means, each), key=lambda measures: measures["MRR"])
@@ -192,10 +176,7 @@ class EvaluationSet:
         return self.measures_each([-ranking.levels for ranking in rankings])
 
     def report(self, ranker: Ranker, *, as_new: bool = True) -> EvaluationReport:
-        """The model, BM25 and their fusion side by side, with the checkpoint's weights and calibration.
-
-        Unless `as_new`, an answer of which a question is a known wording, word for word, comes first, as in a search.
-        """
+        """The model, BM25 and their fusion side by side, with the checkpoint's weights and calibration."""
         scores, decision = self.scores(ranker, as_new=as_new), ranker.decision()
         calibration = decision.calibration(fused=decision.weights.bm25 != 0)
         report = self.report_of(scores, decision.weights, calibration, as_new=as_new)
@@ -272,10 +253,9 @@ def easy_warnings(dataset: Dataset, seen: Sequence[bool] | None) -> list[str]:
 
 
 def fit_weight(signals: Sequence[Signals], right: Sequence[NDArray[np.bool_]], weights: Weights, added: str) -> Weights:
-    """The weights with the one of an added signal that has the best MRR, or 0 if it does not help.
+    """The weights with the one of `added`, `wording` or `bm25`, that has the best MRR, or 0 if it does not help.
 
     It helps if, in five-fold cross-validation, weights chosen on four folds raise the MRR of the held-out folds.
-    `added` is `wording` or `bm25`; the other weight counts as it is given.
     """
     without = replace(weights, **{added: 0.0})
     values = [each.best_wording if added == "wording" else each.bm25 for each in signals]

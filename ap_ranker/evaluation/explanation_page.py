@@ -50,10 +50,7 @@ b {{ font-weight: inherit; border-radius: 0.2em; background: rgb(var(--heat) / c
 def write_explanation(
     checkpoint: str | Path, question: str, answer: str, output: Path, device: str | None = None
 ) -> tuple[str, Explanation]:
-    """Write the attention weights of a question's and of an answer's words as a page (`.html`) or a picture (`.png`).
-
-    Returns:
-        The model's name and the explanation.
+    """Write the attention weights of two texts' words as a page (`.html`) or a picture (`.png`); the model's name, too.
 
     Raises:
         InputError: the output cannot be written, the checkpoint cannot be loaded, or its model has no attention.

@@ -21,15 +21,10 @@ from ap_ranker.text.keys import question_key
 
 @dataclass(frozen=True)
 class CandidateScores:
-    """Scores of each question's candidates, one array per question in their order; the times taken.
+    """Scores of each question's candidates, one array per question; times to encode all answers, and for all questions.
 
-    Attributes:
-        encode_seconds: to encode all answers once.
-        question_seconds: to encode all questions and match them with their candidates.
-        bytes_per_answer: of the states kept of an answer, without padding; mean over the answers.
-        cosines: as `by_question`, of the vectors of whole texts; `None` for a model without such vectors.
-        question_vectors: (Q, C) the vectors of the questions, likewise.
-        wordings: `Signals.wordings` of each question; `None` if they were not compared.
+    `cosines` and `question_vectors` (Q, C) are of whole texts, `None` for a model without such vectors; `wordings` are
+    `Signals.wordings` of each question, `None` if they were not compared; the bytes are of states without padding.
     """
 
     by_question: list[np.ndarray]
@@ -58,8 +53,7 @@ def score_candidates(
 ) -> CandidateScores:
     """Score each question's candidates, rows of `dataset.answers`.
 
-    The loop runs over batches of answers, not over questions: answers are encoded, matched with every question that
-    has them as candidates, and dropped. So memory does not grow with the number of answers.
+    Batches of answers are encoded, matched with every question that has them as candidates, and dropped.
     """
     started = time.perf_counter()
     texts = [question.text for question in questions]

@@ -24,10 +24,7 @@ VERDICTS = {
 
 
 def randomisation_test(first: np.ndarray, second: np.ndarray, seed: int = 1) -> float:
-    """Two-sided p-value of Fisher's paired randomisation test (Smucker, Allan & Carterette 2007).
-
-    Under the null hypothesis that both systems are equal, each question's two values are exchangeable.
-    """
+    """Two-sided p-value of Fisher's paired randomisation test (Smucker, Allan & Carterette 2007)."""
     if len(first) < 2 or np.array_equal(first, second):
         return 1.0  # with one question, the swapped difference is as large as the observed one
     result = permutation_test(
@@ -44,12 +41,10 @@ def randomisation_test(first: np.ndarray, second: np.ndarray, seed: int = 1) -> 
 
 def holm(p_values: Sequence[float]) -> list[float]:
     """p-values corrected for multiple testing (Holm 1979): those below α are significant at α together."""
-    corrected = [0.0] * len(p_values)
-    highest = 0.0
-    for rank, i in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
-        highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[i]))
-        corrected[i] = highest
-    return corrected
+    order = np.argsort(p_values, kind="stable")
+    corrected = np.zeros(len(order))
+    corrected[order] = np.maximum.accumulate(np.arange(len(order), 0, -1) * np.array(p_values)[order]).clip(max=1)
+    return [*map(float, corrected)]
 
 
 @dataclass(frozen=True)

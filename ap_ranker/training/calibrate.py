@@ -94,19 +94,16 @@ def calibrate(
         dev: questions to fit to, ideally some of them unanswerable: a data set, a file, or a folder with `dev.*`. By
             default those that training has set aside (`dev.jsonl` in the checkpoint).
         test: other questions to measure on; by default the dev questions.
-        precisions: target precisions: shares of the returned answers that should be right. Each gets a threshold. By
-            default those of `PRECISIONS` for which there are enough questions, see `questions_needed`.
-        share: share of unanswerable questions if the data has none and they are made by hiding right answers;
-            `HIDDEN_SHARE` by default.
-        answers: the file of all answers, such as the FAQ of a table of pairs, as for `read_dataset`. Of the questions
-            that training has set aside, it is by default the FAQ of the training.
+        precisions: target shares of right answers among those returned; by default those of `PRECISIONS` for which
+            there are enough questions.
+        share: of unanswerable questions if the data has none; they are made by hiding right answers.
+        answers: the file of all answers, such as the FAQ of a table of pairs; by default that of the training.
         wordings: a file of known wordings; by default, `train.*` of a folder.
         device: as for `Ranker.from_pretrained`.
         columns: the names of the columns of questions and answers, as for `read_dataset`.
 
     Raises:
-        InputError: no such checkpoint on this machine, unusable data, too few questions, or a precision or share
-            that is not between 0 and 1.
+        InputError: no such checkpoint on this machine, unusable data, too few questions, a number out of range.
         WriteError: the checkpoint cannot be written.
     """
     folder = Path(checkpoint)
@@ -196,7 +193,5 @@ def _reachable(wanted: Sequence[float] | None, dev: Dataset) -> tuple[list[float
             f"for precision {key(precision)}, found {found:,}: even if all were answered right, that could be chance. "
             "Add questions, or choose a lower --precision."
         )
-    return reached, [
-        f"precision {key(precision)} left out: it needs {questions_needed(precision):,} questions, found {found:,}."
-        for precision in refused
-    ]
+    left_out = "precision {} left out: it needs {:,} questions, found {:,}."
+    return reached, [left_out.format(key(each), questions_needed(each), found) for each in refused]

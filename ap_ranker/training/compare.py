@@ -56,6 +56,10 @@ class Contender:
     model: str
     options: Mapping[str, Any]
 
+    @property
+    def pretrained(self) -> bool:
+        return MODELS[self.model].pretrained
+
     @classmethod
     def parse(cls, text: str) -> Contender:
         """Read `ap-cnn` or `ap-cnn:filters=200:window=2`."""
@@ -88,12 +92,9 @@ class Contender:
 class Result:
     """A row of the comparison: the runs of a contender or of a peer, one per seed; times are means over the seeds.
 
-    Attributes:
-        measures: measure -> one value per seed.
-        p_values: of the difference to each baseline in the questions' mean MRR over the seeds, Holm-corrected.
-        parameters: number of learnt parameters without the word vectors.
-        seconds_per_question: time to encode a question and match it with its encoded candidates.
-        bytes_per_answer: of what is kept of an answer; mean over the answers. 0 where nothing can be.
+    `p_values` are of the difference to each baseline in the questions' mean MRR over the seeds, Holm-corrected;
+    `parameters` are the learnt ones without the word vectors; `seconds_per_question` and `bytes_per_answer` as in an
+    `EvaluationReport`, 0 bytes where nothing can be kept.
     """
 
     label: str
@@ -115,7 +116,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The whole table, the best row first; each is tested against the `baselines`: BM25, peers, pooled vectors alone."""
+    """The whole table, the best row first; each is tested against the `baselines`."""
 
     data: str
     n_questions: int
@@ -146,12 +147,8 @@ def compare(
     """Train each contender with each seed on `data`, `dev` choosing the epochs, and rank the `test` questions.
 
     All runs have the settings of `config`, but for the model, its options and the seed. Checkpoints of an earlier
-    comparison in `output` are reused, so that an interrupted one continues where it stopped. Peers start from the
-    pretrained encoder of the first contender that has one, or else from the default encoder. `on_run` is called after
-    each run with the row's label, the seed and the results on the test questions.
-
-    Raises:
-        InputError: `output` holds a run with other settings; a peer is unknown or its package is missing.
+    comparison in `output` are reused, if their settings are the same. Peers start from the pretrained encoder of the
+    first contender that has one, or else from the default encoder.
     """
     check_fine_tuning(peers)
     evaluation_set = EvaluationSet(with_wordings(test, data), language=config.language)
@@ -163,7 +160,7 @@ def compare(
 
     for contender, seed in product(contenders, seeds):
         settings = replace(config, model=contender.model, options=contender.options, seed=seed)
-        if model_spec(contender.model).pretrained:
+        if contender.pretrained:
             settings = replace(settings, embeddings=None)
         folder = run_folder(output, contender.label, seed)
         ranker = train_or_load(
@@ -173,9 +170,11 @@ def compare(
         training_seconds = ranker.config.training["seconds"]
         for label, row in _rows_of(contender, ranker).items():
             add(label, seed, evaluation_set.report(row), training_seconds, count_parameters(row.model))
+    pretrained = (complete_options(each.model, each.options)["encoder"] for each in contenders if each.pretrained)
+    encoder = next(pretrained, DEFAULT_ENCODER)
     for name, seed in product(peers, seeds):
-        encoder, folder = find_encoder(_encoder(contenders)), run_folder(output, name, seed)
-        peer, training_seconds = train_or_load_peer(name, encoder, data, folder, seed, resolve_device(device))
+        folder, start = run_folder(output, name, seed), find_encoder(str(encoder))
+        peer, training_seconds = train_or_load_peer(name, start, data, folder, seed, resolve_device(device))
         report = evaluation_set.report_of(peer.score(evaluation_set))
         add(name, seed, report, training_seconds, sum(weights.numel() for weights in peer.model.parameters()))
     each = {label: np.mean([report.model_each[MEASURE] for report, *_ in row], axis=0) for label, row in runs.items()}
@@ -216,14 +215,6 @@ def _rows_of(contender: Contender, ranker: Ranker) -> dict[str, Ranker]:
     if pooled is not None:
         rows[contender.label + POOLED] = Ranker(pooled, ranker.tokenizer, ranker.device)
     return rows
-
-
-def _encoder(contenders: Sequence[Contender]) -> str:
-    """The pretrained encoder that the contenders, and so the peers, start from."""
-    for contender in contenders:
-        if MODELS[contender.model].pretrained:
-            return str(complete_options(contender.model, contender.options)["encoder"])
-    return DEFAULT_ENCODER
 
 
 def run_folder(output: Path, label: str, seed: int) -> Path:

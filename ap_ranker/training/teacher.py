@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -81,10 +82,6 @@ class Teacher:
         The questions `asked` by users are known wordings of their answers. Of the `unanswered`, all candidates were
         judged wrong: which of them the teacher prefers tells a student more than that. The "right" answer of a question
         without labels is the one that the teacher ranks first.
-
-        Raises:
-            InputError: questions without labels beside judged candidates, which no other question may be ranked with;
-                scores that are not finite.
         """
         if data.judged and self.questions:
             raise InputError(
@@ -120,29 +117,21 @@ class Teacher:
 
     def _scores(self, data: Dataset, pools: Sequence[Sequence[int]], on_progress: Progress) -> list[np.ndarray]:
         """The mean scores of each question's pool, in its order."""
-        ends = np.cumsum([len(pool) for pool in pools])[:-1]
-        total, done = len(pools) * len(self._rankers), 0
+        answers = [(answer.text, answer.wordings) for answer in data.answers]
+        total = len(pools) * len(self._rankers)
         each = []
-        for ranker in self._rankers:
+        for number, ranker in enumerate(self._rankers):
+            model = ranker.fingerprint, ranker.decision().weights.wording, str(ranker.stored_dtype)
             parts = []
             for start in range(0, len(pools), AT_ONCE):
-                on_progress("scoring with the teacher", done + start, total)
-                part = slice(start, start + AT_ONCE)
-                parts.append(_kept_scores(ranker, data, data.questions[part], pools[part]))
-            done += len(pools)
+                on_progress("scoring with the teacher", number * len(pools) + start, total)
+                asked, rows = data.questions[start : start + AT_ONCE], pools[start : start + AT_ONCE]
+                pairs = [(question.text, list(pool)) for question, pool in zip(asked, rows, strict=True)]
+                score = partial(_score, ranker, data, asked, rows)
+                parts.append(computed_once(CACHE, (*model, answers, pairs), score))
             each.append(np.concatenate(parts) / ranker.model.temperature)
         on_progress("scoring with the teacher", total, total)
-        return np.split(np.mean(each, axis=0), ends)
-
-
-def _kept_scores(
-    ranker: Ranker, data: Dataset, questions: Sequence[Question], pools: Sequence[Sequence[int]]
-) -> np.ndarray:
-    """The scores of the questions' pools, one after the other."""
-    asked = [(question.text, list(rows)) for question, rows in zip(questions, pools, strict=True)]
-    answers = [(answer.text, answer.wordings) for answer in data.answers]
-    model = ranker.fingerprint, ranker.decision().weights.wording, str(ranker.stored_dtype)
-    return computed_once(CACHE, (*model, answers, asked), lambda: _score(ranker, data, questions, pools))
+        return np.split(np.mean(each, axis=0), np.cumsum([len(pool) for pool in pools])[:-1])
 
 
 def _score(ranker: Ranker, data: Dataset, questions: Sequence[Question], pools: Sequence[Sequence[int]]) -> np.ndarray:
