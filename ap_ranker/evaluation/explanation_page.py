@@ -55,30 +55,30 @@ def write_explanation(
     Raises:
         InputError: the output cannot be written, the checkpoint cannot be loaded, or its model has no attention.
     """
-    if output.suffix not in (".html", ".png"):
+    picture = output.suffix == ".png"
+    if not picture and output.suffix != ".html":
         raise InputError(f"Expected --output to end in .html (a page) or .png (a picture), found {str(output)!r}.")
     if not output.parent.is_dir():
         raise InputError(f"{output}: expected an existing folder, found no {str(output.parent)!r}.")
-    if output.suffix == ".png":
+    if picture:
         check_plotting()
     ranker = Ranker.from_pretrained(checkpoint, device)
     assert ranker.config is not None
-    explanation = ranker.explain(question, answer)
-    if output.suffix == ".png":
-        _draw(explanation, question, answer, ranker.config.model, output)
+    explanation, model = ranker.explain(question, answer), ranker.config.model
+    if picture:
+        _draw(explanation, question, answer, model, output)
     else:
-        write_text_atomically(output, page(explanation, question, answer, ranker.config.model))
-    return ranker.config.model, explanation
+        write_text_atomically(output, page(explanation, question, answer, model))
+    return model, explanation
 
 
 def page(explanation: Explanation, question: str, answer: str, model: str) -> str:
     """A self-contained HTML page with the explanation of these two texts by the model of this name."""
     texts = ""
     for name, text, tokens in (("Question", question, explanation.question), ("Answer", answer, explanation.answer)):
-        texts += f"<section>\n<h1>{name}</h1>\n<p>{_marked(text, tokens)}</p>\n"
-        if all(token.weight is None for token in tokens):
-            texts += '<p class="quiet">The model has no attention weights for these words.</p>\n'
-        texts += "</section>\n"
+        unweighted = all(token.weight is None for token in tokens)
+        note = '<p class="quiet">The model has no attention weights for these words.</p>\n' if unweighted else ""
+        texts += f"<section>\n<h1>{name}</h1>\n<p>{_marked(text, tokens)}</p>\n{note}</section>\n"
     return _PAGE.format(title=escape(f"{model}, score {explanation.score:.3f}"), texts=texts)
 
 

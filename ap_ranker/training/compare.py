@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from transformers import TrainerCallback
 
 from ap_ranker.data.dataset import Dataset
 from ap_ranker.data.wordings import with_wordings
@@ -27,8 +26,6 @@ from ap_ranker.ranking.bm25 import bm25_name
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.ranker import Ranker, resolve_device
 from ap_ranker.safe_open import parse_yaml
-from ap_ranker.text.word_vectors import PretrainedVectors
-from ap_ranker.training.card import About
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.peers import check_fine_tuning, train_or_load_peer
 from ap_ranker.training.train import train_or_load
@@ -41,11 +38,8 @@ logger = logging.getLogger(__name__)
 MEASURE = "MRR"
 """The measure that sorts the table, is tested for significance and chooses the epoch."""
 
-ALONE = ", answers alone"
-"""Ends the label of the row that ranks without the known wordings."""
-
-POOLED = ", pooled cosine"
-"""Ends the label of the row that ranks with the pooled vectors of a contender's checkpoint alone."""
+ALONE, POOLED = ", answers alone", ", pooled cosine"
+"""Ends of the labels of the rows that rank without the known wordings, and with the pooled vectors alone."""
 
 
 @dataclass(frozen=True)
@@ -138,17 +132,15 @@ def compare(
     *,
     seeds: Sequence[int],
     peers: Sequence[str] = (),
-    vectors: PretrainedVectors | None = None,
     device: str | None = None,
-    callbacks: tuple[TrainerCallback, ...] = (),
-    about: About = About(),  # noqa: B008
     on_run: Callable[[str, int, EvaluationReport], None] = lambda *_: None,
+    **others: Any,
 ) -> Comparison:
     """Train each contender with each seed on `data`, `dev` choosing the epochs, and rank the `test` questions.
 
     All runs have the settings of `config`, but for the model, its options and the seed. Checkpoints of an earlier
     comparison in `output` are reused, if their settings are the same. Peers start from the pretrained encoder of the
-    first contender that has one, or else from the default encoder.
+    first contender that has one, or else from the default encoder. All `others` are arguments of `train`.
     """
     check_fine_tuning(peers)
     evaluation_set = EvaluationSet(with_wordings(test, data), language=config.language)
@@ -163,9 +155,7 @@ def compare(
         if contender.pretrained:
             settings = replace(settings, embeddings=None)
         folder = run_folder(output, contender.label, seed)
-        ranker = train_or_load(
-            data, dev, folder, settings, vectors=vectors, device=device, callbacks=callbacks, about=about
-        )
+        ranker = train_or_load(data, dev, folder, settings, device=device, **others)
         assert ranker.config is not None
         training_seconds = ranker.config.training["seconds"]
         for label, row in _rows_of(contender, ranker).items():
@@ -211,8 +201,7 @@ def _rows_of(contender: Contender, ranker: Ranker) -> dict[str, Ranker]:
     if ranker.config and ranker.config.wording_weight:
         as_stored = EncodingCache(0)  # as `ap-ranker evaluate` measures it
         rows[contender.label + ALONE] = Ranker(ranker.model, ranker.tokenizer, ranker.device, cache=as_stored)
-    pooled = ranker.model.pooled_only()
-    if pooled is not None:
+    if (pooled := ranker.model.pooled_only()) is not None:
         rows[contender.label + POOLED] = Ranker(pooled, ranker.tokenizer, ranker.device)
     return rows
 

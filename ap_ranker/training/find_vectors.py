@@ -37,9 +37,6 @@ from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.initialize import read_encoder
 from ap_ranker.training.progress import Progress
 
-ENCODER = "encoder"
-"""The name of word vectors from the default encoder; `encoder:NAME` is another one."""
-
 MAX_SIZE = 300
 """Maximum number of dimensions: the later principal components of single words are mostly noise."""
 
@@ -65,7 +62,7 @@ def find_vectors(
     default and at most 300; a file or a checkpoint decides itself.
     """
     kind, _, name = source.partition(":")
-    if kind == ENCODER:
+    if kind == "encoder":
         return vectors_of_encoder(name or DEFAULT_ENCODER, size, on_progress)
     if is_checkpoint(Path(source)):
         return vectors_of_checkpoint(Ranker.from_pretrained(source, "cpu"))
@@ -106,8 +103,7 @@ def vectors_of_encoder(name: str, size: int | None, on_progress: Progress) -> En
     @torch.inference_mode()
     def embed(texts: Sequence[str]) -> np.ndarray:
         _, _, pooled = encoder(TokenBatch.from_lists(tokenizer.encode(texts)[0]), encoder.settings.question_prompt)
-        vectors: np.ndarray = pooled.float().numpy()
-        return vectors
+        return np.asarray(pooled.float())
 
     digest = hashlib.sha256()
     for path in [*sorted(folder.glob("*.safetensors")), folder / TOKENIZER]:
@@ -128,7 +124,7 @@ def vectors_of_teacher(
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class EncoderVectors:
     """Word vectors that an encoder gives any vocabulary, by its vectors (N, H) of texts.
 
@@ -164,8 +160,8 @@ class EncoderVectors:
 
     def _vectors(self, words: Sequence[str]) -> np.ndarray:
         """(V, H) the encoder's vectors of words."""
-        depends_on = self.key, list(self.words)
-        own = computed_once("word-vectors", depends_on, lambda: self._read(self.words).astype(np.float16))
+        key = self.key, list(self.words)
+        own = computed_once("word-vectors", key, lambda: self._read(self.words).astype(np.float16))
         texts = [" ".join(phrase_words(word)) or word for word in words]
         known = dict(zip(self.words, own.astype(np.float32), strict=True))
         new = [text for text in texts if text not in known]
@@ -187,12 +183,11 @@ def whole_words(tokenizer: AnyTokenizer) -> list[str]:
     A tokenizer marks either what begins a word ("▁the", "Ġthe") or what continues one ("##ing").
     """
     tokens = tokenizer.words
-    marks = {mark: sum(token.startswith(mark) for token in tokens) for mark in ("▁", "Ġ")}
-    mark = max(marks, key=marks.__getitem__)
-    if marks[mark]:
-        tokens = [token[1:] for token in tokens if token.startswith(mark)]
-    if mark == "Ġ" and marks[mark]:
-        tokens = [token for token in tokens if token.isascii()]  # the others are bytes
+    pieces, byte_pieces = ([token[1:] for token in tokens if token.startswith(mark)] for mark in ("▁", "Ġ"))
+    if len(pieces) < len(byte_pieces):
+        tokens = [token for token in byte_pieces if token.isascii()]  # the others are bytes
+    elif pieces:
+        tokens = pieces
     lowered = dict.fromkeys(token.lower() for token in tokens if any(map(str.isalnum, token)))
     return [word for word in lowered if split_words(word) == [word]]
 
@@ -202,8 +197,7 @@ def principal_components(vectors: np.ndarray, size: int) -> np.ndarray:
     centred = vectors.astype(np.float64) - vectors.mean(axis=0, dtype=np.float64)
     directions = np.linalg.eigh(centred.T @ centred)[1][:, ::-1][:, :size]
     largest = np.abs(directions).argmax(axis=0)
-    components: np.ndarray = centred @ (directions * np.sign(directions[largest, np.arange(directions.shape[1])]))
-    return components
+    return np.asarray(centred @ (directions * np.sign(directions[largest, np.arange(directions.shape[1])])))
 
 
 def frequency_weights(words: Sequence[str]) -> np.ndarray:
@@ -211,5 +205,4 @@ def frequency_weights(words: Sequence[str]) -> np.ndarray:
     is_word = np.array([not phrase_words(word) for word in words])
     ranks = np.cumsum(is_word).clip(min=1)
     frequencies = is_word / (ranks * (1 / np.arange(1, len(words) + 1)).sum())
-    weights: np.ndarray = ALPHA / (ALPHA + frequencies)
-    return weights
+    return np.asarray(ALPHA / (ALPHA + frequencies))

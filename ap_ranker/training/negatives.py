@@ -42,8 +42,7 @@ QUESTIONS_AT_ONCE = 4096
 class HardNegatives:
     """For each question, wrong answers to draw negatives from: BM25's best until `mine` is called, then the model's.
 
-    `rows` are (Q,) arrays in BM25's order, without answers that may be right and without those judged for the question,
-    which are known already; `not_wrong` are those that must not count as wrong for the question in any batch.
+    `rows` are (Q,) arrays in BM25's order, without answers that may be right (`not_wrong`) and those judged already.
     """
 
     def __init__(self, dataset: Dataset, language: str | None = None) -> None:
@@ -146,8 +145,6 @@ def not_wrong(dataset: Dataset) -> list[frozenset[int]]:
 def like_right(scores: np.ndarray, right: float) -> np.ndarray:
     """(R,) whether a score is too high for a negative: above the right answer's, or too close to it.
 
-    The paper's limit, 95 % of the right answer's score, would be above that score if it is negative (cosines,
-    log-odds). The score minus 5 % of its magnitude is the same for positive scores, and lower for all.
+    The paper's limit, 95 % of the right answer's score, would be above that score if it is negative.
     """
-    suspected: np.ndarray = scores >= right - LEAD * abs(right)
-    return suspected
+    return np.asarray(scores >= right - LEAD * abs(right))

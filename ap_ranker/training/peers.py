@@ -55,20 +55,17 @@ class FineTunedBiEncoder:
         settings = _arguments(SentenceTransformerTrainingArguments, *where, batch_sampler=BatchSamplers.NO_DUPLICATES)
         SentenceTransformerTrainer(self.model, settings, train_dataset=table, loss=loss).train()
 
-    def score(self, evaluation_set: EvaluationSet) -> CandidateScores:
+    def score(self, asked: EvaluationSet) -> CandidateScores:
         started = time.perf_counter()
-        vectors = self.encode([answer.text for answer in evaluation_set.dataset.answers])
+        vectors = self.encode([answer.text for answer in asked.dataset.answers])
         encoded = time.perf_counter()
-        scores = [
-            vectors[list(rows)] @ self.encode([question.text])[0]
-            for question, rows in zip(evaluation_set.questions, evaluation_set.pools, strict=True)
-        ]
+        pairs = zip(asked.questions, asked.pools, strict=True)
+        scores = [vectors[list(rows)] @ self.encode([question.text])[0] for question, rows in pairs]
         return CandidateScores(scores, encoded - started, time.perf_counter() - encoded, vectors[0].nbytes)
 
     def encode(self, texts: Sequence[str]) -> np.ndarray:
         """(N, H) vectors of length 1."""
-        vectors: np.ndarray = self.model.encode(list(texts), normalize_embeddings=True, show_progress_bar=False)
-        return vectors
+        return np.asarray(self.model.encode(list(texts), normalize_embeddings=True, show_progress_bar=False))
 
 
 class FineTunedCrossEncoder:
@@ -103,13 +100,11 @@ class FineTunedCrossEncoder:
             rows += [(question.text, texts[row], 0.0) for row in wrong]
         return rows
 
-    def score(self, evaluation_set: EvaluationSet) -> CandidateScores:
-        texts = [answer.text for answer in evaluation_set.dataset.answers]
+    def score(self, asked: EvaluationSet) -> CandidateScores:
+        texts = [answer.text for answer in asked.dataset.answers]
         started = time.perf_counter()
-        scores = [
-            np.asarray(self.model.predict([(question.text, texts[row]) for row in rows], show_progress_bar=False))
-            for question, rows in zip(evaluation_set.questions, evaluation_set.pools, strict=True)
-        ]
+        pairs = ([(q.text, texts[row]) for row in rows] for q, rows in zip(asked.questions, asked.pools, strict=True))
+        scores = [np.asarray(self.model.predict(each, show_progress_bar=False)) for each in pairs]
         return CandidateScores(scores, 0.0, time.perf_counter() - started, 0)
 
 
@@ -134,11 +129,7 @@ def check_fine_tuning(names: Sequence[str]) -> None:
 def train_or_load_peer(
     name: str, encoder: Path, data: Dataset, folder: Path, seed: int, device: torch.device
 ) -> tuple[Peer, float]:
-    """The peer that an earlier run wrote to `folder`, or a new one, from an encoder; and the seconds of its training.
-
-    Raises:
-        InputError: `folder` holds a peer with other settings or of other data.
-    """
+    """The peer that an earlier run wrote to `folder`, or a new one from an encoder; the seconds of its training."""
     settings = {"encoder": encoder.name, "data": data.name, "pairs": data.pairs}
     settings |= {"epochs": EPOCHS, "learning_rate": LEARNING_RATE, "batch_size": BATCH_SIZE, "seed": seed}
     if not (folder / SETTINGS).is_file():
