@@ -22,7 +22,7 @@ LENGTH_GROUPS = 6
 
 @dataclass(frozen=True)
 class EvaluationReport:
-    """The result of an evaluation.
+    """The result of an evaluation; `model`, `bm25` and `fusion` are the means of the (Q,) values of each measure.
 
     Attributes:
         unanswerable: number of questions left out because the data has no right answer for them.
@@ -128,7 +128,11 @@ class EvaluationReport:
         new = {name: self.new(getattr(self, f"{name}_each")) for name in ("model", "bm25", "fusion")}
         numbers = {name: getattr(self, name) for name in f"{measures} {costs}".split()}
         numbers |= {"new": new, "warnings": list(self.warnings)}
-        return numbers | ({"compare": self.comparison.as_json()} if self.comparison else {})
+        if (earlier := self.comparison) is None:
+            return numbers
+        measures_before = {"model": earlier.before.model, "fusion": earlier.before.fusion}
+        compared = {"checkpoint": earlier.checkpoint, "measures": measures_before, **asdict(earlier.changes)}
+        return numbers | {"compare": compared}
 
 
 @dataclass(frozen=True)
@@ -184,8 +188,3 @@ class EarlierCheckpoint:
     before: EvaluationReport
     changes: RankingChanges
     trained_match: Match
-
-    def as_json(self) -> dict[str, Any]:
-        """The comparison as basic types."""
-        measures = {"model": self.before.model, "fusion": self.before.fusion}
-        return {"checkpoint": self.checkpoint, "measures": measures, **asdict(self.changes)}

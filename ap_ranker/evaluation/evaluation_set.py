@@ -229,7 +229,6 @@ class EvaluationSet:
 
 
 def _best(scores: np.ndarray) -> tuple[int, ...]:
-    """The positions of the `CANDIDATES` highest scores, best first."""
     return tuple(best_rows(scores, CANDIDATES, above=-np.inf).tolist())
 
 
@@ -237,19 +236,17 @@ def easy_warnings(dataset: Dataset, seen: Sequence[bool] | None) -> list[str]:
     """What makes measures flatter: fewer candidates than in a search, and questions that were `seen_in_training`."""
     sizes = [len(dataset.answers if each.candidates is None else each.candidates) for each in dataset.questions]
     mean = sum(sizes) / max(1, len(sizes))
-    few = known = ""
+    few = f"only {mean:.0f} candidates per question: a search has more to choose from and is harder than this."
     if dataset.own_answers:
         few = (
             f"the candidates were only the {len(dataset.answers):,} answers of {dataset.name}. If the FAQ has others, "
             "a search is harder than this: name the FAQ with --answers FAQ.csv."
         )
-    elif mean < FEW:
-        few = f"only {mean:.0f} candidates per question: a search has more to choose from and is harder than this."
-    if seen is None:
-        known = f"it is unknown whether questions were seen in training: the checkpoint has no {SEEN}."
-    elif any(seen):
+    known = f"it is unknown whether questions were seen in training: the checkpoint has no {SEEN}."
+    if seen is not None:
         known = f"{sum(seen):,} of the {len(seen):,} questions were seen in training, which makes them easy."
-    return [*filter(None, [few, known])]
+    shown = [dataset.own_answers or mean < FEW, seen is None or any(seen)]
+    return [*compress([few, known], shown)]
 
 
 def fit_weight(signals: Sequence[Signals], right: Sequence[NDArray[np.bool_]], weights: Weights, added: str) -> Weights:

@@ -55,7 +55,14 @@ def augmented_questions(data: Dataset, count: int, neighbours: Mapping[str, Sequ
         if rng.random() < JOINED:
             other = texts[int(rng.integers(len(texts)))]
             words = words[: int(rng.integers(len(words))) + 1] + other[int(rng.integers(len(other))) :]
-        made[" ".join(_changed(words, neighbours, rng))] = None
+        changed = []
+        for word in words:
+            chance, near = rng.random(), neighbours.get(word)
+            if chance < EXCHANGED and near:
+                changed.append(near[int(rng.integers(len(near)))])
+            elif not EXCHANGED <= chance < EXCHANGED + LEFT_OUT:
+                changed.append(word)
+        made[" ".join(changed)] = None
     return [text for text in made if text]
 
 
@@ -74,15 +81,3 @@ def find_neighbours(data: Dataset, vectors: PretrainedVectors, most: int) -> dic
             best = close[np.argsort(-values[close], kind="stable")][:NEIGHBOURS]
             near[own[row]] = [words[i] for i in best]
     return near
-
-
-def _changed(words: Sequence[str], neighbours: Mapping[str, Sequence[str]], rng: np.random.Generator) -> list[str]:
-    changed = []
-    for word in words:
-        chance = rng.random()
-        near = neighbours.get(word)
-        if chance < EXCHANGED and near:
-            changed.append(near[int(rng.integers(len(near)))])
-        elif not EXCHANGED <= chance < EXCHANGED + LEFT_OUT:
-            changed.append(word)
-    return changed

@@ -207,7 +207,6 @@ def _rows_of(contender: Contender, ranker: Ranker) -> dict[str, Ranker]:
 
 
 def run_folder(output: Path, label: str, seed: int) -> Path:
-    """The folder in which `compare` keeps the run of a row."""
     return output / f"{label.replace(':', ',')}-seed{seed}"
 
 
@@ -234,7 +233,6 @@ def plot_comparison(comparison: Comparison, path: Path) -> None:
 
 
 def _draw_costs(axes: Axes, costs: dict[str, float], name: str, comparison: Comparison, measure: str) -> None:
-    """Plot a measure over a logarithmic axis of costs."""
     from matplotlib.ticker import EngFormatter, LogLocator, NullFormatter
 
     for result in comparison.results:

@@ -116,7 +116,6 @@ class Teacher:
         ]
 
     def _scores(self, data: Dataset, pools: Sequence[Sequence[int]], on_progress: Progress) -> list[np.ndarray]:
-        """The mean scores of each question's pool, in its order."""
         answers = [(answer.text, answer.wordings) for answer in data.answers]
         total = len(pools) * len(self._rankers)
         each = []
