@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import compress
 from typing import Any
 
@@ -53,46 +53,6 @@ class TopAnswers:
     right: NDArray[np.bool_]
     answerable: NDArray[np.bool_]
     weights: NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """Shares of the questions answered, of these that are right, of the unanswerable not answered; `None`: of 0."""
-
-    threshold: float
-    answered: float
-    precision: float | None
-    rejected: float | None
-
-
-@dataclass(frozen=True)
-class Bin:
-    """First answers of similar probability: their share of all, their mean probability, the share that is right."""
-
-    share: float
-    probability: float
-    right: float
-
-
-@dataclass(frozen=True)
-class ScoreReport:
-    """How well scores are calibrated: target precision, or "-" for none -> what its threshold does, if there is one."""
-
-    bins: Sequence[Bin]
-    thresholds: Mapping[str, Outcome | None]
-
-    @property
-    def calibration_error(self) -> float:
-        """Expected calibration error (ECE; Guo et al. 2017): mean |probability - share that is right| over the bins."""
-        return sum(group.share * abs(group.probability - group.right) for group in self.bins)
-
-    def as_json(self) -> dict[str, Any]:
-        """The report as basic types, without targets that no threshold reaches."""
-        return {
-            "calibration_error": self.calibration_error,
-            "reliability": [asdict(group) for group in self.bins],
-            "thresholds": {name: asdict(effect) for name, effect in self.thresholds.items() if effect is not None},
-        }
 
 
 def rank(ranker: Ranker, dataset: Dataset) -> dict[str, Rankings]:
@@ -198,32 +158,52 @@ def threshold(answers: TopAnswers, precision: float) -> float | None:
     return 0.0 if reached[-1] == len(order) - 1 else float(sorted_[reached[-1]])
 
 
-def measure(calibration: Calibration, rankings: Rankings, precisions: Sequence[float]) -> ScoreReport:
-    """How well a calibration fits these rankings, and what its thresholds do."""
+def measure(calibration: Calibration, rankings: Rankings) -> dict[str, Any]:
+    """How well a calibration fits these rankings, and what its thresholds do, for a JSON file.
+
+    `calibration_error` is the expected one (ECE; Guo et al. 2017), over the bins of `reliability`; `thresholds` maps
+    the target precisions that are reached to the `outcome` of theirs, and "-" to that of the threshold 0.
+    """
     answers = top_answers(calibration, rankings)
-    wanted = {"-": 0.0} | {key(precision): calibration.threshold(precision) for precision in precisions}
-    effects = {name: None if least is None else outcome(answers, least) for name, least in wanted.items()}
-    return ScoreReport(reliability(answers), effects)
+    bins = reliability(answers)
+    return {
+        "calibration_error": calibration_error(bins),
+        "reliability": bins,
+        "thresholds": {name: outcome(answers, least) for name, least in {"-": 0.0, **calibration.thresholds}.items()},
+    }
 
 
-def outcome(answers: TopAnswers, least: float) -> Outcome:
-    """The effect of returning only first answers with a probability of at least `least`."""
-    kept = answers.probabilities >= least
-    answered, unanswerable = answers.weights[kept].sum(), answers.weights[~answers.answerable].sum()
-    return Outcome(
-        threshold=least,
-        answered=float(answered / answers.weights.sum()),
-        precision=float(answers.weights[kept & answers.right].sum() / answered) if answered else None,
-        rejected=float(answers.weights[~kept & ~answers.answerable].sum() / unanswerable) if unanswerable else None,
-    )
+def outcome(answers: TopAnswers, least: float) -> dict[str, float | None]:
+    """The effect of returning only first answers with a probability of at least `least`, its threshold.
+
+    Shares: `answered` of the questions, `precision` of those that are right, `rejected` of the unanswerable questions
+    that get no answer; `None` if there are none to be a share of.
+    """
+    kept, lost = answers.probabilities >= least, ~answers.answerable
+    answered, unanswerable = answers.weights[kept].sum(), answers.weights[lost].sum()
+    return {
+        "threshold": least,
+        "answered": float(answered / answers.weights.sum()),
+        "precision": float(answers.weights[kept & answers.right].sum() / answered) if answered else None,
+        "rejected": float(answers.weights[~kept & lost].sum() / unanswerable) if unanswerable else None,
+    }
 
 
-def reliability(answers: TopAnswers) -> list[Bin]:
-    """The first answers in ten equally wide bins of probability; empty bins are left out."""
+def reliability(answers: TopAnswers) -> list[dict[str, float]]:
+    """The first answers in ten equally wide bins of probability, without empty ones: their `share` of all, their mean
+    `probability` and the share that is `right`."""
     group_of = np.minimum((answers.probabilities * 10).astype(int), 9)
     bins = []
     for rows in (group_of == group for group in np.unique(group_of)):
         weights = answers.weights[rows]
-        means = (np.average(values[rows], weights=weights) for values in (answers.probabilities, answers.right))
-        bins.append(Bin(float(weights.sum() / answers.weights.sum()), *map(float, means)))
+        probability, right = (
+            np.average(each[rows], weights=weights) for each in (answers.probabilities, answers.right)
+        )
+        share = weights.sum() / answers.weights.sum()
+        bins.append({"share": float(share), "probability": float(probability), "right": float(right)})
     return bins
+
+
+def calibration_error(bins: Sequence[Mapping[str, float]]) -> float:
+    """The mean |probability - share that is right| over the bins."""
+    return sum(group["share"] * abs(group["probability"] - group["right"]) for group in bins)

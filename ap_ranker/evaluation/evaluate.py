@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -12,11 +13,8 @@ from ap_ranker.data.faq import Match
 from ap_ranker.data.wordings import read_with_wordings, with_wordings_of
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluation_report import (
-    Change,
-    Differences,
     EarlierCheckpoint,
     EvaluationReport,
-    RankingChanges,
 )
 from ap_ranker.evaluation.evaluation_set import EvaluationSet, easy_warnings
 from ap_ranker.evaluation.metrics import Levels
@@ -109,33 +107,41 @@ def trained_match(ranker: Ranker) -> Match:
     return Match(ranker.config.training.get("match", Match.both) if ranker.config else Match.both)
 
 
-def changes(evaluation_set: EvaluationSet, before: EvaluationReport, after: EvaluationReport) -> RankingChanges:
-    """Compare the reports of an earlier and of a later model on the questions of one set."""
+def changes(evaluation_set: EvaluationSet, before: EvaluationReport, after: EvaluationReport) -> dict[str, Any]:
+    """Compare the reports of an earlier and of a later model on the questions of one set, for a JSON file.
+
+    `model` and `fusion` map measures to later minus earlier values, and to uncorrected p-values of the paired
+    randomisation test; `better` and `worse` count the questions whose first right answer has another rank; `improved`
+    and `worsened` list those of the largest gains in reciprocal rank, and losses.
+    """
     gains = after.model_each["MRR"] - before.model_each["MRR"]
 
-    def largest(gains: np.ndarray) -> list[Change]:
+    def largest(gains: np.ndarray) -> list[dict[str, Any]]:
         rows = [row for row in np.argsort(-gains, kind="stable")[:SHOWN] if gains[row] > 0]
         return [_change(evaluation_set, before, after, row) for row in rows]
 
     fused = before.fusion_each or before.model_each, after.fusion_each or after.model_each
-    return RankingChanges(
-        model=_differences(before.model_each, after.model_each),
-        fusion=_differences(*fused) if before.fusion_each or after.fusion_each else None,
-        better=int((gains > 0).sum()),
-        worse=int((gains < 0).sum()),
-        improved=largest(gains),
-        worsened=largest(-gains),
-    )
+    return {
+        "model": _differences(before.model_each, after.model_each),
+        "fusion": _differences(*fused) if before.fusion_each or after.fusion_each else None,
+        "better": int((gains > 0).sum()),
+        "worse": int((gains < 0).sum()),
+        "improved": largest(gains),
+        "worsened": largest(-gains),
+    }
 
 
-def _differences(before: dict[str, np.ndarray], after: dict[str, np.ndarray]) -> Differences:
-    difference = {name: float(values.mean() - before[name].mean()) for name, values in after.items()}
-    return Differences(difference, {name: randomisation_test(values, before[name]) for name, values in after.items()})
+def _differences(before: dict[str, np.ndarray], after: dict[str, np.ndarray]) -> dict[str, dict[str, float]]:
+    return {
+        "difference": {name: float(values.mean() - before[name].mean()) for name, values in after.items()},
+        "p_value": {name: randomisation_test(values, before[name]) for name, values in after.items()},
+    }
 
 
-def _change(evaluation_set: EvaluationSet, before: EvaluationReport, after: EvaluationReport, row: int) -> Change:
-    rankings, pool = (before.rankings[row], after.rankings[row]), evaluation_set.pools[row]
-    # A changed reciprocal rank is never 0: a right answer is among the candidates, which both models ranked.
-    ranks = [Levels.of(-each.levels, evaluation_set.right[row]).first_rank() or 0.0 for each in rankings]
-    first = [evaluation_set.dataset.answers[pool[each.order[0]]].text for each in rankings]
-    return Change(evaluation_set.questions[row].text, ranks[0], ranks[1], first[0], first[1])
+def _change(asked: EvaluationSet, before: EvaluationReport, after: EvaluationReport, row: int) -> dict[str, Any]:
+    """The rank of the first right answer of a question, from 1, the mean among equal scores; the first answers."""
+    rankings, pool = (before.rankings[row], after.rankings[row]), asked.pools[row]
+    ranks = [Levels.of(-each.levels, asked.right[row]).first_rank() for each in rankings]
+    first = [asked.dataset.answers[pool[each.order[0]]].text for each in rankings]
+    names = ("question", "rank_before", "rank_after", "first_before", "first_after")
+    return dict(zip(names, (asked.questions[row].text, *ranks, *first), strict=True))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -106,10 +106,11 @@ class EvaluationReport:
             return None
         return means({name: values[~self.known] for name, values in each.items()})
 
-    def by_length(self) -> list[LengthGroup]:
+    def by_length(self) -> list[dict[str, float]]:
         """P@1 by the length of the right answers: do long ones make a model fail? (dos Santos et al. 2016, figure 4.)
 
-        Up to `LENGTH_GROUPS` groups of similar size, shortest answers first; equally long ones share a group.
+        Up to `LENGTH_GROUPS` groups of similar size, shortest answers first; equally long ones share a group:
+        its mean lengths in words, the `shortest` and the `longest`; its `n_questions`; P@1 of `model` and `bm25`.
         """
         words = [len(split_words(answer.text)) for answer in self.dataset.answers]
         lengths = np.array([np.mean([words[row] for row in q.positives]) for q in answerable(self.dataset)])
@@ -117,8 +118,9 @@ class EvaluationReport:
         group_of = np.searchsorted(limits, lengths)  # a length equal to a limit belongs below it
         groups = []
         for rows in (group_of == group for group in np.unique(group_of)):
-            p_at_1 = [float(values["P@1"][rows].mean()) for values in (self.model_each, self.bm25_each)]
-            groups.append(LengthGroup(float(lengths[rows].min()), float(lengths[rows].max()), int(rows.sum()), *p_at_1))
+            p_at_1 = {name: float(getattr(self, f"{name}_each")["P@1"][rows].mean()) for name in ("model", "bm25")}
+            group = {"shortest": float(lengths[rows].min()), "longest": float(lengths[rows].max())}
+            groups.append(group | {"n_questions": int(rows.sum())} | p_at_1)
         return groups
 
     def as_json(self) -> dict[str, Any]:
@@ -131,60 +133,15 @@ class EvaluationReport:
         if (earlier := self.comparison) is None:
             return numbers
         measures_before = {"model": earlier.before.model, "fusion": earlier.before.fusion}
-        compared = {"checkpoint": earlier.checkpoint, "measures": measures_before, **asdict(earlier.changes)}
+        compared = {"checkpoint": earlier.checkpoint, "measures": measures_before, **earlier.changes}
         return numbers | {"compare": compared}
 
 
 @dataclass(frozen=True)
-class LengthGroup:
-    """Questions whose right answers have similar mean lengths, in words and punctuation marks; P@1 of each system."""
-
-    shortest: float
-    longest: float
-    n_questions: int
-    model: float
-    bm25: float
-
-
-@dataclass(frozen=True)
-class Change:
-    """A question whose first right answer changed its rank (from 1; the mean among equal scores); the first answers."""
-
-    question: str
-    rank_before: float
-    rank_after: float
-    first_before: str
-    first_after: str
-
-
-@dataclass(frozen=True)
-class Differences:
-    """Measure -> value after minus before, and uncorrected p-value of the paired randomisation test."""
-
-    difference: dict[str, float]
-    p_value: dict[str, float]
-
-
-@dataclass(frozen=True)
-class RankingChanges:
-    """The later model against the earlier one, by their own scores and, if BM25 has a weight, with it added.
-
-    `better` and `worse` count questions by the rank of the first right answer; the lists have the largest changes.
-    """
-
-    model: Differences
-    fusion: Differences | None
-    better: int
-    worse: int
-    improved: list[Change]
-    worsened: list[Change]
-
-
-@dataclass(frozen=True)
 class EarlierCheckpoint:
-    """An earlier checkpoint on the same questions and candidates; `trained_match` is the text it was trained with."""
+    """An earlier checkpoint on the same questions and candidates; `changes` to it; the text it was trained with."""
 
     checkpoint: str
     before: EvaluationReport
-    changes: RankingChanges
+    changes: Mapping[str, Any]
     trained_match: Match

@@ -29,9 +29,6 @@ CANDIDATES = 100
 RANK_ALL = 1000
 """Maximum number of answers that are all candidates: so few need no first stage, which would cost recall."""
 
-FEW = 20
-"""With fewer candidates per question, the right answer is easily the first of them."""
-
 RATIOS = np.geomspace(0.02, 50, 35)
 """The weights to try, as multiples of the spread of the ranked scores over that of the added ones."""
 
@@ -245,7 +242,7 @@ def easy_warnings(dataset: Dataset, seen: Sequence[bool] | None) -> list[str]:
     known = f"it is unknown whether questions were seen in training: the checkpoint has no {SEEN}."
     if seen is not None:
         known = f"{sum(seen):,} of the {len(seen):,} questions were seen in training, which makes them easy."
-    shown = [dataset.own_answers or mean < FEW, seen is None or any(seen)]
+    shown = [dataset.own_answers or mean < 20, seen is None or any(seen)]
     return [*compress([few, known], shown)]
 
 

@@ -56,9 +56,8 @@ def score_candidates(
     Batches of answers are encoded, matched with every question that has them as candidates, and dropped.
     """
     started = time.perf_counter()
-    texts = [question.text for question in questions]
-    batches = [texts[i : i + BATCH_SIZE] for i in range(0, len(texts), BATCH_SIZE)]
-    question_states = States.stack([ranker.encode_questions(batch) for batch in batches])
+    batches = (questions[start : start + BATCH_SIZE] for start in range(0, len(questions), BATCH_SIZE))
+    question_states = States.stack([ranker.encode_questions([each.text for each in batch]) for batch in batches])
     question_vectors = ranker.model.text_vectors(question_states)
     sizes = [len(rows) for rows in candidates]
     question_of = np.repeat(np.arange(len(candidates)), sizes)
@@ -87,14 +86,10 @@ def score_candidates(
         on_progress(done, len(order))
     encode_seconds = time.perf_counter() - started - matching
     ends = np.cumsum(sizes)[:-1]
-    return CandidateScores(
-        np.split(scores, ends),
-        encode_seconds,
-        question_seconds + matching,
-        n_bytes / max(1, len(order)),
-        None if question_vectors is None else np.split(cosines, ends),
-        None if question_vectors is None else question_vectors.float().cpu().numpy(),
-    )
+    found = np.split(scores, ends), encode_seconds, question_seconds + matching, n_bytes / max(1, len(order))
+    if question_vectors is None:
+        return CandidateScores(*found)
+    return CandidateScores(*found, np.split(cosines, ends), question_vectors.float().cpu().numpy())
 
 
 def score_wordings(
@@ -113,7 +108,7 @@ def score_wordings(
     """
     if scores.question_vectors is None or not any(answer.wordings for answer in dataset.answers):
         return scores
-    ranked = sorted({row for rows in candidates for row in rows})
+    ranked = sorted({*chain.from_iterable(candidates)})
     wordings = [text for row in ranked for text in dataset.answers[row].wordings]
     # Not the ranker's own, which may be those of an earlier epoch.
     vectors = WordingVectors() if encoded is None else encoded
@@ -129,9 +124,5 @@ def score_wordings(
         found = vectors.best(vector, lists, ranker.embed_questions)[0] if any(lists) else None
         seconds += time.perf_counter() - started
         results.append(None if found is None else found.astype(np.float64))
-    return replace(
-        scores,
-        wordings=results,
-        question_seconds=scores.question_seconds + seconds,
-        bytes_per_answer=scores.bytes_per_answer + n_bytes / max(1, len(ranked)),
-    )
+    seconds, n_bytes = scores.question_seconds + seconds, scores.bytes_per_answer + n_bytes / max(1, len(ranked))
+    return replace(scores, wordings=results, question_seconds=seconds, bytes_per_answer=n_bytes)

@@ -13,7 +13,7 @@ from ap_ranker.data.dataset import Dataset
 from ap_ranker.data.wordings import read_with_wordings
 from ap_ranker.data.writer import DEV
 from ap_ranker.errors import InputError
-from ap_ranker.evaluation.calibration_fit import ScoreReport, fit, measure, questions_needed, rank, with_hidden
+from ap_ranker.evaluation.calibration_fit import fit, measure, questions_needed, rank, with_hidden
 from ap_ranker.evaluation.evaluate import trained_match
 from ap_ranker.evaluation.evaluation_set import easy_warnings
 from ap_ranker.files import restore, write_text_atomically
@@ -33,7 +33,7 @@ HIDDEN_SHARE = 0.1
 
 @dataclass(frozen=True)
 class SplitReport:
-    """A calibration measured on one set of questions, with the mean number of their candidates; scores by `SCORES`.
+    """What `measure` tells of each kind of score on one set of questions; the mean number of their candidates.
 
     If no question is unanswerable, each counts again with its right answers hidden, `hidden_share` of the total.
     """
@@ -42,7 +42,7 @@ class SplitReport:
     n_questions: int
     unanswerable: int
     hidden_share: float | None
-    scores: Mapping[str, ScoreReport]
+    scores: Mapping[str, Mapping[str, Any]]
     candidates: float
 
 
@@ -52,7 +52,8 @@ class CalibrationReport:
 
     splits: Mapping[str, SplitReport]
     files: Sequence[str]
-    warnings: Sequence[str] = ()
+    warnings: Sequence[str]
+    precisions: Sequence[float]
 
     @property
     def measured(self) -> SplitReport:
@@ -65,11 +66,8 @@ class CalibrationReport:
         return f"{report.n_questions:,} questions of {report.data}" + (", fitted to them" if split == "dev" else "")
 
     def as_json(self) -> dict[str, Any]:
-        """Split -> kind of score -> its report as basic types."""
-        return {
-            split: {kind: score.as_json() for kind, score in report.scores.items()}
-            for split, report in self.splits.items()
-        }
+        """Split -> kind of score -> what `measure` tells of it."""
+        return {split: dict(report.scores) for split, report in self.splits.items()}
 
 
 def calibrate(
@@ -149,15 +147,15 @@ def calibrate(
         if hidden is not None:
             rankings = {kind: with_hidden(ranked, hidden) for kind, ranked in rankings.items()}
         fits = fits or {kind: fit(ranked, precisions) for kind, ranked in rankings.items()}  # to dev, the first
-        scores = {kind: measure(fits[kind], ranked, precisions) for kind, ranked in rankings.items()}
+        scores = {kind: measure(fits[kind], ranked) for kind, ranked in rankings.items()}
         splits[split] = SplitReport(
             dataset.name, len(dataset.questions), unanswerable[split], hidden, scores, candidates
         )
-    report = CalibrationReport(splits, ["config.json"], list(dict.fromkeys(warnings)))
+    report = CalibrationReport(splits, ["config.json"], list(dict.fromkeys(warnings)), precisions)
     title = report.title(split)
     if hidden is not None:
         title += "; each is counted again with its right answers hidden"
-    card = card_with_calibration(folder, calibration_text(title, SCORES, report.as_json()[split]))
+    card = card_with_calibration(folder, calibration_text(title, SCORES, splits[split].scores))
     write_checkpoint_config(folder, replace(read_checkpoint_config(folder), calibration=fits))
     if card is None:
         return report
