@@ -10,7 +10,7 @@ import numpy as np
 
 from ap_ranker.data.dataset import Dataset
 from ap_ranker.data.faq import Match
-from ap_ranker.data.wordings import read_with_wordings, with_wordings_of
+from ap_ranker.data.wordings import read_with_wordings
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluation_report import (
     EarlierCheckpoint,
@@ -77,16 +77,12 @@ def evaluate(
     ranker = ranker if isinstance(ranker, Ranker) else load(ranker)
     match = match or trained_match(ranker)
     earlier = None if compare is None else load(compare)
-    if not isinstance(data, Dataset):
-        data = read_with_wordings(
-            data, "test", wordings=wordings, answers=answers, pools=pools, match=match, columns=columns
-        )
-    elif wordings is not None:
-        data = with_wordings_of(data, wordings)
-    data = data.without_pools() if no_pools else data
-    evaluation_set = EvaluationSet(
-        data.clean() if clean else data, language=ranker.bm25_language, retriever=ranker if hybrid else None
+    data = read_with_wordings(
+        data, "test", wordings=wordings, answers=answers, pools=pools, match=match, columns=columns
     )
+    data = data.without_pools() if no_pools else data
+    data = data.clean() if clean else data
+    evaluation_set = EvaluationSet(data, language=ranker.bm25_language, retriever=ranker if hybrid else None)
     seen = ranker.seen_in_training([question.text for question in evaluation_set.questions])
     exact = np.array([rows.any() for rows in evaluation_set.exact])
     report = replace(

@@ -83,12 +83,12 @@ def page(explanation: Explanation, question: str, answer: str, model: str) -> st
 
 
 def _marked(text: str, tokens: Sequence[Token]) -> str:
-    parts, last = [], 0
+    marked, last = "", 0
     for start, end, heat in pieces(tokens):
-        parts.append(f'{escape(text[last:start])}<b style="--w:{heat:.3f}">{escape(text[start:end])}</b>')
+        marked += f'{escape(text[last:start])}<b style="--w:{heat:.3f}">{escape(text[start:end])}</b>'
         last = end
     rest = escape(text[last:])
-    return "".join(parts) + (f'<span class="quiet">{rest}</span>' if rest.strip() else rest)
+    return marked + (f'<span class="quiet">{rest}</span>' if rest.strip() else rest)
 
 
 def _draw(explanation: Explanation, question: str, answer: str, model: str, path: Path) -> None:
@@ -104,8 +104,7 @@ def _draw(explanation: Explanation, question: str, answer: str, model: str, path
     both = figure.subplots(2, 1, height_ratios=heights)
     for axes, (name, lines) in zip(both, sides.items(), strict=True):
         axes.set_title(name, loc="left", fontsize=10)
-        axes.set_xlim(0, COLUMNS)
-        axes.set_ylim(max(len(lines), 1) - 0.4, -0.6)
+        axes.set(xlim=(0, COLUMNS), ylim=(max(len(lines), 1) - 0.4, -0.6))
         axes.set_axis_off()
         for row, line in enumerate(lines):
             for column, text, heat in line:

@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 from scipy.stats import permutation_test
 
-RESAMPLES = 9_999
-
 LEVEL = 0.05
 """Significance level: a difference in MRR with a p-value of at least this may be chance."""
 
@@ -32,7 +30,7 @@ def randomisation_test(first: np.ndarray, second: np.ndarray, seed: int = 1) -> 
         lambda x, y, axis: np.mean(x - y, axis=axis),
         permutation_type="samples",
         vectorized=True,
-        n_resamples=RESAMPLES,
+        n_resamples=9_999,
         batch=500,
         rng=np.random.default_rng(seed),
     )

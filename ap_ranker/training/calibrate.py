@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +27,6 @@ SCORES = {MODEL: "the model's score", FUSED: "BM25's score added"}
 """Kind of score -> its name in words."""
 
 PRECISIONS = (0.8, 0.9, 0.95)
-
-HIDDEN_SHARE = 0.1
-"""Share of unanswerable questions if the data has none and they are made by hiding right answers."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +92,7 @@ def calibrate(
         test: other questions to measure on; by default the dev questions.
         precisions: target shares of right answers among those returned; by default those of `PRECISIONS` for which
             there are enough questions.
-        share: of unanswerable questions if the data has none; they are made by hiding right answers.
+        share: of unanswerable questions if the data has none, .1 by default; they are made by hiding right answers.
         answers: the file of all answers, such as the FAQ of a table of pairs; by default that of the training.
         wordings: a file of known wordings; by default, `train.*` of a folder.
         device: as for `Ranker.from_pretrained`.
@@ -120,15 +118,9 @@ def calibrate(
     answers_of = {"dev": answers, "test": answers}
     if dev is None:
         dev, answers_of["dev"] = folder / DEV, answers or _trained_answers(folder, ranker.config.training)
-    data = {
-        split: source
-        if isinstance(source, Dataset)
-        else read_with_wordings(
-            source, split, wordings=wordings, answers=answers_of[split], match=trained_match(ranker), columns=columns
-        )
-        for split, source in (("dev", dev), ("test", test))
-        if source is not None
-    }
+    read = partial(read_with_wordings, wordings=wordings, match=trained_match(ranker), columns=columns)
+    sources = {"dev": dev} | ({} if test is None else {"test": test})
+    data = {split: read(source, split, answers=answers_of[split]) for split, source in sources.items()}
     precisions, warnings = _reachable(precisions, data["dev"])
     unanswerable = {split: len(each.questions) - len(each.answerable) for split, each in data.items()}
     if share is not None and all(unanswerable.values()):
@@ -143,7 +135,7 @@ def calibrate(
         warnings += [f"{count:,} {reason}" for reason, count in dataset.notes.items()]
         rankings = rank(ranker, dataset)
         candidates = float(np.mean([len(right) for right in rankings[MODEL].right]))
-        hidden = None if unanswerable[split] else share or HIDDEN_SHARE
+        hidden = None if unanswerable[split] else share or 0.1
         if hidden is not None:
             rankings = {kind: with_hidden(ranked, hidden) for kind, ranked in rankings.items()}
         fits = fits or {kind: fit(ranked, precisions) for kind, ranked in rankings.items()}  # to dev, the first

@@ -36,18 +36,15 @@ def distill(
     """Train a model on the scores of a teacher, or of several, beside the labels, and write its checkpoint folder.
 
     A teacher is a checkpoint, trained or not, or its ranker; the scores of several are averaged, such as those of one
-    model trained with three seeds. They are computed once and kept in the user's cache: an interrupted run, and the
-    next student, find them there.
+    model trained with three seeds. They are kept in the user's cache, for the next run and the next student.
 
-    All `others` are those of `train`. `config` describes the student; `teacher_weight` and `teacher_temperature` are
-    about the teacher. `questions` are texts whose answers are unknown: the teacher's scores take the place of their
-    labels. Where candidates were not judged, `config.augmented_questions` more are made of the training questions.
-    Without `vectors`, a student of words begins with those that `config.embeddings` names, or else with those of the
-    teacher's own encoder.
+    `config` describes the student. `questions` are texts whose answers are unknown: the teacher's scores take the place
+    of their labels. Where candidates were not judged, `config.augmented_questions` more are made of the training
+    questions. Without `vectors`, a student of words begins with those that `config.embeddings` names, or else with
+    those of the teacher's own encoder. All `others` are arguments of `train`.
 
     Raises:
-        InputError: as `train`; an objective, which a student does not choose; a student without anything to learn;
-            no teacher.
+        InputError: as `train`; a teacher is missing, an objective is named, or the student has nothing to learn.
         WriteError: as `train`.
     """
     _check_student(config)

@@ -46,9 +46,6 @@ ALPHA = 1e-3
 SPREAD = 0.4
 """Standard deviation of the numbers, about that of GloVe's."""
 
-WORD_TOKENS = 16
-"""Maximum number of subwords of a word or phrase, special ones included."""
-
 AT_ONCE = 256
 """Words that are read at once."""
 
@@ -95,8 +92,8 @@ def vectors_of_checkpoint(ranker: Ranker) -> WordVectors:
 
 
 def vectors_of_encoder(name: str, size: int | None, on_progress: Progress) -> EncoderVectors:
-    """Word vectors from a pretrained encoder, a folder or the name of a model on the hub, as `read_encoder` has it."""
-    folder, tokenizer, inputs = read_encoder(name, WORD_TOKENS)
+    """Word vectors from a pretrained encoder, as `read_encoder` finds it."""
+    folder, tokenizer, inputs = read_encoder(name, max_tokens=16)
     encoder = TransformerEncoder(inputs.encoder or {}, 0.0, frozen=True).eval()
     encoder.load_pretrained(folder)
 

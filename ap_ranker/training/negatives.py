@@ -35,8 +35,9 @@ HARDEST = 20
 LEAD = 0.05
 """A negative must score this share below the right answer (Moreira et al. 2024, NV-Retriever, TopK-PercPos)."""
 
+
 QUESTIONS_AT_ONCE = 4096
-"""Number of questions to score at once while mining: their states are in memory, and all answers are encoded again."""
+"""Questions that are scored at once: their states are in memory, and all answers are encoded again."""
 
 
 class HardNegatives:

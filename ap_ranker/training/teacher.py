@@ -20,9 +20,6 @@ from ap_ranker.ranking.rule import rank
 from ap_ranker.training.computed_once import computed_once
 from ap_ranker.training.progress import Progress
 
-CACHE = "teacher-scores"
-"""The folder of the scores in the user's cache."""
-
 CACHE_BYTES = 2 * 10**9
 """For the answers' states, which all questions share: 25,000 answers of a transformer take a tenth of it."""
 
@@ -110,10 +107,8 @@ class Teacher:
             retriever = self._rankers[0] if self._rankers[0].has_vectors else None
             found = iter(EvaluationSet(free, unanswerable=True, language=language, retriever=retriever).pools)
         candidates = [next(found) if q.candidates is None else q.candidates for q in data.questions]
-        return [
-            tuple(dict.fromkeys((*rows, *question.positives)))
-            for rows, question in zip(candidates, data.questions, strict=True)
-        ]
+        pairs = zip(candidates, data.questions, strict=True)
+        return [tuple(dict.fromkeys((*rows, *question.positives))) for rows, question in pairs]
 
     def _scores(self, data: Dataset, pools: Sequence[Sequence[int]], on_progress: Progress) -> list[np.ndarray]:
         answers = [(answer.text, answer.wordings) for answer in data.answers]
@@ -127,7 +122,7 @@ class Teacher:
                 asked, rows = data.questions[start : start + AT_ONCE], pools[start : start + AT_ONCE]
                 pairs = [(question.text, list(pool)) for question, pool in zip(asked, rows, strict=True)]
                 score = partial(_score, ranker, data, asked, rows)
-                parts.append(computed_once(CACHE, (*model, answers, pairs), score))
+                parts.append(computed_once("teacher-scores", (*model, answers, pairs), score))
             each.append(np.concatenate(parts) / ranker.model.temperature)
         on_progress("scoring with the teacher", total, total)
         return np.split(np.mean(each, axis=0), np.cumsum([len(pool) for pool in pools])[:-1])
