@@ -82,18 +82,20 @@ def evaluate(
     )
     data = data.without_pools() if no_pools else data
     data = data.clean() if clean else data
-    evaluation_set = EvaluationSet(data, language=ranker.bm25_language, retriever=ranker if hybrid else None)
+    evaluation_set = EvaluationSet(
+        data, as_new=False, language=ranker.bm25_language, retriever=ranker if hybrid else None
+    )
     seen = ranker.seen_in_training([question.text for question in evaluation_set.questions])
     exact = np.array([rows.any() for rows in evaluation_set.exact])
     report = replace(
-        evaluation_set.report(ranker, as_new=False),
+        evaluation_set.report(ranker),
         match=match,
         known=exact if seen is None else exact | np.array(seen),
         warnings=easy_warnings(evaluation_set.dataset, seen),
     )
     if earlier is None:
         return report
-    before = evaluation_set.with_language(earlier.bm25_language).report(earlier, as_new=False)
+    before = evaluation_set.with_language(earlier.bm25_language).report(earlier)
     differences = changes(evaluation_set, before, report)
     return replace(report, comparison=EarlierCheckpoint(str(compare), before, differences, trained_match(earlier)))
 

@@ -33,11 +33,9 @@ class EvaluationReport:
         fusion_each: as `model_each`, for both scores added; `None` if BM25 has no weight.
         rankings: each question's candidates, ranked by the model.
         served: the same as users get them: with BM25's score, if it has a weight, and the calibration.
-        bytes_per_answer: of the states kept of an answer; mean over the answers.
         without_wordings: as `model`, by the answers alone; `None` if `model` has no wordings either.
         known: (Q,) whether each question was seen in training or is a known wording of an answer, word for word.
         warnings: why the numbers may be too high, in words.
-        match: the text of an entry that was ranked.
     """
 
     dataset: Dataset = field(repr=False)

@@ -29,6 +29,9 @@ CANDIDATES = 100
 RANK_ALL = 1000
 """Maximum number of answers that are all candidates: so few need no first stage, which would cost recall."""
 
+ALONE = Weights()
+"""The model's score alone."""
+
 RATIOS = np.geomspace(0.02, 50, 35)
 """The weights to try, as multiples of the spread of the ranked scores over that of the added ones."""
 
@@ -38,7 +41,8 @@ FOLDS = 5
 class EvaluationSet:
     """Questions with fixed candidates, to be ranked repeatedly: after each epoch of a model, or by many models.
 
-    `unanswerable` includes questions without a right answer, which no measure counts. BM25 fetches the candidates of
+    `unanswerable` includes questions without a right answer, which no measure counts; `as_new`, no question meets its
+    own text among the known wordings, with which an answer comes first, as in a search. BM25 fetches the candidates of
     many answers; beside it the `retriever`, by its vectors, as `HybridRetriever` does. `pools` are the candidates of
     each question; `candidates` tells how they were chosen, in words.
 
@@ -51,10 +55,11 @@ class EvaluationSet:
         dataset: Dataset,
         *,
         unanswerable: bool = False,
+        as_new: bool = True,
         language: str | None = None,
         retriever: Ranker | None = None,
     ) -> None:
-        self.dataset, self.language = dataset, language
+        self.dataset, self.language, self.as_new = dataset, language, as_new
         self.questions = list(dataset.questions) if unanswerable else answerable(dataset)
         self.pools, self.candidates = self._choose_candidates(retriever)
 
@@ -68,7 +73,7 @@ class EvaluationSet:
             return self
         pairs = zip(self.questions, self.pools, strict=True)
         pooled = replace(self.dataset, questions=[replace(question, candidates=rows) for question, rows in pairs])
-        return EvaluationSet(pooled, language=language)
+        return EvaluationSet(pooled, as_new=self.as_new, language=language)
 
     @cached_property
     def bm25_scores(self) -> list[np.ndarray]:
@@ -114,29 +119,25 @@ class EvaluationSet:
             )
         return scores
 
-    def scores(self, ranker: Ranker, *, as_new: bool = True) -> CandidateScores:
-        """As `timed_scores`, with the known wordings if the checkpoint uses them; `as_new`, none meets its own text."""
+    def scores(self, ranker: Ranker) -> CandidateScores:
+        """As `timed_scores`, with the known wordings if the checkpoint uses them."""
         scores = self.timed_scores(ranker)
-        return self.with_wordings(ranker, scores, as_new=as_new) if ranker.decision().weights.wording else scores
+        return self.with_wordings(ranker, scores) if ranker.decision().weights.wording else scores
 
-    def with_wordings(self, ranker: Ranker, scores: CandidateScores, *, as_new: bool = True) -> CandidateScores:
+    def with_wordings(self, ranker: Ranker, scores: CandidateScores) -> CandidateScores:
         """Add the scores of the best known wordings, if there are any (`score_wordings`)."""
-        return score_wordings(ranker, self.dataset, self.questions, self.pools, scores, as_new=as_new)
+        return score_wordings(ranker, self.dataset, self.questions, self.pools, scores, as_new=self.as_new)
 
-    def signals(self, scores: CandidateScores, *, as_new: bool = True) -> list[Signals]:
-        """What the rule of ranking needs of each question; `as_new`, none is a known wording, word for word."""
-        answers = self.dataset.answers
-        each = zip(scores.signals, self.bm25_scores, self.pools, self.exact, strict=True)
-        return [
-            replace(one, bm25=bm25, exact=None if as_new else exact, answers=[answers[row].parts for row in rows])
-            for one, bm25, rows, exact in each
-        ]
+    def signals(self, scores: CandidateScores) -> list[Signals]:
+        """What the rule of ranking needs of each question."""
+        answers = [[self.dataset.answers[row].parts for row in rows] for rows in self.pools]
+        exact = [None] * len(answers) if self.as_new else self.exact
+        each = zip(scores.signals, self.bm25_scores, exact, answers, strict=True)
+        return [replace(one, bm25=bm25, exact=known, answers=parts) for one, bm25, known, parts in each]
 
-    def rank(
-        self, scores: CandidateScores, weights: Weights, calibration: Calibration | None = None, *, as_new: bool = True
-    ) -> list[Ranking]:
+    def rank(self, scores: CandidateScores, weights: Weights, calibration: Calibration | None = None) -> list[Ranking]:
         """Rank each question's candidates, as a search does."""
-        return [rank(signals, weights, calibration) for signals in self.signals(scores, as_new=as_new)]
+        return [rank(signals, weights, calibration) for signals in self.signals(scores)]
 
     def fit_fusion(self, ranker: Ranker, scores: CandidateScores) -> tuple[CandidateScores, Weights]:
         """Fit the weights of the known wordings, by default without any, and of BM25; the scores that they are for."""
@@ -144,7 +145,7 @@ class EvaluationSet:
         if raised.wordings is None:
             weights = Weights(0.0 if scores.cosines is None or self.dataset.judged else DEFAULT_WEIGHT)
         else:
-            weights = self.fitted(raised, Weights(), "wording")
+            weights = self.fitted(raised, ALONE, "wording")
             scores = raised if weights.wording else scores
         return scores, self.fitted(scores, weights, "bm25")
 
@@ -157,7 +158,7 @@ class EvaluationSet:
     def measures_before_fitting(self, ranker: Ranker, scores: CandidateScores) -> dict[str, float]:
         """The mean measures with the known wordings at their default weight, or without them if that is better."""
         raised = self.with_wordings(ranker, scores)
-        each = [self._measured(self.rank(raised, weights)) for weights in (Weights(DEFAULT_WEIGHT), Weights())]
+        each = [self._measured(self.rank(raised, weights)) for weights in (Weights(DEFAULT_WEIGHT), ALONE)]
         return max(map(means, each), key=lambda measures: measures["MRR"])
 
     def measures(self, scores: Sequence[Sequence[float] | np.ndarray]) -> dict[str, float]:
@@ -172,25 +173,21 @@ class EvaluationSet:
     def _measured(self, rankings: Sequence[Ranking]) -> dict[str, np.ndarray]:
         return self.measures_each([-ranking.levels for ranking in rankings])
 
-    def report(self, ranker: Ranker, *, as_new: bool = True) -> EvaluationReport:
+    def report(self, ranker: Ranker) -> EvaluationReport:
         """The model, BM25 and their fusion side by side, with the checkpoint's weights and calibration."""
-        scores, decision = self.scores(ranker, as_new=as_new), ranker.decision()
+        scores, decision = self.scores(ranker), ranker.decision()
         calibration = decision.calibration(fused=decision.weights.bm25 != 0)
-        report = self.report_of(scores, decision.weights, calibration, as_new=as_new)
+        report = self.report_of(scores, decision.weights, calibration)
         return replace(report, model_name=ranker.config.model) if ranker.config else report
 
     def report_of(
-        self,
-        scores: CandidateScores,
-        weights: Weights = Weights(),  # noqa: B008
-        calibration: Calibration | None = None,
-        *,
-        as_new: bool = True,
+        self, scores: CandidateScores, weights: Weights = ALONE, calibration: Calibration | None = None
     ) -> EvaluationReport:
         """As `report`, from known scores of this set's candidates."""
-        rankings = self.rank(scores, replace(weights, bm25=0.0), as_new=as_new)
-        served = self.rank(scores, weights, calibration, as_new=as_new)
-        alone = self.rank(scores, Weights()) if weights.wording and scores.wordings else None
+        rankings, served = self.rank(scores, replace(weights, bm25=0.0)), self.rank(scores, weights, calibration)
+        alone = None
+        if weights.wording and scores.wordings:
+            alone = means(self._measured([rank(each, ALONE) for each in scores.signals]))
         return EvaluationReport(
             dataset=self.dataset,
             unanswerable=len(self.dataset.questions) - len(self.questions),
@@ -203,7 +200,7 @@ class EvaluationSet:
             fusion_each=self._measured(served) if weights.bm25 else None,
             rankings=rankings,
             served=served,
-            without_wordings=means(self._measured(alone)) if alone else None,
+            without_wordings=alone,
             bm25_language=self.language,
         )
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from html import escape
+from importlib.resources import files
 from pathlib import Path
+from string import Template
 from unicodedata import east_asian_width
 
 from ap_ranker.errors import InputError
@@ -16,35 +18,6 @@ from ap_ranker.ranking.ranker import Ranker
 
 COLUMNS, CHARACTER, LINE = 84, 0.0845, 0.3
 """Characters per line of a picture; width of a character at 10 points and height of a line, in inches."""
-
-# The policy makes browsers load nothing but the page: no script, no request to any host.
-_PAGE = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-<meta name="viewport" content="width=device-width">
-<meta name="color-scheme" content="light dark">
-<title>{title}</title>
-<style>
-:root {{ --ink: #1a1a1a; --paper: #fff; --quiet: #6b6b6b; --heat: 255 140 0; }}
-@media (prefers-color-scheme: dark) {{
-  :root {{ --ink: #f0f0f0; --paper: #161616; --quiet: #9a9a9a; --heat: 176 72 0; }}
-}}
-body {{ max-width: 44rem; margin: 2rem auto; padding: 0 1rem; font: 1.1rem/1.8 system-ui, sans-serif;
-  color: var(--ink); background: var(--paper); }}
-h1 {{ font-size: 1.1rem; margin: 2rem 0 0.3rem; }}
-p {{ margin: 0; white-space: pre-wrap; overflow-wrap: anywhere; }}
-/* Squared, so that small differences between the largest weights remain visible. */
-b {{ font-weight: inherit; border-radius: 0.2em; background: rgb(var(--heat) / calc(var(--w) * var(--w))); }}
-.quiet {{ color: var(--quiet); }}
-</style>
-</head>
-<body>
-<p class="quiet">{title}</p>
-{texts}</body>
-</html>
-"""
 
 
 def write_explanation(
@@ -79,7 +52,8 @@ def page(explanation: Explanation, question: str, answer: str, model: str) -> st
         unweighted = all(token.weight is None for token in tokens)
         note = '<p class="quiet">The model has no attention weights for these words.</p>\n' if unweighted else ""
         texts += f"<section>\n<h1>{name}</h1>\n<p>{_marked(text, tokens)}</p>\n{note}</section>\n"
-    return _PAGE.format(title=escape(f"{model}, score {explanation.score:.3f}"), texts=texts)
+    template = Template((files("ap_ranker.evaluation") / "explanation.html").read_text("utf-8"))
+    return template.substitute(title=escape(f"{model}, score {explanation.score:.3f}"), texts=texts)
 
 
 def _marked(text: str, tokens: Sequence[Token]) -> str:

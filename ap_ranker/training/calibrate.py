@@ -159,15 +159,13 @@ def _trained_answers(folder: Path, training: Mapping[str, Any]) -> Path | None:
     """The FAQ of the questions that training has set aside; `None` if their candidates were judged one by one."""
     if not (folder / DEV).is_file():
         raise InputError(
-            f"{folder}: expected questions that training has set aside ({DEV}), found none: it was given dev "
-            f"questions, or is of an earlier version. Name some: ap-ranker calibrate {folder} DEV"
+            f"{folder}: expected questions that training has set aside ({DEV}), found none, as it was given dev "
+            f"questions. Name some: ap-ranker calibrate {folder} DEV"
         )
-    faq = str(training.get("answers") or "")
-    if faq and not Path(faq).is_file():
-        raise InputError(
-            f"{folder}: expected the FAQ of its training at {faq!r}, found no file. Name it: --answers FAQ.csv"
-        )
-    return Path(faq) if faq else None
+    faq = Path(str(training["answers"])) if training.get("answers") else None
+    if faq and not faq.is_file():
+        raise InputError(f"{folder}: expected the FAQ of its training at {str(faq)!r}. Name it: --answers FAQ.csv")
+    return faq
 
 
 def _reachable(wanted: Sequence[float] | None, dev: Dataset) -> tuple[list[float], list[str]]:
