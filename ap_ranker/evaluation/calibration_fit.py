@@ -1,8 +1,7 @@
 """Fits the probability that the first answer is right on dev questions, some of which have no right answer.
 
-The logistic model is `ranking.calibration.Calibration`, the order and the margins those of `ranking.rule`. Questions
-count as new ones: none meets its own text among the known wordings. A ranking counts as right if its first answer is,
-so that of a question without a right answer never does.
+Questions count as new ones: none meets its own text among the known wordings. A ranking counts as right if its first
+answer is, so that of a question without a right answer never does.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
+from operator import getitem
 from typing import Any
 
 import numpy as np
@@ -31,8 +31,7 @@ MIN_QUESTIONS = 20
 
 FITTED = 2
 """Number of top answers of each ranking that enter the fit. In five-fold cross-validation on the example FAQ's dev
-questions, two gave the first answers a lower log loss than one, with each of three checkpoints, fused or not; three
-hardly improved on two."""
+questions, two gave the first answers a lower log loss than one; three hardly improved on two."""
 
 
 @dataclass(frozen=True)
@@ -89,9 +88,8 @@ def with_hidden(rankings: Rankings, share: float) -> Rankings:
 def questions_needed(precision: float) -> int:
     """The minimum number of answerable questions to calibrate for a precision.
 
-    If all of N first answers are right, the lower bound of the share of right ones is (1 - c)^(1/N) (Clopper & Pearson
-    1934, one-sided, c = .95). Where even this bound is below the target, no result could show that a
-    threshold reaches it: 0.9 needs 29 questions, 0.95 needs 59, 0.99 needs 299.
+    If all of N first answers are right, the one-sided 95 % lower bound of the share of right ones is .05^(1/N) (Clopper
+    & Pearson 1934). Below the target, no result could show that it is reached: 0.9 needs 29, 0.95 59, 0.99 299.
     """
     return max(MIN_QUESTIONS, math.ceil(math.log(0.05) / math.log(precision)))
 
@@ -105,11 +103,8 @@ def fit(rankings: Rankings, precisions: Sequence[float]) -> Calibration:
     if len(rankings.signals) < MIN_QUESTIONS:
         raise InputError(f"Expected at least {MIN_QUESTIONS} questions to calibrate on, found {len(rankings.signals)}.")
     best = [rule.rank(signals).order[:FITTED] for signals in rankings.signals]
-    each = list(zip(rankings.signals, rankings.right, best, strict=True))
-    features = np.concatenate(
-        [np.stack([one.model, margins(one.model, one.answers)], axis=1)[rows] for one, _, rows in each]
-    )
-    right = np.concatenate([relevant[rows] for _, relevant, rows in each])
+    both = [np.stack([each.model, margins(each.model, each.answers)], axis=1) for each in rankings.signals]
+    features, right = (np.concatenate(list(map(getitem, parts, best))) for parts in (both, rankings.right))
     weights = np.repeat(rankings.weights, [len(rows) for rows in best])
     positive, negative = weights[right].sum(), weights[~right].sum()
     targets = np.where(right, (positive + 1) / (positive + 2), 1 / (negative + 2))

@@ -113,10 +113,8 @@ class EvaluationSet:
         """The model's scores of each question's candidates, with the time taken."""
         scores = score_candidates(ranker, self.dataset, self.questions, self.pools, on_progress)
         if not all(np.isfinite(values).all() for values in scores.by_question):  # they have no order
-            raise InputError(
-                "The model has diverged: expected scores that are finite numbers, found others. "
-                "Train it again with a lower learning_rate, or with another objective."
-            )
+            advice = "Train it again with a lower learning_rate, or with another objective."
+            raise InputError(f"The model has diverged: expected scores that are finite numbers, found others. {advice}")
         return scores
 
     def scores(self, ranker: Ranker) -> CandidateScores:

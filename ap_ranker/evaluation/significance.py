@@ -18,7 +18,6 @@ VERDICTS = {
     "equal": "not better than BM25",
     "undecided": "not shown to be better than BM25 (chance may explain the difference)",
 }
-"""Verdict -> its words."""
 
 
 def randomisation_test(first: np.ndarray, second: np.ndarray, seed: int = 1) -> float:

@@ -19,10 +19,7 @@ SYNONYMS_DEPTH = 10
 
 
 def bm25_recall(dataset: Dataset, language: str | None = None) -> dict[int, float]:
-    """Number of candidates -> share of the answerable questions with a right answer among BM25's best; without pools.
-
-    Where the last of the best are tied with others, a question counts by the chance that right ones are among them.
-    """
+    """Number of candidates -> share of the answerable questions with a right answer among BM25's best; without pools."""
     index = BM25([answer.text for answer in dataset.answers], language=language)
     found = [_found(index.scores(question.text), question) for question in answerable(dataset)]
     return {depth: float(np.mean([levels.success(depth) for levels in found])) for depth in DEPTHS}

@@ -1,9 +1,8 @@
 """Makes more questions to learn from: the sentences of answers, and the training questions with other words.
 
-Each sentence of an answer is a question for that answer. A student of a teacher also learns from questions without
-labels, since the teacher tells what they ask for: as in TinyBERT (Jiao et al. 2020, section "Data Augmentation"), words
-are exchanged for their neighbours among the word vectors. Others are left out, and some questions go on as another one
-does.
+Each sentence of an answer is a question for that answer. For a student of a teacher, words are exchanged for their
+neighbours among the word vectors, as in TinyBERT (Jiao et al. 2020, section "Data Augmentation"), or left out, and some
+questions go on as another one does.
 """
 
 from __future__ import annotations

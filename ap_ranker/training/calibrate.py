@@ -164,7 +164,7 @@ def _trained_answers(folder: Path, training: Mapping[str, Any]) -> Path | None:
         )
     faq = Path(str(training["answers"])) if training.get("answers") else None
     if faq and not faq.is_file():
-        raise InputError(f"{folder}: expected the FAQ of its training at {str(faq)!r}. Name it: --answers FAQ.csv")
+        raise InputError(f"{folder}: expected the FAQ of its training, {faq}, found none. Name it: --answers FAQ.csv")
     return faq
 
 

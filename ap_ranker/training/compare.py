@@ -86,9 +86,8 @@ class Contender:
 class Result:
     """A row of the comparison: the runs of a contender or of a peer, one per seed; times are means over the seeds.
 
-    `p_values` are of the difference to each baseline in the questions' mean MRR over the seeds, Holm-corrected;
-    `parameters` are the learnt ones without the word vectors; `seconds_per_question` and `bytes_per_answer` as in an
-    `EvaluationReport`, 0 bytes where nothing can be kept.
+    `p_values` are of the difference to each baseline in the questions' mean MRR over the seeds, Holm-corrected; the
+    `parameters` do not count word vectors; 0 bytes: nothing can be kept.
     """
 
     label: str

@@ -14,7 +14,7 @@ from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.word_vectors import PretrainedVectors
 from ap_ranker.training.augment import augmented_questions, find_neighbours
 from ap_ranker.training.config import TrainingConfig
-from ap_ranker.training.find_vectors import named_vectors, vectors_of_teacher
+from ap_ranker.training.find_vectors import find_vectors, vectors_of_teacher
 from ap_ranker.training.progress import Progress
 from ap_ranker.training.teacher import Teacher
 from ap_ranker.training.train import TrainingResult, train
@@ -53,8 +53,8 @@ def distill(
         raise InputError("Expected at least one teacher, found none.")
     rankers = [each if isinstance(each, Ranker) else Ranker.from_pretrained(each, device) for each in teachers]
     if vectors is None and not model_spec(config.model).pretrained:
-        vectors = named_vectors(config, on_progress)
-        vectors = vectors or vectors_of_teacher(rankers[0], config.embedding_size, on_progress)
+        named, size = config.embeddings, config.embedding_size
+        vectors = find_vectors(named, size, on_progress) if named else vectors_of_teacher(rankers[0], size, on_progress)
     count = 0 if data.judged else config.questions_to_make(len(data.questions) + len(questions))
     made: list[str] = []
     if count:

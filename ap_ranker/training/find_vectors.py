@@ -33,7 +33,6 @@ from ap_ranker.text.subwords import AnyTokenizer
 from ap_ranker.text.tokenizer import split_words
 from ap_ranker.text.word_vectors import PretrainedVectors, WordVectors, read_vectors
 from ap_ranker.training.computed_once import computed_once
-from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.initialize import read_encoder
 from ap_ranker.training.progress import Progress
 
@@ -64,13 +63,6 @@ def find_vectors(
     if is_checkpoint(Path(source)):
         return vectors_of_checkpoint(Ranker.from_pretrained(source, "cpu"))
     return read_vectors(source)
-
-
-def named_vectors(
-    config: TrainingConfig, on_progress: Progress = lambda what, done, total: None
-) -> PretrainedVectors | None:
-    """The word vectors that the settings name, as `find_vectors`; `None` if they name none."""
-    return find_vectors(config.embeddings, config.embedding_size, on_progress) if config.embeddings else None
 
 
 def vectors_of_checkpoint(ranker: Ranker) -> WordVectors:

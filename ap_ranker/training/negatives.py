@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
-from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import TrainerCallback, TrainerState, TrainingArguments
 
 from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.evaluation.scoring import score_candidates
@@ -109,9 +109,7 @@ class MineEachEpoch(TrainerCallback):
     def __init__(self, hard: HardNegatives, ranker: Ranker) -> None:
         self._hard, self._ranker = hard, ranker
 
-    def on_epoch_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
+    def on_epoch_begin(self, args: TrainingArguments, state: TrainerState, *_: Any, **__: Any) -> None:
         if state.epoch:
             self._hard.mine(self._ranker)
 

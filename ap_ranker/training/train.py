@@ -38,7 +38,7 @@ from ap_ranker.training.batches import Batches, training_pairs
 from ap_ranker.training.card import About, model_card
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.distributed import is_first_process, wait_for_all
-from ap_ranker.training.find_vectors import named_vectors
+from ap_ranker.training.find_vectors import find_vectors
 from ap_ranker.training.initialize import initialize_model
 from ap_ranker.training.negatives import HardNegatives, MineEachEpoch
 from ap_ranker.training.objectives.registry import objective_spec
@@ -132,7 +132,8 @@ def train(
         if "classes" in options:
             options["classes"] = len(data.classes) if objective.classes else 2
         torch_device = resolve_device(device)
-        vectors = vectors or named_vectors(config, on_progress)
+        if vectors is None and config.embeddings:
+            vectors = find_vectors(config.embeddings, config.embedding_size, on_progress)
         model, tokenizer, inputs = (
             initialize_from(start, data, config, options, torch_device, on_progress)
             if start
