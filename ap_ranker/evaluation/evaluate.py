@@ -23,9 +23,6 @@ from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.quantization import parse_dtype
 from ap_ranker.ranking.ranker import Ranker
 
-HYBRID_CACHE_BYTES = 2 * 10**9
-"""For the answers' states while candidates are fetched by the model's vectors, and then ranked."""
-
 SHOWN = 10
 """Maximum number of improved questions to list, and of worsened ones."""
 
@@ -48,20 +45,13 @@ def evaluate(
 ) -> EvaluationReport:
     """Rank each answerable question's candidates with the model and with BM25, stemmed as in the model's training.
 
-    Args:
-        ranker: a ranker, a checkpoint folder or a hub name.
-        data: the questions: a data set, a file, or a folder with `test.*`.
-        compare: an earlier checkpoint to compare with on the same questions and candidates.
-        answers: the file of all answers, such as the FAQ of a table of pairs.
-        pools: the file of candidate pools.
-        no_pools: ignore the data's candidate pools.
-        clean: leave out questions whose candidates are all right.
-        match: by default as the checkpoint was trained.
-        wordings: a file of known wordings; by default, `train.*` if `data` is a folder.
-        hybrid: of more than `RANK_ALL` answers, fetch candidates by the model's vectors beside BM25.
-        dtype: of the answers' states, of checkpoints that are loaded here; by default as `AnswerRanker` stores them.
-        device: as for `Ranker.from_pretrained`.
-        columns: the names of the columns of questions and answers; these and others as for `read_dataset`.
+    The model is a ranker, a checkpoint folder or a hub name, `compare` an earlier one to rank the same candidates with;
+    `dtype` is of the answers' states of those that are loaded here, by default as `AnswerRanker` stores them.
+
+    The questions are a data set, a file, or a folder with `test.*`; `answers`, `pools`, `columns` and `match`, by default
+    as the checkpoint was trained, are those of `read_dataset`; `wordings` is a file of known wordings, by default the
+    `train.*` of a folder. `no_pools` ignores the data's candidate pools, `clean` leaves out questions whose candidates
+    are all right, and of more than `RANK_ALL` answers, `hybrid` fetches candidates by the model's vectors, too.
 
     Raises:
         InputError: no such checkpoint or data, no question with a right answer, or scores that are not finite numbers.
@@ -71,7 +61,7 @@ def evaluate(
 
     def load(checkpoint: str | Path) -> Ranker:
         # Quantizes the states even if it stores none; with `hybrid` they are needed twice.
-        cache = EncodingCache(HYBRID_CACHE_BYTES if hybrid else 0, parse_dtype(dtype))
+        cache = EncodingCache(2 * 10**9 if hybrid else 0, parse_dtype(dtype))
         return Ranker.from_pretrained(checkpoint, device, cache=cache)
 
     ranker = ranker if isinstance(ranker, Ranker) else load(ranker)

@@ -19,7 +19,7 @@ SYNONYMS_DEPTH = 10
 
 
 def bm25_recall(dataset: Dataset, language: str | None = None) -> dict[int, float]:
-    """Number of candidates -> share of the answerable questions with a right answer among BM25's best; without pools."""
+    """Number of candidates -> share of the answerable questions with a right answer among BM25's best of all."""
     index = BM25([answer.text for answer in dataset.answers], language=language)
     found = [_found(index.scores(question.text), question) for question in answerable(dataset)]
     return {depth: float(np.mean([levels.success(depth) for levels in found])) for depth in DEPTHS}
@@ -53,8 +53,7 @@ class SynonymPreview:
 def preview(data: Dataset, synonyms: Synonyms) -> SynonymPreview:
     """Search the questions of a data set without and with synonyms, among all of its answers."""
     index = BM25((answer.text for answer in data.answers), language=synonyms.language)
-    moved, ranks, recalls = [], [], []
-    concerned = 0
+    moved, ranks, recalls, concerned = [], [], [], 0
     for question in data.answerable:
         forms = [index.scores(form) for form in synonyms.forms(question.text)]
         concerned += len(forms) > 1

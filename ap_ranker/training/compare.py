@@ -71,15 +71,15 @@ class Contender:
         """Read several, separated by commas; `all` stands for all registered models whose encoder is available."""
         if text.strip() != "all":
             return [cls.parse(name) for name in dict.fromkeys(text.split(","))]
-        names = []
+        contenders = []
         for name, spec in sorted(MODELS.items()):
             try:
                 if spec.pretrained:
                     find_encoder(spec.options["encoder"].default)
-                names.append(name)
+                contenders.append(cls.parse(name))
             except InputError as error:
                 logger.warning("%s is left out: %s", name, error)
-        return [cls.parse(name) for name in names]
+        return contenders
 
 
 @dataclass(frozen=True)

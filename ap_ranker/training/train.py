@@ -132,8 +132,9 @@ def train(
         if "classes" in options:
             options["classes"] = len(data.classes) if objective.classes else 2
         torch_device = resolve_device(device)
-        if vectors is None and config.embeddings:
-            vectors = find_vectors(config.embeddings, config.embedding_size, on_progress)
+        vectors = vectors or (
+            find_vectors(config.embeddings, config.embedding_size, on_progress) if config.embeddings else None
+        )
         model, tokenizer, inputs = (
             initialize_from(start, data, config, options, torch_device, on_progress)
             if start
