@@ -30,7 +30,6 @@ RANK_ALL = 1000
 """Maximum number of answers that are all candidates: so few need no first stage, which would cost recall."""
 
 ALONE = Weights()
-"""The model's score alone."""
 
 RATIOS = np.geomspace(0.02, 50, 35)
 """The weights to try, as multiples of the spread of the ranked scores over that of the added ones."""

@@ -82,8 +82,8 @@ def calibrate(
 ) -> CalibrationReport:
     """Fit the probability that an answer is right, and thresholds below which no answer is returned.
 
-    It is written to the checkpoint's `config.json` and model card, each atomically. `Ranker.rank` and `AnswerRanker` then
-    return probabilities and accept these target precisions.
+    Both are written to the checkpoint's `config.json` and model card, each atomically. `Ranker.rank` and `AnswerRanker`
+    then return probabilities and accept these target precisions.
 
     Args:
         checkpoint: a checkpoint folder.

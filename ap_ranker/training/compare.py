@@ -50,10 +50,6 @@ class Contender:
     model: str
     options: Mapping[str, Any]
 
-    @property
-    def pretrained(self) -> bool:
-        return MODELS[self.model].pretrained
-
     @classmethod
     def parse(cls, text: str) -> Contender:
         """Read `ap-cnn` or `ap-cnn:filters=200:window=2`."""
@@ -101,11 +97,6 @@ class Result:
     def mean(self, measure: str) -> float:
         return float(np.mean(self.measures[measure]))
 
-    def deviation(self, measure: str) -> float:
-        """The sample standard deviation over the seeds; 0 with one seed."""
-        values = self.measures[measure]
-        return float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
-
 
 @dataclass(frozen=True)
 class Comparison:
@@ -151,7 +142,7 @@ def compare(
 
     for contender, seed in product(contenders, seeds):
         settings = replace(config, model=contender.model, options=contender.options, seed=seed)
-        if contender.pretrained:
+        if MODELS[contender.model].pretrained:
             settings = replace(settings, embeddings=None)
         folder = run_folder(output, contender.label, seed)
         ranker = train_or_load(data, dev, folder, settings, device=device, **others)
@@ -159,10 +150,10 @@ def compare(
         training_seconds = ranker.config.training["seconds"]
         for label, row in _rows_of(contender, ranker).items():
             add(label, seed, evaluation_set.report(row), training_seconds, count_parameters(row.model))
-    pretrained = (complete_options(each.model, each.options)["encoder"] for each in contenders if each.pretrained)
-    encoder = next(pretrained, DEFAULT_ENCODER)
+    options = (complete_options(each.model, each.options) for each in contenders)
+    encoder = next((str(each["encoder"]) for each in options if "encoder" in each), DEFAULT_ENCODER)
     for name, seed in product(peers, seeds):
-        folder, start = run_folder(output, name, seed), find_encoder(str(encoder))
+        folder, start = run_folder(output, name, seed), find_encoder(encoder)
         peer, training_seconds = train_or_load_peer(name, start, data, folder, seed, resolve_device(device))
         report = evaluation_set.report_of(peer.score(evaluation_set))
         add(name, seed, report, training_seconds, sum(weights.numel() for weights in peer.model.parameters()))
@@ -218,7 +209,9 @@ def plot_comparison(comparison: Comparison, path: Path) -> None:
     sizes = {result.label: float(result.parameters) for result in results if result.parameters}  # on a logarithmic axis
     figure = Figure(figsize=(16 if sizes else 11, 2 + 0.28 * len(results)), layout="constrained")
     bars, *others = figure.subplots(1, 3 if sizes else 2)
-    mrr, deviation = ([of(result, "MRR") for result in results] for of in (Result.mean, Result.deviation))
+    mrr, deviation = [result.mean("MRR") for result in results], None
+    if len(comparison.seeds) > 1:
+        deviation = [np.std(result.measures["MRR"], ddof=1) for result in results]
     bars.barh([result.label for result in results], mrr, xerr=deviation, color="tab:blue", alpha=0.8)
     bars.axvline(comparison.bm25["MRR"], color="tab:orange", label=comparison.bm25_name)
     bars.axvline(comparison.random["MRR"], color="grey", linestyle=":", label="random order")

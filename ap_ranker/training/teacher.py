@@ -39,10 +39,6 @@ class TeacherScores:
     labelled: int
     n_answers: int
 
-    def best(self, question: int, most: int) -> np.ndarray:
-        """The answers that the teacher scores highest, best first."""
-        return self.rows[question][:most]
-
     def logits(self, question: int, answers: Sequence[int]) -> np.ndarray:
         """(N,) float32 of these answers; NaN where the teacher has not scored."""
         values = np.full(self.n_answers, np.nan, dtype=np.float32)
