@@ -67,14 +67,15 @@ def calibrate(
         _print_unanswerable(split)
     for warning in report.warnings:
         console.warn(warning)
-    for name, split in report.splits.items():
-        _print(report.title(name), split, ["-", *map(key, report.precisions)])
+    for split in report.splits.values():
+        _print(split, ["-", *map(key, report.precisions)])
     if plot:
+        measured = list(report.splits.values())[-1]
         curves = {
             f"{SCORES[kind]}, ECE {score['calibration_error']:.3f}": score["reliability"]
-            for kind, score in report.measured.scores.items()
+            for kind, score in measured.scores.items()
         }
-        plot_reliability(curves, report.title(list(report.splits)[-1]), plot)
+        plot_reliability(curves, measured.title, plot)
     if json_file:
         write_json(json_file, report.as_json())
     console.say(f"Wrote the calibration into {checkpoint}: {' and '.join(report.files)}.")
@@ -102,12 +103,12 @@ def _print_unanswerable(split: SplitReport) -> None:
     console.say(f"Candidates: {split.candidates:,.0f} per question.")
 
 
-def _print(title: str, split: SplitReport, targets: Sequence[str]) -> None:
+def _print(split: SplitReport, targets: Sequence[str]) -> None:
     """Print the thresholds and their effects."""
     from ap_ranker.training.calibrate import SCORES
 
     titles = ("target precision", "threshold", "precision", "answered", "unanswerable rejected")
-    table = Table("ranked by", *map(numbers, titles), title=escape(title))
+    table = Table("ranked by", *map(numbers, titles), title=escape(split.title))
     for kind, score in split.scores.items():
         name = SCORES[kind]
         for target in targets:

@@ -48,10 +48,10 @@ def evaluate(
     The model is a ranker, a checkpoint folder or a hub name, `compare` an earlier one to rank the same candidates with;
     `dtype` is of the answers' states of those that are loaded here, by default as `AnswerRanker` stores them.
 
-    The questions are a data set, a file, or a folder with `test.*`; `answers`, `pools`, `columns` and `match` (as in the
-    training, by default) are those of `read_dataset`; `wordings` is a file of known wordings, by default `train.*` of a
-    folder. `no_pools` ignores the data's candidate pools, `clean` leaves out questions whose candidates are all right,
-    and of more than `RANK_ALL` answers, `hybrid` fetches candidates by the model's vectors, too.
+    The questions are a data set, a file, or a folder with `test.*`; `answers`, `pools`, `columns` and `match` (that of
+    the training by default) are those of `read_dataset`; `wordings` is a file of known wordings, by default `train.*`
+    of a folder. `no_pools` ignores the data's candidate pools, `clean` leaves out questions whose candidates are all
+    right, and of more than `RANK_ALL` answers, `hybrid` fetches candidates by the model's vectors, too.
 
     Raises:
         InputError: no such checkpoint or data, no question with a right answer, or scores that are not finite numbers.

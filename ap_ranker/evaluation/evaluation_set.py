@@ -102,10 +102,6 @@ class EvaluationSet:
         """BM25's measures on the same candidates."""
         return means(self.bm25_each)
 
-    def random(self) -> dict[str, float]:
-        """The expected measures of a random order of the candidates, a baseline."""
-        return self.measures([np.zeros(len(rows)) for rows in self.pools])
-
     def timed_scores(
         self, ranker: Ranker, on_progress: Callable[[int, int], None] = lambda done, total: None
     ) -> CandidateScores:
@@ -252,21 +248,18 @@ def fit_weight(signals: Sequence[Signals], right: Sequence[NDArray[np.bool_]], w
     if len(signals) < 2 * FOLDS or not spread or not added_spread:
         return without
     tried = [replace(weights, **{added: float(each)}) for each in (0.0, *RATIOS * spread / added_spread)]
-    ranks = np.array([reciprocal_ranks(signals, right, each) for each in tried])  # (weights, questions)
+    pairs = list(zip(signals, right, strict=True))
+
+    def reciprocal_ranks(weights: Weights) -> list[float]:
+        return [Levels.of(-rank(each, weights).levels, relevant).reciprocal_rank() for each, relevant in pairs]
+
+    ranks = np.array([reciprocal_ranks(each) for each in tried])  # (weights, questions)
     fold = np.arange(len(signals)) % FOLDS
     gain = 0.0
     for held_out in range(FOLDS):
         best = ranks[:, fold != held_out].mean(axis=1).argmax()
         gain += (ranks[best] - ranks[0])[fold == held_out].sum()
     return tried[ranks.mean(axis=1).argmax()] if gain > 0 else without
-
-
-def reciprocal_ranks(
-    signals: Sequence[Signals], right: Sequence[NDArray[np.bool_]], weights: Weights
-) -> NDArray[np.float64]:
-    """(Q,) the expected value of one over the rank of each question's first right candidate."""
-    pairs = zip(signals, right, strict=True)
-    return np.array([Levels.of(-rank(each, weights).levels, relevant).reciprocal_rank() for each, relevant in pairs])
 
 
 def _spread(scores: Iterable[NDArray[np.float64]]) -> float:

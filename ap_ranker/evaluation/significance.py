@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.stats import permutation_test
@@ -91,7 +90,3 @@ class Gain:
         elif self.fusion:
             verdict = f"alone {verdict}, with BM25's score added {VERDICTS[self.fusion.verdict]},"
         return f"{verdict[0].upper()}{verdict[1:]} on the {self.n_questions:,} dev questions ({compared})."
-
-    def facts(self) -> dict[str, Any]:
-        """For `config.json`."""
-        return {"better_than_bm25": self.better, **asdict(self)}

@@ -36,6 +36,7 @@ class SplitReport:
     If no question is unanswerable, each counts again with its right answers hidden, `hidden_share` of the total.
     """
 
+    title: str
     data: str
     n_questions: int
     unanswerable: int
@@ -52,16 +53,6 @@ class CalibrationReport:
     files: Sequence[str]
     warnings: Sequence[str]
     precisions: Sequence[float]
-
-    @property
-    def measured(self) -> SplitReport:
-        """The report on the test questions, or else on the dev questions."""
-        return self.splits.get("test", self.splits["dev"])
-
-    def title(self, split: str) -> str:
-        """The questions of a split, in words."""
-        report = self.splits[split]
-        return f"{report.n_questions:,} questions of {report.data}" + (", fitted to them" if split == "dev" else "")
 
     def as_json(self) -> dict[str, Any]:
         """Split -> kind of score -> what `measure` tells of it."""
@@ -85,18 +76,11 @@ def calibrate(
     Both are written to the checkpoint's `config.json` and model card, each atomically. `Ranker.rank` and `AnswerRanker`
     then return probabilities and accept these target precisions.
 
-    Args:
-        checkpoint: a checkpoint folder.
-        dev: questions to fit to, ideally some of them unanswerable: a data set, a file, or a folder with `dev.*`. By
-            default those that training has set aside (`dev.jsonl` in the checkpoint).
-        test: other questions to measure on; by default the dev questions.
-        precisions: target shares of right answers among those returned; by default those of `PRECISIONS` for which
-            there are enough questions.
-        share: of unanswerable questions if the data has none, .1 by default; they are made by hiding right answers.
-        answers: the file of all answers, such as the FAQ of a table of pairs; by default that of the training.
-        wordings: a file of known wordings; by default, `train.*` of a folder.
-        device: as for `Ranker.from_pretrained`.
-        columns: the names of the columns of questions and answers, as for `read_dataset`.
+    The questions, data sets, files or folders, are `dev` to fit to, by default those that training has set aside
+    (`dev.jsonl` in the checkpoint), and `test` to measure on, if there are others. Some should be unanswerable; if none
+    is, right answers are hidden, so that a `share` of them (.1) is. `precisions` are target shares of right answers
+    among those returned, by default those of `PRECISIONS` that the number of questions allows. `answers` (the FAQ of
+    the training), `wordings` (`train.*` of a folder), `device` and `columns` are as for `evaluate`.
 
     Raises:
         InputError: no such checkpoint on this machine, unusable data, too few questions, a number out of range.
@@ -140,19 +124,18 @@ def calibrate(
             rankings = {kind: with_hidden(ranked, hidden) for kind, ranked in rankings.items()}
         fits = fits or {kind: fit(ranked, precisions) for kind, ranked in rankings.items()}  # to dev, the first
         scores = {kind: measure(fits[kind], ranked) for kind, ranked in rankings.items()}
-        splits[split] = SplitReport(
-            dataset.name, len(dataset.questions), unanswerable[split], hidden, scores, candidates
-        )
-    report = CalibrationReport(splits, ["config.json"], list(dict.fromkeys(warnings)), precisions)
-    title = report.title(split)
+        asked = dataset.name, len(dataset.questions), unanswerable[split]
+        title = f"{asked[1]:,} questions of {dataset.name}" + (", fitted to them" if split == "dev" else "")
+        splits[split] = SplitReport(title, *asked, hidden, scores, candidates)
     if hidden is not None:
         title += "; each is counted again with its right answers hidden"
-    card = card_with_calibration(folder, calibration_text(title, SCORES, splits[split].scores))
+    card = card_with_calibration(folder, calibration_text(title, SCORES, scores))
     write_checkpoint_config(folder, replace(read_checkpoint_config(folder), calibration=fits))
-    if card is None:
-        return report
-    write_text_atomically(folder / CARD, card)
-    return replace(report, files=[*report.files, CARD])
+    files = ["config.json"]
+    if card is not None:
+        write_text_atomically(folder / CARD, card)
+        files.append(CARD)
+    return CalibrationReport(splits, files, list(dict.fromkeys(warnings)), precisions)
 
 
 def _trained_answers(folder: Path, training: Mapping[str, Any]) -> Path | None:

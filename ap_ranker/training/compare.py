@@ -177,7 +177,7 @@ def compare(
         data=f"{test.name}; candidates: {evaluation_set.candidates}",
         n_questions=len(evaluation_set.questions),
         seeds=list(seeds),
-        random=evaluation_set.random(),
+        random=evaluation_set.measures([np.zeros(len(rows)) for rows in evaluation_set.pools]),
         bm25=evaluation_set.bm25,
         bm25_name=bm25_name(config.language),
         baselines=list(baselines),
@@ -209,9 +209,8 @@ def plot_comparison(comparison: Comparison, path: Path) -> None:
     sizes = {result.label: float(result.parameters) for result in results if result.parameters}  # on a logarithmic axis
     figure = Figure(figsize=(16 if sizes else 11, 2 + 0.28 * len(results)), layout="constrained")
     bars, *others = figure.subplots(1, 3 if sizes else 2)
-    mrr, deviation = [result.mean("MRR") for result in results], None
-    if len(comparison.seeds) > 1:
-        deviation = [np.std(result.measures["MRR"], ddof=1) for result in results]
+    mrr = [result.mean("MRR") for result in results]
+    deviation = [np.std(result.measures["MRR"], ddof=1) for result in results] if len(comparison.seeds) > 1 else None
     bars.barh([result.label for result in results], mrr, xerr=deviation, color="tab:blue", alpha=0.8)
     bars.axvline(comparison.bm25["MRR"], color="tab:orange", label=comparison.bm25_name)
     bars.axvline(comparison.random["MRR"], color="grey", linestyle=":", label="random order")

@@ -108,9 +108,7 @@ def vectors_of_teacher(
     if not teacher.has_vectors:
         return None
     words, origin = whole_words(teacher.tokenizer), f"the teacher {teacher.source}, by PCA"
-    return EncoderVectors(
-        lambda texts: teacher.embed_questions(texts).numpy(), words, size, origin, teacher.fingerprint, on_progress
-    )
+    return EncoderVectors(teacher.embed_questions, words, size, origin, teacher.fingerprint, on_progress)
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +118,7 @@ class EncoderVectors:
     Those of its own words, most frequent first, are kept in the user's cache; `key` differs between two encoders.
     """
 
-    embed: Callable[[Sequence[str]], np.ndarray]
+    embed: Callable[[Sequence[str]], np.ndarray | torch.Tensor]
     words: Sequence[str]
     size: int | None
     origin: str
@@ -161,7 +159,7 @@ class EncoderVectors:
         parts = [np.zeros((0, 1), dtype=np.float32)] if not texts else []
         for start in range(0, len(texts), AT_ONCE):
             self.on_progress("reading words with the encoder", start, len(texts))
-            parts.append(self.embed(texts[start : start + AT_ONCE]))
+            parts.append(np.asarray(self.embed(texts[start : start + AT_ONCE])))
         self.on_progress("reading words with the encoder", len(texts), len(texts))
         return np.concatenate(parts)
 

@@ -192,7 +192,7 @@ def train(
             "word_vectors": vectors.origin if vectors else None,
             "best_epoch": best_epoch,
             "seconds": round(seconds, 1),
-            "dev_gain": report.gain.facts(),
+            "dev_gain": {"better_than_bm25": report.gain.better, **asdict(report.gain)},
         }
         ranker.config = CheckpointConfig(
             config.model,
