@@ -242,7 +242,7 @@ def fit_weight(signals: Sequence[Signals], right: Sequence[NDArray[np.bool_]], w
     It helps if, in five-fold cross-validation, weights chosen on four folds raise the MRR of the held-out folds.
     """
     without = replace(weights, **{added: 0.0})
-    values = [each.best_wording if added == "wording" else each.bm25 for each in signals]
+    values = (each.best_wording if added == "wording" else each.bm25 for each in signals)
     spread = _spread(rank(each, without).scores for each in signals)
     added_spread = _spread(each for each in values if each is not None)
     if len(signals) < 2 * FOLDS or not spread or not added_spread:

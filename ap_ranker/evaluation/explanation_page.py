@@ -66,10 +66,7 @@ def _marked(text: str, tokens: Sequence[Token]) -> str:
 
 
 def _draw(explanation: Explanation, question: str, answer: str, model: str, path: Path) -> None:
-    """Draw both texts as heat maps of their attention weights, as in dos Santos et al. 2016.
-
-    Characters that matplotlib's own font lacks, such as Chinese ones, are drawn as boxes; the page shows them.
-    """
+    """Draw both texts as heat maps (dos Santos et al. 2016); what the font lacks, as Chinese characters, are boxes."""
     from matplotlib.figure import Figure
 
     sides = {"question": _lines(question, explanation.question), "answer": _lines(answer, explanation.answer)}

@@ -51,10 +51,7 @@ def score_candidates(
     candidates: Sequence[Sequence[int]],
     on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> CandidateScores:
-    """Score each question's candidates, rows of `dataset.answers`.
-
-    Batches of answers are encoded, matched with every question that has them as candidates, and dropped.
-    """
+    """Score each question's candidates, rows of `dataset.answers`: each batch of answers with all of its questions."""
     started = time.perf_counter()
     batches = (questions[start : start + BATCH_SIZE] for start in range(0, len(questions), BATCH_SIZE))
     question_states = States.stack([ranker.encode_questions([each.text for each in batch]) for batch in batches])

@@ -40,7 +40,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
     order = np.argsort(p_values, kind="stable")
     corrected = np.zeros(len(order))
     corrected[order] = np.maximum.accumulate(np.arange(len(order), 0, -1) * np.array(p_values)[order]).clip(max=1)
-    return [*map(float, corrected)]
+    return list(map(float, corrected))
 
 
 @dataclass(frozen=True)

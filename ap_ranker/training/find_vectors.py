@@ -101,9 +101,7 @@ def vectors_of_encoder(name: str, size: int | None, on_progress: Progress) -> En
     return EncoderVectors(embed, whole_words(tokenizer), size, origin, key, on_progress)
 
 
-def vectors_of_teacher(
-    teacher: Ranker, size: int | None, on_progress: Progress = lambda what, done, total: None
-) -> EncoderVectors | None:
+def vectors_of_teacher(teacher: Ranker, size: int | None, on_progress: Progress) -> EncoderVectors | None:
     """Word vectors from a trained model's encoder; `None` if it has no vectors of whole texts."""
     if not teacher.has_vectors:
         return None

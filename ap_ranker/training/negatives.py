@@ -65,10 +65,7 @@ class HardNegatives:
         self._log("BM25", f"{n_right:,} right, {n_copies:,} copies of a right one", started)
 
     def guide(self, ranker: Ranker) -> None:
-        """Leave out for good what an untrained encoder finds as like the question as a right answer.
-
-        The guide of Solatorio (2024, GISTEmbed), here for mined negatives only. A model without vectors guides nothing.
-        """
+        """Leave out for good what an untrained encoder finds as close as a right answer (Solatorio 2024, GISTEmbed)."""
         if ranker.has_vectors:
             self._choose(ranker, "cosines", None, "BM25 with a guide")
             self._retrieved = list(self.rows)

@@ -144,10 +144,7 @@ def train_or_load_peer(
     record = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
     seconds = float(record.pop("seconds"))
     if record != settings:
-        raise InputError(
-            f"{folder}: expected a {name} trained with {settings}, found {record}. "
-            "Name another folder for the runs, or remove this one."
-        )
+        raise InputError(f"{folder}: expected a {name} trained with {settings}, found {record}. Name another folder.")
     # Loaded anew also after training, which leaves the library's model in reduced precision.
     return PEERS[name](folder, device), seconds
 

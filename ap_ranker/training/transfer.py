@@ -50,10 +50,7 @@ def initialize_from(
     device: torch.device,
     on_progress: Progress,
 ) -> tuple[AnswerModel, AnyTokenizer, Inputs]:
-    """As `initialize_model`, with the weights of a checkpoint, for the settings of `settings_of_start`.
-
-    The vocabulary of a model of words grows by the words of the data, which begin with noise.
-    """
+    """As `initialize_model`, with the weights of a checkpoint; a vocabulary of words grows by those of the data."""
     first = start.config
     assert first is not None
     by_word: set[str] = set()
