@@ -29,7 +29,7 @@ CANDIDATES = 100
 RANK_ALL = 1000
 """Maximum number of answers that are all candidates: so few need no first stage, which would cost recall."""
 
-ALONE = Weights()
+ALONE = Weights()  # the model's score alone
 
 RATIOS = np.geomspace(0.02, 50, 35)
 """The weights to try, as multiples of the spread of the ranked scores over that of the added ones."""
@@ -124,7 +124,7 @@ class EvaluationSet:
     def signals(self, scores: CandidateScores) -> list[Signals]:
         """What the rule of ranking needs of each question."""
         answers = [[self.dataset.answers[row].parts for row in rows] for rows in self.pools]
-        exact = [None] * len(answers) if self.as_new else self.exact
+        exact: Sequence[np.ndarray | None] = [None] * len(answers) if self.as_new else self.exact
         each = zip(scores.signals, self.bm25_scores, exact, answers, strict=True)
         return [replace(one, bm25=bm25, exact=known, answers=parts) for one, bm25, known, parts in each]
 

@@ -103,7 +103,7 @@ def calibrate(
     if dev is None:
         dev, answers_of["dev"] = folder / DEV, answers or _trained_answers(folder, ranker.config.training)
     read = partial(read_with_wordings, wordings=wordings, match=trained_match(ranker), columns=columns)
-    sources = {"dev": dev} | ({} if test is None else {"test": test})
+    sources = {split: source for split, source in (("dev", dev), ("test", test)) if source is not None}
     data = {split: read(source, split, answers=answers_of[split]) for split, source in sources.items()}
     precisions, warnings = _reachable(precisions, data["dev"])
     unanswerable = {split: len(each.questions) - len(each.answerable) for split, each in data.items()}

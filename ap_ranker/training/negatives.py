@@ -33,7 +33,8 @@ HARDEST = 20
 """Number of these, highest-scored by the model, to draw from: with fewer, an epoch would repeat the same ones."""
 
 LEAD = 0.05
-"""A negative must score this share below the right answer (Moreira et al. 2024, NV-Retriever, TopK-PercPos)."""
+"""A negative must score below the right answer by this share of its magnitude (Moreira et al. 2024, NV-Retriever,
+TopK-PercPos: a share of the score, which would be above a negative one)."""
 
 
 QUESTIONS_AT_ONCE = 4096
@@ -139,8 +140,5 @@ def not_wrong(dataset: Dataset) -> list[frozenset[int]]:
 
 
 def like_right(scores: np.ndarray, right: float) -> np.ndarray:
-    """(R,) whether a score is too high for a negative: above the right answer's, or too close to it.
-
-    The paper's limit, 95 % of the right answer's score, would be above that score if it is negative.
-    """
+    """(R,) whether a score is too high for a negative: above the right answer's, or within `LEAD` of its magnitude."""
     return np.asarray(scores >= right - LEAD * abs(right))
