@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -45,6 +46,7 @@ def calibrate(
     device: Device = "auto",
 ) -> None:
     """Fit the probability that an answer is right, and thresholds below which no answer is returned."""
+    from ap_ranker.ranking.calibration import key
     from ap_ranker.training.calibrate import SCORES
     from ap_ranker.training.calibrate import calibrate as run
 
@@ -65,14 +67,15 @@ def calibrate(
         _print_unanswerable(split)
     for warning in report.warnings:
         console.warn(warning)
-    for name, split in report.splits.items():
-        _print(report.title(name), split)
+    for split in report.splits.values():
+        _print(split, ["-", *map(key, report.precisions)])
     if plot:
+        measured = list(report.splits.values())[-1]
         curves = {
-            f"{SCORES[kind]}, ECE {score.calibration_error:.3f}": score.bins
-            for kind, score in report.measured.scores.items()
+            f"{SCORES[kind]}, ECE {score['calibration_error']:.3f}": score["reliability"]
+            for kind, score in measured.scores.items()
         }
-        plot_reliability(curves, report.title(list(report.splits)[-1]), plot)
+        plot_reliability(curves, measured.title, plot)
     if json_file:
         write_json(json_file, report.as_json())
     console.say(f"Wrote the calibration into {checkpoint}: {' and '.join(report.files)}.")
@@ -100,22 +103,22 @@ def _print_unanswerable(split: SplitReport) -> None:
     console.say(f"Candidates: {split.candidates:,.0f} per question.")
 
 
-def _print(title: str, split: SplitReport) -> None:
+def _print(split: SplitReport, targets: Sequence[str]) -> None:
     """Print the thresholds and their effects."""
     from ap_ranker.training.calibrate import SCORES
 
     titles = ("target precision", "threshold", "precision", "answered", "unanswerable rejected")
-    table = Table("ranked by", *map(numbers, titles), title=escape(title))
+    table = Table("ranked by", *map(numbers, titles), title=escape(split.title))
     for kind, score in split.scores.items():
         name = SCORES[kind]
-        for target, effect in score.thresholds.items():
+        for target in targets:
             cells = ["not reached"]
-            if effect is not None:
-                shares = (effect.precision, effect.answered, effect.rejected)
-                cells = [f"{effect.threshold:.3f}", *("-" if part is None else f"{part:.1%}" for part in shares)]
+            if effect := score["thresholds"].get(target):
+                shares = (effect[share] for share in ("precision", "answered", "rejected"))
+                cells = [f"{effect['threshold']:.3f}", *("-" if part is None else f"{part:.1%}" for part in shares)]
             table.add_row(name, target, *cells)
             name = ""
         table.add_section()
     console.print(table)
-    errors = ", ".join(f"{SCORES[kind]} {score.calibration_error:.3f}" for kind, score in split.scores.items())
+    errors = ", ".join(f"{SCORES[kind]} {score['calibration_error']:.3f}" for kind, score in split.scores.items())
     console.say(f"Calibration error (ECE): {errors}.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,7 +10,7 @@ from rich.markup import escape
 from rich.measure import Measurement
 from rich.table import Column, Table
 
-from ap_ranker.cli.console import console, describe
+from ap_ranker.cli.console import console, describe, write_json
 from ap_ranker.cli.options import (
     Answers,
     Device,
@@ -101,7 +102,7 @@ def compare(
     )
     _print(result)
     if json_file:
-        write_text_atomically(json_file, result.to_json())
+        write_json(json_file, asdict(result))
     if table_file:
         write_text_atomically(table_file, f"{markdown_table(_header(result), _rows(result))}\n\n{_notes(result)}\n")
     if plot:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from rich.markup import escape
 from rich.table import Table
@@ -29,7 +29,7 @@ from ap_ranker.evaluation.plots import check_plotting, plot_lengths
 
 if TYPE_CHECKING:
     from ap_ranker.data.faq import Match
-    from ap_ranker.evaluation.evaluation_report import Change, EarlierCheckpoint, EvaluationReport
+    from ap_ranker.evaluation.evaluation_report import EarlierCheckpoint, EvaluationReport
     from ap_ranker.search.evaluate_pipeline import PipelineReport
 WIDTH = 100
 """Maximum number of columns to show of a text; the JSON file has all of it."""
@@ -165,19 +165,19 @@ def _print_comparison(comparison: EarlierCheckpoint, match: Match) -> None:
     """Print the earlier checkpoint's measures, the differences, and the questions that changed most."""
     before, changes, name = comparison.before, comparison.changes, escape(comparison.checkpoint)
     table = Table("", *map(numbers, before.model), title=f"Compared with {name}")
-    rows = {name: (before.model, changes.model)}
-    if changes.fusion:
-        rows["both scores added"] = (before.fused, changes.fusion)
+    rows = {name: (before.model, changes["model"])}
+    if changes["fusion"]:
+        rows["both scores added"] = (before.fused, changes["fusion"])
     for title, (values, gain) in rows.items():
         table.add_row(title, *(f"{value:.3f}" for value in values.values()))
-        table.add_row("difference", *(f"{value:+.3f}" for value in gain.difference.values()))
-        table.add_row("p-value", *(f"{value:.4f}" for value in gain.p_value.values()), end_section=True)
+        table.add_row("difference", *(f"{value:+.3f}" for value in gain["difference"].values()))
+        table.add_row("p-value", *(f"{value:.4f}" for value in gain["p_value"].values()), end_section=True)
     console.print(table)
     console.say(
-        f"The first right answer ranks higher for {changes.better:,} questions, lower for {changes.worse:,} "
+        f"The first right answer ranks higher for {changes['better']:,} questions, lower for {changes['worse']:,} "
         f"of {before.n_questions:,}."
     )
-    for title, listed in (("Higher", changes.improved), ("Lower", changes.worsened)):
+    for title, listed in (("Higher", changes["improved"]), ("Lower", changes["worsened"])):
         for change in listed:
             _print_change(title, change)
     if comparison.trained_match != match:
@@ -187,10 +187,10 @@ def _print_comparison(comparison: EarlierCheckpoint, match: Match) -> None:
         )
 
 
-def _print_change(title: str, change: Change) -> None:
-    lines = {f"{title}, {change.rank_before:g} → {change.rank_after:g}": change.question}
-    if change.first_before != change.first_after:
-        lines |= {"  first before": change.first_before, "  first now": change.first_after}
+def _print_change(title: str, change: Mapping[str, Any]) -> None:
+    lines = {f"{title}, {change['rank_before']:g} → {change['rank_after']:g}": change["question"]}
+    if change["first_before"] != change["first_after"]:
+        lines |= {"  first before": change["first_before"], "  first now": change["first_after"]}
     for name, text in lines.items():
         line = Text(" ".join(text.split()))
         line.truncate(WIDTH, overflow="ellipsis")

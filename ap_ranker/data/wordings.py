@@ -120,7 +120,7 @@ class WordingFiles:
 
 
 def read_with_wordings(
-    source: str | Path,
+    source: Dataset | str | Path,
     split: str,
     *,
     wordings: str | Path | None = None,
@@ -132,8 +132,10 @@ def read_with_wordings(
     """Read questions to evaluate; their answers have their known wordings, as in a search over them.
 
     These are those of a file `wordings`, as for `read_wordings`; by default the questions of a folder's `train.*`. The
-    other arguments and the errors are those of `read_dataset` and `with_wordings_of`.
+    other arguments and the errors are those of `read_dataset` and `with_wordings_of`. A `Dataset` is read already.
     """
+    if isinstance(source, Dataset):
+        return source if wordings is None else with_wordings_of(source, wordings)
     dataset = read_dataset(source, split, answers=answers, pools=pools, match=match, columns=columns)
     if wordings is not None:
         return with_wordings_of(dataset, wordings)

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from ap_ranker.data.dataset import Dataset
 from ap_ranker.data.faq import Match
-from ap_ranker.data.wordings import read_with_wordings, with_wordings_of
+from ap_ranker.data.wordings import read_with_wordings
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluation_report import (
-    Change,
-    Differences,
     EarlierCheckpoint,
     EvaluationReport,
-    RankingChanges,
 )
 from ap_ranker.evaluation.evaluation_set import EvaluationSet, easy_warnings
 from ap_ranker.evaluation.metrics import Levels
@@ -24,9 +22,6 @@ from ap_ranker.evaluation.significance import randomisation_test
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.quantization import parse_dtype
 from ap_ranker.ranking.ranker import Ranker
-
-HYBRID_CACHE_BYTES = 2 * 10**9
-"""For the answers' states while candidates are fetched by the model's vectors, and then ranked."""
 
 SHOWN = 10
 """Maximum number of improved questions to list, and of worsened ones."""
@@ -50,58 +45,47 @@ def evaluate(
 ) -> EvaluationReport:
     """Rank each answerable question's candidates with the model and with BM25, stemmed as in the model's training.
 
-    Args:
-        ranker: a ranker, a checkpoint folder or a hub name.
-        data: the questions: a data set, a file, or a folder with `test.*`.
-        compare: an earlier checkpoint to compare with on the same questions and candidates.
-        answers: the file of all answers, such as the FAQ of a table of pairs, as for `read_dataset`.
-        pools: the file of candidate pools, as for `read_dataset`.
-        no_pools: ignore the data's candidate pools.
-        clean: leave out questions whose candidates are all right.
-        match: as for `read_dataset`; by default as the checkpoint was trained.
-        wordings: a file of known wordings; by default, `train.*` if `data` is a folder.
-        hybrid: of more than `RANK_ALL` answers, fetch candidates by the model's vectors beside BM25.
-        dtype: of the answers' states: `float32`, `float16` or `int8`; only for checkpoints that are loaded here. By
-            default as `AnswerRanker` stores them.
-        device: as for `Ranker.from_pretrained`.
-        columns: the names of the columns of questions and answers, as for `read_dataset`.
+    The model is a ranker, a checkpoint folder or a hub name, `compare` an earlier one to rank the same candidates with;
+    `dtype` is of the answers' states of those that are loaded here, by default as `AnswerRanker` stores them.
+
+    The questions are a data set, a file, or a folder with `test.*`; `answers`, `pools`, `columns` and `match` (that of
+    the training by default) are those of `read_dataset`; `wordings` is a file of known wordings, by default `train.*`
+    of a folder. `no_pools` ignores the data's candidate pools, `clean` leaves out questions whose candidates are all
+    right, and of more than `RANK_ALL` answers, `hybrid` fetches candidates by the model's vectors, too.
 
     Raises:
         InputError: no such checkpoint or data, no question with a right answer, or scores that are not finite numbers.
     """
     if pools and no_pools:
         raise InputError("Expected either --pools, which names the candidates, or --no-pools, found both.")
-    # Quantizes the states even if it stores none; with `hybrid` they are needed twice.
-    stored = HYBRID_CACHE_BYTES if hybrid else 0
 
     def load(checkpoint: str | Path) -> Ranker:
-        return Ranker.from_pretrained(checkpoint, device, cache=EncodingCache(stored, parse_dtype(dtype)))
+        # Quantizes the states even if it stores none; with `hybrid` they are needed twice.
+        cache = EncodingCache(2 * 10**9 if hybrid else 0, parse_dtype(dtype))
+        return Ranker.from_pretrained(checkpoint, device, cache=cache)
 
-    if not isinstance(ranker, Ranker):
-        ranker = load(ranker)
+    ranker = ranker if isinstance(ranker, Ranker) else load(ranker)
     match = match or trained_match(ranker)
     earlier = None if compare is None else load(compare)
-    if not isinstance(data, Dataset):
-        data = read_with_wordings(
-            data, "test", wordings=wordings, answers=answers, pools=pools, match=match, columns=columns
-        )
-    elif wordings is not None:
-        data = with_wordings_of(data, wordings)
+    data = read_with_wordings(
+        data, "test", wordings=wordings, answers=answers, pools=pools, match=match, columns=columns
+    )
     data = data.without_pools() if no_pools else data
+    data = data.clean() if clean else data
     evaluation_set = EvaluationSet(
-        data.clean() if clean else data, language=ranker.bm25_language, retriever=ranker if hybrid else None
+        data, as_new=False, language=ranker.bm25_language, retriever=ranker if hybrid else None
     )
     seen = ranker.seen_in_training([question.text for question in evaluation_set.questions])
     exact = np.array([rows.any() for rows in evaluation_set.exact])
     report = replace(
-        evaluation_set.report(ranker, as_new=False),
+        evaluation_set.report(ranker),
         match=match,
         known=exact if seen is None else exact | np.array(seen),
         warnings=easy_warnings(evaluation_set.dataset, seen),
     )
     if earlier is None:
         return report
-    before = evaluation_set.with_language(earlier.bm25_language).report(earlier, as_new=False)
+    before = evaluation_set.with_language(earlier.bm25_language).report(earlier)
     differences = changes(evaluation_set, before, report)
     return replace(report, comparison=EarlierCheckpoint(str(compare), before, differences, trained_match(earlier)))
 
@@ -111,35 +95,41 @@ def trained_match(ranker: Ranker) -> Match:
     return Match(ranker.config.training.get("match", Match.both) if ranker.config else Match.both)
 
 
-def changes(evaluation_set: EvaluationSet, before: EvaluationReport, after: EvaluationReport) -> RankingChanges:
-    """Compare the reports of an earlier and of a later model on the questions of one set."""
+def changes(evaluation_set: EvaluationSet, before: EvaluationReport, after: EvaluationReport) -> dict[str, Any]:
+    """Compare the reports of an earlier and of a later model on the questions of one set, for a JSON file.
+
+    `model` and `fusion` map measures to later minus earlier values, and to uncorrected p-values of the paired
+    randomisation test; `better` and `worse` count the questions whose first right answer has another rank; `improved`
+    and `worsened` list those of the largest gains in reciprocal rank, and losses.
+    """
     gains = after.model_each["MRR"] - before.model_each["MRR"]
 
-    def largest(gains: np.ndarray) -> list[Change]:
+    def largest(gains: np.ndarray) -> list[dict[str, Any]]:
         rows = [row for row in np.argsort(-gains, kind="stable")[:SHOWN] if gains[row] > 0]
         return [_change(evaluation_set, before, after, row) for row in rows]
 
-    fusion = None
-    if before.fusion_each or after.fusion_each:
-        fusion = _differences(before.fusion_each or before.model_each, after.fusion_each or after.model_each)
-    return RankingChanges(
-        model=_differences(before.model_each, after.model_each),
-        fusion=fusion,
-        better=int((gains > 0).sum()),
-        worse=int((gains < 0).sum()),
-        improved=largest(gains),
-        worsened=largest(-gains),
-    )
+    fused = before.fusion_each or before.model_each, after.fusion_each or after.model_each
+    return {
+        "model": _differences(before.model_each, after.model_each),
+        "fusion": _differences(*fused) if before.fusion_each or after.fusion_each else None,
+        "better": int((gains > 0).sum()),
+        "worse": int((gains < 0).sum()),
+        "improved": largest(gains),
+        "worsened": largest(-gains),
+    }
 
 
-def _differences(before: dict[str, np.ndarray], after: dict[str, np.ndarray]) -> Differences:
-    difference = {name: float(values.mean() - before[name].mean()) for name, values in after.items()}
-    return Differences(difference, {name: randomisation_test(values, before[name]) for name, values in after.items()})
+def _differences(before: dict[str, np.ndarray], after: dict[str, np.ndarray]) -> dict[str, dict[str, float]]:
+    return {
+        "difference": {name: float(values.mean() - before[name].mean()) for name, values in after.items()},
+        "p_value": {name: randomisation_test(values, before[name]) for name, values in after.items()},
+    }
 
 
-def _change(evaluation_set: EvaluationSet, before: EvaluationReport, after: EvaluationReport, row: int) -> Change:
-    rankings, pool = (before.rankings[row], after.rankings[row]), evaluation_set.pools[row]
-    # A changed reciprocal rank is never 0: a right answer is among the candidates, which both models ranked.
-    ranks = [Levels.of(-each.levels, evaluation_set.right[row]).first_rank() or 0.0 for each in rankings]
-    first = [evaluation_set.dataset.answers[pool[each.order[0]]].text for each in rankings]
-    return Change(evaluation_set.questions[row].text, ranks[0], ranks[1], first[0], first[1])
+def _change(asked: EvaluationSet, before: EvaluationReport, after: EvaluationReport, row: int) -> dict[str, Any]:
+    """The rank of the first right answer of a question, from 1, the mean among equal scores; the first answers."""
+    rankings, pool = (before.rankings[row], after.rankings[row]), asked.pools[row]
+    ranks = [Levels.of(-each.levels, asked.right[row]).first_rank() for each in rankings]
+    first = [asked.dataset.answers[pool[each.order[0]]].text for each in rankings]
+    names = ("question", "rank_before", "rank_after", "first_before", "first_after")
+    return dict(zip(names, (asked.questions[row].text, *ranks, *first), strict=True))

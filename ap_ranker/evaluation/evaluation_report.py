@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -22,27 +22,20 @@ LENGTH_GROUPS = 6
 
 @dataclass(frozen=True)
 class EvaluationReport:
-    """The result of an evaluation.
+    """The result of an evaluation; `model`, `bm25` and `fusion` are the means of the (Q,) values of each measure.
 
     Attributes:
-        dataset: the questions and answers.
         unanswerable: number of questions left out because the data has no right answer for them.
         candidates: what was ranked, in words.
-        model_each: measure -> (Q,) values, one per question; with the best known wordings, if these have a weight.
-        bm25_each: the same for BM25.
-        encode_seconds: time to encode all answers once.
-        seconds_per_question: time to encode a question and match it with its encoded candidates.
-        fusion_each: as `model_each`, for both scores added, with the checkpoint's weight of BM25; `None` if that is 0.
+        model_each: measure -> (Q,) values; with the best known wordings, if these have a weight.
+        encode_seconds: to encode all answers once.
+        seconds_per_question: to encode a question and match it with its encoded candidates.
+        fusion_each: as `model_each`, for both scores added; `None` if BM25 has no weight.
         rankings: each question's candidates, ranked by the model.
         served: the same as users get them: with BM25's score, if it has a weight, and the calibration.
-        bytes_per_answer: of the states kept of an answer; mean over the answers.
-        model_name: the model's registry name; empty if unknown.
-        comparison: an earlier checkpoint on the same questions, if one was named.
         without_wordings: as `model`, by the answers alone; `None` if `model` has no wordings either.
-        bm25_language: the language of BM25's stemmer; `None` for no stemmer.
         known: (Q,) whether each question was seen in training or is a known wording of an answer, word for word.
         warnings: why the numbers may be too high, in words.
-        match: the text of an entry that was ranked.
     """
 
     dataset: Dataset = field(repr=False)
@@ -111,93 +104,42 @@ class EvaluationReport:
             return None
         return means({name: values[~self.known] for name, values in each.items()})
 
-    def by_length(self) -> list[LengthGroup]:
+    def by_length(self) -> list[dict[str, float]]:
         """P@1 by the length of the right answers: do long ones make a model fail? (dos Santos et al. 2016, figure 4.)
 
-        Up to `LENGTH_GROUPS` groups of similar size, shortest answers first. Questions with equally long answers share
-        a group, so group sizes differ where there are many ties.
+        Up to `LENGTH_GROUPS` groups of similar size, shortest answers first; equally long ones share a group:
+        its mean lengths in words, the `shortest` and the `longest`; its `n_questions`; P@1 of `model` and `bm25`.
         """
-        answers, questions = self.dataset.answers, answerable(self.dataset)
-        words = [[len(split_words(answers[row].text)) for row in question.positives] for question in questions]
-        lengths = np.array([np.mean(each) for each in words])
+        words = [len(split_words(answer.text)) for answer in self.dataset.answers]
+        lengths = np.array([np.mean([words[row] for row in q.positives]) for q in answerable(self.dataset)])
         limits = np.unique(np.quantile(lengths, np.linspace(0, 1, LENGTH_GROUPS + 1)[1:-1], method="lower"))
         group_of = np.searchsorted(limits, lengths)  # a length equal to a limit belongs below it
         groups = []
         for rows in (group_of == group for group in np.unique(group_of)):
-            p_at_1 = [float(values["P@1"][rows].mean()) for values in (self.model_each, self.bm25_each)]
-            groups.append(LengthGroup(float(lengths[rows].min()), float(lengths[rows].max()), int(rows.sum()), *p_at_1))
+            p_at_1 = {name: float(getattr(self, f"{name}_each")["P@1"][rows].mean()) for name in ("model", "bm25")}
+            group = {"shortest": float(lengths[rows].min()), "longest": float(lengths[rows].max())}
+            groups.append(group | {"n_questions": int(rows.sum())} | p_at_1)
         return groups
 
     def as_json(self) -> dict[str, Any]:
         """The means, times and, if there is one, the comparison as basic types."""
-        measures = ("n_questions", "model", "without_wordings", "bm25", "fusion", "n_known")
-        costs = ("encode_seconds", "seconds_per_question", "candidates", "bm25_language")
-        numbers = {name: getattr(self, name) for name in (*measures, *costs)}
-        each = {"model": self.model_each, "bm25": self.bm25_each, "fusion": self.fusion_each}
-        numbers |= {"new": {name: self.new(values) for name, values in each.items()}, "warnings": list(self.warnings)}
-        return numbers | ({"compare": self.comparison.as_json()} if self.comparison else {})
-
-
-@dataclass(frozen=True)
-class LengthGroup:
-    """Questions whose right answers have similar mean lengths, in words and punctuation marks; P@1 of each system."""
-
-    shortest: float
-    longest: float
-    n_questions: int
-    model: float
-    bm25: float
-
-
-@dataclass(frozen=True)
-class Change:
-    """A question whose first right answer changed its rank (from 1; the mean among equal scores); the first answers."""
-
-    question: str
-    rank_before: float
-    rank_after: float
-    first_before: str
-    first_after: str
-
-
-@dataclass(frozen=True)
-class Differences:
-    """Measure -> value after minus before, and uncorrected p-value of the paired randomisation test."""
-
-    difference: dict[str, float]
-    p_value: dict[str, float]
-
-
-@dataclass(frozen=True)
-class RankingChanges:
-    """The later model against the earlier one, by their own scores.
-
-    Attributes:
-        fusion: the differences with BM25's score added, by each checkpoint's weight; `None` if both weights are 0.
-        better: number of questions whose first right answer ranks higher.
-        worse: number of questions whose first right answer ranks lower.
-        improved: the largest gains in reciprocal rank, the largest first.
-        worsened: the largest losses.
-    """
-
-    model: Differences
-    fusion: Differences | None
-    better: int
-    worse: int
-    improved: list[Change]
-    worsened: list[Change]
+        measures = "n_questions model without_wordings bm25 fusion n_known"
+        costs = "encode_seconds seconds_per_question candidates bm25_language"
+        new = {name: self.new(getattr(self, f"{name}_each")) for name in ("model", "bm25", "fusion")}
+        numbers = {name: getattr(self, name) for name in f"{measures} {costs}".split()}
+        numbers |= {"new": new, "warnings": list(self.warnings)}
+        if (earlier := self.comparison) is None:
+            return numbers
+        measures_before = {"model": earlier.before.model, "fusion": earlier.before.fusion}
+        compared = {"checkpoint": earlier.checkpoint, "measures": measures_before, **earlier.changes}
+        return numbers | {"compare": compared}
 
 
 @dataclass(frozen=True)
 class EarlierCheckpoint:
-    """An earlier checkpoint on the same questions and candidates; `trained_match` is the text it was trained with."""
+    """An earlier checkpoint on the same questions and candidates; `changes` to it; the text it was trained with."""
 
     checkpoint: str
     before: EvaluationReport
-    changes: RankingChanges
+    changes: Mapping[str, Any]
     trained_match: Match
-
-    def as_json(self) -> dict[str, Any]:
-        """The comparison as basic types."""
-        measures = {"model": self.before.model, "fusion": self.before.fusion}
-        return {"checkpoint": self.checkpoint, "measures": measures, **asdict(self.changes)}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import compress
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,33 +29,21 @@ CANDIDATES = 100
 RANK_ALL = 1000
 """Maximum number of answers that are all candidates: so few need no first stage, which would cost recall."""
 
-FEW = 20
-"""With fewer candidates per question, the right answer is easily the first of them."""
+ALONE = Weights()  # the model's score alone
 
 RATIOS = np.geomspace(0.02, 50, 35)
 """The weights to try, as multiples of the spread of the ranked scores over that of the added ones."""
 
 FOLDS = 5
 
-DIVERGED = (
-    "The model has diverged: expected scores that are finite numbers, found others. "
-    "Train it again with a lower learning_rate, or with another objective."
-)
-
 
 class EvaluationSet:
     """Questions with fixed candidates, to be ranked repeatedly: after each epoch of a model, or by many models.
 
-    Args:
-        dataset: questions and answers.
-        unanswerable: include the questions without a right answer; they can be ranked, but no measure counts them.
-        retriever: fetches candidates by its vectors beside BM25, as `HybridRetriever` does; `None`: BM25 alone.
-        language: of BM25's stemmer; `None` for no stemmer.
-
-    Attributes:
-        questions: the answerable questions; with `unanswerable`, all.
-        pools: the candidates of each question.
-        candidates: how the candidates were chosen, in words.
+    `unanswerable` includes questions without a right answer, which no measure counts; `as_new`, no question meets its
+    own text among the known wordings, with which an answer comes first, as in a search. BM25 fetches the candidates of
+    many answers; beside it the `retriever`, by its vectors, as `HybridRetriever` does. `pools` are the candidates of
+    each question; `candidates` tells how they were chosen, in words.
 
     Raises:
         InputError: no question has a right answer; by all methods that compute scores: a score is not finite.
@@ -66,13 +54,12 @@ class EvaluationSet:
         dataset: Dataset,
         *,
         unanswerable: bool = False,
+        as_new: bool = True,
         language: str | None = None,
         retriever: Ranker | None = None,
     ) -> None:
-        self.dataset, self.language = dataset, language
-        self.questions = answerable(dataset)
-        if unanswerable:
-            self.questions = list(dataset.questions)
+        self.dataset, self.language, self.as_new = dataset, language, as_new
+        self.questions = list(dataset.questions) if unanswerable else answerable(dataset)
         self.pools, self.candidates = self._choose_candidates(retriever)
 
     @cached_property
@@ -85,7 +72,7 @@ class EvaluationSet:
             return self
         pairs = zip(self.questions, self.pools, strict=True)
         pooled = replace(self.dataset, questions=[replace(question, candidates=rows) for question, rows in pairs])
-        return EvaluationSet(pooled, language=language)
+        return EvaluationSet(pooled, as_new=self.as_new, language=language)
 
     @cached_property
     def bm25_scores(self) -> list[np.ndarray]:
@@ -96,12 +83,9 @@ class EvaluationSet:
     @cached_property
     def exact(self) -> list[np.ndarray]:
         """Whether each question is a known wording of each of its candidates, word for word."""
-        rows_of: defaultdict[str, list[int]] = defaultdict(list)
-        for row, answer in enumerate(self.dataset.answers):
-            for text in answer.wordings:
-                rows_of[question_key(text)].append(row)
-        known = [rows_of.get(question_key(question.text), []) for question in self.questions]
-        return [np.isin(rows, right) for rows, right in zip(self.pools, known, strict=True)]
+        known = [{question_key(text) for text in answer.wordings} for answer in self.dataset.answers]
+        pairs = zip(map(question_key, (question.text for question in self.questions)), self.pools, strict=True)
+        return [np.array([asked in known[row] for row in rows], dtype=bool) for asked, rows in pairs]
 
     @cached_property
     def right(self) -> list[np.ndarray]:
@@ -118,80 +102,56 @@ class EvaluationSet:
         """BM25's measures on the same candidates."""
         return means(self.bm25_each)
 
-    def random(self) -> dict[str, float]:
-        """The expected measures of a random order of the candidates, a baseline."""
-        return self.measures([np.zeros(len(rows)) for rows in self.pools])
-
     def timed_scores(
         self, ranker: Ranker, on_progress: Callable[[int, int], None] = lambda done, total: None
     ) -> CandidateScores:
         """The model's scores of each question's candidates, with the time taken."""
         scores = score_candidates(ranker, self.dataset, self.questions, self.pools, on_progress)
         if not all(np.isfinite(values).all() for values in scores.by_question):  # they have no order
-            raise InputError(DIVERGED)
+            advice = "Train it again with a lower learning_rate, or with another objective."
+            raise InputError(f"The model has diverged: expected scores that are finite numbers, found others. {advice}")
         return scores
 
-    def scores(self, ranker: Ranker, *, as_new: bool = True) -> CandidateScores:
-        """As `timed_scores`, with those of the known wordings if the checkpoint uses them.
-
-        `as_new`, questions count as if nobody had asked them before: none meets its own text.
-        """
+    def scores(self, ranker: Ranker) -> CandidateScores:
+        """As `timed_scores`, with the known wordings if the checkpoint uses them."""
         scores = self.timed_scores(ranker)
-        return self.with_wordings(ranker, scores, as_new=as_new) if ranker.decision().weights.wording else scores
+        return self.with_wordings(ranker, scores) if ranker.decision().weights.wording else scores
 
-    def with_wordings(self, ranker: Ranker, scores: CandidateScores, *, as_new: bool = True) -> CandidateScores:
-        """Add the scores of the best known wordings, if there are any and the model can compare them."""
-        return score_wordings(ranker, self.dataset, self.questions, self.pools, scores, as_new=as_new)
+    def with_wordings(self, ranker: Ranker, scores: CandidateScores) -> CandidateScores:
+        """Add the scores of the best known wordings, if there are any (`score_wordings`)."""
+        return score_wordings(ranker, self.dataset, self.questions, self.pools, scores, as_new=self.as_new)
 
-    def signals(self, scores: CandidateScores, *, as_new: bool = True) -> list[Signals]:
-        """What the rule of ranking needs of each question; `as_new`, none is a known wording, word for word."""
-        answers = self.dataset.answers
-        each = zip(scores.signals, self.bm25_scores, self.pools, self.exact, strict=True)
-        return [
-            replace(one, bm25=bm25, exact=None if as_new else exact, answers=[answers[row].parts for row in rows])
-            for one, bm25, rows, exact in each
-        ]
+    def signals(self, scores: CandidateScores) -> list[Signals]:
+        """What the rule of ranking needs of each question."""
+        answers = [[self.dataset.answers[row].parts for row in rows] for rows in self.pools]
+        exact: Sequence[np.ndarray | None] = [None] * len(answers) if self.as_new else self.exact
+        each = zip(scores.signals, self.bm25_scores, exact, answers, strict=True)
+        return [replace(one, bm25=bm25, exact=known, answers=parts) for one, bm25, known, parts in each]
 
-    def rank(
-        self,
-        scores: CandidateScores,
-        weights: Weights,
-        calibration: Calibration | None = None,
-        *,
-        as_new: bool = True,
-    ) -> list[Ranking]:
+    def rank(self, scores: CandidateScores, weights: Weights, calibration: Calibration | None = None) -> list[Ranking]:
         """Rank each question's candidates, as a search does."""
-        return [rank(signals, weights, calibration) for signals in self.signals(scores, as_new=as_new)]
+        return [rank(signals, weights, calibration) for signals in self.signals(scores)]
 
     def fit_fusion(self, ranker: Ranker, scores: CandidateScores) -> tuple[CandidateScores, Weights]:
-        """Fit the weights of the known wordings, then that of BM25, each 0 if it does not help.
-
-        Without known wordings, theirs is the default; with a weight, the scores that are returned have them.
-        """
+        """Fit the weights of the known wordings, by default without any, and of BM25; the scores that they are for."""
         raised = self.with_wordings(ranker, scores)
         if raised.wordings is None:
             weights = Weights(0.0 if scores.cosines is None or self.dataset.judged else DEFAULT_WEIGHT)
         else:
-            weights = self._fitted(raised, Weights(), "wording")
+            weights = self.fitted(raised, ALONE, "wording")
             scores = raised if weights.wording else scores
-        return scores, self._fitted(scores, weights, "bm25")
+        return scores, self.fitted(scores, weights, "bm25")
 
-    def bm25_weight(self, scores: CandidateScores) -> Weights:
-        """The best weight of BM25's score beside a model's; 0 if it does not help."""
-        return self._fitted(scores, Weights(), "bm25")
-
-    def _fitted(self, scores: CandidateScores, weights: Weights, added: str) -> Weights:
+    def fitted(self, scores: CandidateScores, weights: Weights, added: str) -> Weights:
+        """The weights with the best one of `bm25` or `wording`; 0 if it does not help."""
         # If BM25 retrieved the candidates, a right one may be missing: such a question is not informative.
-        pairs = [(each, right) for each, right in zip(self.signals(scores), self.right, strict=True) if right.any()]
-        return fit_weight([each for each, _ in pairs], [right for _, right in pairs], weights, added)
+        found = [right.any() for right in self.right]
+        return fit_weight([*compress(self.signals(scores), found)], [*compress(self.right, found)], weights, added)
 
     def measures_before_fitting(self, ranker: Ranker, scores: CandidateScores) -> dict[str, float]:
-        """The mean measures with the known wordings at their default weight, or without them if that is better.
-
-        Training chooses its best epoch by them, and fits the weight to that epoch alone (`fit_fusion`).
-        """
+        """The mean measures with the known wordings at their default weight, or without them if that is better."""
         raised = self.with_wordings(ranker, scores)
-        each = [self._measured(self.rank(raised, weights)) for weights in (Weights(DEFAULT_WEIGHT), Weights())]
+        each = [self._measured(self.rank(raised, weights)) for weights in (Weights(DEFAULT_WEIGHT), ALONE)]
         return max(map(means, each), key=lambda measures: measures["MRR"])
 
     def measures(self, scores: Sequence[Sequence[float] | np.ndarray]) -> dict[str, float]:
@@ -206,28 +166,21 @@ class EvaluationSet:
     def _measured(self, rankings: Sequence[Ranking]) -> dict[str, np.ndarray]:
         return self.measures_each([-ranking.levels for ranking in rankings])
 
-    def report(self, ranker: Ranker, *, as_new: bool = True) -> EvaluationReport:
-        """The model, BM25 and their fusion side by side, with the checkpoint's weights and calibration.
-
-        Unless `as_new`, an answer of which a question is a known wording, word for word, comes first, as in a search.
-        """
-        scores, decision = self.scores(ranker, as_new=as_new), ranker.decision()
+    def report(self, ranker: Ranker) -> EvaluationReport:
+        """The model, BM25 and their fusion side by side, with the checkpoint's weights and calibration."""
+        scores, decision = self.scores(ranker), ranker.decision()
         calibration = decision.calibration(fused=decision.weights.bm25 != 0)
-        report = self.report_of(scores, decision.weights, calibration, as_new=as_new)
+        report = self.report_of(scores, decision.weights, calibration)
         return replace(report, model_name=ranker.config.model) if ranker.config else report
 
     def report_of(
-        self,
-        scores: CandidateScores,
-        weights: Weights = Weights(),  # noqa: B008
-        calibration: Calibration | None = None,
-        *,
-        as_new: bool = True,
+        self, scores: CandidateScores, weights: Weights = ALONE, calibration: Calibration | None = None
     ) -> EvaluationReport:
         """As `report`, from known scores of this set's candidates."""
-        rankings = self.rank(scores, replace(weights, bm25=0.0), as_new=as_new)
-        served = self.rank(scores, weights, calibration, as_new=as_new)
-        alone = self.rank(scores, Weights()) if weights.wording and scores.wordings else None
+        rankings, served = self.rank(scores, replace(weights, bm25=0.0)), self.rank(scores, weights, calibration)
+        alone = None
+        if weights.wording and scores.wordings:
+            alone = means(self._measured([rank(each, ALONE) for each in scores.signals]))
         return EvaluationReport(
             dataset=self.dataset,
             unanswerable=len(self.dataset.questions) - len(self.questions),
@@ -240,12 +193,11 @@ class EvaluationSet:
             fusion_each=self._measured(served) if weights.bm25 else None,
             rankings=rankings,
             served=served,
-            without_wordings=means(self._measured(alone)) if alone else None,
+            without_wordings=alone,
             bm25_language=self.language,
         )
 
     def _choose_candidates(self, retriever: Ranker | None) -> tuple[list[tuple[int, ...]], str]:
-        """The candidates of each question, and how they were chosen."""
         pools = [question.candidates for question in self.questions if question.candidates is not None]
         if len(pools) == len(self.questions):
             return pools, f"given with the data, {sum(map(len, pools)) / len(pools):.0f} per question"
@@ -259,53 +211,49 @@ class EvaluationSet:
             asked = retriever.embed_questions([question.text for question in self.questions]).numpy()
             pools = [tuple(dict.fromkeys((*rows, *_best(vectors @ q)))) for rows, q in zip(pools, asked, strict=True)]
             chosen += f" and the {CANDIDATES} best by the model's vectors"
-        hits = [bool(set(rows) & set(q.positives)) for rows, q in zip(pools, self.questions, strict=True)]
-        recall = sum(hits) / len(hits)
+        recall = np.mean([not set(q.positives).isdisjoint(rows) for rows, q in zip(pools, self.questions, strict=True)])
         return pools, f"{chosen} of {total} answers, with a right one for {recall:.1%} of the questions"
 
 
 def _best(scores: np.ndarray) -> tuple[int, ...]:
-    """The positions of the `CANDIDATES` highest scores, best first."""
     return tuple(best_rows(scores, CANDIDATES, above=-np.inf).tolist())
 
 
 def easy_warnings(dataset: Dataset, seen: Sequence[bool] | None) -> list[str]:
     """What makes measures flatter: fewer candidates than in a search, and questions that were `seen_in_training`."""
-    warnings = []
     sizes = [len(dataset.answers if each.candidates is None else each.candidates) for each in dataset.questions]
     mean = sum(sizes) / max(1, len(sizes))
+    few = f"only {mean:.0f} candidates per question: a search has more to choose from and is harder than this."
     if dataset.own_answers:
-        warnings.append(
+        few = (
             f"the candidates were only the {len(dataset.answers):,} answers of {dataset.name}. If the FAQ has others, "
             "a search is harder than this: name the FAQ with --answers FAQ.csv."
         )
-    elif mean < FEW:
-        warnings.append(
-            f"only {mean:.0f} candidates per question: a search has more to choose from and is harder than this."
-        )
-    if seen is None:
-        warnings.append(f"it is unknown whether questions were seen in training: the checkpoint has no {SEEN}.")
-    elif any(seen):
-        warnings.append(f"{sum(seen):,} of the {len(seen):,} questions were seen in training, which makes them easy.")
-    return warnings
+    known = f"it is unknown whether questions were seen in training: the checkpoint has no {SEEN}."
+    if seen is not None:
+        known = f"{sum(seen):,} of the {len(seen):,} questions were seen in training, which makes them easy."
+    shown = [dataset.own_answers or mean < 20, seen is None or any(seen)]
+    return [*compress([few, known], shown)]
 
 
 def fit_weight(signals: Sequence[Signals], right: Sequence[NDArray[np.bool_]], weights: Weights, added: str) -> Weights:
-    """The weights with the one of an added signal that has the best MRR, or 0 if it does not help.
+    """The weights with the one of `added`, `wording` or `bm25`, that has the best MRR, or 0 if it does not help.
 
     It helps if, in five-fold cross-validation, weights chosen on four folds raise the MRR of the held-out folds.
-    `added` is `wording` or `bm25`; the other weight counts as it is given.
     """
     without = replace(weights, **{added: 0.0})
-    values = [each.best_wording if added == "wording" else each.bm25 for each in signals]
-    spread = (
-        _spread([rank(each, without).scores for each in signals]),
-        _spread([each for each in values if each is not None]),
-    )
-    if len(signals) < 2 * FOLDS or 0 in spread:
+    values = (each.best_wording if added == "wording" else each.bm25 for each in signals)
+    spread = _spread(rank(each, without).scores for each in signals)
+    added_spread = _spread(each for each in values if each is not None)
+    if len(signals) < 2 * FOLDS or not spread or not added_spread:
         return without
-    tried = [replace(weights, **{added: float(each)}) for each in (0.0, *RATIOS * spread[0] / spread[1])]
-    ranks = np.array([reciprocal_ranks(signals, right, each) for each in tried])  # (weights, questions)
+    tried = [replace(weights, **{added: float(each)}) for each in (0.0, *RATIOS * spread / added_spread)]
+    pairs = list(zip(signals, right, strict=True))
+
+    def reciprocal_ranks(weights: Weights) -> list[float]:
+        return [Levels.of(-rank(each, weights).levels, relevant).reciprocal_rank() for each, relevant in pairs]
+
+    ranks = np.array([reciprocal_ranks(each) for each in tried])  # (weights, questions)
     fold = np.arange(len(signals)) % FOLDS
     gain = 0.0
     for held_out in range(FOLDS):
@@ -314,14 +262,6 @@ def fit_weight(signals: Sequence[Signals], right: Sequence[NDArray[np.bool_]], w
     return tried[ranks.mean(axis=1).argmax()] if gain > 0 else without
 
 
-def reciprocal_ranks(
-    signals: Sequence[Signals], right: Sequence[NDArray[np.bool_]], weights: Weights
-) -> NDArray[np.float64]:
-    """(Q,) the expected value of one over the rank of each question's first right candidate."""
-    pairs = zip(signals, right, strict=True)
-    return np.array([Levels.of(-rank(each, weights).levels, relevant).reciprocal_rank() for each, relevant in pairs])
-
-
-def _spread(scores: Sequence[NDArray[np.float64]]) -> float:
+def _spread(scores: Iterable[NDArray[np.float64]]) -> float:
     """Standard deviation of the scores of a question's candidates, averaged over the questions."""
-    return float(np.mean([values.std() for values in scores])) if scores else 0.0
+    return float(np.mean([values.std() for values in scores] or [0.0]))

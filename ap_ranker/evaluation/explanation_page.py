@@ -5,7 +5,9 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from html import escape
+from importlib.resources import files
 from pathlib import Path
+from string import Template
 from unicodedata import east_asian_width
 
 from ap_ranker.errors import InputError
@@ -17,88 +19,54 @@ from ap_ranker.ranking.ranker import Ranker
 COLUMNS, CHARACTER, LINE = 84, 0.0845, 0.3
 """Characters per line of a picture; width of a character at 10 points and height of a line, in inches."""
 
-# The policy makes browsers load nothing but the page: no script, no request to any host.
-_PAGE = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-<meta name="viewport" content="width=device-width">
-<meta name="color-scheme" content="light dark">
-<title>{title}</title>
-<style>
-:root {{ --ink: #1a1a1a; --paper: #fff; --quiet: #6b6b6b; --heat: 255 140 0; }}
-@media (prefers-color-scheme: dark) {{
-  :root {{ --ink: #f0f0f0; --paper: #161616; --quiet: #9a9a9a; --heat: 176 72 0; }}
-}}
-body {{ max-width: 44rem; margin: 2rem auto; padding: 0 1rem; font: 1.1rem/1.8 system-ui, sans-serif;
-  color: var(--ink); background: var(--paper); }}
-h1 {{ font-size: 1.1rem; margin: 2rem 0 0.3rem; }}
-p {{ margin: 0; white-space: pre-wrap; overflow-wrap: anywhere; }}
-/* Squared, so that small differences between the largest weights remain visible. */
-b {{ font-weight: inherit; border-radius: 0.2em; background: rgb(var(--heat) / calc(var(--w) * var(--w))); }}
-.quiet {{ color: var(--quiet); }}
-</style>
-</head>
-<body>
-<p class="quiet">{title}</p>
-{texts}</body>
-</html>
-"""
-
 
 def write_explanation(
     checkpoint: str | Path, question: str, answer: str, output: Path, device: str | None = None
 ) -> tuple[str, Explanation]:
-    """Write the attention weights of a question's and of an answer's words as a page (`.html`) or a picture (`.png`).
-
-    Returns:
-        The model's name and the explanation.
+    """Write the attention weights of two texts' words as a page (`.html`) or a picture (`.png`); the model's name, too.
 
     Raises:
         InputError: the output cannot be written, the checkpoint cannot be loaded, or its model has no attention.
     """
-    if output.suffix not in (".html", ".png"):
+    picture = output.suffix == ".png"
+    if not picture and output.suffix != ".html":
         raise InputError(f"Expected --output to end in .html (a page) or .png (a picture), found {str(output)!r}.")
     if not output.parent.is_dir():
         raise InputError(f"{output}: expected an existing folder, found no {str(output.parent)!r}.")
-    if output.suffix == ".png":
+    if picture:
         check_plotting()
     ranker = Ranker.from_pretrained(checkpoint, device)
     assert ranker.config is not None
-    explanation = ranker.explain(question, answer)
-    if output.suffix == ".png":
-        _draw(explanation, question, answer, ranker.config.model, output)
+    explanation, model = ranker.explain(question, answer), ranker.config.model
+    if picture:
+        _draw(explanation, question, answer, model, output)
     else:
-        write_text_atomically(output, page(explanation, question, answer, ranker.config.model))
-    return ranker.config.model, explanation
+        write_text_atomically(output, page(explanation, question, answer, model))
+    return model, explanation
 
 
 def page(explanation: Explanation, question: str, answer: str, model: str) -> str:
     """A self-contained HTML page with the explanation of these two texts by the model of this name."""
     texts = ""
     for name, text, tokens in (("Question", question, explanation.question), ("Answer", answer, explanation.answer)):
-        texts += f"<section>\n<h1>{name}</h1>\n<p>{_marked(text, tokens)}</p>\n"
-        if all(token.weight is None for token in tokens):
-            texts += '<p class="quiet">The model has no attention weights for these words.</p>\n'
-        texts += "</section>\n"
-    return _PAGE.format(title=escape(f"{model}, score {explanation.score:.3f}"), texts=texts)
+        unweighted = all(token.weight is None for token in tokens)
+        note = '<p class="quiet">The model has no attention weights for these words.</p>\n' if unweighted else ""
+        texts += f"<section>\n<h1>{name}</h1>\n<p>{_marked(text, tokens)}</p>\n{note}</section>\n"
+    template = Template((files("ap_ranker.evaluation") / "explanation.html").read_text("utf-8"))
+    return template.substitute(title=escape(f"{model}, score {explanation.score:.3f}"), texts=texts)
 
 
 def _marked(text: str, tokens: Sequence[Token]) -> str:
-    parts, last = [], 0
+    marked, last = "", 0
     for start, end, heat in pieces(tokens):
-        parts.append(f'{escape(text[last:start])}<b style="--w:{heat:.3f}">{escape(text[start:end])}</b>')
+        marked += f'{escape(text[last:start])}<b style="--w:{heat:.3f}">{escape(text[start:end])}</b>'
         last = end
     rest = escape(text[last:])
-    return "".join(parts) + (f'<span class="quiet">{rest}</span>' if rest.strip() else rest)
+    return marked + (f'<span class="quiet">{rest}</span>' if rest.strip() else rest)
 
 
 def _draw(explanation: Explanation, question: str, answer: str, model: str, path: Path) -> None:
-    """Draw both texts as heat maps of their attention weights, as in dos Santos et al. 2016.
-
-    Characters that matplotlib's own font lacks, such as Chinese ones, are drawn as boxes; the page shows them.
-    """
+    """Draw both texts as heat maps (dos Santos et al. 2016); what the font lacks, as Chinese characters, are boxes."""
     from matplotlib.figure import Figure
 
     sides = {"question": _lines(question, explanation.question), "answer": _lines(answer, explanation.answer)}
@@ -107,8 +75,7 @@ def _draw(explanation: Explanation, question: str, answer: str, model: str, path
     both = figure.subplots(2, 1, height_ratios=heights)
     for axes, (name, lines) in zip(both, sides.items(), strict=True):
         axes.set_title(name, loc="left", fontsize=10)
-        axes.set_xlim(0, COLUMNS)
-        axes.set_ylim(max(len(lines), 1) - 0.4, -0.6)
+        axes.set(xlim=(0, COLUMNS), ylim=(max(len(lines), 1) - 0.4, -0.6))
         axes.set_axis_off()
         for row, line in enumerate(lines):
             for column, text, heat in line:

@@ -40,34 +40,28 @@ class Levels:
         return cls(sizes, found, np.cumsum(sizes) - sizes)
 
     @property
-    def _first(self) -> tuple[int, int, int] | None:
-        """n, r and t of the best level with a right answer; `None` if there is none."""
+    def _first(self) -> tuple[int, int, int]:
+        """n, r and t of the best level with a right answer; zeros if there is none."""
         if not self.right.any():
-            return None
+            return 0, 0, 0
         level = (self.right > 0).argmax()
         return self.sizes[level], self.right[level], self.above[level]
 
     def success(self, depth: int) -> float:
         """The probability that a right answer is among the first `depth`."""
-        if self._first is None:
-            return 0.0
         n, r, t = self._first
-        return float(1 - np.prod(_none_right(n, r)[: max(0, depth - t)])) if depth - t < n else 1.0
+        return float(1 - np.prod(_none_right(n, r)[: max(0, depth - t)])) if not n or depth - t < n else 1.0
 
     def reciprocal_rank(self) -> float:
         """The expected value of one over the rank of the first right answer; 0 without one."""
-        if self._first is None:
-            return 0.0
         n, r, t = self._first
         none_before = np.concatenate([[1.0], np.cumprod(_none_right(n, r))])
         return float(((none_before[:-1] - none_before[1:]) / (t + np.arange(1, n + 1))).sum())
 
     def first_rank(self) -> float | None:
         """The expected rank of the first right answer, from 1; `None` without one."""
-        if self._first is None:
-            return None
         n, r, t = self._first
-        return float(t + (n + 1) / (r + 1))
+        return float(t + (n + 1) / (r + 1)) if r else None
 
     def average_precision(self, n_right: int) -> float:
         """The expected average precision, given the number of right answers, found or not."""

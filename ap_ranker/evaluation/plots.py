@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,16 +14,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from ap_ranker.evaluation.calibration_fit import Bin
-    from ap_ranker.evaluation.evaluation_report import LengthGroup
-
 
 def check_plotting() -> None:
-    """Check for matplotlib before hours of training rather than after them.
-
-    Raises:
-        InputError: matplotlib is not installed.
-    """
+    """Refuse a missing matplotlib before hours of training rather than after them."""
     try:
         import matplotlib  # noqa: F401
     except ImportError as error:
@@ -37,31 +29,28 @@ def save_figure(figure: Figure, path: Path) -> None:
         figure.savefig(draft, format="png", dpi=150)
 
 
-def plot_lengths(groups: Sequence[LengthGroup], name: str, path: Path) -> None:
+def plot_lengths(groups: Sequence[Mapping[str, float]], name: str, path: Path) -> None:
     """Plot P@1 of the model and of BM25 against the length of the right answers."""
     figure, axes = _axes(7.5, 4.5)
-    positions = range(len(groups))
-    axes.plot(positions, [group.model for group in groups], color="tab:blue", marker="o", label=name)
-    axes.plot(positions, [group.bm25 for group in groups], color="tab:orange", marker="o", label="BM25")
-    ranges = [f"{group.shortest:.0f} - {group.longest:.0f}\n{group.n_questions:,} questions" for group in groups]
-    axes.set_xticks(positions, ranges, fontsize=8)
-    axes.set_xlabel("mean length of a question's right answers, in words")
-    axes.set_ylabel("P@1")
+    ranges = ["{shortest:.0f} - {longest:.0f}\n{n_questions:,} questions".format(**group) for group in groups]
+    axes.plot([group["model"] for group in groups], color="tab:blue", marker="o", label=name)
+    axes.plot([group["bm25"] for group in groups], color="tab:orange", marker="o", label="BM25")
+    axes.set_xticks(range(len(groups)), ranges, fontsize=8)
+    axes.set(xlabel="mean length of a question's right answers, in words", ylabel="P@1")
     axes.legend(frameon=False)
     save_figure(figure, path)
 
 
-def plot_reliability(curves: Mapping[str, Sequence[Bin]], data: str, path: Path) -> None:
+def plot_reliability(curves: Mapping[str, Sequence[Mapping[str, float]]], data: str, path: Path) -> None:
     """Plot the share of right answers against their probability; the area of a point shows its number of questions."""
     figure, axes = _axes(6, 5.5)
     axes.plot([0, 1], [0, 1], color="grey", linestyle=":", label="perfect calibration")
-    for colour, (name, bins) in zip(cycle(("tab:blue", "tab:orange")), curves.items(), strict=False):
-        probabilities, right = [group.probability for group in bins], [group.right for group in bins]
+    for colour, (name, bins) in zip(("tab:blue", "tab:orange"), curves.items(), strict=False):
+        probabilities, right = ([group[name] for group in bins] for name in ("probability", "right"))
         axes.plot(probabilities, right, color=colour, label=name)
-        axes.scatter(probabilities, right, s=[10 + 400 * group.share for group in bins], color=colour, alpha=0.5)
-    axes.set_xlabel("probability that the first answer is right, mean of each tenth")
+        axes.scatter(probabilities, right, s=[10 + 400 * group["share"] for group in bins], color=colour, alpha=0.5)
+    axes.set(xlabel="probability that the first answer is right, mean of each tenth", aspect="equal")
     axes.set_ylabel("share of first answers that are right")
-    axes.set_aspect("equal")
     axes.legend(frameon=False)
     figure.suptitle(data, fontsize=10)
     save_figure(figure, path)

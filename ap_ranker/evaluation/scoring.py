@@ -21,17 +21,10 @@ from ap_ranker.text.keys import question_key
 
 @dataclass(frozen=True)
 class CandidateScores:
-    """Scores of each question's candidates, and the times taken.
+    """Scores of each question's candidates, one array per question; times to encode all answers, and for all questions.
 
-    Attributes:
-        by_question: one array per question, with a score per candidate in the candidates' order.
-        encode_seconds: to encode all answers once.
-        question_seconds: to encode all questions and match them with their candidates.
-        bytes_per_answer: of the states kept of an answer, without padding; mean over the answers.
-        cosines: as `by_question`, of the vectors of whole texts; `None` for a model without such vectors.
-        question_vectors: (Q, C) the vectors of the questions, likewise.
-        wordings: as `by_question`, the cosine of the best known wording of each candidate, -1 without any; `None` for a
-            question whose candidates have none; `None` if they were not compared.
+    `cosines` and `question_vectors` (Q, C) are of whole texts, `None` for a model without such vectors; `wordings` are
+    `Signals.wordings` of each question, `None` if they were not compared; the bytes are of states without padding.
     """
 
     by_question: list[np.ndarray]
@@ -58,15 +51,10 @@ def score_candidates(
     candidates: Sequence[Sequence[int]],
     on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> CandidateScores:
-    """Score each question's candidates, rows of `dataset.answers`.
-
-    The loop runs over batches of answers, not over questions: answers are encoded, matched with every question that
-    has them as candidates, and dropped. So memory does not grow with the number of answers.
-    """
+    """Score each question's candidates, rows of `dataset.answers`: each batch of answers with all of its questions."""
     started = time.perf_counter()
-    texts = [question.text for question in questions]
-    batches = [texts[i : i + BATCH_SIZE] for i in range(0, len(texts), BATCH_SIZE)]
-    question_states = States.stack([ranker.encode_questions(batch) for batch in batches])
+    batches = (questions[start : start + BATCH_SIZE] for start in range(0, len(questions), BATCH_SIZE))
+    question_states = States.stack([ranker.encode_questions([each.text for each in batch]) for batch in batches])
     question_vectors = ranker.model.text_vectors(question_states)
     sizes = [len(rows) for rows in candidates]
     question_of = np.repeat(np.arange(len(candidates)), sizes)
@@ -95,14 +83,10 @@ def score_candidates(
         on_progress(done, len(order))
     encode_seconds = time.perf_counter() - started - matching
     ends = np.cumsum(sizes)[:-1]
-    return CandidateScores(
-        np.split(scores, ends),
-        encode_seconds,
-        question_seconds + matching,
-        n_bytes / max(1, len(order)),
-        None if question_vectors is None else np.split(cosines, ends),
-        None if question_vectors is None else question_vectors.float().cpu().numpy(),
-    )
+    found = np.split(scores, ends), encode_seconds, question_seconds + matching, n_bytes / max(1, len(order))
+    if question_vectors is None:
+        return CandidateScores(*found)
+    return CandidateScores(*found, np.split(cosines, ends), question_vectors.float().cpu().numpy())
 
 
 def score_wordings(
@@ -117,12 +101,11 @@ def score_wordings(
 ) -> CandidateScores:
     """Compare each question with the known wordings of its candidates, if there are any and the model can compare them.
 
-    `as_new`, those equal to the question are left out, which would give its answer away. The wordings join those that
-    the same model has `encoded` before.
+    `as_new`, those equal to the question are left out. The wordings join those that the model has `encoded` before.
     """
     if scores.question_vectors is None or not any(answer.wordings for answer in dataset.answers):
         return scores
-    ranked = sorted({row for rows in candidates for row in rows})
+    ranked = sorted({*chain.from_iterable(candidates)})
     wordings = [text for row in ranked for text in dataset.answers[row].wordings]
     # Not the ranker's own, which may be those of an earlier epoch.
     vectors = WordingVectors() if encoded is None else encoded
@@ -131,16 +114,12 @@ def score_wordings(
     seconds = 0.0
     results: list[np.ndarray | None] = []
     for question, vector, rows in zip(questions, scores.question_vectors, candidates, strict=True):
-        lists: Sequence[Sequence[str]] = [dataset.answers[row].wordings for row in rows]
+        lists = [list(dataset.answers[row].wordings) for row in rows]
         if (asked := question_key(question.text)) in known:  # a question never meets its own text
             lists = [[text for text in each if question_key(text) != asked] for each in lists]
         started = time.perf_counter()
         found = vectors.best(vector, lists, ranker.embed_questions)[0] if any(lists) else None
         seconds += time.perf_counter() - started
         results.append(None if found is None else found.astype(np.float64))
-    return replace(
-        scores,
-        wordings=results,
-        question_seconds=scores.question_seconds + seconds,
-        bytes_per_answer=scores.bytes_per_answer + n_bytes / max(1, len(ranked)),
-    )
+    seconds, n_bytes = scores.question_seconds + seconds, scores.bytes_per_answer + n_bytes / max(1, len(ranked))
+    return replace(scores, wordings=results, question_seconds=seconds, bytes_per_answer=n_bytes)

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.stats import permutation_test
-
-RESAMPLES = 9_999
 
 LEVEL = 0.05
 """Significance level: a difference in MRR with a p-value of at least this may be chance."""
@@ -20,14 +17,10 @@ VERDICTS = {
     "equal": "not better than BM25",
     "undecided": "not shown to be better than BM25 (chance may explain the difference)",
 }
-"""Verdict -> its words."""
 
 
 def randomisation_test(first: np.ndarray, second: np.ndarray, seed: int = 1) -> float:
-    """Two-sided p-value of Fisher's paired randomisation test (Smucker, Allan & Carterette 2007).
-
-    Under the null hypothesis that both systems are equal, each question's two values are exchangeable.
-    """
+    """Two-sided p-value of Fisher's paired randomisation test (Smucker, Allan & Carterette 2007)."""
     if len(first) < 2 or np.array_equal(first, second):
         return 1.0  # with one question, the swapped difference is as large as the observed one
     result = permutation_test(
@@ -35,7 +28,7 @@ def randomisation_test(first: np.ndarray, second: np.ndarray, seed: int = 1) -> 
         lambda x, y, axis: np.mean(x - y, axis=axis),
         permutation_type="samples",
         vectorized=True,
-        n_resamples=RESAMPLES,
+        n_resamples=9_999,
         batch=500,
         rng=np.random.default_rng(seed),
     )
@@ -44,12 +37,10 @@ def randomisation_test(first: np.ndarray, second: np.ndarray, seed: int = 1) -> 
 
 def holm(p_values: Sequence[float]) -> list[float]:
     """p-values corrected for multiple testing (Holm 1979): those below α are significant at α together."""
-    corrected = [0.0] * len(p_values)
-    highest = 0.0
-    for rank, i in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
-        highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[i]))
-        corrected[i] = highest
-    return corrected
+    order = np.argsort(p_values, kind="stable")
+    corrected = np.zeros(len(order))
+    corrected[order] = np.maximum.accumulate(np.arange(len(order), 0, -1) * np.array(p_values)[order]).clip(max=1)
+    return list(map(float, corrected))
 
 
 @dataclass(frozen=True)
@@ -99,7 +90,3 @@ class Gain:
         elif self.fusion:
             verdict = f"alone {verdict}, with BM25's score added {VERDICTS[self.fusion.verdict]},"
         return f"{verdict[0].upper()}{verdict[1:]} on the {self.n_questions:,} dev questions ({compared})."
-
-    def facts(self) -> dict[str, Any]:
-        """For `config.json`."""
-        return {"better_than_bm25": self.better, **asdict(self)}

@@ -19,13 +19,9 @@ SYNONYMS_DEPTH = 10
 
 
 def bm25_recall(dataset: Dataset, language: str | None = None) -> dict[int, float]:
-    """Number of candidates -> share of the answerable questions with a right answer among BM25's best; without pools.
-
-    Where the last of the best are tied with others, a question counts by the chance that right ones are among them.
-    """
-    questions = answerable(dataset)
+    """Number of candidates -> share of the answerable questions with a right answer among BM25's best of all."""
     index = BM25([answer.text for answer in dataset.answers], language=language)
-    found = [_found(index.scores(question.text), question) for question in questions]
+    found = [_found(index.scores(question.text), question) for question in answerable(dataset)]
     return {depth: float(np.mean([levels.success(depth) for levels in found])) for depth in DEPTHS}
 
 
@@ -57,23 +53,18 @@ class SynonymPreview:
 def preview(data: Dataset, synonyms: Synonyms) -> SynonymPreview:
     """Search the questions of a data set without and with synonyms, among all of its answers."""
     index = BM25((answer.text for answer in data.answers), language=synonyms.language)
-    found: list[tuple[Levels, Levels]] = []
-    concerned = 0
+    moved, ranks, recalls, concerned = [], [], [], 0
     for question in data.answerable:
         forms = [index.scores(form) for form in synonyms.forms(question.text)]
-        found.append((_found(forms[0], question), _found(np.maximum.reduce(forms), question)))
         concerned += len(forms) > 1
-    mrr, recall = (
-        (float(np.mean([measure(old) for old, _ in found])), float(np.mean([measure(new) for _, new in found])))
-        for measure in (Levels.reciprocal_rank, lambda levels: levels.success(SYNONYMS_DEPTH))
-    )
-    moved = [
-        (abs(new.reciprocal_rank() - old.reciprocal_rank()), Moved(question.text, old.first_rank(), new.first_rank()))
-        for question, (old, new) in zip(data.answerable, found, strict=True)
-        if old.first_rank() != new.first_rank()
-    ]
-    farthest = [each for _, each in sorted(moved, key=lambda pair: -pair[0])]
-    return SynonymPreview(len(found), concerned, mrr, recall, farthest)
+        both = [_found(scores, question) for scores in (forms[0], np.maximum.reduce(forms))]
+        ranks.append([levels.reciprocal_rank() for levels in both])
+        recalls.append([levels.success(SYNONYMS_DEPTH) for levels in both])
+        moved.append((abs(ranks[-1][1] - ranks[-1][0]), Moved(question.text, *(each.first_rank() for each in both))))
+    farthest = [each for _, each in sorted(moved, key=lambda pair: -pair[0]) if each.before != each.after]
+    (mrr, new_mrr), (recall, new_recall) = (np.array(values).reshape(-1, 2).T for values in (ranks, recalls))
+    means = [float(values.mean()) for values in (mrr, new_mrr, recall, new_recall)]
+    return SynonymPreview(len(ranks), concerned, (means[0], means[1]), (means[2], means[3]), farthest)
 
 
 def _found(scores: np.ndarray, question: Question) -> Levels:

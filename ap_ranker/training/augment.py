@@ -1,9 +1,8 @@
 """Makes more questions to learn from: the sentences of answers, and the training questions with other words.
 
-Each sentence of an answer is a question for that answer. A student of a teacher also learns from questions without
-labels, since the teacher tells what they ask for: as in TinyBERT (Jiao et al. 2020, section "Data Augmentation"), words
-are exchanged for their neighbours among the word vectors. Others are left out, and some questions go on as another one
-does.
+Each sentence of an answer is a question for that answer. For a student of a teacher, words are exchanged for their
+neighbours among the word vectors, as in TinyBERT (Jiao et al. 2020, section "Data Augmentation"), or left out, and some
+questions go on as another one does.
 """
 
 from __future__ import annotations
@@ -28,8 +27,6 @@ JOINED = 1 / 3
 NEIGHBOURS, LEAST_COSINE = 8, 0.4
 """Maximum number of words that take a word's place, and their least cosine to it: most function words have none."""
 
-_AT_ONCE = 512
-
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
 
 
@@ -42,10 +39,9 @@ def with_answer_sentences(data: Dataset) -> Dataset:
         if len(sentences) > 1:
             named = [Question(f"sentence-{row}-{i}", sentence, (row,)) for i, sentence in enumerate(sentences)]
             added += [question for question in named if question.text.casefold() not in existing]
-    if data.withheld:  # an answer's text may include its stored question
-        withheld = near_any({question.text for question in added}, data.withheld)
-        added = [question for question in added if question.text not in withheld]
-    return replace(data, questions=[*data.questions, *added])
+    # An answer's text may include its stored question.
+    withheld = near_any({question.text for question in added}, data.withheld) if data.withheld else ()
+    return replace(data, questions=[*data.questions, *(each for each in added if each.text not in withheld)])
 
 
 def augmented_questions(data: Dataset, count: int, neighbours: Mapping[str, Sequence[str]], seed: int) -> list[str]:
@@ -58,38 +54,29 @@ def augmented_questions(data: Dataset, count: int, neighbours: Mapping[str, Sequ
         if rng.random() < JOINED:
             other = texts[int(rng.integers(len(texts)))]
             words = words[: int(rng.integers(len(words))) + 1] + other[int(rng.integers(len(other))) :]
-        made[" ".join(_changed(words, neighbours, rng))] = None
+        changed = []
+        for word in words:
+            chance, near = rng.random(), neighbours.get(word)
+            if chance < EXCHANGED and near:
+                changed.append(near[int(rng.integers(len(near)))])
+            elif not EXCHANGED <= chance < EXCHANGED + LEFT_OUT:
+                changed.append(word)
+        made[" ".join(changed)] = None
     return [text for text in made if text]
 
 
 def find_neighbours(data: Dataset, vectors: PretrainedVectors, most: int) -> dict[str, list[str]]:
-    """The nearest words of each word of the questions and answers, by the cosine of their vectors.
-
-    They are chosen among the words of the data and the vectors' `most` first ones.
-    """
-    texts = [question.text for question in data.questions] + [answer.text for answer in data.answers]
+    """The nearest words of each word of the data, by cosine, among these and the vectors' `most` first ones."""
+    texts = [each.text for each in (*data.questions, *data.answers)]
     own = [word for word in dict.fromkeys(word for text in texts for word in split_words(text)) if word.isalpha()]
     words = list(dict.fromkeys([*own, *(word.lower() for word in vectors.words[:most] if word.isalpha())]))
     table = vectors.table(["[PAD]", "[UNK]", *words], np.random.default_rng(0))[2:]
     table /= np.maximum(np.linalg.norm(table, axis=1, keepdims=True), 1e-12)
     near = {}
-    for start in range(0, len(own), _AT_ONCE):
-        cosines = table[: len(own)][start : start + _AT_ONCE] @ table.T
-        for row, values in enumerate(cosines, start):
+    for start in range(0, len(own), 512):
+        for row, values in enumerate(table[start : min(start + 512, len(own))] @ table.T, start):
             values[row] = -1.0
             close = np.flatnonzero(values >= LEAST_COSINE)
             best = close[np.argsort(-values[close], kind="stable")][:NEIGHBOURS]
             near[own[row]] = [words[i] for i in best]
     return near
-
-
-def _changed(words: Sequence[str], neighbours: Mapping[str, Sequence[str]], rng: np.random.Generator) -> list[str]:
-    changed = []
-    for word in words:
-        chance = rng.random()
-        near = neighbours.get(word)
-        if chance < EXCHANGED and near:
-            changed.append(near[int(rng.integers(len(near)))])
-        elif not EXCHANGED <= chance < EXCHANGED + LEFT_OUT:
-            changed.append(word)
-    return changed

@@ -215,7 +215,7 @@ class Batches:
         if self._hard is not None:
             wrong += _draw(self._hard.rows[question], max(0, self._negatives - len(wrong)), rng)
         if self._lessons is not None:
-            wrong += _draw(self._lessons.best(question, HIGHEST), self._taught, rng)
+            wrong += _draw(self._lessons.rows[question][:HIGHEST], self._taught, rng)
         return wrong
 
     def _labels(self, question: int, rows: Sequence[int]) -> list[int]:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from transformers import TrainerCallback
 
 from ap_ranker.data.dataset import Dataset
 from ap_ranker.data.wordings import with_wordings
@@ -27,8 +26,6 @@ from ap_ranker.ranking.bm25 import bm25_name
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.ranker import Ranker, resolve_device
 from ap_ranker.safe_open import parse_yaml
-from ap_ranker.text.word_vectors import PretrainedVectors
-from ap_ranker.training.card import About
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.peers import check_fine_tuning, train_or_load_peer
 from ap_ranker.training.train import train_or_load
@@ -41,11 +38,8 @@ logger = logging.getLogger(__name__)
 MEASURE = "MRR"
 """The measure that sorts the table, is tested for significance and chooses the epoch."""
 
-ALONE = ", answers alone"
-"""Ends the label of the row that ranks without the known wordings."""
-
-POOLED = ", pooled cosine"
-"""Ends the label of the row that ranks with the pooled vectors of a contender's checkpoint alone."""
+ALONE, POOLED = ", answers alone", ", pooled cosine"
+"""Ends of the labels of the rows that rank without the known wordings, and with the pooled vectors alone."""
 
 
 @dataclass(frozen=True)
@@ -61,12 +55,10 @@ class Contender:
         """Read `ap-cnn` or `ap-cnn:filters=200:window=2`."""
         model, *settings = text.strip().split(":")
         model_spec(model)
-        options = {}
-        for setting in settings:
-            name, equals, value = setting.partition("=")
-            if not equals:
-                raise InputError(f"Expected a model as NAME or NAME:option=value:option=value, found {text!r}.")
-            options[name] = parse_yaml(value, text)
+        if not all("=" in setting for setting in settings):
+            raise InputError(f"Expected a model as NAME or NAME:option=value:option=value, found {text!r}.")
+        pairs = (setting.split("=", 1) for setting in settings)
+        options = {name: parse_yaml(value, text) for name, value in pairs}
         complete_options(model, options)
         return cls(text.strip(), model, options)
 
@@ -75,27 +67,23 @@ class Contender:
         """Read several, separated by commas; `all` stands for all registered models whose encoder is available."""
         if text.strip() != "all":
             return [cls.parse(name) for name in dict.fromkeys(text.split(","))]
-        names = []
+        contenders = []
         for name, spec in sorted(MODELS.items()):
             try:
                 if spec.pretrained:
                     find_encoder(spec.options["encoder"].default)
-                names.append(name)
+                contenders.append(cls.parse(name))
             except InputError as error:
                 logger.warning("%s is left out: %s", name, error)
-        return [cls.parse(name) for name in names]
+        return contenders
 
 
 @dataclass(frozen=True)
 class Result:
     """A row of the comparison: the runs of a contender or of a peer, one per seed; times are means over the seeds.
 
-    Attributes:
-        measures: measure -> one value per seed.
-        p_values: of the difference to each baseline in the questions' mean MRR over the seeds, Holm-corrected.
-        parameters: number of learnt parameters without the word vectors.
-        seconds_per_question: time to encode a question and match it with its encoded candidates.
-        bytes_per_answer: of what is kept of an answer; mean over the answers. 0 where nothing can be.
+    `p_values` are of the difference to each baseline in the questions' mean MRR over the seeds, Holm-corrected; the
+    `parameters` do not count word vectors; 0 bytes: nothing can be kept.
     """
 
     label: str
@@ -109,23 +97,10 @@ class Result:
     def mean(self, measure: str) -> float:
         return float(np.mean(self.measures[measure]))
 
-    def deviation(self, measure: str) -> float:
-        """The sample standard deviation over the seeds; 0 with one seed."""
-        values = self.measures[measure]
-        return float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
-
 
 @dataclass(frozen=True)
 class Comparison:
-    """The whole table, the best row first.
-
-    Attributes:
-        data: what was ranked, in words.
-        random: measure -> mean over random orders.
-        bm25: measure -> mean of BM25.
-        bm25_name: BM25 as the table names it, with its stemmer.
-        baselines: what each row is tested against: BM25, the peers, and pooled vectors alone.
-    """
+    """The whole table, the best row first; each is tested against the `baselines`."""
 
     data: str
     n_questions: int
@@ -135,9 +110,6 @@ class Comparison:
     bm25_name: str
     baselines: list[str]
     results: list[Result]
-
-    def to_json(self) -> str:
-        return json.dumps(asdict(self), indent=2) + "\n"
 
 
 def compare(
@@ -150,21 +122,15 @@ def compare(
     *,
     seeds: Sequence[int],
     peers: Sequence[str] = (),
-    vectors: PretrainedVectors | None = None,
     device: str | None = None,
-    callbacks: tuple[TrainerCallback, ...] = (),
-    about: About = About(),  # noqa: B008
     on_run: Callable[[str, int, EvaluationReport], None] = lambda *_: None,
+    **others: Any,
 ) -> Comparison:
     """Train each contender with each seed on `data`, `dev` choosing the epochs, and rank the `test` questions.
 
     All runs have the settings of `config`, but for the model, its options and the seed. Checkpoints of an earlier
-    comparison in `output` are reused, so that an interrupted one continues where it stopped. Peers start from the
-    pretrained encoder of the first contender that has one, or else from the default encoder. `on_run` is called after
-    each run with the row's label, the seed and the results on the test questions.
-
-    Raises:
-        InputError: `output` holds a run with other settings; a peer is unknown or its package is missing.
+    comparison in `output` are reused, if their settings are the same. Peers start from the pretrained encoder of the
+    first contender that has one, or else from the default encoder. All `others` are arguments of `train`.
     """
     check_fine_tuning(peers)
     evaluation_set = EvaluationSet(with_wordings(test, data), language=config.language)
@@ -174,25 +140,23 @@ def compare(
         runs[label].append((report, training_seconds, parameters))
         on_run(label, seed, report)
 
-    for contender in contenders:
-        for seed in seeds:
-            settings = replace(config, model=contender.model, options=contender.options, seed=seed)
-            if model_spec(contender.model).pretrained:
-                settings = replace(settings, embeddings=None)
-            folder = run_folder(output, contender.label, seed)
-            ranker = train_or_load(
-                data, dev, folder, settings, vectors=vectors, device=device, callbacks=callbacks, about=about
-            )
-            assert ranker.config is not None
-            training_seconds = ranker.config.training["seconds"]
-            for label, row in _rows_of(contender, ranker).items():
-                add(label, seed, evaluation_set.report(row), training_seconds, count_parameters(row.model))
-    for name in peers:
-        for seed in seeds:
-            encoder, folder = find_encoder(_encoder(contenders)), run_folder(output, name, seed)
-            peer, training_seconds = train_or_load_peer(name, encoder, data, folder, seed, resolve_device(device))
-            report = evaluation_set.report_of(peer.score(evaluation_set))
-            add(name, seed, report, training_seconds, sum(weights.numel() for weights in peer.model.parameters()))
+    for contender, seed in product(contenders, seeds):
+        settings = replace(config, model=contender.model, options=contender.options, seed=seed)
+        if MODELS[contender.model].pretrained:
+            settings = replace(settings, embeddings=None)
+        folder = run_folder(output, contender.label, seed)
+        ranker = train_or_load(data, dev, folder, settings, device=device, **others)
+        assert ranker.config is not None
+        training_seconds = ranker.config.training["seconds"]
+        for label, row in _rows_of(contender, ranker).items():
+            add(label, seed, evaluation_set.report(row), training_seconds, count_parameters(row.model))
+    options = (complete_options(each.model, each.options) for each in contenders)
+    encoder = next((str(each["encoder"]) for each in options if "encoder" in each), DEFAULT_ENCODER)
+    for name, seed in product(peers, seeds):
+        folder, start = run_folder(output, name, seed), find_encoder(encoder)
+        peer, training_seconds = train_or_load_peer(name, start, data, folder, seed, resolve_device(device))
+        report = evaluation_set.report_of(peer.score(evaluation_set))
+        add(name, seed, report, training_seconds, sum(weights.numel() for weights in peer.model.parameters()))
     each = {label: np.mean([report.model_each[MEASURE] for report, *_ in row], axis=0) for label, row in runs.items()}
     names = [*(contender.label + POOLED for contender in contenders), *peers]
     baselines = {"BM25": evaluation_set.bm25_each[MEASURE]} | {name: each[name] for name in names if name in each}
@@ -204,17 +168,16 @@ def compare(
             p_values[label][baseline] = p_value
     results = []
     for label, own in runs.items():
-        reports, durations, parameters = zip(*own, strict=True)
+        reports = [report for report, *_ in own]
         measures = {measure: [report.model[measure] for report in reports] for measure in MEASURES}
-        waited = float(np.mean([report.seconds_per_question for report in reports]))
-        kept = float(np.mean([report.bytes_per_answer for report in reports]))
-        trained = float(np.mean(durations))
-        results.append(Result(label, measures, p_values[label], parameters[-1], trained, waited, kept))
+        costs = [(trained, report.seconds_per_question, report.bytes_per_answer) for report, trained, _ in own]
+        trained, waited, kept = (float(np.mean(each)) for each in zip(*costs, strict=True))
+        results.append(Result(label, measures, p_values[label], own[-1][2], trained, waited, kept))
     return Comparison(
         data=f"{test.name}; candidates: {evaluation_set.candidates}",
         n_questions=len(evaluation_set.questions),
         seeds=list(seeds),
-        random=evaluation_set.random(),
+        random=evaluation_set.measures([np.zeros(len(rows)) for rows in evaluation_set.pools]),
         bm25=evaluation_set.bm25,
         bm25_name=bm25_name(config.language),
         baselines=list(baselines),
@@ -228,22 +191,12 @@ def _rows_of(contender: Contender, ranker: Ranker) -> dict[str, Ranker]:
     if ranker.config and ranker.config.wording_weight:
         as_stored = EncodingCache(0)  # as `ap-ranker evaluate` measures it
         rows[contender.label + ALONE] = Ranker(ranker.model, ranker.tokenizer, ranker.device, cache=as_stored)
-    pooled = ranker.model.pooled_only()
-    if pooled is not None:
+    if (pooled := ranker.model.pooled_only()) is not None:
         rows[contender.label + POOLED] = Ranker(pooled, ranker.tokenizer, ranker.device)
     return rows
 
 
-def _encoder(contenders: Sequence[Contender]) -> str:
-    """The pretrained encoder that the contenders, and so the peers, start from."""
-    for contender in contenders:
-        if MODELS[contender.model].pretrained:
-            return str(complete_options(contender.model, contender.options)["encoder"])
-    return DEFAULT_ENCODER
-
-
 def run_folder(output: Path, label: str, seed: int) -> Path:
-    """The folder in which `compare` keeps the run of a row."""
     return output / f"{label.replace(':', ',')}-seed{seed}"
 
 
@@ -256,7 +209,8 @@ def plot_comparison(comparison: Comparison, path: Path) -> None:
     sizes = {result.label: float(result.parameters) for result in results if result.parameters}  # on a logarithmic axis
     figure = Figure(figsize=(16 if sizes else 11, 2 + 0.28 * len(results)), layout="constrained")
     bars, *others = figure.subplots(1, 3 if sizes else 2)
-    mrr, deviation = ([of(result, "MRR") for result in results] for of in (Result.mean, Result.deviation))
+    mrr = [result.mean("MRR") for result in results]
+    deviation = [np.std(result.measures["MRR"], ddof=1) for result in results] if len(comparison.seeds) > 1 else None
     bars.barh([result.label for result in results], mrr, xerr=deviation, color="tab:blue", alpha=0.8)
     bars.axvline(comparison.bm25["MRR"], color="tab:orange", label=comparison.bm25_name)
     bars.axvline(comparison.random["MRR"], color="grey", linestyle=":", label="random order")
@@ -270,7 +224,6 @@ def plot_comparison(comparison: Comparison, path: Path) -> None:
 
 
 def _draw_costs(axes: Axes, costs: dict[str, float], name: str, comparison: Comparison, measure: str) -> None:
-    """Plot a measure over a logarithmic axis of costs."""
     from matplotlib.ticker import EngFormatter, LogLocator, NullFormatter
 
     for result in comparison.results:
@@ -279,11 +232,9 @@ def _draw_costs(axes: Axes, costs: dict[str, float], name: str, comparison: Comp
             axes.scatter(*point, color="tab:blue")
             axes.annotate(result.label, point, fontsize=7, xytext=(3, 3), textcoords="offset points")
     axes.axhline(comparison.bm25[measure], color="tab:orange")
-    axes.set_xscale("log")
+    axes.set(xscale="log", xlabel=name, ylabel=measure)
     axes.margins(x=0.2)  # room for the labels
     lowest, highest = min(costs.values()), max(costs.values())
     axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if highest < 1000 * lowest else (1,)))
     axes.xaxis.set_major_formatter(EngFormatter(sep="") if highest >= 1000 else "{x:g}")
     axes.xaxis.set_minor_formatter(NullFormatter())
-    axes.set_xlabel(name)
-    axes.set_ylabel(measure)

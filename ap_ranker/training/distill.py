@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-
-from transformers import TrainerCallback
+from typing import Any
 
 from ap_ranker.data.dataset import Dataset
 from ap_ranker.errors import InputError
@@ -14,9 +13,8 @@ from ap_ranker.models.spec import Inputs
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.word_vectors import PretrainedVectors
 from ap_ranker.training.augment import augmented_questions, find_neighbours
-from ap_ranker.training.card import About
 from ap_ranker.training.config import TrainingConfig
-from ap_ranker.training.find_vectors import named_vectors, vectors_of_teacher
+from ap_ranker.training.find_vectors import find_vectors, vectors_of_teacher
 from ap_ranker.training.progress import Progress
 from ap_ranker.training.teacher import Teacher
 from ap_ranker.training.train import TrainingResult, train
@@ -32,26 +30,21 @@ def distill(
     questions: Sequence[str] = (),
     vectors: PretrainedVectors | None = None,
     device: str | None = None,
-    resume: bool = False,
-    callbacks: tuple[TrainerCallback, ...] = (),
-    about: About = About(),  # noqa: B008
     on_progress: Progress = lambda what, done, total: None,
+    **others: Any,
 ) -> TrainingResult:
     """Train a model on the scores of a teacher, or of several, beside the labels, and write its checkpoint folder.
 
     A teacher is a checkpoint, trained or not, or its ranker; the scores of several are averaged, such as those of one
-    model trained with three seeds. They are computed once and kept in the user's cache: an interrupted run, and the
-    next student, find them there.
+    model trained with three seeds. They are kept in the user's cache, for the next run and the next student.
 
-    The other arguments are those of `train`. `config` describes the student; `teacher_weight` and
-    `teacher_temperature` are about the teacher. `questions` are texts whose answers are unknown: the teacher's scores
-    take the place of their labels. Where candidates were not judged, `config.augmented_questions` more are made of the
-    training questions. Without `vectors`, a student of words begins with those that `config.embeddings` names, or else
-    with those of the teacher's own encoder.
+    `config` describes the student. `questions` are texts whose answers are unknown: the teacher's scores take the place
+    of their labels. Where candidates were not judged, `config.augmented_questions` more are made of the training
+    questions. Without `vectors`, a student of words begins with those that `config.embeddings` names, or else with
+    those of the teacher's own encoder. All `others` are arguments of `train`.
 
     Raises:
-        InputError: as `train`; an objective, which a student does not choose; a student without anything to learn;
-            no teacher.
+        InputError: as `train`; a teacher is missing, an objective is named, or the student has nothing to learn.
         WriteError: as `train`.
     """
     _check_student(config)
@@ -60,25 +53,16 @@ def distill(
         raise InputError("Expected at least one teacher, found none.")
     rankers = [each if isinstance(each, Ranker) else Ranker.from_pretrained(each, device) for each in teachers]
     if vectors is None and not model_spec(config.model).pretrained:
-        vectors = named_vectors(config, on_progress)
-        vectors = vectors or vectors_of_teacher(rankers[0], config.embedding_size, on_progress)
+        named, size = config.embeddings, config.embedding_size
+        vectors = find_vectors(named, size, on_progress) if named else vectors_of_teacher(rankers[0], size, on_progress)
     count = 0 if data.judged else config.questions_to_make(len(data.questions) + len(questions))
     made: list[str] = []
     if count:
         neighbours = find_neighbours(data, vectors, config.vocabulary_from_vectors) if vectors else {}
         made = augmented_questions(data, count, neighbours, config.seed)
+    taught = Teacher(rankers, [*questions, *made])
     return train(
-        data,
-        dev,
-        output,
-        config,
-        vectors=vectors,
-        teacher=Teacher(rankers, [*questions, *made]),
-        device=device,
-        resume=resume,
-        callbacks=callbacks,
-        about=about,
-        on_progress=on_progress,
+        data, dev, output, config, vectors=vectors, teacher=taught, device=device, on_progress=on_progress, **others
     )
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -31,12 +32,8 @@ from ap_ranker.text.phrases import phrase_words
 from ap_ranker.text.tokenizer import AnyTokenizer, split_words
 from ap_ranker.text.word_vectors import PretrainedVectors, WordVectors, read_vectors
 from ap_ranker.training.computed_once import computed_once
-from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.initialize import read_encoder
 from ap_ranker.training.progress import Progress
-
-ENCODER = "encoder"
-"""The name of word vectors from the default encoder; `encoder:NAME` is another one."""
 
 MAX_SIZE = 300
 """Maximum number of dimensions: the later principal components of single words are mostly noise."""
@@ -46,9 +43,6 @@ ALPHA = 1e-3
 
 SPREAD = 0.4
 """Standard deviation of the numbers, about that of GloVe's."""
-
-WORD_TOKENS = 16
-"""Maximum number of subwords of a word or phrase, special ones included."""
 
 AT_ONCE = 256
 """Words that are read at once."""
@@ -63,18 +57,11 @@ def find_vectors(
     default and at most 300; a file or a checkpoint decides itself.
     """
     kind, _, name = source.partition(":")
-    if kind == ENCODER:
+    if kind == "encoder":
         return vectors_of_encoder(name or DEFAULT_ENCODER, size, on_progress)
     if is_checkpoint(Path(source)):
         return vectors_of_checkpoint(Ranker.from_pretrained(source, "cpu"))
     return read_vectors(source)
-
-
-def named_vectors(
-    config: TrainingConfig, on_progress: Progress = lambda what, done, total: None
-) -> PretrainedVectors | None:
-    """The word vectors that the settings name, as `find_vectors`; `None` if they name none."""
-    return find_vectors(config.embeddings, config.embedding_size, on_progress) if config.embeddings else None
 
 
 def vectors_of_checkpoint(ranker: Ranker) -> WordVectors:
@@ -82,9 +69,6 @@ def vectors_of_checkpoint(ranker: Ranker) -> WordVectors:
 
     A convolution that copies them, `copy_words` of `ap-cnn`, begins with about the scores of `bow-idf` whose vectors
     they are: an unknown word, too, counts as in the checkpoint, in `bow-idf` not at all.
-
-    Raises:
-        InputError: the model has no word vectors, or they are all equal.
     """
     vectors = ranker.model.word_vectors()
     if vectors is None:
@@ -99,63 +83,54 @@ def vectors_of_checkpoint(ranker: Ranker) -> WordVectors:
 
 
 def vectors_of_encoder(name: str, size: int | None, on_progress: Progress) -> EncoderVectors:
-    """Word vectors from a pretrained encoder, a folder or the name of a model on the hub, as `read_encoder` has it."""
-    folder, tokenizer, inputs = read_encoder(name, WORD_TOKENS)
+    """Word vectors from a pretrained encoder, as `read_encoder` finds it."""
+    folder, tokenizer, inputs = read_encoder(name, max_tokens=16)
     encoder = TransformerEncoder(inputs.encoder or {}, 0.0, frozen=True).eval()
     encoder.load_pretrained(folder)
 
     @torch.inference_mode()
     def embed(texts: Sequence[str]) -> np.ndarray:
         _, _, pooled = encoder(TokenBatch.from_lists(tokenizer.encode(texts)[0]), encoder.settings.question_prompt)
-        vectors: np.ndarray = pooled.float().numpy()
-        return vectors
+        return np.asarray(pooled.float())
 
     digest = hashlib.sha256()
     for path in [*sorted(folder.glob("*.safetensors")), folder / TOKENIZER]:
         digest.update(path.read_bytes())
-    origin = f"the encoder {name}, by PCA"
-    return EncoderVectors(embed, whole_words(tokenizer), size, origin, digest.hexdigest(), on_progress)
+    origin, key = f"the encoder {name}, by PCA", digest.hexdigest()
+    return EncoderVectors(embed, whole_words(tokenizer), size, origin, key, on_progress)
 
 
-def vectors_of_teacher(
-    teacher: Ranker, size: int | None, on_progress: Progress = lambda what, done, total: None
-) -> EncoderVectors | None:
+def vectors_of_teacher(teacher: Ranker, size: int | None, on_progress: Progress) -> EncoderVectors | None:
     """Word vectors from a trained model's encoder; `None` if it has no vectors of whole texts."""
     if not teacher.has_vectors:
         return None
     words, origin = whole_words(teacher.tokenizer), f"the teacher {teacher.source}, by PCA"
-    return EncoderVectors(
-        lambda texts: teacher.embed_questions(texts).numpy(), words, size, origin, teacher.fingerprint, on_progress
-    )
+    return EncoderVectors(teacher.embed_questions, words, size, origin, teacher.fingerprint, on_progress)
 
 
+@dataclass(frozen=True, eq=False)
 class EncoderVectors:
     """Word vectors that an encoder gives any vocabulary, by its vectors (N, H) of texts.
 
     Those of its own words, most frequent first, are kept in the user's cache; `key` differs between two encoders.
     """
 
-    def __init__(
-        self,
-        embed: Callable[[Sequence[str]], np.ndarray],
-        words: Sequence[str],
-        size: int | None,
-        origin: str,
-        key: str,
-        on_progress: Progress = lambda what, done, total: None,
-    ) -> None:
-        self.words, self.origin = words, origin
-        self._embed, self._size, self._key, self._on_progress = embed, size or MAX_SIZE, key, on_progress
+    embed: Callable[[Sequence[str]], np.ndarray | torch.Tensor]
+    words: Sequence[str]
+    size: int | None
+    origin: str
+    key: str
+    on_progress: Progress = lambda what, done, total: None
 
     @cached_property
     def dimensions(self) -> int:
         """D, the length of a vector."""
-        return min(self._size, MAX_SIZE, self._embed(["a"]).shape[1])
+        return min(self.size or MAX_SIZE, MAX_SIZE, self.embed(["a"]).shape[1])
 
     @property
     def digest(self) -> str:
         """A hash that is equal for equal vectors."""
-        return hashlib.sha256(f"{self._key} {self._size}".encode()).hexdigest()
+        return hashlib.sha256(f"{self.key} {self.size or MAX_SIZE}".encode()).hexdigest()
 
     def table(self, vocabulary: Sequence[str], rng: np.random.Generator) -> np.ndarray:
         """(V, D) float32: the vector of each word or phrase, most frequent first; 0 for padding, noise for unknown."""
@@ -169,8 +144,8 @@ class EncoderVectors:
 
     def _vectors(self, words: Sequence[str]) -> np.ndarray:
         """(V, H) the encoder's vectors of words."""
-        depends_on = self._key, list(self.words)
-        own = computed_once("word-vectors", depends_on, lambda: self._read(self.words).astype(np.float16))
+        key = self.key, list(self.words)
+        own = computed_once("word-vectors", key, lambda: self._read(self.words).astype(np.float16))
         texts = [" ".join(phrase_words(word)) or word for word in words]
         known = dict(zip(self.words, own.astype(np.float32), strict=True))
         new = [text for text in texts if text not in known]
@@ -180,9 +155,9 @@ class EncoderVectors:
     def _read(self, texts: Sequence[str]) -> np.ndarray:
         parts = [np.zeros((0, 1), dtype=np.float32)] if not texts else []
         for start in range(0, len(texts), AT_ONCE):
-            self._on_progress("reading words with the encoder", start, len(texts))
-            parts.append(self._embed(texts[start : start + AT_ONCE]))
-        self._on_progress("reading words with the encoder", len(texts), len(texts))
+            self.on_progress("reading words with the encoder", start, len(texts))
+            parts.append(np.asarray(self.embed(texts[start : start + AT_ONCE])))
+        self.on_progress("reading words with the encoder", len(texts), len(texts))
         return np.concatenate(parts)
 
 
@@ -192,26 +167,21 @@ def whole_words(tokenizer: AnyTokenizer) -> list[str]:
     A tokenizer marks either what begins a word ("▁the", "Ġthe") or what continues one ("##ing").
     """
     tokens = tokenizer.words
-    marks = {mark: sum(token.startswith(mark) for token in tokens) for mark in ("▁", "Ġ")}
-    mark = max(marks, key=marks.__getitem__)
-    if marks[mark]:
-        tokens = [token[1:] for token in tokens if token.startswith(mark)]
-    if mark == "Ġ" and marks[mark]:
-        tokens = [token for token in tokens if token.isascii()]  # the others are bytes
+    pieces, byte_pieces = ([token[1:] for token in tokens if token.startswith(mark)] for mark in ("▁", "Ġ"))
+    if len(pieces) < len(byte_pieces):
+        tokens = [token for token in byte_pieces if token.isascii()]  # the others are bytes
+    elif pieces:
+        tokens = pieces
     lowered = dict.fromkeys(token.lower() for token in tokens if any(map(str.isalnum, token)))
     return [word for word in lowered if split_words(word) == [word]]
 
 
 def principal_components(vectors: np.ndarray, size: int) -> np.ndarray:
-    """(V, H) -> (V, min(size, H)): the leading principal components.
-
-    Of each direction, the number of largest magnitude is positive, so that the signs are the same on every machine.
-    """
+    """(V, H) -> (V, min(size, H)): the leading principal components, the largest number of each direction positive."""
     centred = vectors.astype(np.float64) - vectors.mean(axis=0, dtype=np.float64)
     directions = np.linalg.eigh(centred.T @ centred)[1][:, ::-1][:, :size]
     largest = np.abs(directions).argmax(axis=0)
-    components: np.ndarray = centred @ (directions * np.sign(directions[largest, np.arange(directions.shape[1])]))
-    return components
+    return np.asarray(centred @ (directions * np.sign(directions[largest, np.arange(directions.shape[1])])))
 
 
 def frequency_weights(words: Sequence[str]) -> np.ndarray:
@@ -219,5 +189,4 @@ def frequency_weights(words: Sequence[str]) -> np.ndarray:
     is_word = np.array([not phrase_words(word) for word in words])
     ranks = np.cumsum(is_word).clip(min=1)
     frequencies = is_word / (ranks * (1 / np.arange(1, len(words) + 1)).sum())
-    weights: np.ndarray = ALPHA / (ALPHA + frequencies)
-    return weights
+    return np.asarray(ALPHA / (ALPHA + frequencies))

@@ -10,14 +10,14 @@ from __future__ import annotations
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
-from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import TrainerCallback, TrainerState, TrainingArguments
 
 from ap_ranker.data.dataset import Answer, Dataset, Question
-from ap_ranker.evaluation.scoring import CandidateScores, score_candidates
+from ap_ranker.evaluation.scoring import score_candidates
 from ap_ranker.ranking.bm25 import BM25, best_rows
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.keys import normalized
@@ -33,19 +33,18 @@ HARDEST = 20
 """Number of these, highest-scored by the model, to draw from: with fewer, an epoch would repeat the same ones."""
 
 LEAD = 0.05
-"""A negative must score this share below the right answer (Moreira et al. 2024, NV-Retriever, TopK-PercPos)."""
+"""A negative must score below the right answer by this share of its magnitude (Moreira et al. 2024, NV-Retriever,
+TopK-PercPos: a share of the score, which would be above a negative one)."""
+
 
 QUESTIONS_AT_ONCE = 4096
-"""Number of questions to score at once while mining: their states are in memory, and all answers are encoded again."""
+"""Questions that are scored at once: their states are in memory, and all answers are encoded again."""
 
 
 class HardNegatives:
     """For each question, wrong answers to draw negatives from: BM25's best until `mine` is called, then the model's.
 
-    Attributes:
-        rows: (Q,) arrays of answers that share a word with the question, in BM25's order, without answers that may be
-            right and without those judged for the question, which are known already.
-        not_wrong: (Q,) answers that must not count as wrong for the question in any batch.
+    `rows` are (Q,) arrays in BM25's order, without answers that may be right (`not_wrong`) and those judged already.
     """
 
     def __init__(self, dataset: Dataset, language: str | None = None) -> None:
@@ -53,27 +52,23 @@ class HardNegatives:
         self._dataset = dataset
         bm25 = BM25((answer.text for answer in dataset.answers), language=language)
         shared = right_answers(dataset.questions)
-        self.not_wrong = not_wrong(dataset)
-        left_out = {"right": 0, "copies of a right one": 0}
+        self.not_wrong = with_copies(shared, dataset.answers)
+        n_right = n_copies = 0
         self.rows: list[np.ndarray] = []
-        for i, question in enumerate(dataset.questions):
+        for question, same, unsure in zip(dataset.questions, shared, self.not_wrong, strict=True):
             rows = best_rows(bm25.scores(question.text), DEPTH)
-            known = np.isin(rows, question.candidates) if dataset.judged and question.candidates else rows < 0
-            right = np.isin(rows, list(shared[i]))
-            copy = np.isin(rows, list(self.not_wrong[i])) & ~right
-            self.rows.append(rows[~(known | right | copy)])
-            left_out["right"] += int(right.sum())
-            left_out["copies of a right one"] += int(copy.sum())
+            known = np.isin(rows, question.candidates or ()) & dataset.judged
+            right, doubtful = (np.isin(rows, list(group)) for group in (same, unsure))
+            self.rows.append(rows[~(known | doubtful)])
+            n_right += int(right.sum())
+            n_copies += int((doubtful & ~right).sum())
         self._retrieved = list(self.rows)
-        self._log("BM25", left_out, started)
+        self._log("BM25", f"{n_right:,} right, {n_copies:,} copies of a right one", started)
 
     def guide(self, ranker: Ranker) -> None:
-        """Leave out for good what an untrained encoder finds as like the question as a right answer.
-
-        The guide of Solatorio (2024, GISTEmbed), here for mined negatives only. A model without vectors guides nothing.
-        """
+        """Leave out for good what an untrained encoder finds as close as a right answer (Solatorio 2024, GISTEmbed)."""
         if ranker.has_vectors:
-            self._choose(ranker, lambda scores: scores.cosines or [], None, "BM25 with a guide")
+            self._choose(ranker, "cosines", None, "BM25 with a guide")
             self._retrieved = list(self.rows)
 
     def mine(self, ranker: Ranker) -> None:
@@ -81,32 +76,29 @@ class HardNegatives:
 
         The order stays BM25's, so that rounding, which differs between one process and several, changes no draw.
         """
-        self._choose(ranker, lambda scores: scores.by_question, HARDEST, "the model")
+        self._choose(ranker, "by_question", HARDEST, "the model")
 
-    def _choose(
-        self, ranker: Ranker, kind: Callable[[CandidateScores], Sequence[np.ndarray]], most: int | None, source: str
-    ) -> None:
+    def _choose(self, ranker: Ranker, kind: str, most: int | None, source: str) -> None:
         """The retrieved answers of the highest scores, in BM25's order, without those scored like a right one."""
         started, skipped = time.perf_counter(), 0
         for start in range(0, len(self._retrieved), QUESTIONS_AT_ONCE):
             part = slice(start, start + QUESTIONS_AT_ONCE)
             questions, retrieved = self._dataset.questions[part], self._retrieved[part]
             candidates = [[*q.positives, *rows.tolist()] for q, rows in zip(questions, retrieved, strict=True)]
-            scores = kind(score_candidates(ranker, self._dataset, questions, candidates))
+            scores = getattr(score_candidates(ranker, self._dataset, questions, candidates), kind)
             for i, (question, rows, values) in enumerate(zip(questions, retrieved, scores, strict=True), start):
                 right, others = np.split(values, [len(question.positives)])
                 trusted = np.flatnonzero(~like_right(others, float(right.max())))
                 hardest = trusted[np.argsort(-others[trusted], kind="stable")[:most]]
                 self.rows[i] = rows[np.sort(hardest)]
                 skipped += len(rows) - len(trusted)
-        self._log(source, {"scored like a right one": skipped}, started)
+        self._log(source, f"{skipped:,} scored like a right one", started)
 
-    def _log(self, source: str, left_out: dict[str, int], started: float) -> None:
+    def _log(self, source: str, left_out: str, started: float) -> None:
         if is_first_process():
             sizes, seconds = [len(rows) for rows in self.rows], time.perf_counter() - started
             found = f"{np.mean(sizes):.1f} per question, none for {sizes.count(0)} of {len(sizes)}"
-            reasons = ", ".join(f"{count:,} {reason}" for reason, count in left_out.items())
-            logger.info("Hard negatives by %s: %s; left out: %s; %.0f s.", source, found, reasons, seconds)
+            logger.info("Hard negatives by %s: %s; left out: %s; %.0f s.", source, found, left_out, seconds)
 
 
 class MineEachEpoch(TrainerCallback):
@@ -115,14 +107,9 @@ class MineEachEpoch(TrainerCallback):
     def __init__(self, hard: HardNegatives, ranker: Ranker) -> None:
         self._hard, self._ranker = hard, ranker
 
-    def on_epoch_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
+    def on_epoch_begin(self, args: TrainingArguments, state: TrainerState, *_: Any, **__: Any) -> None:
         if state.epoch:
             self._hard.mine(self._ranker)
-
-
-# Filters of answers that may be right.
 
 
 def right_answers(questions: Sequence[Question]) -> list[frozenset[int]]:
@@ -153,10 +140,5 @@ def not_wrong(dataset: Dataset) -> list[frozenset[int]]:
 
 
 def like_right(scores: np.ndarray, right: float) -> np.ndarray:
-    """(R,) whether a score is too high for a negative: above the right answer's, or too close to it.
-
-    The paper's limit, 95 % of the right answer's score, would be above that score if it is negative (cosines,
-    log-odds). The score minus 5 % of its magnitude is the same for positive scores, and lower for all.
-    """
-    suspected: np.ndarray = scores >= right - LEAD * abs(right)
-    return suspected
+    """(R,) whether a score is too high for a negative: above the right answer's, or within `LEAD` of its magnitude."""
+    return np.asarray(scores >= right - LEAD * abs(right))

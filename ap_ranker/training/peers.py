@@ -11,7 +11,7 @@ import json
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -36,8 +36,6 @@ MAX_TOKENS = 256
 
 SETTINGS = "peer.json"
 
-Arguments = TypeVar("Arguments", bound=TrainingArguments)
-
 
 class FineTunedBiEncoder:
     """One vector per text; the score is their cosine (Reimers & Gurevych 2019)."""
@@ -47,34 +45,27 @@ class FineTunedBiEncoder:
 
         self.model = SentenceTransformer(str(folder), device=str(device), local_files_only=True)
 
-    def fine_tune(self, data: Dataset, arguments: dict[str, Any]) -> None:
+    def fine_tune(self, data: Dataset, *where: Any) -> None:
         from sentence_transformers import SentenceTransformerTrainer, SentenceTransformerTrainingArguments
         from sentence_transformers.base.sampler import BatchSamplers
         from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
 
-        arguments = arguments | {"batch_sampler": BatchSamplers.NO_DUPLICATES}
         pairs = [(question.text, data.answers[row].text) for question in data.answerable for row in question.positives]
-        SentenceTransformerTrainer(
-            model=self.model,
-            args=_on_one_device(SentenceTransformerTrainingArguments, arguments),
-            train_dataset=_table(("question", "answer"), pairs),
-            loss=MultipleNegativesRankingLoss(self.model),
-        ).train()
+        table, loss = _table(("question", "answer"), pairs), MultipleNegativesRankingLoss(self.model)
+        settings = _arguments(SentenceTransformerTrainingArguments, *where, batch_sampler=BatchSamplers.NO_DUPLICATES)
+        SentenceTransformerTrainer(self.model, settings, train_dataset=table, loss=loss).train()
 
-    def score(self, evaluation_set: EvaluationSet) -> CandidateScores:
+    def score(self, asked: EvaluationSet) -> CandidateScores:
         started = time.perf_counter()
-        vectors = self.encode([answer.text for answer in evaluation_set.dataset.answers])
+        vectors = self.encode([answer.text for answer in asked.dataset.answers])
         encoded = time.perf_counter()
-        scores = [
-            vectors[list(rows)] @ self.encode([question.text])[0]
-            for question, rows in zip(evaluation_set.questions, evaluation_set.pools, strict=True)
-        ]
+        pairs = zip(asked.questions, asked.pools, strict=True)
+        scores = [vectors[list(rows)] @ self.encode([question.text])[0] for question, rows in pairs]
         return CandidateScores(scores, encoded - started, time.perf_counter() - encoded, vectors[0].nbytes)
 
     def encode(self, texts: Sequence[str]) -> np.ndarray:
         """(N, H) vectors of length 1."""
-        vectors: np.ndarray = self.model.encode(list(texts), normalize_embeddings=True, show_progress_bar=False)
-        return vectors
+        return np.asarray(self.model.encode(list(texts), normalize_embeddings=True, show_progress_bar=False))
 
 
 class FineTunedCrossEncoder:
@@ -88,16 +79,13 @@ class FineTunedCrossEncoder:
             str(folder), num_labels=1, max_length=MAX_TOKENS, device=str(device), local_files_only=True
         )
 
-    def fine_tune(self, data: Dataset, arguments: dict[str, Any]) -> None:
+    def fine_tune(self, data: Dataset, *where: Any) -> None:
         from sentence_transformers.cross_encoder import CrossEncoderTrainer, CrossEncoderTrainingArguments
         from sentence_transformers.cross_encoder.losses import BinaryCrossEntropyLoss
 
-        CrossEncoderTrainer(
-            model=self.model,
-            args=_on_one_device(CrossEncoderTrainingArguments, arguments),
-            train_dataset=_table(("question", "answer", "label"), self._labelled(data)),
-            loss=BinaryCrossEntropyLoss(self.model),
-        ).train()
+        table, loss = _table(("question", "answer", "label"), self._labelled(data)), BinaryCrossEntropyLoss(self.model)
+        settings = _arguments(CrossEncoderTrainingArguments, *where)
+        CrossEncoderTrainer(self.model, settings, train_dataset=table, loss=loss).train()
 
     def _labelled(self, data: Dataset) -> list[tuple[str, str, float]]:
         """Each right answer, and the wrong ones that the untrained bi-encoder ranks highest for the question."""
@@ -112,13 +100,11 @@ class FineTunedCrossEncoder:
             rows += [(question.text, texts[row], 0.0) for row in wrong]
         return rows
 
-    def score(self, evaluation_set: EvaluationSet) -> CandidateScores:
-        texts = [answer.text for answer in evaluation_set.dataset.answers]
+    def score(self, asked: EvaluationSet) -> CandidateScores:
+        texts = [answer.text for answer in asked.dataset.answers]
         started = time.perf_counter()
-        scores = [
-            np.asarray(self.model.predict([(question.text, texts[row]) for row in rows], show_progress_bar=False))
-            for question, rows in zip(evaluation_set.questions, evaluation_set.pools, strict=True)
-        ]
+        pairs = ([(q.text, texts[row]) for row in rows] for q, rows in zip(asked.questions, asked.pools, strict=True))
+        scores = [np.asarray(self.model.predict(each, show_progress_bar=False)) for each in pairs]
         return CandidateScores(scores, 0.0, time.perf_counter() - started, 0)
 
 
@@ -132,24 +118,18 @@ def check_fine_tuning(names: Sequence[str]) -> None:
     """Refuse an unknown peer or a missing package before anything is trained."""
     if unknown := [name for name in names if name not in PEERS]:
         raise InputError(f"Expected peers among {', '.join(PEERS)}, found {unknown[0]!r}.")
-    for package in ("datasets", "sentence_transformers") if names else ():
-        try:
+    try:
+        for package in ("datasets", "sentence_transformers") if names else ():
             importlib.import_module(package)
-        except ImportError as error:
-            raise InputError(
-                f'Training peers needs an extra, found no {error.name}: pip install "ap-ranker[peers]", or leave out '
-                "--peers."
-            ) from error
+    except ImportError as error:
+        extra = 'pip install "ap-ranker[peers]", or leave out --peers.'
+        raise InputError(f"Training peers needs an extra, found no {error.name}: {extra}") from error
 
 
 def train_or_load_peer(
     name: str, encoder: Path, data: Dataset, folder: Path, seed: int, device: torch.device
 ) -> tuple[Peer, float]:
-    """The peer that an earlier run wrote to `folder`, or a new one, from an encoder; and the seconds of its training.
-
-    Raises:
-        InputError: `folder` holds a peer with other settings or of other data.
-    """
+    """The peer that an earlier run wrote to `folder`, or a new one from an encoder; the seconds of its training."""
     settings = {"encoder": encoder.name, "data": data.name, "pairs": data.pairs}
     settings |= {"epochs": EPOCHS, "learning_rate": LEARNING_RATE, "batch_size": BATCH_SIZE, "seed": seed}
     if not (folder / SETTINGS).is_file():
@@ -157,38 +137,34 @@ def train_or_load_peer(
         started = time.perf_counter()
         peer = PEERS[name](encoder, device)
         with atomic_directory(folder) as draft:
-            arguments = {
-                "output_dir": str(draft),
-                "num_train_epochs": EPOCHS,
-                "per_device_train_batch_size": BATCH_SIZE,
-                "learning_rate": LEARNING_RATE,
-                "warmup_steps": 0.1,
-                "on": device,
-                "bf16": torch.cuda.is_bf16_supported() if device.type == "cuda" else multiplies_bfloat16(),
-                "seed": seed,
-                "save_strategy": "no",
-                "report_to": "none",
-                "disable_tqdm": True,
-                "logging_strategy": "no",
-            }
-            peer.fine_tune(data, arguments)
+            peer.fine_tune(data, draft, seed, device)
             record = settings | {"seconds": time.perf_counter() - started}
             peer.model.save_pretrained(str(draft))
             (draft / SETTINGS).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     record = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
     seconds = float(record.pop("seconds"))
     if record != settings:
-        raise InputError(
-            f"{folder}: expected a {name} trained with {settings}, found {record}. "
-            "Name another folder for the runs, or remove this one."
-        )
+        raise InputError(f"{folder}: expected a {name} trained with {settings}, found {record}. Name another folder.")
     # Loaded anew also after training, which leaves the library's model in reduced precision.
     return PEERS[name](folder, device), seconds
 
 
-def _on_one_device(kind: type[Arguments], arguments: dict[str, Any]) -> Arguments:
-    own: Arguments = type(kind.__name__, (OnOneDevice, kind), {})(**arguments)
-    return own
+def _arguments(kind: type[TrainingArguments], folder: Path, seed: int, device: torch.device, **others: Any) -> Any:
+    return type(kind.__name__, (OnOneDevice, kind), {})(
+        on=device,
+        output_dir=str(folder),
+        num_train_epochs=EPOCHS,
+        per_device_train_batch_size=BATCH_SIZE,
+        learning_rate=LEARNING_RATE,
+        warmup_steps=0.1,
+        bf16=torch.cuda.is_bf16_supported() if device.type == "cuda" else multiplies_bfloat16(),
+        seed=seed,
+        save_strategy="no",
+        report_to="none",
+        disable_tqdm=True,
+        logging_strategy="no",
+        **others,
+    )
 
 
 def _table(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> Any:

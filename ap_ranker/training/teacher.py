@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -19,9 +20,6 @@ from ap_ranker.ranking.rule import rank
 from ap_ranker.training.computed_once import computed_once
 from ap_ranker.training.progress import Progress
 
-CACHE = "teacher-scores"
-"""The folder of the scores in the user's cache."""
-
 CACHE_BYTES = 2 * 10**9
 """For the answers' states, which all questions share: 25,000 answers of a transformer take a tenth of it."""
 
@@ -31,22 +29,15 @@ AT_ONCE = 512
 
 @dataclass(frozen=True)
 class TeacherScores:
-    """The teacher's scores of Q questions with some answers each.
+    """The teacher's scores of Q questions, of which the `labelled` first ones have labels.
 
-    Attributes:
-        rows: of each question, (K,) answers, the highest-scored first.
-        values: of each question, (K,) their scores, divided by the teacher's temperature.
-        labelled: number of questions with labels, which come first.
+    Of each question, `rows` are (K,) answers, the highest-scored first; `values` their scores over the temperature.
     """
 
     rows: Sequence[np.ndarray]
     values: Sequence[np.ndarray]
     labelled: int
     n_answers: int
-
-    def best(self, question: int, most: int) -> np.ndarray:
-        """The answers that the teacher scores highest, best first."""
-        return self.rows[question][:most]
 
     def logits(self, question: int, answers: Sequence[int]) -> np.ndarray:
         """(N,) float32 of these answers; NaN where the teacher has not scored."""
@@ -56,17 +47,16 @@ class TeacherScores:
 
 
 class Teacher:
-    """One or more trained or untrained models that another one learns from.
+    """One or more models, trained or not, that another one learns from; all are of checkpoints.
 
-    Each scores as it would in a search, with the training questions as known wordings if its checkpoint has a weight
-    for them; no question meets its own text. The scores of several, an ensemble, are divided by their temperatures and
-    averaged; the candidates are those that the first one finds. All are of checkpoints.
+    Each scores as it would in a search, with the training questions as known wordings if it has a weight for them; no
+    question meets its own text. The scores of several are divided by their temperatures and averaged; the candidates
+    are those that the first one finds.
     """
 
     def __init__(self, rankers: Sequence[Ranker], questions: Sequence[str] = ()) -> None:
         self._rankers = [copy(ranker) for ranker in rankers]
-        for ranker in self._rankers:
-            # Its states are stored as a search stores them; all files of scores share them.
+        for ranker in self._rankers:  # states are stored as a search stores them; all files of scores share them
             if ranker.cache is None or not ranker.cache.max_bytes:
                 ranker.cache = EncodingCache(CACHE_BYTES, ranker.stored_dtype)
         self.source = ", ".join(str(ranker.source) for ranker in rankers)
@@ -85,10 +75,6 @@ class Teacher:
         The questions `asked` by users are known wordings of their answers. Of the `unanswered`, all candidates were
         judged wrong: which of them the teacher prefers tells a student more than that. The "right" answer of a question
         without labels is the one that the teacher ranks first.
-
-        Raises:
-            InputError: questions without labels beside judged candidates, which no other question may be ranked with;
-                scores that are not finite.
         """
         if data.judged and self.questions:
             raise InputError(
@@ -100,15 +86,14 @@ class Teacher:
         further = [*unanswered, *(Question(f"unlabelled-{i}", text, ()) for i, text in enumerate(new))]
         n_labelled, data = len(data.questions), replace(data, questions=[*data.questions, *further])
         known = with_wordings(data, asked)
-        pools = self._pools(known, language)
-        values = self._scores(known, pools, on_progress)
-        orders = [np.argsort(-each, kind="stable") for each in values]
-        rows = [np.asarray(pool, dtype=np.int32)[order] for pool, order in zip(pools, orders, strict=True)]
-        values = [each[order] for each, order in zip(values, orders, strict=True)]
-        taught = [*data.questions]
-        for i in range(n_labelled, len(taught)):
-            taught[i] = replace(taught[i], positives=(int(rows[i][0]),))
-        return replace(data, questions=taught), TeacherScores(rows, values, n_labelled, len(data.answers))
+        rows = [np.asarray(pool, dtype=np.int32) for pool in self._pools(known, language)]
+        values = self._scores(known, [each.tolist() for each in rows], on_progress)
+        for i, order in enumerate(np.argsort(-each, kind="stable") for each in list(values)):
+            rows[i], values[i] = rows[i][order], values[i][order]
+        first = rows[n_labelled:]
+        taught = [replace(question, positives=(int(best[0]),)) for question, best in zip(further, first, strict=True)]
+        questions = [*data.questions[:n_labelled], *taught]
+        return replace(data, questions=questions), TeacherScores(rows, values, n_labelled, len(data.answers))
 
     def _pools(self, data: Dataset, language: str | None) -> list[tuple[int, ...]]:
         """The answers to score for each question: its right ones and, as in an evaluation, its candidates."""
@@ -118,36 +103,25 @@ class Teacher:
             retriever = self._rankers[0] if self._rankers[0].has_vectors else None
             found = iter(EvaluationSet(free, unanswerable=True, language=language, retriever=retriever).pools)
         candidates = [next(found) if q.candidates is None else q.candidates for q in data.questions]
-        return [
-            tuple(dict.fromkeys((*rows, *question.positives)))
-            for rows, question in zip(candidates, data.questions, strict=True)
-        ]
+        pairs = zip(candidates, data.questions, strict=True)
+        return [tuple(dict.fromkeys((*rows, *question.positives))) for rows, question in pairs]
 
     def _scores(self, data: Dataset, pools: Sequence[Sequence[int]], on_progress: Progress) -> list[np.ndarray]:
-        """The mean scores of each question's pool, in its order."""
-        ends = np.cumsum([len(pool) for pool in pools])[:-1]
-        total, done = len(pools) * len(self._rankers), 0
+        answers = [(answer.text, answer.wordings) for answer in data.answers]
+        total = len(pools) * len(self._rankers)
         each = []
-        for ranker in self._rankers:
+        for number, ranker in enumerate(self._rankers):
+            model = ranker.fingerprint, ranker.decision().weights.wording, str(ranker.stored_dtype)
             parts = []
             for start in range(0, len(pools), AT_ONCE):
-                on_progress("scoring with the teacher", done + start, total)
-                part = slice(start, start + AT_ONCE)
-                parts.append(_kept_scores(ranker, data, data.questions[part], pools[part]))
-            done += len(pools)
+                on_progress("scoring with the teacher", number * len(pools) + start, total)
+                asked, rows = data.questions[start : start + AT_ONCE], pools[start : start + AT_ONCE]
+                pairs = [(question.text, list(pool)) for question, pool in zip(asked, rows, strict=True)]
+                score = partial(_score, ranker, data, asked, rows)
+                parts.append(computed_once("teacher-scores", (*model, answers, pairs), score))
             each.append(np.concatenate(parts) / ranker.model.temperature)
         on_progress("scoring with the teacher", total, total)
-        return np.split(np.mean(each, axis=0), ends)
-
-
-def _kept_scores(
-    ranker: Ranker, data: Dataset, questions: Sequence[Question], pools: Sequence[Sequence[int]]
-) -> np.ndarray:
-    """The scores of the questions' pools, one after the other."""
-    asked = [(question.text, list(rows)) for question, rows in zip(questions, pools, strict=True)]
-    answers = [(answer.text, answer.wordings) for answer in data.answers]
-    model = ranker.fingerprint, ranker.decision().weights.wording, str(ranker.stored_dtype)
-    return computed_once(CACHE, (*model, answers, asked), lambda: _score(ranker, data, questions, pools))
+        return np.split(np.mean(each, axis=0), np.cumsum([len(pool) for pool in pools])[:-1])
 
 
 def _score(ranker: Ranker, data: Dataset, questions: Sequence[Question], pools: Sequence[Sequence[int]]) -> np.ndarray:

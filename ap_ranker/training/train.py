@@ -38,7 +38,7 @@ from ap_ranker.training.batches import Batches
 from ap_ranker.training.card import About, model_card
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.distributed import is_first_process, wait_for_all
-from ap_ranker.training.find_vectors import named_vectors
+from ap_ranker.training.find_vectors import find_vectors
 from ap_ranker.training.initialize import initialize_model
 from ap_ranker.training.negatives import HardNegatives, MineEachEpoch
 from ap_ranker.training.objectives import objective_spec
@@ -128,7 +128,8 @@ def train(
         if "classes" in options:
             options["classes"] = len(data.classes) if objective.classes else 2
         place = resolve_device(device)
-        vectors = vectors or named_vectors(config, on_progress)
+        if vectors is None and config.embeddings:
+            vectors = find_vectors(config.embeddings, config.embedding_size, on_progress)
         model, tokenizer, inputs = (
             initialize_from(start, learnt, config, options, place, on_progress)
             if start
@@ -182,7 +183,7 @@ def train(
                 "word_vectors": vectors.origin if vectors else None,
                 "best_epoch": best_epoch,
                 "seconds": round(seconds, 1),
-                "dev_gain": report.gain.facts(),
+                "dev_gain": {"better_than_bm25": report.gain.better, **asdict(report.gain)},
             },
             segmenter=config.segmenter,
             bm25_weight=weights.bm25,

@@ -28,12 +28,9 @@ from ap_ranker.training.progress import Progress
 def settings_of_start(config: TrainingConfig, start: Ranker) -> TrainingConfig:
     """The settings with those that a checkpoint's weights decide: options, length, segmenter, size of word vectors."""
     first = start.config
-    if first is None:
-        raise InputError("Expected a checkpoint to start from, found a model that was never saved. Save it.")
-    if first.model != config.model:
-        raise InputError(
-            f"{start.source}: expected a checkpoint of {config.model} to start from, found one of {first.model}."
-        )
+    if first is None or first.model != config.model:
+        found = f"one of {first.model}" if first else "a model that was never saved"
+        raise InputError(f"{start.source}: expected a checkpoint of {config.model} to start from, found {found}.")
     if config.embeddings is not None:
         raise InputError("Expected --start or --embeddings, found both: the checkpoint brings its own word vectors.")
     return replace(
@@ -53,11 +50,7 @@ def initialize_from(
     device: torch.device,
     on_progress: Progress,
 ) -> tuple[AnswerModel, AnyTokenizer, Inputs]:
-    """As `initialize_model`, with the weights of a checkpoint, for the settings of `settings_of_start`.
-
-    The vocabulary of a model of words grows by the words of the data; those that the checkpoint does not know begin
-    with noise.
-    """
+    """As `initialize_model`, with the weights of a checkpoint; a vocabulary of words grows by those of the data."""
     first = start.config
     assert first is not None
     by_word: set[str] = set()
@@ -81,9 +74,7 @@ def initialize_from(
 def _load(model: AnswerModel, words: Sequence[str], start: Ranker, by_word: set[str]) -> None:
     """Copy all weights; of those that have a row for each word, the rows of the words that the checkpoint knows."""
     own, learnt = model.state_dict(), start.model.state_dict()
-    shapes = [
-        {name: tuple(value.shape[name in by_word :]) for name, value in tensors.items()} for tensors in (own, learnt)
-    ]
+    shapes = ({name: tuple(value.shape[name in by_word :]) for name, value in each.items()} for each in (own, learnt))
     if unequal := difference(*shapes):
         raise InputError(f"{start.source}: expected a checkpoint of the same architecture to start from ({unequal}).")
     row_of = {word: row for row, word in enumerate(words)}

@@ -26,6 +26,7 @@ from ap_ranker.evaluation.evaluation_report import EvaluationReport
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.models.pretrained import DEFAULT_ENCODER, find_encoder
 from ap_ranker.ranking.ranker import resolve_device
+from ap_ranker.ranking.rule import Weights
 from ap_ranker.training.peers import BATCH_SIZE, EPOCHS, LEARNING_RATE, check_fine_tuning, train_or_load_peer
 
 console = Console(soft_wrap=True)
@@ -78,7 +79,7 @@ def reproduce_peer(name: str, peer: str, folder: Path, seeds: list[int], runs: P
         model, duration = train_or_load_peer(peer, encoder, parts.training, run, seed, torch_device)
         origins.append(remember(run, origin))
         seconds.append(duration)
-        weights = dev.bm25_weight(model.score(dev))
+        weights = dev.fitted(model.score(dev), Weights(), "bm25")
         reports.append(test.report_of(model.score(test), weights))
         console.print(f"seed {seed}: test MRR {reports[-1].model['MRR']:.3f} (BM25 {reports[-1].bm25['MRR']:.3f})")
     words = ["python", "examples/reproduce/peer.py", name, peer, "--data", folder.resolve().name]

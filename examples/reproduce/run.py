@@ -159,7 +159,7 @@ def _measure(parts: Parts, ranker: Ranker) -> list[EvaluationReport]:
     questions = sample_questions(parts.dev.without_pools(), SEARCHES, 1)
     dev = EvaluationSet(questions, language=language, retriever=retriever)
     scores, searched, fitted = score_together([evaluation_set, search, dev], ranker)
-    weights = dev.bm25_weight(fitted)
+    weights = dev.fitted(fitted, Weights(), "bm25")
     return [
         evaluation_set.report_of(scores, Weights(bm25=ranker.config.bm25_weight)),
         search.report_of(searched, weights),

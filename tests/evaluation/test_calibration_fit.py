@@ -15,10 +15,9 @@ from scipy.stats import beta
 from ap_ranker.data.dataset import Dataset, Question
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.calibration_fit import (
-    Bin,
     Rankings,
-    ScoreReport,
     TopAnswers,
+    calibration_error,
     fit,
     outcome,
     questions_needed,
@@ -54,10 +53,6 @@ def scores_of(rankings: Rankings) -> list[np.ndarray]:
 
 def rescored(rankings: Rankings, scores: Sequence[np.ndarray]) -> Rankings:
     return replace(rankings, signals=[Signals(values) for values in scores])
-
-
-def calibration_error(bins: list[Bin]) -> float:
-    return ScoreReport(bins, {}).calibration_error
 
 
 def given(probabilities: list[float], right: list[int], answerable: list[int] | None = None) -> TopAnswers:
@@ -137,8 +132,8 @@ def test_the_target_precision_holds_on_other_questions() -> None:
     other = top_answers(result, planted(7, 3000))
     for precision in targets:
         measured = outcome(other, result.thresholds[f"{precision:g}"])
-        assert 0.05 < measured.answered < 0.95
-        assert measured.precision == pytest.approx(precision, abs=0.04)
+        assert 0.05 < measured["answered"] < 0.95
+        assert measured["precision"] == pytest.approx(precision, abs=0.04)
     assert calibration_error(reliability(other)) < 0.04
 
 
@@ -165,22 +160,22 @@ def test_threshold_of_all_and_of_too_few() -> None:
 def test_outcome_by_hand() -> None:
     four = given([0.9, 0.8, 0.3, 0.6], [1, 0, 1, 0], [1, 1, 1, 0])
     result = outcome(four, 0.7)
-    assert (result.answered, result.precision, result.rejected) == (0.5, 0.5, 1.0)
+    assert result == {"threshold": 0.7, "answered": 0.5, "precision": 0.5, "rejected": 1.0}
     everything = outcome(four, 0.0)
-    assert (everything.answered, everything.precision, everything.rejected) == (1.0, 0.5, 0.0)
+    assert everything == {"threshold": 0.0, "answered": 1.0, "precision": 0.5, "rejected": 0.0}
     nothing = outcome(given([0.9], [1]), 0.95)
-    assert (nothing.answered, nothing.precision, nothing.rejected) == (0.0, None, None)
+    assert nothing == {"threshold": 0.95, "answered": 0.0, "precision": None, "rejected": None}
     weighted = outcome(replace(four, weights=np.array([1.0, 3.0, 1.0, 5.0])), 0.7)
-    assert (weighted.answered, weighted.precision) == (0.4, 0.25)
+    assert (weighted["answered"], weighted["precision"]) == (0.4, 0.25)
 
 
 def test_calibration_error_by_hand() -> None:
     bins = reliability(given([0.92, 0.98, 1.0, 0.15, 0.11], [1, 1, 0, 0, 0]))
     low, high = bins
-    assert (low.share, low.probability, low.right) == pytest.approx((0.4, 0.13, 0.0))
-    assert (high.share, high.probability, high.right) == pytest.approx((0.6, 2.9 / 3, 2 / 3))
+    assert low == pytest.approx({"share": 0.4, "probability": 0.13, "right": 0.0})
+    assert high == pytest.approx({"share": 0.6, "probability": 2.9 / 3, "right": 2 / 3})
     assert calibration_error(bins) == pytest.approx(0.4 * 0.13 + 0.6 * 0.3)
-    assert calibration_error([Bin(1.0, 0.5, 0.5)]) == 0.0
+    assert calibration_error([{"share": 1.0, "probability": 0.5, "right": 0.5}]) == 0.0
 
 
 def test_hidden_answers() -> None:

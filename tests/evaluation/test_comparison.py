@@ -26,16 +26,16 @@ def test_ranks_and_first_answers_by_hand() -> None:
     before = report(evaluation_set, [[0.1, 0.2, 0.3], [3, 2, 1], [2, 2, 1], [1, 2, 0]])  # ranks 3, 1, 1.5, 2
     after = report(evaluation_set, [[0.9, 0.2, 0.3], [1, 3, 3], [3, 2, 1], [1, 0, 2]])  # ranks 1, 3, 1, 2
     result = changes(evaluation_set, before, after)
-    assert (result.better, result.worse) == (2, 1)
-    assert [vars(change) for change in result.improved] == [
+    assert (result["better"], result["worse"]) == (2, 1)
+    assert result["improved"] == [
         row("question 0", 3, 1, "answer c", "answer a"),
         row("question 2", 1.5, 1, "answer a", "answer a"),
     ]
-    assert [vars(change) for change in result.worsened] == [row("question 1", 1, 3, "answer a", "answer b")]
-    assert result.model.difference["MRR"] == pytest.approx(
+    assert result["worsened"] == [row("question 1", 1, 3, "answer a", "answer b")]
+    assert result["model"]["difference"]["MRR"] == pytest.approx(
         (1 + 1 / 3 + 1 + 1 / 2) / 4 - (1 / 3 + 1 + 3 / 4 + 1 / 2) / 4
     )
-    assert result.fusion is None
+    assert result["fusion"] is None
 
 
 def row(*values: object) -> dict[str, object]:
@@ -54,12 +54,12 @@ def test_only_the_biggest_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     before = report(evaluation_set, [[9.0, 8, 7, 6, 5, 4, 3, 2, 1]] * 9)
     after = report(evaluation_set, [[1.0, 2, 3, 4, 5, 6, 7, 8, 9]] * 9)
     result = changes(evaluation_set, before, after)
-    assert [(change.question, change.rank_before, change.rank_after) for change in result.improved] == [
+    assert [(change["question"], change["rank_before"], change["rank_after"]) for change in result["improved"]] == [
         ("q8", 9, 1),
         ("q7", 8, 2),
     ]
-    assert [change.question for change in result.worsened] == ["q0", "q1"]
-    assert (result.better, result.worse) == (4, 4)
+    assert [change["question"] for change in result["worsened"]] == ["q0", "q1"]
+    assert (result["better"], result["worse"]) == (4, 4)
 
 
 def test_two_models_and_their_fusion(tmp_path: Path) -> None:
@@ -72,20 +72,20 @@ def test_two_models_and_their_fusion(tmp_path: Path) -> None:
     rankers[0].config = replace(rankers[0].config, bm25_weight=0.3)
     before, after = (evaluation_set.report(ranker) for ranker in rankers)
     result = changes(evaluation_set, before, after)
-    assert result.fusion is not None and before.fusion is not None
+    assert result["fusion"] is not None and before.fusion is not None
     for measure, value in after.model.items():
-        assert result.model.difference[measure] == pytest.approx(value - before.model[measure])
-        assert result.fusion.difference[measure] == pytest.approx(value - before.fusion[measure])
+        assert result["model"]["difference"][measure] == pytest.approx(value - before.model[measure])
+        assert result["fusion"]["difference"][measure] == pytest.approx(value - before.fusion[measure])
         p = randomisation_test(before.model_each[measure], after.model_each[measure])
-        assert result.model.p_value[measure] == pytest.approx(p)
-    moved = {change.question: change for change in [*result.improved, *result.worsened]}
+        assert result["model"]["p_value"][measure] == pytest.approx(p)
+    moved = {change["question"]: change for change in [*result["improved"], *result["worsened"]]}
     for question in asked:  # the ranker itself says what stands where
         orders = [torch.argsort(-ranker.score(question.text, TEXTS)).tolist() for ranker in rankers]
         ranks = [order.index(question.positives[0]) + 1 for order in orders]
         if question.text in moved:
             change = moved[question.text]
-            assert [change.rank_before, change.rank_after] == ranks
-            assert [change.first_before, change.first_after] == [TEXTS[order[0]] for order in orders]
+            assert [change["rank_before"], change["rank_after"]] == ranks
+            assert [change["first_before"], change["first_after"]] == [TEXTS[order[0]] for order in orders]
         else:
             assert ranks[0] == ranks[1]
     assert moved

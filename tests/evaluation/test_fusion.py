@@ -12,7 +12,9 @@ from haystack.utils import ComponentDevice
 from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.evaluation.calibration_fit import rank
 from ap_ranker.evaluation.evaluate import evaluate
-from ap_ranker.evaluation.evaluation_set import EvaluationSet, fit_weight, reciprocal_ranks
+from ap_ranker.evaluation.evaluation_set import EvaluationSet, fit_weight
+from ap_ranker.evaluation.metrics import measure_each
+from ap_ranker.ranking import rule
 from ap_ranker.ranking.bm25 import BM25
 from ap_ranker.ranking.checkpoint import read_checkpoint_config, write_checkpoint_config
 from ap_ranker.ranking.ranker import Ranker
@@ -37,7 +39,8 @@ def fitted(signals: list[Signals], right: Lists) -> float:
 
 
 def mrr(signals: list[Signals], right: Lists, weight: float) -> float:
-    return float(reciprocal_ranks(signals, right, Weights(bm25=weight)).mean())
+    levels = [-rule.rank(each, Weights(bm25=weight)).levels for each in signals]
+    return float(measure_each(zip(levels, right, [1] * len(right), strict=True))["MRR"].mean())
 
 
 def by_bm25(signals: list[Signals]) -> list[Signals]:

@@ -28,17 +28,17 @@ def test_groups_hold_each_question_once_and_their_means() -> None:
     model, bm25 = ([float(rng.random() < 0.5) for _ in lengths] for _ in range(2))
     groups = measured(lengths, model, bm25).by_length()
     assert len(groups) == LENGTH_GROUPS
-    assert sum(group.n_questions for group in groups) == 100
-    assert all(10 <= group.n_questions <= 24 for group in groups)
-    assert all(one.longest < other.shortest for one, other in pairwise(groups))
+    assert sum(group["n_questions"] for group in groups) == 100
+    assert all(10 <= group["n_questions"] <= 24 for group in groups)
+    assert all(one["longest"] < other["shortest"] for one, other in pairwise(groups))
     for group in groups:
-        rows = [i for i, own in enumerate(lengths) if group.shortest <= sum(own) / len(own) <= group.longest]
-        assert group.n_questions == len(rows)
-        assert group.model == pytest.approx(sum(model[i] for i in rows) / len(rows))
-        assert group.bm25 == pytest.approx(sum(bm25[i] for i in rows) / len(rows))
+        rows = [i for i, own in enumerate(lengths) if group["shortest"] <= sum(own) / len(own) <= group["longest"]]
+        assert group["n_questions"] == len(rows)
+        assert group["model"] == pytest.approx(sum(model[i] for i in rows) / len(rows))
+        assert group["bm25"] == pytest.approx(sum(bm25[i] for i in rows) / len(rows))
 
 
 def test_equally_long_answers_are_one_group() -> None:
     [group] = measured([[3]] * 7, [1, 0, 0, 0, 0, 0, 0], [1, 1, 1, 1, 1, 1, 1]).by_length()
-    assert (group.shortest, group.longest, group.n_questions) == (3, 3, 7)
-    assert (group.model, group.bm25) == (pytest.approx(1 / 7), 1)
+    assert (group["shortest"], group["longest"], group["n_questions"]) == (3, 3, 7)
+    assert (group["model"], group["bm25"]) == (pytest.approx(1 / 7), 1)

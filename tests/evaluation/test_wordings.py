@@ -68,7 +68,7 @@ def test_a_report_of_a_checkpoint_with_a_weight_has_both_rows(ranker: Ranker) ->
 def test_as_served_a_known_wording_comes_first(ranker: Ranker) -> None:
     """The first question is a wording of the first answer; the others keep the order of their scores."""
     evaluation_set = EvaluationSet(DATA)
-    plain, served = (evaluation_set.report(ranker, as_new=each) for each in (True, False))
+    plain, served = (EvaluationSet(DATA, as_new=each).report(ranker) for each in (True, False))
     assert [rows.tolist() for rows in evaluation_set.exact] == [[True, False, False], [False] * 3, [False] * 3]
     assert served.model_each["P@1"][0] == 1
     assert served.rankings[0].order[0] == 0

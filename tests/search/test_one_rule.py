@@ -196,8 +196,8 @@ def evaluated(ranker: Ranker, data: Dataset, pools: Sequence[Sequence[str]]) -> 
     row_of = {answer.id: row for row, answer in enumerate(data.answers)}
     rows = [tuple(row_of[name] for name in pool) for pool in pools]
     asked = [replace(question, candidates=each) for question, each in zip(data.questions, rows, strict=True)]
-    pooled = EvaluationSet(replace(data, questions=asked), unanswerable=True, language=ranker.bm25_language)
-    rankings = pooled.report(ranker, as_new=False).served
+    data, language = replace(data, questions=asked), ranker.bm25_language
+    rankings = EvaluationSet(data, unanswerable=True, as_new=False, language=language).report(ranker).served
     found = []
     for pool, ranking in zip(pools, rankings, strict=True):
         assert ranking.probabilities is not None

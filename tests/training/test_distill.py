@@ -105,7 +105,7 @@ def test_the_teachers_scores_are_those_of_an_evaluation(teacher: Path, pairs: Da
     for i, values in enumerate(expected):
         found = scores.logits(i, range(3)) * ranker.model.temperature
         np.testing.assert_allclose(found, values, rtol=0.02)  # a search stores its answers in int8
-    assert taught.questions[3].positives == (scores.best(3, 1)[0],)
+    assert taught.questions[3].positives == (scores.rows[3][0],)
 
 
 def test_scores_are_computed_once(
@@ -133,7 +133,7 @@ def test_an_ensemble_teaches_the_mean_of_its_scores(teacher: Path, pairs: Datase
     for i in range(4):
         mean = np.mean([scores.logits(i, every) for scores in single], axis=0)
         np.testing.assert_allclose(both.logits(i, every), mean, rtol=1e-5)
-        assert both.best(i, 1)[0] == mean.argmax()
+        assert both.rows[i][0] == mean.argmax()
 
 
 def test_batches_hold_the_teachers_best_answers_and_no_label_of_an_unlabelled_question(
@@ -185,8 +185,8 @@ def test_a_question_without_a_right_answer_teaches_the_teachers_order(teacher: P
     unanswered = Question("none", "Can I pay later?", (), candidates=(0, 2), labels=(0, 0))
     judged = replace(pairs, judged=True, questions=[replace(q, candidates=(0, 1, 2)) for q in pairs.questions])
     taught, lessons = Teacher([Ranker.from_pretrained(teacher)]).teach(judged, judged, [unanswered])
-    assert taught.questions[3].positives == (lessons.best(3, 1)[0],)
-    assert sorted(lessons.best(3, 5)) == [0, 2]
+    assert taught.questions[3].positives == (lessons.rows[3][0],)
+    assert sorted(lessons.rows[3]) == [0, 2]
     tokenizer = WordTokenizer.build(TEXTS, max_tokens=20)
     batches = Batches(taught, tokenizer, negatives=15, own_candidates=True, seed=1, lessons=lessons, taught=8)
     batch = batches([(0, 1), (3, taught.questions[3].positives[0])])

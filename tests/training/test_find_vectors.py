@@ -117,13 +117,13 @@ def test_of_a_teacher(pairs: Dataset, tmp_path: Path) -> None:
     options = {"encoder": str(write_encoder(tmp_path / "encoder")), "size": 4}
     config = TrainingConfig("ap-transformer", options, epochs=0, max_tokens=20)
     train(pairs, pairs, tmp_path / "teacher", config)
-    vectors = vectors_of_teacher(Ranker.from_pretrained(tmp_path / "teacher"), 6)
+    vectors = vectors_of_teacher(Ranker.from_pretrained(tmp_path / "teacher"), 6, lambda *_: None)
     assert vectors is not None
     assert vectors.table(["[PAD]", "[UNK]", "parcel", "bike", "refund"], RNG).shape == (5, 6)
 
 
 def test_a_teacher_without_vectors_has_none(checkpoint: Path) -> None:
-    assert vectors_of_teacher(Ranker.from_pretrained(checkpoint), 6) is None
+    assert vectors_of_teacher(Ranker.from_pretrained(checkpoint), 6, lambda *_: None) is None
 
 
 def test_an_unknown_encoder_is_named() -> None:

@@ -49,8 +49,7 @@ def test_one_gpu_of_two_trains(current: list[torch.device], device: torch.device
 
 
 def test_peers_train_there_too(current: list[torch.device], tmp_path: Path) -> None:
-    kind = peers._on_one_device(SentenceTransformerTrainingArguments)
-    arguments = kind(**peers._arguments(tmp_path, 0, SECOND))
+    arguments = peers._arguments(SentenceTransformerTrainingArguments, tmp_path, 0, SECOND)
     assert (arguments.device, arguments.n_gpu, current[-1]) == (SECOND, 1, SECOND)
 
 
