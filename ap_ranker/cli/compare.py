@@ -9,22 +9,12 @@ from rich.markup import escape
 from rich.measure import Measurement
 from rich.table import Column, Table
 
-from ap_ranker.cli.console import console, describe
-from ap_ranker.cli.options import (
-    Answers,
-    Device,
-    Embeddings,
-    Epochs,
-    JsonFile,
-    MatchText,
-    Pools,
-    SharedSettings,
-    argument,
-    command_line,
-    option,
-)
+from ap_ranker.cli import options
+from ap_ranker.cli.console import cells, console, describe
+from ap_ranker.cli.options import argument, command_line, option
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.markdown import markdown_table, spread
+from ap_ranker.evaluation.plots import check_plotting
 from ap_ranker.files import write_text_atomically
 from ap_ranker.training.data import read_training_data
 
@@ -42,17 +32,17 @@ def compare(
     seeds: Annotated[int, option("Runs of each model, with seeds 1, 2 ...", min=1)] = 1,
     dev: Annotated[Path | None, option("Dev questions, which choose the best epochs.")] = None,
     test: Annotated[Path | None, option("Test questions, on which the models are compared.")] = None,
-    answers: Answers = None,
-    pools: Pools = None,
+    answers: options.Answers = None,
+    pools: options.Pools = None,
     peers: Annotated[
         str, option("Fine-tune with sentence-transformers on the same pairs: bi-encoder,cross-encoder.")
     ] = "",
-    embeddings: Embeddings = None,
-    match: MatchText = None,
-    config: SharedSettings = None,
-    epochs: Epochs = None,
-    device: Device = "auto",
-    json_file: JsonFile = None,
+    embeddings: options.Embeddings = None,
+    match: options.MatchText = None,
+    config: options.SharedSettings = None,
+    epochs: options.Epochs = None,
+    device: options.Device = "auto",
+    json_file: options.JsonFile = None,
     table_file: Annotated[Path | None, option("Write the table to this Markdown file.", "--table")] = None,
     plot: Annotated[Path | None, option("Plot the comparison to this PNG file.")] = None,
 ) -> None:
@@ -69,8 +59,6 @@ def compare(
     if settings.options:
         raise InputError(f"{config}: expected no options, which are one model's own: write --models NAME:option=value.")
     if plot is not None:
-        from ap_ranker.evaluation.plots import check_plotting
-
         check_plotting()
     if test is None and not (data.is_dir() and find_split(data, "test")):
         raise InputError(f"{data}: expected a folder with a file test.*; or name the test questions with --test.")
@@ -82,8 +70,7 @@ def compare(
     from ap_ranker.training.compare import compare as run
     from ap_ranker.training.find_vectors import find_vectors
 
-    for title, part in (("Training data", training), ("Dev data", development), ("Test data", judged)):
-        describe(title, part)
+    describe({"Training data": training, "Dev data": development, "Test data": judged})
     result = run(
         contenders,
         training,
@@ -119,23 +106,16 @@ def _report(label: str, seed: int, report: EvaluationReport) -> None:
 
 def _rows(comparison: Comparison) -> list[list[str]]:
     """The table's cells: one row per model, BM25 among them by its MRR, and random order last."""
-    rows = [
-        [
-            result.label,
-            *map(spread, result.measures.values()),
-            *(f"{result.p_values[name]:.4f}" if name in result.p_values else "" for name in comparison.baselines),
-            f"{result.parameters:,}",
-            f"{result.training_seconds:,.0f} s",
-            f"{result.seconds_per_question * 1000:.2f} ms",
-            f"{result.bytes_per_answer:,.0f}",
-        ]
-        for result in comparison.results
-    ]
+    rows = []
+    for result in comparison.results:
+        tests = [f"{result.p_values[name]:.4f}" if name in result.p_values else "" for name in comparison.baselines]
+        times = [f"{result.training_seconds:,.0f} s", f"{result.seconds_per_question * 1000:.2f} ms"]
+        size = [f"{result.parameters:,}", *times, f"{result.bytes_per_answer:,.0f}"]
+        rows.append([result.label, *map(spread, result.measures.values()), *tests, *size])
     empty = [""] * (len(comparison.baselines) + 4)
     ahead = sum(result.mean("MRR") > comparison.bm25["MRR"] for result in comparison.results)
-    rows.insert(ahead, [comparison.bm25_name, *(f"{value:.3f}" for value in comparison.bm25.values()), *empty])
-    rows.append(["random order", *(f"{value:.3f}" for value in comparison.random.values()), *empty])
-    return rows
+    rows.insert(ahead, [*cells(comparison.bm25_name, comparison.bm25.values()), *empty])
+    return [*rows, [*cells("random order", comparison.random.values()), *empty]]
 
 
 def _header(comparison: Comparison) -> list[str]:

@@ -101,13 +101,11 @@ def serve(
         if server.owner_key is not None:
             console.say(f"Owner's page: {address}owner; its changes go to {changes}.")
         if not is_loopback(server.host):
-            errors.warn(
-                f"other machines can reach {server.host} to search and give feedback: there are no accounts and no "
-                "encryption. Put a reverse proxy with both in front of it."
-            )
+            open_to = f"other machines can reach {server.host} to search and give feedback"
+            errors.warn(f"{open_to}, without accounts or encryption. Put a reverse proxy with both in front of it.")
 
     run(
-        search.set_up(limits={"score_threshold": score_threshold}, overlay=owners_changes(changes)),
+        search.set_up(score_threshold=score_threshold, overlay=owners_changes(changes)),
         **vars(server),
         status=console.status,
         on_listening=on_listening,

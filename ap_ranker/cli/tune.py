@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from rich.markup import escape
-from rich.table import Table
+from rich.text import Text
 
+from ap_ranker.cli import options
 from ap_ranker.cli.console import console, describe, numbers
-from ap_ranker.cli.options import Answers, Device, Embeddings, MatchText, SharedSettings, argument, command_line, option
+from ap_ranker.cli.options import argument, command_line, option
 from ap_ranker.errors import InputError
 from ap_ranker.processes import process_count
 from ap_ranker.training.data import read_training_data
@@ -26,15 +26,15 @@ def tune(
     output: Annotated[
         Path, option("Folder for the search; to continue an interrupted search, run the same command again.")
     ],
-    config: SharedSettings = None,
+    config: options.SharedSettings = None,
     trials: Annotated[int, option("Total number of trials, including finished ones.", min=1)] = 20,
     dev: Annotated[
         Path | None, option("Dev questions to evaluate each trial on; by default some questions are set aside.")
     ] = None,
-    answers: Answers = None,
-    embeddings: Embeddings = None,
-    match: MatchText = None,
-    device: Device = "auto",
+    answers: options.Answers = None,
+    embeddings: options.Embeddings = None,
+    match: options.MatchText = None,
+    device: options.Device = "auto",
     seed: Annotated[int | None, option("Random seed of the search and of all trials.")] = None,
 ) -> None:
     """Search for the settings with the best MRR on the dev questions."""
@@ -52,8 +52,7 @@ def tune(
     from ap_ranker.training.tune import tune as run
 
     training, development = read_training_data(data, dev, answers, settings)
-    describe("Training data", training)
-    describe("Dev data", development)
+    describe({"Training data": training, "Dev data": development})
     result = run(
         training,
         development,
@@ -68,10 +67,10 @@ def tune(
     )
     _print(result)
     files = {"--dev": dev, "--answers": answers, "--embeddings": embeddings}
-    options = [part for name, value in files.items() if value is not None for part in (name, str(value))]
-    options += ["--config", str(output / BEST), "--output", str(output / "trained")]
+    files |= {"--config": output / BEST, "--output": output / "trained"}
+    named = [part for name, value in files.items() if value is not None for part in (name, str(value))]
     console.say(f"The best trial's checkpoint: {output / CHECKPOINT}. To train it again:")
-    console.say(shlex.join(["ap-ranker", "train", str(data), *options]))
+    console.say(shlex.join(["ap-ranker", "train", str(data), *named]))
 
 
 def _report(trial: Trial, best: bool) -> None:
@@ -96,17 +95,15 @@ def _text(values: Mapping[str, Any]) -> str:
 def _print(search: Search) -> None:
     """Print the five best trials, with BM25 by its MRR among them, and the importance of the settings."""
     complete = [trial for trial in search.trials if trial.state == "complete"]
-    rows = [
-        (trial.mrr or 0.0, str(trial.number), _text(trial.values), f"{trial.seconds:.0f} s")
-        for trial in sorted(complete, key=lambda trial: -(trial.mrr or 0.0))[:5]
+    best = sorted(complete, key=lambda trial: -(trial.mrr or 0.0))[:5]
+    rows: list[list[str | Text]] = [
+        [str(trial.number), f"{trial.mrr:.3f}", _text(trial.values), f"{trial.seconds:.0f} s"] for trial in best
     ]
     bm25 = search.bm25["MRR"]
-    rows.insert(sum(mrr > bm25 for mrr, *_ in rows), (bm25, "BM25", "", ""))
-    trial, mrr, time = (numbers(title, no_wrap=True) for title in ("trial", "dev MRR", "time"))
-    table = Table(trial, mrr, "settings", time)
-    for value, name, values, seconds in rows:
-        table.add_row(name, f"{value:.3f}", escape(values), seconds, style="bold" if name == "BM25" else None)
-    console.print(table)
+    ahead = sum((trial.mrr or 0.0) > bm25 for trial in best)
+    rows.insert(ahead, [Text("BM25", "bold"), Text(f"{bm25:.3f}", "bold"), "", ""])
+    number, mrr, time = (numbers(title, no_wrap=True) for title in ("trial", "dev MRR", "time"))
+    console.table([number, mrr, "settings", time], rows)
     states = [trial.state for trial in search.trials]
     console.say(
         f"{len(states)} trials: {states.count('complete')} complete, {states.count('pruned')} pruned, "

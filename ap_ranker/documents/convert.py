@@ -25,11 +25,7 @@ _KINDS = {
 
 
 def convert(content: bytes, path: Path) -> Converted:
-    """Convert a document.
-
-    Args:
-        content: the file's content.
-        path: the file; the ending of its name decides the format.
+    """Convert the content of a document, whose format the ending of its path tells.
 
     Raises:
         InputError: an unknown ending, a damaged file, one with a password, not UTF-8, or a missing extra.

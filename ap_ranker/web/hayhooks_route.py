@@ -32,17 +32,9 @@ def add_pipeline(
 ) -> str:
     """Add the pipeline's route to the application; returns its path.
 
-    This is the only route of Hayhooks' own application that is used: others let any client deploy pipelines.
-
-    Args:
-        app: the application.
-        search: the pipeline.
-        text: validates each text of a request.
-        columns: columns of the documents' meta to return in addition to `COLUMNS`.
-        failed: the client's message if a search fails.
-
-    Raises:
-        InputError: Hayhooks refuses the pipeline.
+    This is the only route of Hayhooks' own application that is used: others let any client deploy pipelines. `text`
+    validates each text of a request, `columns` of the documents' meta are returned in addition to `COLUMNS`, and the
+    client reads `failed` if a search fails. If Hayhooks refuses the pipeline, InputError is raised.
     """
     name = search.path.stem
     try:

@@ -100,9 +100,9 @@ class Guard:
     Args:
         app: the application.
         names: accepted host names, in addition to `localhost` and any IP address.
-        key: what all but the `public` paths require; `None` for nothing.
+        key: what all but the `public` paths require.
         public: paths that need no key.
-        rate: of each client's POST requests; `None` for any.
+        rate: of each client's POST requests.
         apart: paths whose requests are counted apart from the others, with the same limit.
         larger: path -> maximum size of a request in bytes, instead of `MAX_BYTES`.
         forms: paths that take a form instead of JSON, and check themselves which site sends it.

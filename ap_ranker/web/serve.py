@@ -96,7 +96,5 @@ def _listen(host: str, port: int) -> socket.socket:
         return socket.create_server((host, port), family=family, backlog=2048)
     except (OSError, TypeError, UnicodeError) as error:  # the last two for an invalid host name
         reason = str(error).split("] ")[-1].split(" (while")[0]
-        raise InputError(
-            f"Expected an address of this machine and a free port, but {host} port {port} cannot be used "
-            f"({reason}). Choose others with --host and --port."
-        ) from error
+        expected = f"Expected an address of this machine and a free port, but {host} port {port} cannot be used"
+        raise InputError(f"{expected} ({reason}). Choose others with --host and --port.") from error
