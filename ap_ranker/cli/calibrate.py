@@ -22,10 +22,7 @@ class CalibrationData:
 
     dev: Annotated[
         Path | None,
-        argument(
-            "Questions, ideally some unanswerable: a file, or a folder with dev.*; by default those that training "
-            "has set aside."
-        ),
+        argument("Questions, some unanswerable: a file or a folder; by default those that training has set aside."),
     ] = None
     test: Annotated[Path | None, option("Other questions to measure on: a file, or a folder with test.*")] = None
     share: Annotated[
@@ -43,10 +40,7 @@ def calibrate(
     data: CalibrationData,
     precision: Annotated[
         str | None,
-        option(
-            "Target precisions (shares of the returned answers that should be right), comma-separated; by default "
-            "those of 0.8,0.9,0.95 that the number of questions allows."
-        ),
+        option("Target precisions: shares of returned answers that are right; by default 0.8,0.9,0.95 if possible."),
     ] = None,
     plot: Annotated[Path | None, option("Write a reliability diagram (PNG) to this file.")] = None,
     json_file: options.JsonFile = None,

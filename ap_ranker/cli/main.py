@@ -12,20 +12,7 @@ from typing import Annotated
 import typer
 from rich.logging import RichHandler
 
-from ap_ranker.cli import (
-    ask,
-    calibrate,
-    check,
-    checkpoints,
-    compare,
-    evaluate,
-    owner,
-    prepare,
-    serve,
-    stores,
-    train,
-    tune,
-)
+from ap_ranker.cli import ask, calibrate, check, checkpoints, evaluate, owner, prepare, selection, serve, stores, train
 from ap_ranker.cli.console import Console
 from ap_ranker.cli.errors import STOPPED, report_user_errors
 
@@ -36,11 +23,7 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_show_locals=False,
-)
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_show_locals=False)
 
 
 @app.callback()
@@ -58,8 +41,8 @@ COMMANDS = {
     "Training": (
         checkpoints.init,
         train.distill,
-        tune.tune,
-        compare.compare,
+        selection.tune,
+        selection.compare,
         checkpoints.models,
         checkpoints.explain,
         checkpoints.push,

@@ -62,17 +62,11 @@ Columns = Annotated[
 ]
 Answers = Annotated[
     Path | None,
-    option(
-        "The FAQ, a file of all answers to choose from (question, answer; or aid, answer); by default answers.* "
-        "beside the questions, or else the answers of the questions' own file."
-    ),
+    option("The FAQ, all answers (question, answer; or aid, answer); by default answers.* or the questions' own file."),
 ]
 KnownWordings = Annotated[
     Path | None,
-    option(
-        "Questions known to ask for an answer (question, answer_ids; or question, answer); by default, train.* of "
-        "the folder."
-    ),
+    option("Questions known to ask for an answer (question, answer_ids or answer); by default, train.* of the folder."),
 ]
 Corpus = Annotated[Path, argument("The FAQ, a document, or a folder of documents and tables.")]
 Pools = Annotated[Path | None, option("Candidate pools of the questions (qid, candidate_ids).")]
@@ -106,10 +100,7 @@ class SearchedOptions:
 
     documents: Annotated[
         Path | None,
-        option(
-            "The FAQ, a file with columns question and answer; or a document, or a folder of documents and "
-            "tables; by default, the content of the store."
-        ),
+        option("The FAQ (question, answer); or a document, or a folder of both; by default, the content of the store."),
     ] = None
     columns: Columns = None
     model: Annotated[
@@ -142,10 +133,7 @@ class SearchOptions(SearchedOptions):
 
     pipeline: Annotated[
         Path | None,
-        option(
-            "A YAML file with a Haystack pipeline of your own, which names its checkpoint; `ap-ranker pipelines` "
-            "writes some to begin with."
-        ),
+        option("A Haystack pipeline of your own, in YAML; `ap-ranker pipelines` writes some to begin."),
     ] = None
     precision: Annotated[
         float | None,
@@ -153,10 +141,7 @@ class SearchOptions(SearchedOptions):
     ] = None
     synonyms: Annotated[
         Path | None,
-        option(
-            "File of other words for what users ask, one `SAP = payroll system` per line; `ap-ranker synonyms` "
-            "shows what it changes."
-        ),
+        option("File of other words, one `SAP = payroll system` per line; `ap-ranker synonyms` shows what it changes."),
     ] = None
     cache: Annotated[
         bool,
@@ -227,7 +212,7 @@ def whole_numbers(option: str, text: str) -> list[int]:
     """Parse distinct numbers above 0, such as `3,1,2`, in order."""
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isdecimal() and int(part) for part in parts):
-        raise InputError(f"Expected {option} as whole numbers above 0, such as 1,2,3; found {text!r}.")
+        raise InputError(f"Expected {option} as whole numbers above 0 (such as 1,2,3); found {text!r}.")
     return list(dict.fromkeys(map(int, parts)))
 
 

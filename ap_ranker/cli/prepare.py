@@ -20,10 +20,7 @@ def extract(
     output: Annotated[Path, option("The CSV file to write: question, answer and source.")],
     titles: Annotated[
         bool,
-        option(
-            "Write pairs to train with instead: each title, or stored question of a FAQ, and the text below it.",
-            "--titles",
-        ),
+        option("Write pairs to train with instead: titles, or stored questions, and their texts.", "--titles"),
     ] = False,
     columns: Columns = None,
     overwrite: Overwrite = False,

@@ -32,8 +32,8 @@ class ServerOptions:
     owner_key: Annotated[
         str | None,
         option(
-            "Key of the owner's page, /owner: 16 characters or more. By default there is no such page. Others may "
-            "see a command line: better set the environment variable.",
+            "Key of the owner's page, /owner: 16 characters or more, better in the environment variable, as others may "
+            "see a command line. By default there is no such page.",
             envvar="AP_RANKER_OWNER_KEY",
         ),
     ] = None
@@ -42,18 +42,13 @@ class ServerOptions:
     allowed_host: Annotated[
         list[str] | None,
         option(
-            "Host name to accept in requests, such as that of a reverse proxy; may be repeated. IP addresses, "
-            "localhost and --host are always accepted."
+            "Host name to accept, such as a reverse proxy's, beside IP addresses, localhost and --host; may repeat."
         ),
     ] = None
     rate: Annotated[float, option("Maximum number of requests per second and client; 0 for any number.", min=0)] = 20.0
     workers: Annotated[
         int,
-        option(
-            "Number of processes that search: as many as cores for many users. Each holds the model. With 1, the "
-            "server's own process searches.",
-            min=1,
-        ),
+        option("Number of processes that search, each with the model: as many as cores for many users.", min=1),
     ] = 1
     page: Annotated[
         Path | None, option("YAML file of the page's settings: name, link, logo, accent, introduction and others.")

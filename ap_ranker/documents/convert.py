@@ -48,10 +48,6 @@ def convert(content: bytes, path: Path) -> Converted:
         ) from error
 
 
-def _plain(content: bytes, path: Path) -> Converted:
-    return Converted(decode(content, path))
-
-
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\r?\n(.*?)\r?\n---[ \t]*(?:\r?\n|\Z)", re.DOTALL)
 """Settings in YAML before the text, as site generators have them."""
 
@@ -118,18 +114,14 @@ def _pptx(content: bytes, path: Path) -> Converted:
     return Converted("\f".join(texts), by="pages")
 
 
-def _html(content: bytes, path: Path) -> Converted:
-    return read_page(content)
-
-
 FORMATS: dict[str, Callable[[bytes, Path], Converted]] = {
     ".md": _markdown,
     ".markdown": _markdown,
-    ".html": _html,
-    ".htm": _html,
+    ".html": lambda content, path: read_page(content),
+    ".htm": lambda content, path: read_page(content),
     ".pdf": _pdf,
     ".docx": _docx,
     ".pptx": _pptx,
-    ".txt": _plain,
+    ".txt": lambda content, path: Converted(decode(content, path)),
 }
 """Ending of a document's name -> its converter."""
