@@ -35,8 +35,6 @@ def kept_alone(folder: Path, doing: str) -> Iterator[None]:
         try:
             stack.enter_context(locked(folder))
         except (TimeoutError, FileNotFoundError):  # it is there, or has this moment tidied up
-            raise InputError(
-                f"{folder}: expected no other process, found one that is {doing} there. Wait for it, or name another "
-                "--output."
-            ) from None
+            found = f"{folder}: expected no other process, found one that is {doing} there"
+            raise InputError(f"{found}. Wait for it, or name another --output.") from None
         yield

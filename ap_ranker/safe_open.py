@@ -41,11 +41,7 @@ _KINDS = {
 
 
 def what_is_at(path: Path) -> str:
-    """`a file`, `a folder`, `a pipe`, `a device`, `a socket`, or `nothing`.
-
-    Raises:
-        InputError: the system cannot tell: a link to itself, a name that is too long, a folder without permission.
-    """
+    """`a file`, `a folder`, `a pipe`, `a device`, `a socket`, or `nothing`; InputError if the system cannot tell."""
     try:
         mode = path.stat().st_mode
     except (FileNotFoundError, NotADirectoryError):
@@ -83,11 +79,7 @@ def save_as(path: Path) -> str:
 
 
 def open_file(path: Path) -> BinaryIO:
-    """Open a file for reading bytes; a file whose name ends in `.gz` is decompressed.
-
-    Raises:
-        InputError: not a regular file; a gzip file that is damaged or grows implausibly.
-    """
+    """Open a regular file (InputError: another) for reading bytes; one whose name ends in `.gz` is decompressed."""
     require_file(path)
     if path.suffix != ".gz":
         return path.open("rb")
@@ -106,10 +98,9 @@ def check_growth(path: Path, read: int) -> None:
     """Refuse (InputError) a compressed file that grows beyond `MAX_RATIO`, by the bytes `read` so far."""
     size = path.stat().st_size
     if read > max(MAX_RATIO * size, ALWAYS_READ):
-        raise InputError(
-            f"{path}: expected a compressed file of {size:,} bytes to hold at most {MAX_RATIO} times as much, found "
-            "more: it would fill the memory. If it is correct, decompress it or save it as CSV, and name that file."
-        )
+        expected = f"expected a compressed file of {size:,} bytes to hold at most {MAX_RATIO} times as much"
+        advice = "it would fill the memory. If it is correct, decompress it or save it as CSV, and name that file."
+        raise InputError(f"{path}: {expected}, found more: {advice}")
 
 
 def check_zip(content: bytes, path: Path, expected: str) -> None:
@@ -118,10 +109,8 @@ def check_zip(content: bytes, path: Path, expected: str) -> None:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             size = sum(part.file_size for part in archive.infolist())  # zipfile reads no more than is declared
     except (zipfile.BadZipFile, ValueError, struct.error, NotImplementedError) as error:
-        raise InputError(
-            f"{path}: expected {expected}, found another or a damaged file ({one_line(error)}). Save it "
-            "again in its program."
-        ) from error
+        found = f"found another or a damaged file ({one_line(error)})"
+        raise InputError(f"{path}: expected {expected}, {found}. Save it again in its program.") from error
     check_growth(path, size)
 
 
@@ -139,9 +128,8 @@ def decode(content: bytes, path: Path) -> str:
         found = "a NUL character"
     line = content.count(b"\n", 0, position) + 1
     excel = " (in Excel: CSV UTF-8)" if path.suffix.lower() == ".csv" else ""
-    raise InputError(
-        f"{path}, line {line}: expected UTF-8 text, found {found}. Save the file as UTF-8{excel} and try again."
-    )
+    where = f"{path}, line {line}"
+    raise InputError(f"{where}: expected UTF-8 text, found {found}. Save the file as UTF-8{excel} and try again.")
 
 
 def read_yaml_text(path: Path) -> str:
@@ -154,11 +142,7 @@ def read_yaml_text(path: Path) -> str:
 
 
 def parse_yaml(text: str, where: object) -> Any:
-    """Parse a YAML text.
-
-    Raises:
-        InputError: not YAML, a repeated name, or too many aliases; the message begins with `where`.
-    """
+    """Parse a YAML text; the message of an InputError begins with `where`."""
     try:
         node = yaml.compose(text, yaml.SafeLoader)
         if node is None:

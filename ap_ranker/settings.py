@@ -42,11 +42,7 @@ def settings(cls: type[T]) -> type[T]:
 
 
 def read_fields(cls: type[T], values: Any, where: str | Path) -> T:
-    """An instance of a `settings` class from what a file holds.
-
-    Raises:
-        InputError: not a mapping, or the class refuses it; the message begins with `where`.
-    """
+    """An instance of a `settings` class from what a file holds; the message of an InputError begins with `where`."""
     if not isinstance(values, Mapping):
         raise InputError(f"{where}: expected names with values, found {one_line(repr(values), 80)}.")
     try:

@@ -50,10 +50,7 @@ def gaps(
         f"did not help. {len(unanswered) - remaining:,} of these questions are in the FAQ by now."
     )
     if not refused:
-        console.say(
-            "No question was refused. A search refuses only below a threshold: serve with --precision or "
-            "--score-threshold."
-        )
+        console.say("No question was refused: a search does so only with serve's --precision or --score-threshold.")
     if output is not None:
         write_gaps(found, output)
     rows = []
@@ -66,10 +63,7 @@ def gaps(
     if len(found) > SHOWN:
         console.say(f"{len(found) - SHOWN:,} smaller groups not shown.")
     if output is not None:
-        console.say(
-            f"Wrote {len(found):,} groups into {output}. Fill in the answers, delete the other rows, and add them to "
-            "the FAQ."
-        )
+        console.say(f"Wrote {len(found):,} groups into {output}. Fill in answers, and add these rows to the FAQ.")
 
 
 def _check_output(output: Path | None, faq: Path | None = None) -> None:

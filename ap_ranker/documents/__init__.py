@@ -84,8 +84,7 @@ def read_documents(path: Path, columns: tuple[str, str] | None = None, earlier: 
     Args:
         path: the file or folder.
         columns: the names of a table's columns of questions and answers; by default they are recognized.
-        earlier: an earlier reading with the same columns: files that have not changed since are not read again, and
-            those that cannot be read any more keep what was read of them.
+        earlier: a reading before: files that have not changed, or cannot be read any more, keep what was read of them.
 
     Raises:
         InputError: nothing at all could be read, or no table has `columns`.

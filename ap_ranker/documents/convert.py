@@ -25,11 +25,7 @@ _KINDS = {
 
 
 def convert(content: bytes, path: Path) -> Converted:
-    """Convert the content of a document, whose format the ending of its path tells.
-
-    Raises:
-        InputError: an unknown ending, a damaged file, one with a password, not UTF-8, or a missing extra.
-    """
+    """Convert the content of a document, whose format the ending of its path tells; raises InputError."""
     converter = FORMATS.get(path.suffix.lower())
     if converter is None:
         raise InputError(f"{path}: expected a document ending in {', '.join(FORMATS)}.{save_as(path)}")
@@ -42,10 +38,8 @@ def convert(content: bytes, path: Path) -> Converted:
     except RecursionError as error:
         raise InputError(f"{path}: expected a document, found elements nested too deeply.") from error
     except Exception as error:  # libraries raise any type for a damaged file
-        raise InputError(
-            f"{path}: expected {_KINDS.get(path.suffix.lower(), 'a document')}, found another or a damaged file "
-            f"({one_line(error)}). Save it again in its program."
-        ) from error
+        expected = f"{path}: expected {_KINDS.get(path.suffix.lower(), 'a document')}, found another or a damaged file"
+        raise InputError(f"{expected} ({one_line(error)}). Save it again in its program.") from error
 
 
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\r?\n(.*?)\r?\n---[ \t]*(?:\r?\n|\Z)", re.DOTALL)

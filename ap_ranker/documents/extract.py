@@ -50,31 +50,23 @@ def extract(path: Path) -> Extracted:
     """Find the questions that documents ask themselves; tables stay as they are.
 
     These are headings that ask, `details`, definition lists, and the questions of schema.org's `FAQPage`. A question
-    found twice counts once if one answer contains the other, the longer one; otherwise both stay.
-
-    Raises:
-        InputError: nothing can be read, it is a table, or no question is found.
+    found twice counts once if one answer contains the other, the longer one; otherwise both stay. If nothing is found,
+    or it is a table, InputError is raised.
     """
     if is_faq(path):
         require_file(path)
         raise InputError(f"{path}: expected documents, found a table. To search it: ap-ranker serve {path}")
     reading = read_documents(path)
-    found = [
-        (entry, f"{name}#{entry.anchor}" if entry.anchor else name, name)
-        for name, file in reading.by_file.items()
-        for entry in file.questions
-    ]
-    kept = _without_copies([entry for entry, _, _ in found])
-    if not kept:
-        raise InputError(
-            f"{path}: expected headings that ask a question, details, definition lists or a FAQPage of schema.org, "
-            f"found none in {reading.files:,} files. Their passages can be searched as they are: ap-ranker serve {path}"
-        )
-    rows = [found[i] for i in kept]
+    found = [(entry, name) for name, file in reading.by_file.items() for entry in file.questions]
+    rows = [found[i] for i in _without_copies([entry for entry, _ in found])]
+    if not rows:
+        expected = "headings that ask a question, details, definition lists or a FAQPage of schema.org"
+        instead = f"Their passages can be searched as they are: ap-ranker serve {path}"
+        raise InputError(f"{path}: expected {expected}, found none in {reading.files:,} files. {instead}")
     return Extracted(
-        [(entry, source) for entry, source, _ in rows],
-        Counter(entry.kind for entry, _, _ in rows),
-        Counter(name for _, _, name in rows),
+        [(entry, f"{name}#{entry.anchor}" if entry.anchor else name) for entry, name in rows],
+        Counter(entry.kind for entry, _ in rows),
+        Counter(name for _, name in rows),
         len(found) - len(rows),
         reading.left_out,
         sum(bool(file.entries) and not file.questions for file in reading.by_file.values()),

@@ -40,14 +40,9 @@ class WatchedFolder:
         return {file: file_version(file) for file in (*files, *([self.overlay.path] if self.overlay else ()))}
 
     def read(self) -> list[Entry]:
-        """The entries as they are now; of a folder, what was left out is logged.
+        """The entries as they are now; of a folder, only changed files are read, and what is left out is logged.
 
-        Files of a folder that have not changed are not read again, and one that cannot be read any more keeps what it
-        was before.
-
-        Raises:
-            InputError: the file, or every file of the folder, or the overlay cannot be read; `entries` stay as they
-                are.
+        `entries` stay as they are if InputError is raised: the file, all of the folder, or the overlay cannot be read.
         """
         self.version = self.look()  # even if they cannot be read, so that the same error is not met again and again
         read = self._read()

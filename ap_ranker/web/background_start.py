@@ -36,10 +36,8 @@ REPORT_SECONDS = 5.0
 class BackgroundStart:
     """A search whose answers, the documents in its stores, are encoded in a thread of its own; threads may share it.
 
-    With more than one of the `workers`, processes search instead of this one.
-
-    Raises:
-        InputError: as `SearchSetup.warm_up` and `SearchWorkers`, if that shows within `PATIENCE`.
+    With more than one of the `workers`, processes search instead of this one. What their InputError says is raised if
+    it shows within `PATIENCE`, and logged otherwise.
     """
 
     def __init__(

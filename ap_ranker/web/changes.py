@@ -101,13 +101,7 @@ def append_change(path: Path, change: Change) -> None:
 
 
 def read_changes(path: Path) -> list[Change]:
-    """Read a file of changes, oldest first; none if there is no such file.
-
-    A last line that a crash left incomplete is no change.
-
-    Raises:
-        InputError: the file cannot be read, or a line is no change.
-    """
+    """Read a file of changes, oldest first; none if there is no such file. A last line that is incomplete is none."""
     try:
         content = path.read_bytes()
     except FileNotFoundError:

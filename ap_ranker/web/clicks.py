@@ -58,11 +58,7 @@ class FeedbackFile:
     ) -> None:
         """Append a line and flush it to disk, unless it is a repeat, which adds its comment to a line without one.
 
-        Requests without the random id of a visit count as the same visit.
-
-        Raises:
-            FeedbackFullError: the file is full; logged once.
-            OSError: nothing could be written.
+        Requests without the random id of a visit count as the same visit. A full file raises FeedbackFullError.
         """
         record = {
             "question": question,

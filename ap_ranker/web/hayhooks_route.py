@@ -40,9 +40,8 @@ def add_pipeline(
     try:
         wrapper = YAMLPipelineWrapper.from_yaml(search.path.read_text(encoding="utf-8"))
     except Exception as error:  # Hayhooks raises any type
-        raise InputError(
-            f"{search.path}: expected inputs and outputs that Hayhooks can serve ({safe_line(error)})."
-        ) from error
+        expected = "expected inputs and outputs that Hayhooks can serve"
+        raise InputError(f"{search.path}: {expected} ({safe_line(error)}).") from error
     wrapper.pipeline = search.pipeline
     wrapper.run_api_async = _limited(wrapper.run_api_async, search, text, {*COLUMNS, *columns}, failed)
     registry.remove(name)

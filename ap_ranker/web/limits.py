@@ -51,10 +51,9 @@ def is_loopback(host: str) -> bool:
 def check_key(key: str | None, name: str) -> None:
     """Refuse (InputError) a key of a variable that is too short, or has characters that a header cannot hold."""
     if key is not None and not (len(key) >= MIN_KEY and key.isascii() and key.isprintable() and " " not in key):
-        raise InputError(
-            f"Expected {name} to hold a key of at least {MIN_KEY} ASCII characters without spaces, found {len(key)} "
-            "characters or others. Make one: openssl rand -hex 32. Without a key, unset the variable."
-        )
+        expected = f"Expected {name} to hold a key of at least {MIN_KEY} ASCII characters without spaces"
+        advice = "Make one: openssl rand -hex 32. Without a key, unset the variable."
+        raise InputError(f"{expected}, found {len(key)} characters or others. {advice}")
 
 
 class Rate:

@@ -114,9 +114,7 @@ class OwnerService:
     def change(self, action: Action, version: str = "", **fields: Any) -> Change:
         """Append a change to the file, whose `fields` are given; the search follows within seconds.
 
-        Raises:
-            ConflictError: the entry is not there any more, or it has not the `version` that the owner has seen.
-            InputError: the file cannot be written or read.
+        If the entry is not there any more, or not in the `version` that the owner has seen, ConflictError is raised.
         """
         with self._lock:
             if action != Action.add_entry:
@@ -132,12 +130,7 @@ class OwnerService:
             return self._append(Change.make(action, **fields))
 
     def undo(self, change: str) -> Change:
-        """Undo a change: one more line of the file.
-
-        Raises:
-            ConflictError: there is no such change, or it is undone already.
-            InputError: the file cannot be written or read.
-        """
+        """Undo a change: one more line of the file; ConflictError if it is not there, or undone already."""
         with self._lock:
             known = self._read_changes()
             if change not in {one.id for one in known if one.action != Action.undo}:
