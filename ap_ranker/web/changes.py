@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from pydantic import TypeAdapter, ValidationError
+
 from ap_ranker.data.faq import Entry
 from ap_ranker.documents.watched_folder import Overlay
 from ap_ranker.errors import InputError
@@ -55,6 +57,9 @@ class Change:
     def make(cls, action: Action, **fields: Any) -> Change:
         """A new change, of now."""
         return cls(uuid4().hex[:12], datetime.now(UTC).isoformat(timespec="seconds"), action, **fields)
+
+
+_LINE = TypeAdapter(Change)
 
 
 @dataclass(frozen=True)
@@ -175,16 +180,13 @@ def _changed(entry: Entry, change: Change) -> Entry | None:
 
 def _change(record: dict[str, Any]) -> Change | None:
     """The change that a line states; `None` if it is none."""
-    texts = {name: record.get(name, "") for name in ("id", "time", "entry", "of", "question", "answer", "undone")}
-    wordings, action = record.get("wordings", []), record.get("action")
-    if action not in list(Action) or not isinstance(wordings, list):
+    try:
+        change = _LINE.validate_python(record)
+    except ValidationError:
         return None
     needs = {Action.undo: ("undone",), Action.add_entry: ("answer",), Action.change_entry: ("entry", "answer")}
-    if not all(texts[name] for name in ("id", *needs.get(Action(action), ("entry",)))):
-        return None
-    if not all(isinstance(text, str) for text in (*texts.values(), *wordings)):
-        return None
-    return Change(action=Action(action), wordings=tuple(wordings), **texts)
+    needed = ("id", *needs.get(change.action, ("entry",)))
+    return change if all(getattr(change, name) for name in needed) else None
 
 
 def _key(entry: Entry) -> str:

@@ -89,7 +89,7 @@ def _plain(question: str) -> str:
 def still_open(
     unanswered: Iterable[Unanswered], entries: Iterable[Entry], match: Match, wordings: Iterable[Wordings] = ()
 ) -> list[Unanswered]:
-    """Without the questions that an entry knows by now, word for word; arguments as for `find_gaps`.
+    """Without the questions that an entry knows by now, word for word.
 
     A question whose answer did not help stays until this answer is changed or another entry knows the question.
     """
@@ -191,21 +191,12 @@ def known_questions(entries: Iterable[Entry], wordings: Iterable[Wordings] = ())
 def find_gaps(
     unanswered: Sequence[Unanswered],
     search: DeclaredPipeline,
-    entries: Sequence[Entry] | None,
+    entries: Sequence[Entry] | None,  # what is searched now; `None` if nobody knows, so that all questions are open
     match: Match,
-    wordings: Iterable[Path] = (),
+    wordings: Iterable[Path] = (),  # files of further wordings of the entries
     most: int | None = None,
 ) -> tuple[int, list[Gap]]:
-    """The number of questions that are still open, and groups of them, each with the entry that it is most like.
-
-    Args:
-        unanswered: the questions, oldest first.
-        search: what is asked for the nearest entries, and whose model tells what questions mean.
-        entries: what is searched now; `None` if nobody knows, so that all questions are open.
-        match: the text of an entry that is matched.
-        wordings: files of further wordings of the entries.
-        most: maximum number of groups.
-    """
+    """The number of questions that are still open, and groups of them, each with the entry that it is most like."""
     known = [read_wordings(file) for file in wordings]
     remaining = list(unanswered) if entries is None else still_open(unanswered, entries, match, known)
     groups = group(remaining, embedding_of(search), known_questions(entries or (), known))[:most]

@@ -95,29 +95,19 @@ class Guard:
 
     A site whose name resolves to this machine (DNS rebinding) could otherwise read, in a visitor's browser, what only
     this machine may read. IP addresses are always accepted: requests of such a site carry its name.
-
-    Args:
-        app: the application.
-        names: accepted host names, in addition to `localhost` and any IP address.
-        key: what all but the `public` paths require.
-        public: paths that need no key.
-        rate: of each client's POST requests.
-        apart: paths whose requests are counted apart from the others, with the same limit.
-        larger: path -> maximum size of a request in bytes, instead of `MAX_BYTES`.
-        forms: paths that take a form instead of JSON, and check themselves which site sends it.
         refused: called with the reason of each refusal.
     """
 
     def __init__(
         self,
         app: ASGIApp,
-        names: Collection[str] = (),
-        key: str | None = None,
+        names: Collection[str] = (),  # accepted host names, in addition to `localhost`
+        key: str | None = None,  # what all but the `public` paths require
         public: Collection[str] = (),
-        rate: Rate | None = None,
-        apart: Collection[str] = (),
-        larger: Mapping[str, int] = MappingProxyType({}),
-        forms: Collection[str] = (),
+        rate: Rate | None = None,  # of each client's POST requests
+        apart: Collection[str] = (),  # paths whose requests are counted apart from the others, with the same limit
+        larger: Mapping[str, int] = MappingProxyType({}),  # path -> maximum size in bytes, instead of `MAX_BYTES`
+        forms: Collection[str] = (),  # paths that take a form, not JSON, and check themselves which site sends it
         refused: Callable[[str], None] = lambda reason: None,
     ) -> None:
         self.app, self.rate, self.larger, self.refused = app, rate, larger, refused

@@ -10,11 +10,13 @@ import os
 import queue
 import threading
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from pydantic import TypeAdapter
 
 from ap_ranker.errors import InputError
 from ap_ranker.safe_open import open_file, require_file
@@ -49,6 +51,9 @@ class LoggedQuestion:
     outcome: Outcome
     score: float | None = None  # of the best entry, shown or not: a probability, if the checkpoint is calibrated
     entry: str = ""  # the id of this entry
+
+
+_LINE = TypeAdapter(LoggedQuestion)
 
 
 def clean_question(text: str) -> str:
@@ -87,24 +92,12 @@ def read_question_log(path: Path) -> list[LoggedQuestion]:
 
 
 def _question(record: dict[str, Any]) -> LoggedQuestion | None:
-    question, score, time = (record.get(name) for name in ("question", "score", "time"))
-    if not isinstance(question, str) or record.get("outcome") not in list(Outcome) or not _is_time(time):
-        return None
-    return LoggedQuestion(
-        str(time),
-        clean_question(question),
-        Outcome(record["outcome"]),
-        float(score) if isinstance(score, int | float) else None,
-        str(record.get("entry") or ""),
-    )
-
-
-def _is_time(value: object) -> bool:
     try:
-        datetime.fromisoformat(str(value))
-    except ValueError:
-        return False
-    return True
+        found = _LINE.validate_python(record)
+        datetime.fromisoformat(found.time)
+    except ValueError:  # as pydantic's is, too
+        return None
+    return replace(found, question=clean_question(found.question))
 
 
 MAX_BYTES = 10 * 2**20
