@@ -172,7 +172,7 @@ def _expanded_size(node: yaml.Node, sizes: dict[int, float]) -> float:
 
 
 def _check_names(names: Iterable[yaml.ScalarNode]) -> None:
-    seen = set()
+    seen: set[str] = set()
     for name in names:
         if name.value in seen and name.tag != "tag:yaml.org,2002:merge":
             line = name.start_mark.line + 1

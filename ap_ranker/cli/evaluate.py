@@ -110,7 +110,7 @@ def _print(report: EvaluationReport, name: str, served: PipelineReport | None) -
         "both scores added": report.new(report.fusion_each),
         "as served": served.new if served else None,
     }
-    rows = [cells(title, measures.values()) for title, measures in measured.items() if measures]
+    rows: list[list[str] | None] = [cells(title, each.values()) for title, each in measured.items() if each]
     rows += [cells("difference", gains, "+.3f"), None]
     if served:
         rows += [cells(f"as served ({served.pipeline})", served.measures.values()), None]

@@ -194,7 +194,7 @@ def takes_groups(command: Callable[..., T]) -> Callable[..., T]:
     parameters: list[inspect.Parameter] = []
     for name, parameter in inspect.signature(command).parameters.items():
         group = groups.get(name)
-        found = inspect.signature(group).parameters.values() if group else [parameter]
+        found = list(inspect.signature(group).parameters.values()) if group else [parameter]
         types = get_type_hints(group, include_extras=True) if group else hints
         parameters += [each.replace(kind=each.KEYWORD_ONLY, annotation=types[each.name]) for each in found]
 

@@ -53,7 +53,7 @@ def gaps(
         console.say("No question was refused: a search does so only with serve's --precision or --score-threshold.")
     if output is not None:
         write_gaps(found, output)
-    rows = []
+    rows: list[list[str | Text]] = []
     for gap in found[:SHOWN]:
         further = f"\n+ {len(gap.questions) - 1} other wordings" if len(gap.questions) > 1 else ""
         question = Text.assemble(gap.questions[0], (further, "dim"))

@@ -113,7 +113,7 @@ def synonyms(
         raise InputError(f"{questions}: expected questions with right answers of {documents}, found none.")
     result = preview(data, known)
     rising = sum(each.rises for each in result.moved)
-    rows = []
+    rows: list[list[str | Text]] = []
     for each in result.moved[:SHOWN]:
         before, after = (f"{rank:g}" if rank else "not found" for rank in (each.before, each.after))
         rows.append([each.question, before, Text(after, "green" if each.rises else "red")])

@@ -74,7 +74,7 @@ def tune(
         on_trial=_report_trial,
     )
     _print_search(result)
-    files = {"--dev": dev, "--answers": answers, "--embeddings": embeddings}
+    files: dict[str, Any] = {"--dev": dev, "--answers": answers, "--embeddings": embeddings}
     files |= {"--config": output / BEST, "--output": output / "trained"}
     named = [part for name, value in files.items() if value is not None for part in (name, str(value))]
     console.say(f"The best trial's checkpoint: {output / CHECKPOINT}. To train it again:")

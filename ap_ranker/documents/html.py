@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 import warnings
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ap_ranker.documents.markup_questions import HEADINGS, StatedEntry, read_json_ld, set_anchors, take_entries
 from ap_ranker.text.keys import question_key
@@ -111,7 +111,8 @@ def _to_text(tag: Tag) -> str:
     for each in tag(["summary", "dt"]):  # else nothing separates it from what follows
         each.name = "p"
     full: set[int] = set()  # elements with text; each is visited once, however deep the texts are
-    for string in filter(str.strip, tag.strings):
+    strings: Iterable[Any] = tag.strings
+    for string in filter(str.strip, strings):
         full.update(id(each) for each in takewhile(lambda each: id(each) not in full, string.parents))
     for each in tag([*HEADINGS, *_BLOCKS]):
         if id(each) not in full:  # else nothing is left of it between two words
