@@ -11,14 +11,13 @@ import typer
 from rich.markup import escape
 
 from ap_ranker.cli.console import console, errors, to_json
-from ap_ranker.cli.options import SearchOptions, argument, option, takes_groups
+from ap_ranker.cli.options import SearchOptions, argument, option
 from ap_ranker.data.dataset import QUESTION_MARKS
 from ap_ranker.errors import InputError
 from ap_ranker.search.sources import Source
 from ap_ranker.threads import wait_without_spinning
 
 
-@takes_groups
 def ask(
     questions: Annotated[list[str], argument("One or more questions, each in quotes.")],
     search: SearchOptions,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from ap_ranker.cli import options
 from ap_ranker.cli.console import console, numbers, write_json
-from ap_ranker.cli.options import argument, option, takes_groups
+from ap_ranker.cli.options import argument, option
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.plots import check_plotting, plot_reliability
 
@@ -34,7 +34,6 @@ class CalibrationData:
     device: options.Device = "auto"
 
 
-@takes_groups
 def calibrate(
     checkpoint: Annotated[Path, argument("A checkpoint folder; the calibration is written to it.")],
     data: CalibrationData,

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from rich import console as rich
 from rich.markup import escape
@@ -102,15 +103,12 @@ def cells(title: str, values: Iterable[float], form: str = ".3f") -> list[str]:
     return [title, *(format(value, form) for value in values)]
 
 
-class ProgressBars:
+class ProgressBars(AbstractContextManager["ProgressBars"]):
     """Shows a bar on standard error for each slow step while it lasts."""
 
     def __init__(self) -> None:
         self._console = Console(stderr=True, quiet=console.quiet)
         self._bar: Progress | None = None
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self._end()

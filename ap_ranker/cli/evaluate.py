@@ -11,7 +11,7 @@ from rich.text import Text
 
 from ap_ranker.cli import options
 from ap_ranker.cli.console import cells, console, numbers, write_json
-from ap_ranker.cli.options import argument, option, takes_groups
+from ap_ranker.cli.options import argument, option
 from ap_ranker.evaluation.plots import check_plotting, plot_lengths
 
 if TYPE_CHECKING:
@@ -42,7 +42,6 @@ class Conditions:
     device: options.Device = "auto"
 
 
-@takes_groups
 def evaluate(
     checkpoint: Annotated[str, argument("A checkpoint folder or a hub name.")],
     data: Annotated[Path, argument("A file of questions, or a folder with test.*")],

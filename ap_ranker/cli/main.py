@@ -15,6 +15,7 @@ from rich.logging import RichHandler
 from ap_ranker.cli import ask, calibrate, check, checkpoints, evaluate, owner, prepare, selection, serve, stores, train
 from ap_ranker.cli.console import Console
 from ap_ranker.cli.errors import STOPPED, report_user_errors
+from ap_ranker.cli.options import takes_groups
 
 
 def _print_version(wanted: bool) -> None:
@@ -54,7 +55,7 @@ COMMANDS = {
 
 for group, commands in COMMANDS.items():
     for command in commands:
-        app.command(command.__name__, rich_help_panel=group)(command)
+        app.command(command.__name__, rich_help_panel=group)(takes_groups(command))
 
 
 def main() -> None:

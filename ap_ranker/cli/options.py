@@ -75,10 +75,7 @@ Language = Annotated[str | None, option("The language of a stemmer for BM25, suc
 CheckpointOutput = Annotated[Path, option("The checkpoint folder to write.")]
 Embeddings = Annotated[
     str | None,
-    option(
-        "Word vectors: a GloVe, word2vec or fastText file, glove-50d, a checkpoint, or encoder (encoder:NAME), "
-        "which takes them from a pretrained encoder."
-    ),
+    option("Word vectors: a GloVe, word2vec or fastText file, glove-50d, a checkpoint, or an encoder (encoder:NAME)."),
 ]
 SharedSettings = Annotated[
     Path | None, option("YAML file with settings, the same for all trained checkpoints.", "--config")
@@ -105,10 +102,7 @@ class SearchedOptions:
     columns: Columns = None
     model: Annotated[
         str | None,
-        option(
-            "The checkpoint, a folder or a hub name; by default checkpoints/faq or, if there is none, an encoder "
-            "that has learnt nothing from you."
-        ),
+        option("The checkpoint, a folder or a hub name; by default checkpoints/faq, or else an untrained encoder."),
     ] = None
     language: Annotated[
         str | None, option("The language of a stemmer for BM25, such as english; by default that of the checkpoint.")

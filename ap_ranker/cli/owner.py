@@ -9,7 +9,7 @@ from typing import Annotated
 from rich.text import Text
 
 from ap_ranker.cli.console import console, errors
-from ap_ranker.cli.options import Columns, SearchedOptions, argument, option, takes_groups
+from ap_ranker.cli.options import Columns, SearchedOptions, argument, option
 from ap_ranker.data.faq import read_faq
 from ap_ranker.data.feedback import helpful_answers
 from ap_ranker.errors import InputError
@@ -21,7 +21,6 @@ SHOWN, WIDTH = 20, 60
 """Maximum number of groups in the table, and of characters of an answer."""
 
 
-@takes_groups
 def gaps(
     log: Annotated[Path, argument("The log of `ap-ranker serve --log-questions`.")],
     searched: SearchedOptions,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated
 
 from ap_ranker.cli.console import console, errors
-from ap_ranker.cli.options import SearchOptions, argument, option, takes_groups
+from ap_ranker.cli.options import SearchOptions, argument, option
 from ap_ranker.errors import InputError
 from ap_ranker.threads import wait_without_spinning
 
@@ -41,14 +41,11 @@ class ServerOptions:
     port: Annotated[int, option("Port to listen on; 0 for any free one.", min=0, max=65535)] = 8000
     allowed_host: Annotated[
         list[str] | None,
-        option(
-            "Host name to accept, such as a reverse proxy's, beside IP addresses, localhost and --host; may repeat."
-        ),
+        option("Host name to accept beside IP addresses, localhost and --host, such as a proxy's; may be repeated."),
     ] = None
     rate: Annotated[float, option("Maximum number of requests per second and client; 0 for any number.", min=0)] = 20.0
     workers: Annotated[
-        int,
-        option("Number of processes that search, each with the model: as many as cores for many users.", min=1),
+        int, option("Number of processes that search, each with the model: as many as cores for many users.", min=1)
     ] = 1
     page: Annotated[
         Path | None, option("YAML file of the page's settings: name, link, logo, accent, introduction and others.")
@@ -59,7 +56,6 @@ class ServerOptions:
     ] = None
 
 
-@takes_groups
 def serve(
     search: SearchOptions,
     server: ServerOptions,

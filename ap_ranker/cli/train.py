@@ -12,7 +12,7 @@ import typer
 
 from ap_ranker.cli.check import warn_of_faults
 from ap_ranker.cli.console import ProgressBars, console, describe
-from ap_ranker.cli.options import TrainingOptions, argument, command_line, option, takes_groups
+from ap_ranker.cli.options import TrainingOptions, argument, command_line, option
 from ap_ranker.errors import InputError
 from ap_ranker.processes import process_number
 from ap_ranker.training.data import read_questions, read_training_data
@@ -27,7 +27,6 @@ NO_GAIN = 3
 """Exit code if a checkpoint was written but is not significantly better than BM25 on the dev questions."""
 
 
-@takes_groups
 def train(
     run: TrainingOptions,
     model: Annotated[
@@ -133,7 +132,6 @@ DEFAULT_STUDENT = "bow-idf"
 """The cheapest one, and the best small one that was measured (docs/results.md#small-students)."""
 
 
-@takes_groups
 def distill(
     teacher: Annotated[str, argument("The checkpoint to learn from, trained or not.")],
     run: TrainingOptions,
